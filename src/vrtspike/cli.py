@@ -1,0 +1,26 @@
+"""What every program under ``scripts/`` has in common."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from vrtspike.errors import EXIT_USER_ERROR, UserError
+
+
+def run(main: Callable[[], int | None]) -> None:
+    """Run ``main`` and leave with its status; a :class:`UserError` becomes a plain message.
+
+    Args:
+        main: the program; it parses ``sys.argv`` itself and returns its exit status (None is 0).
+    """
+    try:
+        status = main()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        status = EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        status = 130
+    sys.stdout.flush()
+    sys.exit(status)
