@@ -1,0 +1,1 @@
+"""From trained weights to figures and pictures: metrics, tiling, restoring, reports."""
