@@ -1,0 +1,151 @@
+"""Cut a clip into overlapping windows, restore each, blend them without seams.
+
+Memory stays bounded: the model sees one window at a time, and a restored frame leaves as soon as no
+later window can change it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from vrtspike.errors import ConfigError
+
+RestoreWindow = Callable[[slice, slice, slice], torch.Tensor]
+"""Restores frames, rows and columns given as slices: returns (T, 3, H, W) of the slices' sizes."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a clip is cut.
+
+    Attributes:
+        size: height and width of a spatial tile in pixels; 0 takes the whole frame. Even, so that
+            tiles fall on whole pixels of a half-size spike sensor.
+        overlap: pixels shared by neighbouring tiles, even, at most half of ``size``.
+        frames: frames of a temporal window; 0 takes the whole clip.
+        frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
+    """
+
+    size: int
+    overlap: int
+    frames: int
+    frames_overlap: int
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that cannot work, by the name of their key."""
+        for name, value in (("SIZE", self.size), ("OVERLAP", self.overlap)):
+            if value < 0 or value % 2:
+                raise ConfigError(
+                    f"TEST.TILE.{name}: found {value}, expected an even number of pixels"
+                )
+        if self.frames < 0:
+            raise ConfigError(f"TEST.TILE.FRAMES: found {self.frames}, expected 0 or more")
+        if self.size and self.overlap * 2 > self.size:
+            raise ConfigError(
+                f"TEST.TILE.OVERLAP: found {self.overlap}, expected at most half of SIZE "
+                f"({self.size // 2}); lower OVERLAP or raise SIZE"
+            )
+        if self.frames and not 0 <= self.frames_overlap * 2 <= self.frames:
+            raise ConfigError(
+                f"temporal overlap: found {self.frames_overlap}, expected at most half of "
+                f"TEST.TILE.FRAMES ({self.frames})"
+            )
+
+
+@dataclass(frozen=True)
+class Span:
+    """One window along one axis, with its share of the result at each of its positions."""
+
+    start: int
+    stop: int
+    weights: NDArray[np.float32]
+
+    @property
+    def slice(self) -> slice:
+        """The window as an index."""
+        return slice(self.start, self.stop)
+
+
+def cut_axis(length: int, size: int, overlap: int) -> list[Span]:
+    """Cut an axis into windows of ``size`` whose weights add up to 1 at every position.
+
+    A window's outer quarter of the overlap counts nothing, because there the model sees least of
+    what surrounds a pixel; the inner half fades linearly from one window to the next. A model whose
+    receptive field reaches at most ``overlap // 4`` positions therefore gives exactly what it
+    gives without windows.
+
+    Args:
+        length: positions along the axis.
+        size: positions in a window; 0 or anything not below ``length`` gives one window.
+        overlap: positions shared by neighbours, at most ``size // 2``. The last window ends with
+            the axis and may share more.
+
+    Returns:
+        windows in order of their start.
+    """
+    if size == 0 or size >= length:
+        return [Span(0, length, np.ones(length, np.float32))]
+    starts = [*range(0, length - size, size - overlap), length - size]
+    raw = []
+    for start in starts:
+        weights = np.ones(size)
+        ramp = _ramp(overlap)
+        if start > 0:
+            weights[:overlap] = ramp
+        if start + size < length:
+            weights[size - overlap :] *= ramp[::-1]
+        raw.append(weights)
+    total = np.zeros(length)
+    for start, weights in zip(starts, raw, strict=True):
+        total[start : start + size] += weights
+    return [
+        Span(start, start + size, (weights / total[start : start + size]).astype(np.float32))
+        for start, weights in zip(starts, raw, strict=True)
+    ]
+
+
+def _ramp(overlap: int) -> NDArray[np.float64]:
+    margin = overlap // 4
+    fading = overlap - 2 * margin
+    rise = np.arange(1, fading + 1) / (fading + 1)
+    return np.concatenate([np.zeros(margin), rise, np.ones(margin)])
+
+
+def restore_tiled(
+    restore: RestoreWindow, shape: tuple[int, int, int], tiling: Tiling
+) -> Iterator[torch.Tensor]:
+    """Restore a clip window by window.
+
+    Args:
+        restore: restores one window; called in order of time, so that a caller may keep what it
+            read for the current frames.
+        shape: frames, height and width of the clip.
+        tiling: the windows' sizes and overlaps.
+
+    Yields:
+        (3, H, W) float32 on the CPU, one per frame, in order.
+    """
+    frames, height, width = shape
+    rows = cut_axis(height, tiling.size, tiling.overlap)
+    columns = cut_axis(width, tiling.size, tiling.overlap)
+    times = cut_axis(frames, tiling.frames, tiling.frames_overlap)
+    pending: dict[int, torch.Tensor] = {}
+    for number, time in enumerate(times):
+        for frame in range(time.start, time.stop):
+            pending.setdefault(frame, torch.zeros(3, height, width))
+        for row, column in itertools.product(rows, columns):
+            window = restore(time.slice, row.slice, column.slice).float().cpu()
+            plane = torch.from_numpy(np.outer(row.weights, column.weights))
+            for frame, share, values in zip(
+                range(time.start, time.stop), time.weights, window, strict=True
+            ):
+                pending[frame][:, row.slice, column.slice] += values * plane * float(share)
+        ready = times[number + 1].start if number + 1 < len(times) else frames
+        for frame in sorted(frame for frame in pending if frame < ready):
+            yield pending.pop(frame)

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from vrtspike.errors import ConfigError
+from vrtspike.evaluation.tiling import Tiling, cut_axis, restore_tiled
+
+CLIP_SHAPE = (7, 26, 38)
+
+
+@pytest.fixture(scope="module")
+def clip() -> torch.Tensor:
+    return torch.rand(
+        (CLIP_SHAPE[0], 3, *CLIP_SHAPE[1:]), generator=torch.Generator().manual_seed(1)
+    )
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Conv3d(3, 3, 3, padding=1)
+
+
+def run(model: nn.Module, clip: torch.Tensor, tiling: Tiling) -> torch.Tensor:
+    def restore(time: slice, rows: slice, columns: slice) -> torch.Tensor:
+        window = clip[time, :, rows, columns].transpose(0, 1)
+        return model(window[None])[0].transpose(0, 1)
+
+    with torch.no_grad():
+        return torch.stack(list(restore_tiled(restore, CLIP_SHAPE, tiling)))
+
+
+@pytest.mark.parametrize(
+    ("length", "size", "overlap"),
+    [
+        (10, 4, 2),
+        (21, 10, 5),
+        (256, 64, 16),
+        (9, 9, 4),
+        (5, 9, 4),
+        (11, 3, 0),
+        (6, 5, 1),
+        (7, 0, 0),
+    ],
+)
+def test_windows_cover_the_axis_and_weigh_one(length, size, overlap):
+    total = np.zeros(length)
+    for span in cut_axis(length, size, overlap):
+        assert span.stop - span.start == min(size or length, length)
+        total[span.slice] += span.weights
+    np.testing.assert_allclose(total, 1, atol=1e-6)
+
+
+def test_the_border_of_a_window_counts_nothing_inside_the_axis():
+    first, *_, last = cut_axis(100, 32, 16)
+    assert np.all(first.weights[-4:] == 0)
+    assert first.weights[0] == 1
+    assert np.all(last.weights[:4] == 0)
+    assert last.weights[-1] == 1
+
+
+@pytest.mark.parametrize(
+    "tiling",
+    [Tiling(16, 8, 0, 0), Tiling(20, 6, 0, 0), Tiling(0, 0, 5, 2), Tiling(64, 8, 20, 4)],
+    ids=["tiles", "other tiles", "windows in time", "larger than the clip"],
+)
+def test_tiles_do_not_change_what_a_local_model_gives(model, clip, tiling):
+    whole = run(model, clip, Tiling(0, 0, 0, 0))
+    tiled = run(model, clip, tiling)
+    if tiling.frames in (0, 20):
+        torch.testing.assert_close(tiled, whole)
+    else:  # an overlap of two frames has no margin: only frames inside a window are exact
+        torch.testing.assert_close(tiled[[0, 1, 5, 6]], whole[[0, 1, 5, 6]])
+        assert (tiled - whole).abs().max() > 1e-3
+
+
+def test_a_temporal_margin_makes_windows_in_time_exact(model):
+    clip = torch.rand((20, 3, 8, 8), generator=torch.Generator().manual_seed(2))
+
+    def restore(time: slice, rows: slice, columns: slice) -> torch.Tensor:
+        with torch.no_grad():
+            return model(clip[time, :, rows, columns].transpose(0, 1)[None])[0].transpose(0, 1)
+
+    tiled = torch.stack(list(restore_tiled(restore, (20, 8, 8), Tiling(0, 0, 9, 4))))
+    torch.testing.assert_close(tiled, restore(slice(None), slice(None), slice(None)))
+
+
+def test_without_overlap_the_seams_show(model, clip):
+    whole = run(model, clip, Tiling(0, 0, 0, 0))
+    tiled = run(model, clip, Tiling(16, 0, 0, 0))
+    assert (tiled - whole).abs().max() > 1e-3
+
+
+def test_frames_leave_before_the_clip_ends(clip):
+    seen: list[int] = []
+
+    def restore(time: slice, rows: slice, columns: slice) -> torch.Tensor:
+        seen.append(time.start)
+        return clip[time, :, rows, columns]
+
+    frames = restore_tiled(restore, CLIP_SHAPE, Tiling(0, 0, 3, 1))
+    torch.testing.assert_close(next(frames), clip[0])
+    assert seen == [0]
+    torch.testing.assert_close(torch.stack(list(frames)), clip[1:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ((63, 0, 0, 0), r"TEST\.TILE\.SIZE: found 63"),
+        ((64, 40, 0, 0), r"TEST\.TILE\.OVERLAP: found 40"),
+        ((64, 3, 0, 0), r"TEST\.TILE\.OVERLAP: found 3"),
+        ((64, 8, -1, 0), r"TEST\.TILE\.FRAMES: found -1"),
+        ((64, 8, 4, 3), "temporal overlap: found 3"),
+    ],
+)
+def test_refuses_windows_that_cannot_work(arguments, match):
+    with pytest.raises(ConfigError, match=match):
+        Tiling(*arguments)
