@@ -1,0 +1,1 @@
+"""What a run measures about itself: time per section, memory, and where it ran."""

@@ -1,0 +1,284 @@
+"""Time per named section of a training step, without synchronising the device.
+
+Sections nest and their names are paths: ``step/forward/vrt/stage1``. A parent's time contains its
+children's. On CUDA each section is a pair of events from a pool, read only when they are complete,
+so the figures are the device's time and the launch queue never drains; on a CPU the clock is
+:func:`time.perf_counter`.
+
+Code deep inside a model does not carry a logger around: :func:`section` finds the one that is
+active in the current context and costs next to nothing when there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+import torch
+
+from vrtspike.monitoring.clocks import Mark, clock_for
+from vrtspike.monitoring.timing_layout import (
+    StepTimes,
+    TerminalBlock,
+    TimingConsole,
+    console_block,
+    console_line,
+    step_text,
+    summarize,
+    summary_text,
+)
+
+RECOMPUTATION = "recomputation"
+"""Under this name stand sections that ran again in backward because of checkpointing."""
+
+_ACTIVE: ContextVar[TimingLogger | None] = ContextVar("active_timing_logger", default=None)
+_NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+def section(name: str) -> AbstractContextManager[object]:
+    """Time the body as ``name`` with the active :class:`TimingLogger`, if there is one.
+
+    Args:
+        name: a name or a path such as ``vrt/stage1``, relative to the section it runs in.
+    """
+    if torch.compiler.is_compiling():
+        return _NOTHING
+    logger = _ACTIVE.get()
+    return _NOTHING if logger is None else logger.section(name)
+
+
+@dataclass
+class _Step:
+    """What was measured between two calls of ``step()``; spans wait for their events."""
+
+    spans: list[tuple[str, Mark, Mark]] = field(default_factory=list)
+    logged: dict[str, float] = field(default_factory=dict)
+    number: int = 0
+    samples: int = 0
+    frames: int = 0
+    time: float = 0.0
+
+
+class Section(AbstractContextManager["Section"]):
+    """One running section; made by :meth:`TimingLogger.section`."""
+
+    def __init__(self, logger: TimingLogger, name: str) -> None:
+        self._logger = logger
+        self._name = name
+
+    def __enter__(self) -> Self:
+        """Start the section."""
+        self._path = self._logger._enter(self._name)
+        self._start = self._logger._clock.mark()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the section, also where its body raised."""
+        end = self._logger._clock.mark()
+        self._logger._leave(self._path, self._start, end)
+
+    def switch(self, name: str) -> None:
+        """End this section here and go on as its sibling ``name``."""
+        now = self._logger._clock.mark()
+        self._logger._record(self._path, self._start, now)
+        self._path = self._logger._rename(name)
+        self._start = self._logger._clock.mark()
+
+
+class TimingLogger:
+    """Collects the times of sections per step and writes them to the console and to files.
+
+    Args:
+        log_dir: folder of ``timing_<start>.log`` (text) and ``timing_<start>.jsonl``.
+        device: where the timed work runs; decides between events and the host's clock.
+        enabled: false makes every method do nothing.
+        console: whether and where to show the five slowest entries; true is standard output.
+        file: whether to write the two files.
+        console_interval: steps between two updates of the console.
+        file_interval: steps between two writes to the files.
+
+    Example:
+        >>> timing = TimingLogger("/tmp/logs", "cpu", console=False, file=False)
+        >>> with timing.activate(), timing.section("step"), section("forward"):
+        ...     pass
+        >>> timing.step()
+        >>> timing.close()
+    """
+
+    def __init__(
+        self,
+        log_dir: str | Path,
+        device: torch.device | str,
+        enabled: bool = True,
+        console: bool | TimingConsole = True,
+        file: bool = True,
+        console_interval: int = 10,
+        file_interval: int = 50,
+    ) -> None:
+        self._clock = clock_for(torch.device(device))
+        self._enabled = enabled
+        self._console: TimingConsole | None = None
+        if enabled and console:
+            self._console = TerminalBlock() if console is True else console
+        self._console_interval = max(1, console_interval)
+        self._file_interval = max(1, file_interval)
+        self._stack: list[str] = []
+        self._current = _Step()
+        self._waiting: deque[_Step] = deque()
+        self._history: dict[str, array[float]] = {}
+        self._sums: dict[str, float] = {}
+        self._steps = self._samples = self._frames = 0
+        self._text: TextIO | None = None
+        self._lines: TextIO | None = None
+        if enabled and file:
+            folder = Path(log_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            start = time.strftime("%Y%m%d-%H%M%S")
+            self._text = (folder / f"timing_{start}.log").open("a", encoding="utf-8")
+            self._lines = (folder / f"timing_{start}.jsonl").open("a", encoding="utf-8")
+
+    def section(self, name: str) -> AbstractContextManager[object]:
+        """Time the body as ``name``, a path relative to the section it runs in."""
+        return Section(self, name) if self._enabled else _NOTHING
+
+    def log(self, name: str, ms: float) -> None:
+        """Add ``ms`` milliseconds, measured elsewhere, to the current step under ``name``."""
+        if self._enabled:
+            path = "/".join([*self._stack, name])
+            self._current.logged[path] = self._current.logged.get(path, 0.0) + ms
+
+    @contextlib.contextmanager
+    def activate(self) -> Iterator[Self]:
+        """Make this logger the one that :func:`section` finds within the body."""
+        token = _ACTIVE.set(self if self._enabled else None)
+        try:
+            yield self
+        finally:
+            _ACTIVE.reset(token)
+
+    def step(self, number: int | None = None, samples: int = 0, frames: int = 0) -> None:
+        """End a step: its record is written as soon as the device has finished it.
+
+        Args:
+            number: the step's number; counted from 1 where it is not given.
+            samples: samples the step has processed, for the throughput in the summary.
+            frames: video frames the step has processed, likewise.
+        """
+        if not self._enabled:
+            return
+        record, self._current = self._current, _Step()
+        record.number = self._steps + len(self._waiting) + 1 if number is None else number
+        record.samples, record.frames, record.time = samples, frames, time.time()
+        self._waiting.append(record)
+        while self._waiting and self._is_complete(self._waiting[0]):
+            self._finish(self._waiting.popleft())
+
+    def summary(self) -> dict[str, object]:
+        """Mean, min, max, p50 and p95 per name in milliseconds, throughput, share of data wait."""
+        self._drain()
+        return summarize(self._history, self._steps, self._samples, self._frames)
+
+    def print_summary(self) -> None:
+        """Show the summary on the console and append it to both files."""
+        if not self._enabled:
+            return
+        summary = self.summary()
+        text = summary_text(summary)
+        if self._console is not None:
+            self._console.print(text)
+        if self._text is not None and self._lines is not None:
+            self._text.write(text + "\n")
+            self._lines.write(json.dumps({"kind": "summary", **summary}) + "\n")
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is still waiting and close the files."""
+        self._drain()
+        for stream in (self._text, self._lines):
+            if stream is not None:
+                stream.close()
+        self._text = self._lines = None
+        self._enabled = False
+
+    def _enter(self, name: str) -> str:
+        # A checkpointed block runs its forward again inside backward; on a CPU in this thread.
+        if torch._C._current_graph_task_id() != -1 and RECOMPUTATION not in self._stack:
+            self._stack.append(RECOMPUTATION)
+        self._stack.append(name)
+        return "/".join(self._stack)
+
+    def _rename(self, name: str) -> str:
+        self._stack[-1] = name
+        return "/".join(self._stack)
+
+    def _leave(self, path: str, start: Mark, end: Mark) -> None:
+        self._record(path, start, end)
+        self._stack.pop()
+        if self._stack and self._stack[-1] == RECOMPUTATION:
+            self._stack.pop()
+
+    def _record(self, path: str, start: Mark, end: Mark) -> None:
+        self._current.spans.append((path, start, end))
+
+    def _is_complete(self, record: _Step) -> bool:
+        # Spans are appended in the order of their ends: the last one is the latest event.
+        return not record.spans or self._clock.is_complete(record.spans[-1][2])
+
+    def _drain(self) -> None:
+        while self._waiting:
+            record = self._waiting.popleft()
+            if record.spans:
+                self._clock.wait(record.spans[-1][2])
+            self._finish(record)
+
+    def _finish(self, record: _Step) -> None:
+        times = record.logged
+        for path, start, end in record.spans:
+            times[path] = times.get(path, 0.0) + self._clock.milliseconds(start, end)
+            self._clock.release(start, end)
+        step = StepTimes(record.number, times)
+        self._steps += 1
+        self._samples += record.samples
+        self._frames += record.frames
+        for path, ms in step.times.items():
+            self._history.setdefault(path, array("f")).append(ms)
+            self._sums[path] = self._sums.get(path, 0.0) + ms
+        self._write(record, step)
+
+    def _write(self, record: _Step, step: StepTimes) -> None:
+        if self._text is not None and self._lines is not None:
+            averages = {path: self._sums[path] / len(self._history[path]) for path in step.times}
+            self._text.write(step_text(step, averages))
+            line = {
+                "kind": "step",
+                "step": record.number,
+                "time": round(record.time, 3),
+                "samples": record.samples,
+                "frames": record.frames,
+                "ms": {path: round(ms, 4) for path, ms in step.times.items()},
+            }
+            self._lines.write(json.dumps(line) + "\n")
+            if self._steps % self._file_interval == 0:
+                self._flush()
+        if self._console is not None and self._steps % self._console_interval == 0:
+            self._console.draw(console_block(step), console_line(step))
+
+    def _flush(self) -> None:
+        for stream in (self._text, self._lines):
+            if stream is not None:
+                stream.flush()

@@ -1,0 +1,222 @@
+"""How times of sections are shown: console block, plain line, text file, summary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TextIO
+
+import numpy as np
+
+ROOT = "step"
+"""The section that spans a whole training step; in texts its children stand at the top level."""
+
+BAR_CELLS = 30
+SLOWEST = 5
+_RULE = "=" * 80
+
+
+class TimingConsole(Protocol):
+    """Where a :class:`~vrtspike.monitoring.timing.TimingLogger` shows what it found."""
+
+    def draw(self, block: Sequence[str], line: str) -> None:
+        """Show ``block`` in place of the previous one, or ``line`` where that is impossible."""
+
+    def print(self, text: str) -> None:
+        """Show ``text`` once."""
+
+
+class TerminalBlock:
+    """Redraws a block in place on a terminal; elsewhere prints one plain line.
+
+    Args:
+        stream: where to write; standard output unless given.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stdout if stream is None else stream
+        self._drawn = 0
+
+    def draw(self, block: Sequence[str], line: str) -> None:
+        """Show ``block`` over the previous one on a terminal, ``line`` elsewhere."""
+        if not self._stream.isatty():
+            self._stream.write(line + "\n")
+        else:
+            up = f"\x1b[{self._drawn}A" if self._drawn else ""
+            self._stream.write(up + "".join(f"\x1b[2K{row}\n" for row in block))
+            self._drawn = len(block)
+        self._stream.flush()
+
+    def print(self, text: str) -> None:
+        """Print ``text``; the next block starts below it."""
+        self._stream.write(text + "\n")
+        self._stream.flush()
+        self._drawn = 0
+
+
+class StepTimes:
+    """The times of one step: a complete tree of paths to milliseconds.
+
+    Args:
+        number: the step's number.
+        measured: milliseconds per path. A parent that was not measured itself is the sum of its
+            children.
+    """
+
+    def __init__(self, number: int, measured: Mapping[str, float]) -> None:
+        self.number = number
+        self.times = dict(measured)
+        for path in measured:
+            self._add_missing_parents(path, measured)
+
+    def _add_missing_parents(self, path: str, measured: Mapping[str, float]) -> None:
+        parent = path.rpartition("/")[0]
+        while parent and parent not in measured:
+            self.times[parent] = self.times.get(parent, 0.0) + measured[path]
+            parent = parent.rpartition("/")[0]
+
+    @property
+    def total(self) -> float:
+        """Milliseconds of all top-level sections; nothing is counted twice."""
+        return sum(ms for path, ms in self.times.items() if "/" not in path)
+
+    def children(self, parent: str) -> list[str]:
+        """Paths directly under ``parent`` ("" is the top), in order of their first appearance."""
+        depth = parent.count("/") + 1 if parent else 0
+        prefix = parent + "/" if parent else ""
+        return [path for path in self.times if path.startswith(prefix) and path.count("/") == depth]
+
+    def top_level(self) -> list[tuple[str, str, float]]:
+        """(label, path, ms) of what a text shows at the top; :data:`ROOT` is replaced by its
+        children and ``other``, the part of it that no child explains."""
+        rows: list[tuple[str, str, float]] = []
+        for path in self.children(""):
+            inner = self.children(path) if path == ROOT else []
+            if not inner:
+                rows.append((path, path, self.times[path]))
+                continue
+            rows += [(child.removeprefix(ROOT + "/"), child, self.times[child]) for child in inner]
+            rest = self.times[path] - sum(self.times[child] for child in inner)
+            rows.append(("other", "", max(0.0, rest)))
+        return rows
+
+
+def step_text(step: StepTimes, averages: Mapping[str, float]) -> str:
+    """One step as the text file shows it.
+
+    Args:
+        step: the times of the step.
+        averages: mean milliseconds per path over the run so far.
+    """
+    total = step.total
+    lines = [_RULE, f"Step {step.number}", _RULE]
+    for label, path, ms in step.top_level():
+        average = averages.get(path)
+        tail = "" if average is None else f" [avg: {average:8.2f}ms]"
+        lines.append(f"{label:<40}: {ms:8.2f}ms ({_percent(ms, total):5.1f}%){tail}")
+        if path:
+            lines += _children_text(step, path, averages, 1)
+    lines += [f"{'Total':-<40}: {total:8.2f}ms", "", ""]
+    return "\n".join(lines)
+
+
+def _children_text(
+    step: StepTimes, parent: str, averages: Mapping[str, float], depth: int
+) -> list[str]:
+    lines = []
+    for path in step.children(parent):
+        label = "  " * depth + "- " + path.rpartition("/")[2]
+        average = averages.get(path, step.times[path])
+        lines.append(f"{label:<40}: {step.times[path]:8.2f}ms [avg: {average:8.2f}ms]")
+        lines += _children_text(step, path, averages, depth + 1)
+    return lines
+
+
+def _percent(ms: float, total: float) -> float:
+    return 100.0 * ms / total if total > 0 else 0.0
+
+
+def _slowest(step: StepTimes) -> list[tuple[str, float]]:
+    entries = [(p.removeprefix(ROOT + "/"), ms) for p, ms in step.times.items() if p != ROOT]
+    return sorted(entries, key=lambda entry: -entry[1])[:SLOWEST]
+
+
+def console_block(step: StepTimes) -> list[str]:
+    """The rows of the console block: title, the slowest entries with bars, the total."""
+    total = step.total
+    rows = [f"┌─ Timing Profile (Step {step.number}) ".ljust(49, "─")]
+    for name, ms in _slowest(step):
+        percent = _percent(ms, total)
+        filled = min(BAR_CELLS, int(BAR_CELLS * percent / 100))
+        bar = "█" * filled + "░" * (BAR_CELLS - filled)
+        rows.append(f"│ {name:<28} {bar} {ms:8.1f}ms {percent:4.1f}%")
+    rows.append(f"└─ Total: {total:8.1f}ms ".ljust(57, "─"))
+    return rows
+
+
+def console_line(step: StepTimes) -> str:
+    """The same on one line, for consoles that cannot be redrawn."""
+    total = step.total
+    parts = [f"{name} {ms:.1f}ms {_percent(ms, total):.0f}%" for name, ms in _slowest(step)]
+    return f"timing step {step.number}: total {total:.1f}ms | " + " | ".join(parts)
+
+
+def summarize(
+    history: Mapping[str, Sequence[float]], steps: int, samples: int, frames: int
+) -> dict[str, object]:
+    """Statistics of a whole run.
+
+    Args:
+        history: milliseconds per path, one value for each step in which it occurred.
+        steps: number of steps.
+        samples: samples processed in all of them.
+        frames: frames processed in all of them.
+
+    Returns:
+        ``sections``: per path ``count``, ``mean``, ``min``, ``max``, ``p50``, ``p95`` in
+        milliseconds; ``steps``; ``samples_per_second`` and ``frames_per_second`` over the time of
+        the steps; ``data_share``: the part of that time that waited for data.
+    """
+    sections: dict[str, dict[str, float]] = {}
+    for path, values in history.items():
+        array = np.asarray(values, dtype=np.float64)
+        sections[path] = {
+            "count": len(array),
+            "mean": round(float(array.mean()), 4),
+            "min": round(float(array.min()), 4),
+            "max": round(float(array.max()), 4),
+            "p50": round(float(np.percentile(array, 50)), 4),
+            "p95": round(float(np.percentile(array, 95)), 4),
+        }
+    seconds = _total_ms(sections, ROOT) / 1e3
+    data = _total_ms(sections, ROOT + "/data") / 1e3
+    return {
+        "steps": steps,
+        "sections": sections,
+        "samples_per_second": round(samples / seconds, 4) if seconds else 0.0,
+        "frames_per_second": round(frames / seconds, 4) if seconds else 0.0,
+        "data_share": round(data / seconds, 6) if seconds else 0.0,
+    }
+
+
+def _total_ms(sections: Mapping[str, Mapping[str, float]], path: str) -> float:
+    entry = sections.get(path)
+    return entry["mean"] * entry["count"] if entry else 0.0
+
+
+def summary_text(summary: Mapping[str, object]) -> str:
+    """The result of :func:`summarize` as a table."""
+    head = f"{'name':<44}{'count':>7}" + "".join(
+        f"{column:>10}" for column in ("mean", "min", "max", "p50", "p95")
+    )
+    lines = [_RULE, f"Timing summary, {summary['steps']} steps (milliseconds)", _RULE, head]
+    sections = summary["sections"]
+    assert isinstance(sections, dict)
+    for path, row in sections.items():
+        figures = "".join(f"{row[key]:10.2f}" for key in ("mean", "min", "max", "p50", "p95"))
+        lines.append(f"{path:<44}{row['count']:>7}{figures}")
+    lines.append(
+        f"{summary['samples_per_second']:.3f} samples/s, {summary['frames_per_second']:.3f} "
+        f"frames/s, {100 * float(str(summary['data_share'])):.2f} % of the step waited for data"
+    )
+    return "\n".join(lines)
