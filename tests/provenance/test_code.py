@@ -1,0 +1,154 @@
+"""Digests of code: what changes them and what does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vrtspike
+from vrtspike.provenance import CodeDigest, code_digest, code_digests
+
+PROGRAM = '''
+"""A program."""
+from helper import double
+
+def main():
+    """Say it."""
+    print(double(21))  # the answer
+'''
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "helper.py").write_text("def double(x):\n    return 2 * x\n")
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def digests_of(source: str, folder: Path, **options) -> dict[str, str]:
+    """The digests of a program with this source, by file name; in a process of its own."""
+    program = folder / "subject.py"
+    program.write_text(source)
+    return dict(code_digests(program, **options))
+
+
+def in_new_process(script: Path, sources: Path | None = None) -> dict[str, str]:
+    """What a fresh process finds, optionally with another copy of the package."""
+    command = (
+        "import json, sys; from pathlib import Path; from vrtspike.provenance import code_digests;"
+        f"print(json.dumps(dict(code_digests(Path({str(script)!r})))))"
+    )
+    environment = dict(os.environ)
+    if sources is not None:
+        environment["PYTHONPATH"] = str(sources)
+    done = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=True, env=environment
+    )
+    return json.loads(done.stdout)
+
+
+def test_names_the_program_first_and_then_what_it_imports(script):
+    files = [digest.file for digest in code_digests(script)]
+    assert files == [f"{script.parent.name}/program.py", f"{script.parent.name}/helper.py"]
+
+
+def test_prints_as_file_and_digest():
+    assert str(CodeDigest("vrtspike/files.py", "0123456789ab")) == "vrtspike/files.py 0123456789ab"
+
+
+@pytest.mark.parametrize(
+    "rewritten",
+    [
+        PROGRAM.replace("# the answer", "# another comment"),
+        PROGRAM.replace("Say it.", "Say something else."),
+        PROGRAM.replace("print(double(21))", "print( double( 21 ) )"),
+        "\n\n\n" + PROGRAM,
+    ],
+    ids=["comment", "docstring", "layout", "blank lines"],
+)
+def test_unchanged_by_what_does_not_run(script, rewritten):
+    before = in_new_process(script)
+    script.write_text(rewritten)
+    assert in_new_process(script) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [("program.py", "21", "22"), ("helper.py", "2 * x", "3 * x")],
+    ids=["own constant", "imported constant"],
+)
+def test_changed_by_what_runs_and_only_that_file(script, file, old, new):
+    before = in_new_process(script)
+    path = script.parent / file
+    path.write_text(path.read_text().replace(old, new))
+    after = in_new_process(script)
+    label = f"{script.parent.name}/{file}"
+    assert {name for name in after if after[name] != before[name]} == {label}
+
+
+def test_follows_the_package_through_packages_and_submodules(tmp_path):
+    """Against a miniature package of the same name, so that every kind of import occurs."""
+    package = tmp_path / "src" / "vrtspike"
+    own = Path(vrtspike.__file__).parent
+    shutil.copytree(own / "provenance", package / "provenance")
+    for name in ("__init__.py", "files.py", "errors.py", "cli.py"):
+        shutil.copy(own / name, package / name)
+    sources = {
+        "alpha/__init__.py": "from vrtspike.alpha.exported import thing\n",
+        "alpha/exported.py": "thing = 1\n",
+        "alpha/direct.py": "from .sibling import a\nfrom . import cousin\nfrom .. import files\n",
+        "alpha/sibling.py": "a = 1\n",
+        "alpha/cousin.py": "def f():\n    import vrtspike.late\n",
+        "alpha/unused.py": "a = 1\n",
+        "late.py": "import typing\nif typing.TYPE_CHECKING:\n    import vrtspike.typed\n",
+        "typed.py": "a = 1\n",
+    }
+    for name, text in sources.items():
+        path = package / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    entry = scripts / "entry.py"
+
+    entry.write_text("import numpy\nfrom vrtspike.alpha import direct\nfrom vrtspike import cli\n")
+    assert set(in_new_process(entry, tmp_path / "src")) == {
+        "scripts/entry.py",
+        "vrtspike/alpha/direct.py",
+        "vrtspike/alpha/sibling.py",
+        "vrtspike/alpha/cousin.py",
+        "vrtspike/late.py",
+        "vrtspike/files.py",
+    }
+
+    entry.write_text("from vrtspike.alpha import thing\n")
+    assert set(in_new_process(entry, tmp_path / "src")) == {
+        "scripts/entry.py",
+        "vrtspike/alpha/__init__.py",
+        "vrtspike/alpha/exported.py",
+    }
+
+
+def test_neutral_modules_do_not_count(tmp_path):
+    source = "from vrtspike import cli, files\nfrom vrtspike.errors import UserError\n"
+    assert set(digests_of(source, tmp_path)) == {f"{tmp_path.name}/subject.py", "vrtspike/files.py"}
+    without = digests_of(source, tmp_path, neutral=["vrtspike.files"])
+    assert set(without) == {f"{tmp_path.name}/subject.py"}
+
+
+def test_one_digest_for_all_of_them(script):
+    before = code_digest(script)
+    assert len(before) == 64
+    assert before != code_digest(script.parent / "helper.py")
+
+
+def test_an_absent_program_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="absent"):
+        code_digests(tmp_path / "absent.py")
