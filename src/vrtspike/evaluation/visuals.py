@@ -1,0 +1,156 @@
+"""Pictures and videos to look at: blurry, restored and sharp side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.errors import RunError
+from vrtspike.evaluation.metrics import psnr
+from vrtspike.files import atomic_path
+
+LABEL_HEIGHT = 24
+GAP = 4
+COLUMN_WIDTH = 480
+ERROR_GAIN = 4
+_PAPER = 255
+_INK = (30, 30, 30)
+
+Image = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One column of a picture: an image uint8 (H, W, 3) and the words above it."""
+
+    label: str
+    image: Image
+
+
+def comparison(
+    blur: Image, restored: Image, sharp: Image | None = None, *, error_map: bool = False
+) -> Image:
+    """Blurry, restored and sharp frame side by side, with a detail of each below.
+
+    The detail is taken where the blurry frame is furthest from the sharp one (without a sharp
+    frame: from the restored one), at full resolution, so that a reader sees the pixels the figures
+    are about.
+
+    Args:
+        blur: the input, uint8 (H, W, 3).
+        restored: the model's output, same shape.
+        sharp: the reference, same shape; None leaves its column and the figures out.
+        error_map: adds a column with the absolute difference of restored and sharp,
+            ``ERROR_GAIN`` times.
+
+    Returns:
+        uint8 (h, w, 3), columns of at most ``COLUMN_WIDTH`` pixels.
+
+    Raises:
+        ValueError: if ``error_map`` is asked for without a sharp frame.
+    """
+    if sharp is None:
+        if error_map:
+            raise ValueError("an error map needs the sharp frame")
+        panels = [Panel("blurry input", blur), Panel("restored", restored)]
+    else:
+        panels = [
+            Panel(f"blurry input {_decibel(psnr(blur, sharp))}", blur),
+            Panel(f"restored {_decibel(psnr(restored, sharp))}", restored),
+            Panel("sharp", sharp),
+        ]
+        if error_map:
+            error = cv2.absdiff(restored, sharp).astype(np.float32) * ERROR_GAIN
+            image = np.clip(error, 0, 255).astype(np.uint8)
+            panels.append(Panel(f"error of restored, x{ERROR_GAIN}", image))
+    rows, columns = _most_blurred(blur, restored if sharp is None else sharp)
+    details = [Panel("", panel.image[rows, columns]) for panel in panels]
+    return np.concatenate([_strip(panels, labels=True), _strip(details, labels=False)])
+
+
+def side_by_side(frames: Sequence[Image]) -> Image:
+    """Equal-sized images in one row without labels: a video's frame."""
+    return np.concatenate(frames, axis=1)
+
+
+def write_video(path: str | Path, frames: Iterable[Image], frames_per_second: float = 24) -> None:
+    """Write an MP4 (codec mp4v) through OpenCV, atomically.
+
+    Args:
+        path: ends in ``.mp4``.
+        frames: uint8 (H, W, 3) RGB, all of one size, at least one.
+        frames_per_second: playing speed.
+
+    Raises:
+        RunError: if OpenCV has no writer for MP4 on this machine.
+        ValueError: if there are no frames.
+    """
+    with atomic_path(path) as temporary:
+        writer: cv2.VideoWriter | None = None
+        for frame in frames:
+            if writer is None:
+                height, width = frame.shape[:2]
+                codec = cv2.VideoWriter.fourcc(*"mp4v")
+                writer = cv2.VideoWriter(str(temporary), codec, frames_per_second, (width, height))
+                if not writer.isOpened():
+                    raise RunError(
+                        f"{path}: OpenCV cannot write MP4 here; set TEST.SAVE_VIDEO to false"
+                    )
+            writer.write(np.ascontiguousarray(frame[..., ::-1]))
+        if writer is None:
+            raise ValueError("a video needs at least one frame")
+        writer.release()
+
+
+def _decibel(value: float) -> str:
+    return f"{value:.2f} dB" if math.isfinite(value) else "identical"
+
+
+def _most_blurred(blur: Image, reference: Image) -> tuple[slice, slice]:
+    """The window (a third of the frame, at most a column wide) with the largest difference."""
+    height, width = blur.shape[:2]
+    window_height = max(1, min(height // 3, COLUMN_WIDTH * 9 // 16))
+    window_width = max(1, min(width // 3, COLUMN_WIDTH))
+    error = cv2.absdiff(blur, reference).astype(np.float32).sum(axis=-1)
+    mean = cv2.boxFilter(error, -1, (window_width, window_height), anchor=(0, 0))
+    inside = mean[: height - window_height + 1, : width - window_width + 1]
+    row, column = np.unravel_index(int(inside.argmax()), inside.shape)
+    return (
+        slice(int(row), int(row) + window_height),
+        slice(int(column), int(column) + window_width),
+    )
+
+
+def _strip(panels: Sequence[Panel], *, labels: bool) -> Image:
+    columns: list[Image] = []
+    for panel in panels:
+        image = _fit_width(panel.image)
+        if labels:
+            image = np.concatenate([_label(panel.label, image.shape[1]), image])
+        columns.append(image)
+    gap = np.full((columns[0].shape[0], GAP, 3), _PAPER, np.uint8)
+    parts = [part for column in columns for part in (column, gap)][:-1]
+    strip = np.concatenate(parts, axis=1)
+    return np.concatenate([strip, np.full((GAP, strip.shape[1], 3), _PAPER, np.uint8)])
+
+
+def _fit_width(image: Image) -> Image:
+    """Scale to the column's width: down by areas, up by whole pixels so that none is invented."""
+    height, width = image.shape[:2]
+    size = (COLUMN_WIDTH, max(1, round(height * COLUMN_WIDTH / width)))
+    method = cv2.INTER_AREA if width > COLUMN_WIDTH else cv2.INTER_NEAREST
+    return np.asarray(cv2.resize(image, size, interpolation=method), dtype=np.uint8)
+
+
+def _label(text: str, width: int) -> Image:
+    band = np.full((LABEL_HEIGHT, width, 3), _PAPER, np.uint8)
+    cv2.putText(
+        band, text, (4, LABEL_HEIGHT - 8), cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA
+    )
+    return band
