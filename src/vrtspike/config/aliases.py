@@ -1,0 +1,81 @@
+"""Older and alternative spellings of keys, turned into the ones of the schema."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+KeyPath = tuple[str | int, ...]
+
+# A mapping's key may be written in either way; two different values are an error.
+RENAMED: dict[KeyPath, KeyPath] = {
+    ("TOTAL_WORKERS",): ("DATALOADER", "TOTAL_WORKERS"),
+    ("DATA", "TRAIN_CROP_SIZE"): ("DATA", "CROP_SIZE"),
+    ("DATA", "NUM_VOXEL_BINS"): ("DATA", "K"),
+    ("MODEL", "VRT", "use_checkpoint_attn"): ("MODEL", "VRT", "USE_CHECKPOINT_ATTN"),
+    ("MODEL", "VRT", "use_checkpoint_ffn"): ("MODEL", "VRT", "USE_CHECKPOINT_FFN"),
+    ("TRAIN", "AMP_ENABLED"): ("TRAIN", "PRECISION"),
+    ("TRAIN", "AMP_OPT_LEVEL"): ("TRAIN", "PRECISION"),
+}
+_PRECISION_OF_LEVEL = {"O0": "32", "O1": "mixed", "O2": "bf16-true"}
+
+
+def canonical_keys(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of one file's mapping with every key spelled as in the schema.
+
+    Raises:
+        ValueError: if a key is given under two names with different values.
+    """
+    result = copy.deepcopy(tree)
+    _translate_amp(result)
+    for old, new in RENAMED.items():
+        parent = _mapping(result, old[:-1])
+        if parent is None or old[-1] not in parent:
+            continue
+        value = parent.pop(old[-1])
+        target = result
+        for name in new[:-1]:
+            target = target.setdefault(str(name), {})
+        if target.setdefault(str(new[-1]), value) != value:
+            raise ValueError(
+                f"{dotted(new)} is {target[str(new[-1])]!r} and {dotted(old)} is {value!r}; "
+                "they are the same key: keep one"
+            )
+    return result
+
+
+def dotted(path: KeyPath) -> str:
+    """``TRAIN.OPTIM.LR`` for its path."""
+    return ".".join(str(part) for part in path)
+
+
+def _mapping(tree: dict[str, Any], path: KeyPath) -> dict[Any, Any] | None:
+    node: Any = tree
+    for name in path:
+        if not isinstance(node, dict):
+            return None
+        node = node.get(name)
+    return node if isinstance(node, dict) else None
+
+
+def _translate_amp(tree: dict[str, Any]) -> None:
+    """AMP_ENABLED and AMP_OPT_LEVEL together say what PRECISION says alone."""
+    train = _mapping(tree, ("TRAIN",))
+    if train is None:
+        return
+    if train.get("PRECISION") == 32:  # YAML reads the precision '32' as a number
+        train["PRECISION"] = "32"
+    if not {"AMP_ENABLED", "AMP_OPT_LEVEL"} & train.keys():
+        return
+    enabled = train.pop("AMP_ENABLED", True)
+    level = train.pop("AMP_OPT_LEVEL", "O1")
+    if enabled not in (True, False, "on", "off"):
+        raise ValueError(f"TRAIN.AMP_ENABLED is {enabled!r}, expected true or false")
+    if level not in _PRECISION_OF_LEVEL:
+        raise ValueError(f"TRAIN.AMP_OPT_LEVEL is {level!r}, expected O0, O1 or O2")
+    precision = _PRECISION_OF_LEVEL[level] if enabled in (True, "on") else "32"
+    if train.setdefault("PRECISION", precision) != precision:
+        raise ValueError(
+            f"TRAIN.PRECISION is {train['PRECISION']!r} but AMP_ENABLED and AMP_OPT_LEVEL mean "
+            f"{precision!r}; keep PRECISION alone"
+        )

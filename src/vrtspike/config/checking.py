@@ -1,0 +1,99 @@
+"""From a tree of plain values to a typed object, with errors a person can act on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from vrtspike.config.aliases import KeyPath, dotted
+from vrtspike.config.reading import Document
+from vrtspike.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+_ABSENT = object()
+
+
+def validate(model: type[Model], document: Document, advice: str) -> Model:
+    """Build ``model`` from a document.
+
+    Args:
+        model: the schema.
+        document: values and their places.
+        advice: last line of the message, for example where the keys are documented.
+
+    Raises:
+        ConfigError: one message with a line for each fault: file, line, key, what was found, what
+            is allowed, and for an unknown key the nearest known one.
+    """
+    try:
+        return model.model_validate(document.tree)
+    except ValidationError as error:
+        faults = [_describe(model, document, detail) for detail in error.errors()]
+        raise ConfigError("\n".join([*dict.fromkeys(faults), advice])) from None
+
+
+def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) -> str:
+    path = _written_path(document.tree, detail["loc"])
+    place = _place(document, path)
+    name = dotted(path) or "the configuration"
+    if detail["type"] == "extra_forbidden":
+        return f"{place}: unknown key {name}{_suggestion(model, path)}"
+    if detail["type"] == "missing":
+        return f"{place}: {dotted(detail['loc'])} is missing"
+    message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "value_error":
+        return f"{place}: {name}: {message}"
+    return f"{place}: {name}: found {detail['input']!r}; {message[0].lower()}{message[1:]}"
+
+
+def _written_path(tree: Any, location: tuple[int | str, ...]) -> KeyPath:  # noqa: ANN401
+    """The part of pydantic's location that names keys (it also names members of unions)."""
+    path: list[str | int] = []
+    node = tree
+    for part in location:
+        inside = node.get(part, _ABSENT) if isinstance(node, dict) else _item(node, part)
+        if inside is _ABSENT:
+            break
+        node = inside
+        path.append(part)
+    return tuple(path)
+
+
+def _item(node: Any, index: int | str) -> Any:  # noqa: ANN401 - plain YAML values
+    if isinstance(node, list) and isinstance(index, int) and index < len(node):
+        return node[index]
+    return _ABSENT
+
+
+def _place(document: Document, path: KeyPath) -> str:
+    for end in range(len(path), 0, -1):
+        if path[:end] in document.places:
+            return document.places[path[:end]]
+    return "settings"
+
+
+def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
+    known = {dotted(candidate) for candidate in known_keys(model)}
+    siblings = [name for name in known if name.rpartition(".")[0] == dotted(path[:-1])]
+    wanted = str(path[-1])
+    names = {name.rpartition(".")[2]: name for name in siblings}
+    near = difflib.get_close_matches(wanted.upper(), names, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {names[near[0]]}?"
+    elsewhere = sorted(name for name in known if name.rpartition(".")[2] == wanted.upper())
+    if elsewhere:
+        return f"; did you mean {elsewhere[0]}?"
+    return f"; known here: {', '.join(sorted(names))}" if names else ""
+
+
+def known_keys(model: type[BaseModel], prefix: KeyPath = ()) -> Iterator[KeyPath]:
+    """Every key of a schema as a path, sections before what they hold."""
+    for name, field in model.model_fields.items():
+        yield (*prefix, name)
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from known_keys(kind, (*prefix, name))

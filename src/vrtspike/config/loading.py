@@ -1,0 +1,142 @@
+"""Presets: a file, its parents, overrides, and one typed, frozen object."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vrtspike.config.aliases import KeyPath
+from vrtspike.config.checking import validate
+from vrtspike.config.merging import canonical, overlay, parse_overrides
+from vrtspike.config.reading import Document, read_yaml
+from vrtspike.config.schema import Settings
+from vrtspike.errors import ConfigError
+
+_ADVICE = "Every key is explained in config/README.md."
+_VRT_ARGUMENTS = {
+    "embed_dims": ("MODEL", "VRT", "EMBED_DIMS"),
+    "num_heads": ("MODEL", "VRT", "NUM_HEADS"),
+    "mlp_ratio": ("MODEL", "VRT", "MLP_RATIO"),
+    "mul_attn_ratio": ("MODEL", "VRT", "MUL_ATTN_RATIO"),
+    "drop_path_rate": ("MODEL", "VRT", "DROP_PATH_RATE"),
+    "deformable_groups": ("MODEL", "VRT", "DEFORMABLE_GROUPS"),
+    "indep_reconsts": ("MODEL", "VRT", "INDEP_RECONSTS"),
+    "use_checkpoint_attn": ("MODEL", "VRT", "USE_CHECKPOINT_ATTN"),
+    "use_checkpoint_ffn": ("MODEL", "VRT", "USE_CHECKPOINT_FFN"),
+    "depths": ("MODEL", "VRT_DEPTHS"),
+    "window_size": ("MODEL", "WINDOW_SIZE"),
+}
+
+
+def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
+    """Load a preset file, its parents (``BASE``) and overrides such as ``TRAIN.BATCH_SIZE=2``.
+
+    Raises:
+        ConfigError: naming file, line, key, what was found and what is allowed.
+    """
+    return settings_from(overlay(read_preset(path), parse_overrides(overrides)))
+
+
+def load_settings_file(path: str | Path) -> Settings:
+    """Load a resolved settings file (JSON or YAML, no parents)."""
+    return settings_from(read_yaml(path))
+
+
+def read_preset(path: str | Path) -> Document:
+    """A preset and its parents as one document, not yet validated.
+
+    ``BASE: name`` means ``name.yaml`` in the same folder.
+    """
+    path = Path(path)
+    chain: list[Path] = []
+    layers: list[Document] = []
+    while True:
+        if path in chain:
+            names = " -> ".join(p.name for p in [*chain, path])
+            raise ConfigError(f"{chain[0]}: BASE goes in a circle: {names}")
+        chain.append(path)
+        document = canonical(read_yaml(path))
+        base = document.tree.pop("BASE", None)
+        layers.append(document)
+        if base is None:
+            break
+        parent = path.with_name(f"{base}.yaml")
+        if not parent.is_file():
+            raise ConfigError(
+                f"{document.places[('BASE',)]}: BASE is {base!r}, but there is no {parent}"
+            )
+        path = parent
+    result = Document({})
+    for layer in reversed(layers):
+        result = overlay(result, layer)
+    return result
+
+
+def settings_from(document: Document) -> Settings:
+    """Validate a document as a preset, with VRT's own arguments and the old worker key put in."""
+    document = _with_vrt_arguments(canonical(document))
+    settings = validate(Settings, document, _ADVICE)
+    if settings.TRAIN.NUM_WORKERS is None:
+        return settings
+    if "DATALOADER" in document.tree:
+        warnings.warn(
+            "TRAIN.NUM_WORKERS is an old name and is ignored: DATALOADER is given.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return settings
+    warnings.warn(
+        "TRAIN.NUM_WORKERS is an old name; use DATALOADER.TRAIN_WORKERS.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    loader = settings.DATALOADER.model_copy(update={"TRAIN_WORKERS": settings.TRAIN.NUM_WORKERS})
+    return settings.model_copy(update={"DATALOADER": loader})
+
+
+def check_files(settings: Settings) -> None:
+    """Refuse paths that do not exist among the files a run would read.
+
+    Raises:
+        ConfigError: naming the key and the path.
+    """
+    vrt = settings.MODEL.VRT
+    named: dict[str, str | None] = {
+        "MODEL.VRT_CFG": settings.MODEL.VRT_CFG,
+        "MODEL.VRT.PRETRAINED": vrt.PRETRAINED,
+        "MODEL.VRT.SPYNET": vrt.SPYNET,
+    }
+    missing = [
+        f"{key}: no such file: {path}"
+        for key, path in named.items()
+        if path and not Path(path).is_file()
+    ]
+    if missing:
+        raise ConfigError("\n".join([*missing, "Give an existing file, or remove the key."]))
+
+
+def _with_vrt_arguments(document: Document) -> Document:
+    """Lay the arguments of the file named by MODEL.VRT_CFG beneath the document."""
+    model = document.tree.get("MODEL")
+    name = model.get("VRT_CFG") if isinstance(model, dict) else None
+    if not isinstance(name, str) or not Path(name).is_file():
+        return document  # a missing file is refused by check_files, before a run starts
+    arguments = read_yaml(name)
+    result = Document({})
+    for key, value in arguments.tree.items():
+        place = arguments.places[(key,)]
+        if key not in _VRT_ARGUMENTS:
+            raise ConfigError(
+                f"{place}: unknown argument {key}; known: {', '.join(sorted(_VRT_ARGUMENTS))}"
+            )
+        result = overlay(result, _nested(_VRT_ARGUMENTS[key], value, place))
+    return overlay(result, document)
+
+
+def _nested(path: KeyPath, value: Any, place: str) -> Document:  # noqa: ANN401 - a YAML value
+    tree = value
+    for key in reversed(path):
+        tree = {str(key): tree}
+    return Document(tree, {path: place})

@@ -1,0 +1,148 @@
+"""Keys of the MODEL section: VRT, the spike branch and their fusion."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from vrtspike.config.fields import (
+    Fraction,
+    NonNegative,
+    Positive,
+    PositiveFloat,
+    Section,
+    key,
+    operational,
+)
+
+STAGES = 7
+RECONSTRUCTION_GROUPS = 4
+PUBLISHED_DEPTHS = (8,) * STAGES + (4,) * RECONSTRUCTION_GROUPS
+PUBLISHED_WIDTHS = (96,) * STAGES + (120,) * RECONSTRUCTION_GROUPS
+
+WindowSize = Positive | tuple[Positive, Positive, Positive]
+
+
+class VRTSettings(Section):
+    """Arguments of the VRT backbone (published names in upper case)."""
+
+    USE_CHECKPOINT_ATTN: bool = operational(
+        "Recompute window attention in the backward pass instead of storing it", True
+    )
+    USE_CHECKPOINT_FFN: bool = operational(
+        "Recompute the feed-forward layers in the backward pass instead of storing them", True
+    )
+    PRETRAINED: str | None = key(
+        "Checkpoint of published VRT weights to start from (safetensors or PyTorch)", None
+    )
+    SPYNET: str | None = key("Checkpoint with SpyNet's weights alone", None)
+    EMBED_DIMS: tuple[Positive, ...] = key(
+        "Channels of stages 1-7 and of each group of stage 8", PUBLISHED_WIDTHS
+    )
+    NUM_HEADS: Positive = key("Heads of every window attention", 6)
+    MLP_RATIO: PositiveFloat = key("Hidden width of the feed-forward layers over channels", 2.0)
+    MUL_ATTN_RATIO: Fraction = key("Share of a stage's blocks with mutual attention", 0.75)
+    DROP_PATH_RATE: Fraction = key("Stochastic depth of the last block (rises from 0)", 0.2)
+    DEFORMABLE_GROUPS: Positive = key("Offset groups of the deformable alignment", 16)
+    INDEP_RECONSTS: tuple[NonNegative, ...] = key(
+        "Groups (numbered as in VRT_DEPTHS) whose windows hold a single frame", (9, 10)
+    )
+    ATTENTION: Literal["auto", "explicit", "fused", "recompute", "flex"] = operational(
+        "Implementation of window attention; auto takes the best for device and precision", "auto"
+    )
+
+
+class TemporalAttentionSettings(Section):
+    """Attention along time at each pixel; the chunk keys bound memory and change no result."""
+
+    HEADS: Positive = key("Attention heads", 4)
+    ADAPTIVE_CHUNK: bool = operational(
+        "Process as many pixels at once as MAX_BATCH_TOKENS allows; false: CHUNK_SIZE decides", True
+    )
+    MAX_BATCH_TOKENS: Positive = operational("Tokens (pixels x frames) processed at once", 49152)
+    CHUNK_SIZE: Positive = operational("Side length of a chunk in pixels", 64)
+    CHUNK_SHAPE: Literal["square", "wide", "tall"] = operational("Shape of a chunk", "square")
+
+
+class FuseSettings(TemporalAttentionSettings):
+    """Fusion of spike features into VRT's stages 1-4."""
+
+    TYPE: Literal["TemporalCrossAttn"] = key("Kind of fusion", "TemporalCrossAttn")
+    INIT: Literal["identity", "random"] = key(
+        "identity: zero output projections, the fused network starts as VRT itself", "identity"
+    )
+
+
+class ModelSettings(Section):
+    """The network."""
+
+    USE_SPIKE: bool = key("false gives plain VRT, the ablation without spikes", True)
+    VRT_CFG: str | None = key(
+        "YAML file with VRT's own arguments (lower case); keys given here win over it", None
+    )
+    CHANNELS_PER_SCALE: tuple[Positive, ...] = key(
+        "Channels of the spike encoder's scales; equal to VRT's widths of stages 1-4",
+        PUBLISHED_WIDTHS[:4],
+    )
+    LAYERS: Positive = key("Number of scales of the spike encoder", 4)
+    VRT_DEPTHS: tuple[Positive, ...] = key(
+        "Blocks of stages 1-7 and of the groups of stage 8; a list of 8 repeats its last entry",
+        PUBLISHED_DEPTHS,
+    )
+    WINDOW_SIZE: Annotated[WindowSize, Field(union_mode="left_to_right")] = key(
+        "Attention window: side length in pixels, or (frames, rows, columns)", 8
+    )
+    VRT: VRTSettings = key("The VRT backbone", VRTSettings())
+    SPIKE_TSA: TemporalAttentionSettings = key(
+        "Temporal self-attention over spike features", TemporalAttentionSettings()
+    )
+    FUSE: FuseSettings = key("Fusion of the two branches", FuseSettings())
+
+    @field_validator("VRT_DEPTHS")
+    @classmethod
+    def _expand_depths(cls, depths: tuple[int, ...]) -> tuple[int, ...]:
+        if len(depths) == STAGES + 1:
+            return depths[:STAGES] + depths[STAGES:] * RECONSTRUCTION_GROUPS
+        if len(depths) <= STAGES:
+            raise ValueError(
+                f"found {len(depths)} depths, expected {STAGES} for the stages and then one for "
+                f"all groups of stage 8 ({STAGES + 1}) or one for each "
+                f"({STAGES + RECONSTRUCTION_GROUPS})"
+            )
+        return depths
+
+    @property
+    def window(self) -> tuple[int, int, int]:
+        """The window of self-attention as (frames, rows, columns)."""
+        if isinstance(self.WINDOW_SIZE, int):
+            return (6, self.WINDOW_SIZE, self.WINDOW_SIZE)
+        return self.WINDOW_SIZE
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if len(self.CHANNELS_PER_SCALE) != self.LAYERS:
+            raise ValueError(
+                f"LAYERS is {self.LAYERS} but CHANNELS_PER_SCALE names "
+                f"{len(self.CHANNELS_PER_SCALE)} scales; they must be equal"
+            )
+        if self.LAYERS != 4:
+            raise ValueError(f"LAYERS is {self.LAYERS}; VRT has 4 scales (stages 1-4)")
+        widths = self.VRT.EMBED_DIMS
+        if len(widths) != len(self.VRT_DEPTHS):
+            raise ValueError(
+                f"VRT.EMBED_DIMS names {len(widths)} stages and groups, "
+                f"VRT_DEPTHS {len(self.VRT_DEPTHS)}"
+            )
+        if widths[:4] != self.CHANNELS_PER_SCALE:
+            raise ValueError(
+                f"CHANNELS_PER_SCALE is {list(self.CHANNELS_PER_SCALE)}, expected VRT's widths "
+                f"of stages 1-4, {list(widths[:4])}"
+            )
+        for name, heads in (("SPIKE_TSA", self.SPIKE_TSA.HEADS), ("FUSE", self.FUSE.HEADS)):
+            bad = [width for width in self.CHANNELS_PER_SCALE if width % heads]
+            if bad:
+                raise ValueError(
+                    f"{name}.HEADS is {heads}, which does not divide {bad[0]} channels"
+                )
+        return self

@@ -1,0 +1,97 @@
+"""YAML files with the line of every key, and duplicate keys refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+from vrtspike.config.aliases import KeyPath, dotted
+from vrtspike.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Document:
+    """A mapping and where each of its keys was written ('file:line' by path of keys)."""
+
+    tree: dict[str, Any]
+    places: dict[KeyPath, str] = field(default_factory=dict)
+
+
+def read_yaml(path: str | Path) -> Document:
+    """Read one YAML 1.2 file whose top level is a mapping (an empty file is an empty mapping).
+
+    Raises:
+        ConfigError: if the file is missing or is not YAML, if its top level is no mapping, or if a
+            key is given twice in one mapping (PyYAML would silently keep the last).
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; expected a YAML file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as text: {error}") from error
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, name: str) -> Document:
+    """Like :func:`read_yaml` for text; ``name`` stands for the file in messages."""
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        node = yaml.compose(text)
+        if node is None:
+            return Document({})
+        if not isinstance(node, MappingNode):
+            raise ConfigError(f"{name}:1: the top level must be a mapping of keys to values")
+        reader = _Reader(yaml, name)
+        return Document(reader.value(node, ()), reader.places)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise ConfigError(f"{name}{line}: not YAML: {error.problem or error.context}") from error
+    except YAMLError as error:
+        raise ConfigError(f"{name}: not YAML: {error}") from error
+
+
+class _Reader:
+    """Turns a node into plain values and remembers the line of each key and item."""
+
+    def __init__(self, yaml: YAML, name: str) -> None:
+        self.places: dict[KeyPath, str] = {}
+        self._yaml = yaml
+        self._name = name
+
+    def value(self, node: Node, path: KeyPath) -> Any:  # noqa: ANN401 - a YAML value
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode):
+            items = []
+            for index, item in enumerate(node.value):
+                self._note(item, (*path, index))
+                items.append(self.value(item, (*path, index)))
+            return items
+        return self._yaml.constructor.construct_object(node)
+
+    def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
+        first_line: dict[str, int] = {}
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = str(self._yaml.constructor.construct_object(key_node))
+            line = key_node.start_mark.line + 1
+            if key in first_line:
+                raise ConfigError(
+                    f"{self._name}: key {dotted((*path, key))} is given twice, at line "
+                    f"{first_line[key]} and at line {line}; put everything under one"
+                )
+            first_line[key] = line
+            self._note(key_node, (*path, key))
+            result[key] = self.value(value_node, (*path, key))
+        return result
+
+    def _note(self, node: Node, path: KeyPath) -> None:
+        self.places[path] = f"{self._name}:{node.start_mark.line + 1}"

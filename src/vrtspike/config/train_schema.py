@@ -1,0 +1,136 @@
+"""Keys of the TRAIN and LOSS sections."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from vrtspike.config.fields import (
+    Fraction,
+    NonNegative,
+    NonNegativeFloat,
+    Positive,
+    PositiveFloat,
+    Section,
+    key,
+    operational,
+)
+
+Precision = Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"]
+Metric = Literal["psnr", "psnr_y", "ssim", "ssim_y", "lpips"]
+
+
+class OptimSettings(Section):
+    """The optimiser."""
+
+    TYPE: Literal["adamw", "adamw8bit"] = key("adamw8bit keeps its moments in 8 bits", "adamw")
+    LR: PositiveFloat = key("Learning rate at the end of the warm-up", 2e-4)
+    BETAS: tuple[Fraction, Fraction] = key("Decay of the two moments", (0.9, 0.99))
+    WEIGHT_DECAY: NonNegativeFloat = key("Decoupled weight decay", 1e-4)
+    PAGED: bool = operational("adamw8bit: moments in paged memory", False)
+
+
+class ScheduleSettings(Section):
+    """The learning rate over the steps."""
+
+    TYPE: Literal["cosine"] = key("Shape after the warm-up", "cosine")
+    WARMUP_STEPS: NonNegative = key("Optimiser steps of linear warm-up", 256)
+    MIN_LR: NonNegativeFloat = key("Learning rate at the end", 1e-7)
+
+
+class EarlyStoppingSettings(Section):
+    """Stop when validation has not improved."""
+
+    METRIC: Literal["psnr", "ssim"] = key("Watched validation metric", "psnr")
+    PATIENCE: Positive = key("Validations without improvement before stopping", 5)
+
+
+class PhaseSettings(Section):
+    """One phase of progressive training."""
+
+    CROP_SIZE: Positive = key("Crop size in this phase", multiple_of=8)
+    EPOCHS: Positive = key("Epochs of this phase")
+
+
+class DistillSettings(Section):
+    """Learn from a larger model as well."""
+
+    TEACHER: str = key("Published result folder of the teacher (results/train/<preset>)")
+    WEIGHT: PositiveFloat = key("Weight of the distance to the teacher's output", 1.0)
+
+
+class TrainSettings(Section):
+    """The training loop."""
+
+    EPOCHS: Positive = key("Passes over the training clips", 40)
+    MAX_STEPS: Positive | None = key("Stop after this many optimiser steps", None)
+    BATCH_SIZE: Positive = key("Clips per GPU and micro-step", 1)
+    VAL_BATCH_SIZE: Positive = operational("Clips per GPU in validation", 1)
+    GRADIENT_ACCUMULATION_STEPS: Positive = key("Micro-steps per optimiser step", 6)
+    MAX_GRAD_NORM: PositiveFloat | None = key("Clip the gradient to this norm", 1.0)
+    COMPILE_MODEL: bool = key("Compile the blocks with torch.compile", False)
+    COMPILE_MODE: Literal["default", "reduce-overhead", "max-autotune"] = key(
+        "Mode of torch.compile", "default"
+    )
+    PRECISION: Precision = key(
+        "Arithmetic; 'mixed' takes the best half type of the device", "bf16-mixed"
+    )
+    AMP_INIT_SCALE: PositiveFloat = key("First loss scale of 16-mixed", 65536.0)
+    OPTIM: OptimSettings = key("The optimiser", OptimSettings())
+    SCHED: ScheduleSettings = key("The learning rate's schedule", ScheduleSettings())
+    SCALE_LR: Literal["none", "sqrt", "linear"] = key(
+        "Scale the learning rate with the global batch over BASE_BATCH_SIZE", "none"
+    )
+    BASE_BATCH_SIZE: Positive = key("Global batch that OPTIM.LR is meant for", 6)
+    EMA: Fraction = key("Decay of the weights' moving average; 0 is off", 0.0, lt=1)
+    EARLY_STOPPING: EarlyStoppingSettings | None = key("Stop early", None)
+    PROGRESSIVE: tuple[PhaseSettings, ...] = key("Phases of growing crops; empty: one phase", ())
+    DISTILL: DistillSettings | None = key("Distillation from a teacher", None)
+    FREEZE_FLOW_STEPS: NonNegative | None = key(
+        "Keep SpyNet and alignment fixed for these steps, then train them at a quarter of the "
+        "rate; null: train them like the rest",
+        None,
+    )
+    SAVE_EVERY_STEPS: Positive = operational("Optimiser steps between checkpoints", 500)
+    KEEP_LAST: Positive = operational("Checkpoints kept besides the best", 3)
+    NUM_WORKERS: NonNegative | None = operational("Old name; use DATALOADER", None)
+
+
+class CharbonnierSettings(Section):
+    """sqrt(x^2 + DELTA^2), averaged."""
+
+    DELTA: PositiveFloat = key("Where the loss turns from quadratic to linear", 1e-3)
+    WEIGHT: NonNegativeFloat = key("Weight in the total loss", 1.0)
+
+
+class VggSettings(Section):
+    """Distance of VGG-16 features."""
+
+    LAYERS: tuple[str, ...] = key("Feature layers, such as relu3_3", ("relu3_3",))
+    WEIGHT: NonNegativeFloat = key("Weight in the total loss; 0 is off", 0.1)
+    EVERY: Positive = key("Compute it every this many steps", 1)
+    WEIGHTS: Literal["pretrained", "random"] = key(
+        "Backbone weights: from WEIGHTS.DIR, or random (named so in every log)", "pretrained"
+    )
+
+
+class LpipsSettings(Section):
+    """LPIPS as a loss."""
+
+    NET: Literal["alex", "vgg"] = key("Backbone", "alex")
+    WEIGHT: NonNegativeFloat = key("Weight in the total loss; 0 is off", 0.0)
+
+
+class LossSettings(Section):
+    """Terms of the loss, each in float32."""
+
+    CHARBONNIER: CharbonnierSettings = key("Charbonnier loss", CharbonnierSettings())
+    VGG_PERCEPTUAL: VggSettings = key("Perceptual loss", VggSettings())
+    LPIPS: LpipsSettings = key("LPIPS loss", LpipsSettings())
+
+    @model_validator(mode="after")
+    def _some_term(self) -> Self:
+        if not (self.CHARBONNIER.WEIGHT or self.VGG_PERCEPTUAL.WEIGHT or self.LPIPS.WEIGHT):
+            raise ValueError("every term has weight 0; at least one must be positive")
+        return self

@@ -1,0 +1,189 @@
+"""What to run: data sources, presets and the machine (``config/config.yaml`` and overlays)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from vrtspike.config.checking import validate
+from vrtspike.config.fields import (
+    NonNegative,
+    Positive,
+    PositiveFloat,
+    Section,
+    key,
+    operational,
+)
+from vrtspike.config.loading import check_files, read_preset, settings_from
+from vrtspike.config.merging import overlay, parse_overrides, section
+from vrtspike.config.reading import Document, read_yaml
+from vrtspike.config.schema import Settings
+from vrtspike.errors import ConfigError
+
+_ADVICE = "The keys of config/config.yaml are explained in config/README.md."
+
+
+class DemoSettings(Section):
+    """The generated data set."""
+
+    ROOT: str = operational("Where it is generated", "data/demo")
+    SEED: NonNegative = key("Seed of the simulated camera", 0)
+
+
+class SimulatedSequence(Section):
+    """One folder of high-frame-rate frames turned into blurry frames and spikes."""
+
+    FRAMES: str = key("Folder of PNG frames in order")
+    SPLIT: str = key("Split the sequence belongs to", min_length=1)
+    SEQUENCE: str = key("Name of the sequence", min_length=1)
+    FRAMES_PER_EXPOSURE: Positive = key("Frames averaged into one blurry frame", 11)
+
+
+class SimulateSettings(Section):
+    """Frames without a spike camera, sent through the simulators."""
+
+    ROOT: str = operational("Data set that is written", "data/simulated")
+    SEQUENCES: tuple[SimulatedSequence, ...] = key("What to simulate", ())
+    STEPS_PER_FRAME: Positive = key("Spike steps per source frame", 8)
+    THETA: PositiveFloat = key("Firing threshold in units of full intensity", 2.0)
+    GAMMA: PositiveFloat | None = key("Average in linear light of this gamma; null: as coded", None)
+    SEED: NonNegative = key("Seed of the initial voltages", 0)
+
+
+class WorkflowSettings(Section):
+    """``config/config.yaml``."""
+
+    PRESETS: tuple[str, ...] = key("Presets that all, compare and report cover", ("baseline",))
+    PRESET_DIR: str = operational("Folder of the presets", "config/presets")
+    RESULTS: str = operational("Where results are written", "results")
+    RUNS: str = operational("Where training runs keep their state", "runs")
+    GPUS: NonNegative | Literal["auto"] = operational(
+        "GPUs per training run; auto: all free ones, 0: CPU", "auto"
+    )
+    NODES: Positive = operational("Machines per training run", 1)
+    DATA: dict[str, Any] = key("DATA keys of every preset that does not set them itself", {})
+    SETTINGS: dict[str, Any] = key("Keys laid over every preset", {})
+    SET: str | tuple[str, ...] = key("The same as KEY=value, separated by spaces", "")
+    DEMO: DemoSettings = key("The generated data set", DemoSettings())
+    SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data source as a preset uses it; equal sources share every stage up to training."""
+
+    name: str
+    root: str
+    blur_dir: str
+    train_split: str
+    val_split: str
+    spike_size: tuple[int, int] | None
+    kind: Literal["raw", "demo", "simulated"]
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """Everything the Snakefile needs to know, read once."""
+
+    settings: WorkflowSettings
+    presets: Mapping[str, Settings]
+
+    @cached_property
+    def datasets(self) -> dict[str, Dataset]:
+        """All data sets by name.
+
+        Raises:
+            ConfigError: if two different sources would share a name.
+        """
+        result: dict[str, Dataset] = {}
+        for preset in self.presets:
+            dataset = self.dataset(preset)
+            known = result.setdefault(dataset.name, dataset)
+            if known != dataset:
+                raise ConfigError(
+                    f"preset {preset}: DATA.ROOT {dataset.root!r} and {known.root!r} would both "
+                    f"be called {dataset.name!r}; rename one of the folders, or use "
+                    "another RESULTS folder"
+                )
+        return result
+
+    def dataset(self, preset: str) -> Dataset:
+        """The data source of a preset."""
+        data = self.presets[preset].DATA
+        kinds: dict[str, Literal["demo", "simulated"]] = {
+            self.settings.DEMO.ROOT: "demo",
+            self.settings.SIMULATE.ROOT: "simulated",
+        }
+        suffix = "" if data.BLUR_DIR == "blur" else f"-{data.BLUR_DIR}"
+        return Dataset(
+            name=_slug(Path(data.ROOT).resolve().name) + suffix,
+            root=data.ROOT,
+            blur_dir=data.BLUR_DIR,
+            train_split=data.TRAIN_SPLIT,
+            val_split=data.VAL_SPLIT,
+            spike_size=data.SPIKE_SIZE,
+            kind=kinds.get(data.ROOT, "raw"),
+        )
+
+
+def load_workflow(
+    configfiles: Sequence[str | Path], overrides: Mapping[str, Any] | None = None
+) -> Workflow:
+    """Read the configuration files in order (later ones win) and every preset.
+
+    Args:
+        configfiles: ``config/config.yaml`` and the overlays named by ``--configfile``.
+        overrides: what ``--config`` gave, as a mapping of top-level keys.
+
+    Raises:
+        ConfigError: naming file, line, key, what was found and what is allowed.
+    """
+    document = Document({})
+    for path in configfiles:
+        document = overlay(document, read_yaml(path))
+    given = dict(overrides or {})
+    document = overlay(document, Document(given, {(name,): "--config" for name in given}))
+    settings = validate(WorkflowSettings, document, _ADVICE)
+    folder = Path(settings.PRESET_DIR)
+    presets = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    if not presets:
+        raise ConfigError(f"PRESET_DIR is {settings.PRESET_DIR!r}: no preset (*.yaml) stands there")
+    unknown = [name for name in settings.PRESETS if name not in presets]
+    if unknown:
+        raise ConfigError(
+            f"{document.places.get(('PRESETS',), 'PRESETS')}: PRESETS names {unknown[0]!r}; "
+            f"presets in {folder}: {', '.join(presets)}"
+        )
+    pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
+    above = overlay(section(document, "SETTINGS"), parse_overrides(pieces, "SET"))
+    beneath = section(document, "DATA", nested=True)
+    return Workflow(
+        settings,
+        {
+            name: settings_from(overlay(overlay(beneath, read_preset(path)), above))
+            for name, path in presets.items()
+        },
+    )
+
+
+def resolve_preset(
+    name: str, configfiles: Sequence[str | Path], overrides: Mapping[str, Any] | None = None
+) -> Settings:
+    """One preset as the workflow would train it; the files it names must exist.
+
+    Raises:
+        ConfigError: if there is no such preset, or as :func:`load_workflow`.
+    """
+    presets = load_workflow(configfiles, overrides).presets
+    if name not in presets:
+        raise ConfigError(f"no preset {name!r}; there are: {', '.join(presets)}")
+    check_files(presets[name])
+    return presets[name]
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("._") or "data"
