@@ -32,7 +32,8 @@ def validate(model: type[Model], document: Document, advice: str) -> Model:
     try:
         return model.model_validate(document.tree)
     except ValidationError as error:
-        faults = [_describe(model, document, detail) for detail in error.errors()]
+        details = [detail for detail in error.errors() if not _inside_union(document, detail)]
+        faults = [_describe(model, document, detail) for detail in details or error.errors()]
         raise ConfigError("\n".join([*dict.fromkeys(faults), advice])) from None
 
 
@@ -48,6 +49,12 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
     if detail["type"] == "value_error":
         return f"{place}: {name}: {message}"
     return f"{place}: {name}: found {detail['input']!r}; {message[0].lower()}{message[1:]}"
+
+
+def _inside_union(document: Document, detail: ErrorDetails) -> bool:
+    """Whether something is missing only from one member of a union that another fault explains."""
+    parent = detail["loc"][:-1]
+    return detail["type"] == "missing" and _written_path(document.tree, parent) != parent
 
 
 def _written_path(tree: Any, location: tuple[int | str, ...]) -> KeyPath:  # noqa: ANN401

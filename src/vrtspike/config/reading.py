@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,18 @@ class Document:
 
     tree: dict[str, Any]
     places: dict[KeyPath, str] = field(default_factory=dict)
+
+
+def given_document(tree: dict[str, Any], place: str) -> Document:
+    """A document that no file holds (a command line's values); every key has the same place."""
+    return Document(tree, dict.fromkeys(_paths(tree, ()), place))
+
+
+def _paths(tree: dict[str, Any], prefix: KeyPath) -> Iterator[KeyPath]:
+    for name, value in tree.items():
+        yield (*prefix, name)
+        if isinstance(value, dict):
+            yield from _paths(value, (*prefix, name))
 
 
 def read_yaml(path: str | Path) -> Document:

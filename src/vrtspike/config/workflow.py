@@ -20,7 +20,7 @@ from vrtspike.config.fields import (
 )
 from vrtspike.config.loading import check_files, read_preset, settings_from
 from vrtspike.config.merging import overlay, parse_overrides, section
-from vrtspike.config.reading import Document, read_yaml
+from vrtspike.config.reading import Document, given_document, read_yaml
 from vrtspike.config.schema import Settings
 from vrtspike.errors import ConfigError
 
@@ -57,7 +57,9 @@ class SimulateSettings(Section):
 class WorkflowSettings(Section):
     """``config/config.yaml``."""
 
-    PRESETS: tuple[str, ...] = key("Presets that all, compare and report cover", ("baseline",))
+    PRESETS: tuple[str, ...] = operational(
+        "Presets that all, compare and report cover", ("baseline",)
+    )
     PRESET_DIR: str = operational("Folder of the presets", "config/presets")
     RESULTS: str = operational("Where results are written", "results")
     RUNS: str = operational("Where training runs keep their state", "runs")
@@ -65,9 +67,11 @@ class WorkflowSettings(Section):
         "GPUs per training run; auto: all free ones, 0: CPU", "auto"
     )
     NODES: Positive = operational("Machines per training run", 1)
-    DATA: dict[str, Any] = key("DATA keys of every preset that does not set them itself", {})
-    SETTINGS: dict[str, Any] = key("Keys laid over every preset", {})
-    SET: str | tuple[str, ...] = key("The same as KEY=value, separated by spaces", "")
+    DATA: dict[str, Any] = operational(
+        "DATA keys of every preset that does not set them itself", {}
+    )
+    SETTINGS: dict[str, Any] = operational("Keys laid over every preset", {})
+    SET: str | tuple[str, ...] = operational("The same as KEY=value, separated by spaces", "")
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
 
@@ -145,8 +149,7 @@ def load_workflow(
     document = Document({})
     for path in configfiles:
         document = overlay(document, read_yaml(path))
-    given = dict(overrides or {})
-    document = overlay(document, Document(given, {(name,): "--config" for name in given}))
+    document = overlay(document, given_document(dict(overrides or {}), "--config"))
     settings = validate(WorkflowSettings, document, _ADVICE)
     folder = Path(settings.PRESET_DIR)
     presets = {path.stem: path for path in sorted(folder.glob("*.yaml"))}

@@ -1,0 +1,47 @@
+# `make demo` and `make test` set everything up by themselves; `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+# Programs of the environment come first, so that rules and tests find the same Python.
+RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+CORES ?= all
+
+.PHONY: help setup demo test format lock clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY)  ## make .venv from requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than Python 3.11; use: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY)  ## generate data, run the whole pipeline on it, end with a table and a report
+	$(RUN) snakemake --cores $(CORES) demo
+
+test: $(READY)  ## every check: format, lint, types, workflow lint, tests
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
+	$(RUN) mypy
+	$(RUN) snakefmt --check workflow rules
+	$(RUN) python scripts/config_reference.py --check
+	$(RUN) snakemake --lint
+	$(RUN) pytest -n 2
+
+format: $(READY)  ## format Python and Snakemake files, write the generated reference
+	$(RUN) ruff format .
+	$(RUN) ruff check --fix .
+	$(RUN) snakefmt workflow rules
+	$(RUN) python scripts/config_reference.py
+
+lock:  ## resolve requirements.lock anew from pyproject.toml (needs uv)
+	uv pip compile --universal --python-version 3.11 --all-extras --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links --quiet pyproject.toml --output-file requirements.lock
+
+clean:  ## remove what the demo made
+	rm -rf data/demo results/*/demo results/report.html runs/demo

@@ -1,0 +1,47 @@
+"""The generated reference follows the schema."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from vrtspike.config.aliases import dotted
+from vrtspike.config.checking import known_keys
+from vrtspike.config.reference import preset_json_schema, reference_page
+from vrtspike.config.schema import Settings
+
+
+def test_the_committed_reference_is_current(repository):
+    assert (repository / "config/README.md").read_text() == reference_page()
+    assert (repository / "config/schema.json").read_text() == preset_json_schema()
+
+
+def test_every_key_is_on_the_page():
+    page = reference_page()
+    leaves = [dotted(path) for path in known_keys(Settings)]
+    sections = {name.rpartition(".")[0] for name in leaves}
+    missing = [name for name in leaves if name not in sections and f"`{name}`" not in page]
+    assert missing == []
+
+
+def test_the_schema_accepts_shipped_presets_and_refuses_typing_errors(repository):
+    schema = json.loads(preset_json_schema())
+    for path in (repository / "config/presets").glob("*.yaml"):
+        jsonschema.validate(YAML(typ="safe").load(path), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"TRAIN": {"BATCHSIZE": 1}}, schema)
+
+
+def test_check_fails_when_out_of_date(repository, tmp_path):
+    program = repository / "scripts/config_reference.py"
+    command = [sys.executable, str(program), "--folder", str(tmp_path), "--check"]
+    stale = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert stale.returncode == 2
+    assert "out of date" in stale.stderr
+    subprocess.run(command[:-1], check=True, capture_output=True)
+    subprocess.run(command, check=True)

@@ -1,0 +1,83 @@
+"""What to run: layers of config.yaml, data sets and their names."""
+
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.config.workflow import load_workflow, resolve_preset
+from vrtspike.errors import ConfigError
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    presets = tmp_path / "config/presets"
+    presets.mkdir(parents=True)
+    (presets / "plain.yaml").write_text("TRAIN: {BATCH_SIZE: 3}\n")
+    (presets / "rooted.yaml").write_text("DATA: {ROOT: data/demo, K: 16}\n")
+    (tmp_path / "config.yaml").write_text(
+        "DATA: {ROOT: /somewhere/go pro, K: 24}\nPRESETS: [plain]\n"
+    )
+    return tmp_path
+
+
+def test_data_of_the_configuration_lies_beneath_presets(folder):
+    presets = load_workflow(["config.yaml"]).presets
+    assert (presets["plain"].DATA.ROOT, presets["plain"].DATA.K) == ("/somewhere/go pro", 24)
+    assert (presets["rooted"].DATA.ROOT, presets["rooted"].DATA.K) == ("data/demo", 16)
+
+
+def test_settings_and_set_lie_above_presets(folder):
+    (folder / "over.yaml").write_text("SETTINGS: {TRAIN: {BATCH_SIZE: 5, EPOCHS: 2}}\n")
+    presets = load_workflow(["config.yaml", "over.yaml"], {"SET": "TRAIN.EPOCHS=9 SEED=1"}).presets
+    assert presets["plain"].TRAIN.BATCH_SIZE == 5
+    assert presets["plain"].TRAIN.EPOCHS == 9
+    assert presets["rooted"].SEED == 1
+
+
+def test_numbers_given_as_text_are_numbers(folder):
+    presets = load_workflow(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "4"}}}).presets
+    assert presets["plain"].TRAIN.EPOCHS == 4
+
+
+def test_data_sets_have_names_and_kinds(folder):
+    workflow = load_workflow(["config.yaml"])
+    assert {name: data.kind for name, data in workflow.datasets.items()} == {
+        "go_pro": "raw",
+        "demo": "demo",
+    }
+    gamma = load_workflow(["config.yaml"], {"SET": "DATA.BLUR_DIR=blur_gamma"})
+    assert "go_pro-blur_gamma" in gamma.datasets
+
+
+def test_two_sources_of_one_name_are_refused(folder):
+    (folder / "config/presets/other.yaml").write_text("DATA: {ROOT: elsewhere/demo}\n")
+    with pytest.raises(ConfigError, match=r"would both\s+be called 'demo'"):
+        _ = load_workflow(["config.yaml"]).datasets
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("PRESET: [plain]\n", r"over.yaml:1: unknown key PRESET; did you mean PRESETS\?"),
+        ("PRESETS: [nosuch]\n", r"over.yaml:1: PRESETS names 'nosuch'; presets in .*: plain, r"),
+        ("SETTINGS:\n  TRAIN:\n    EPOCH: 3\n", r"over.yaml:3: unknown key TRAIN.EPOCH; did"),
+        ("GPUS: some\n", r"over.yaml:1: GPUS: found 'some'"),
+        ("GPUS: 1\nGPUS: 2\n", r"GPUS is given twice, at line 1 and at line 2"),
+        ("SET: TRAIN.EPOCHS\n", r"expected KEY=value"),
+    ],
+)
+def test_errors_name_file_and_line(folder, text, message):
+    (folder / "over.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_workflow(["config.yaml", "over.yaml"])
+
+
+def test_an_error_in_a_command_line_value_names_the_option(folder):
+    with pytest.raises(ConfigError, match=r"--config: TRAIN.EPOCHS: found 'abc'"):
+        load_workflow(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "abc"}}})
+
+
+def test_resolving_an_unknown_preset_lists_the_known(folder):
+    with pytest.raises(ConfigError, match="no preset 'x'; there are: plain, rooted"):
+        resolve_preset("x", ["config.yaml"])
