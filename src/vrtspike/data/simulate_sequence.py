@@ -1,0 +1,133 @@
+"""From a high-frame-rate video to a sequence in the Spk-GoPro layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.images import encode_png
+from vrtspike.data.simulate import STEPS_PER_FRAME, THETA, stream_spikes, synthesize_blur
+from vrtspike.data.spikes import pack_spikes
+from vrtspike.errors import DataError
+from vrtspike.files import atomic_write_bytes
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a simulator wrote."""
+
+    exposures: int
+    frames_used: int
+    frames_left: int
+    """Frames at the end that did not fill an exposure."""
+
+
+def write_if_changed(path: Path, contents: bytes) -> None:
+    """Write a file atomically unless it already holds these bytes (its date then stays)."""
+    if path.is_file() and path.stat().st_size == len(contents) and path.read_bytes() == contents:
+        return
+    atomic_write_bytes(path, contents)
+
+
+def write_sequence(
+    folder: Path,
+    frames: Iterable[NDArray[np.uint8]],
+    *,
+    frames_per_exposure: int,
+    gamma: float | None = None,
+    steps_per_frame: int = STEPS_PER_FRAME,
+    theta: float = THETA,
+    noise: float = 0.0,
+    seed: int = 0,
+    replace: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Written:
+    """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
+
+    Exposures abut: exposure i averages frames i N to i N + N - 1, its sharp frame is the middle one
+    and its spikes run from its first frame to just before the next exposure's. The sensor's charge
+    carries over from exposure to exposure.
+
+    Args:
+        folder: the sequence's folder.
+        frames: uint8 (H, W, 3), in order; only one exposure is held in memory.
+        frames_per_exposure: N.
+        gamma: see :func:`vrtspike.data.simulate.synthesize_blur`; with a gamma the blurry frames go
+            to ``blur_gamma/``, as in GoPro.
+        steps_per_frame: spike steps from one frame to the next.
+        theta: threshold of the sensor.
+        noise: noise of the sensor.
+        seed: initial charge and noise of the sensor.
+        replace: remove frames of an earlier run that this one does not write; False refuses them.
+        progress: called with 1 after each frame.
+
+    Raises:
+        DataError: if there are fewer frames than one exposure takes, sizes change or are odd, or
+            the folder holds other frames already.
+    """
+    if frames_per_exposure < 1:
+        raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
+    blur_dir = "blur" if gamma is None else "blur_gamma"
+    window: list[NDArray[np.uint8]] = []
+    spikes: list[NDArray[np.bool_]] = []
+    count = 0
+
+    def record() -> Iterable[NDArray[np.uint8]]:
+        """Pass frames on to the sensor and keep those of the current exposure."""
+        size: tuple[int, ...] | None = None
+        for frame in frames:
+            size = size or frame.shape
+            if frame.shape != size:
+                raise DataError(
+                    f"{folder}: frame {len(window)} of exposure {count} is {frame.shape}, "
+                    f"the first frame was {size}"
+                )
+            window.append(frame)
+            yield frame
+
+    # The sensor runs one frame behind: it needs the next frame to interpolate towards.
+    intervals = stream_spikes(record(), steps_per_frame, theta, seed, noise=noise)
+    for interval in intervals:
+        spikes.append(interval)
+        if progress:
+            progress(1)
+        if len(spikes) < frames_per_exposure:
+            continue
+        exposed = window[:frames_per_exposure]
+        name = f"{count + 1:06d}"
+        sharp = exposed[frames_per_exposure // 2]
+        write_if_changed(folder / "sharp" / f"{name}.png", encode_png(sharp))
+        blurry = encode_png(synthesize_blur(exposed, gamma))
+        write_if_changed(folder / blur_dir / f"{name}.png", blurry)
+        contents = pack_spikes(np.concatenate(spikes))
+        write_if_changed(folder / "spike" / f"{name}.dat", contents)
+        del window[:frames_per_exposure]
+        spikes.clear()
+        count += 1
+    left = len(spikes)
+    if count == 0:
+        raise DataError(
+            f"{folder}: {left} frames do not fill one exposure of {frames_per_exposure}; "
+            "give more frames or fewer per exposure"
+        )
+    names = {f"{number + 1:06d}" for number in range(count)}
+    _settle_strays([folder / d for d in (blur_dir, "sharp", "spike")], names, replace)
+    return Written(count, count * frames_per_exposure, left)
+
+
+def _settle_strays(folders: list[Path], names: set[str], replace: bool) -> None:
+    """Remove or refuse frames that belong to another run: a sequence must not be a mixture."""
+    present = [path for folder in folders for path in sorted(folder.iterdir())]
+    frames = [path for path in present if path.suffix in {".png", ".dat"}]
+    strays = [path for path in frames if path.stem not in names]
+    if strays and not replace:
+        raise DataError(
+            f"{folders[0].parent} holds {len(strays)} frames of an earlier run beside the new "
+            f"ones, such as {strays[0].name}; delete the folder and run again"
+        )
+    for path in strays:
+        path.unlink()

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vrtspike.data.images import read_rgb
+from vrtspike.data.simulate import simulate_spikes, synthesize_blur
+from vrtspike.data.simulate_sequence import write_sequence
+from vrtspike.data.spikes import read_spikes
+from vrtspike.errors import DataError
+
+
+def video(count, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (count, 16, 24, 3), dtype=np.uint8)
+
+
+def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
+    frames = video(11)
+    written = write_sequence(tmp_path / "s", frames, frames_per_exposure=3, seed=5)
+    assert (written.exposures, written.frames_used, written.frames_left) == (3, 9, 2)
+    whole = simulate_spikes(frames, seed=5)
+    for n in range(3):
+        part = frames[3 * n : 3 * n + 3]
+        name = f"{n + 1:06d}"
+        blur = read_rgb(tmp_path / "s" / "blur" / f"{name}.png")
+        np.testing.assert_array_equal(blur, synthesize_blur(part))
+        np.testing.assert_array_equal(read_rgb(tmp_path / "s" / "sharp" / f"{name}.png"), part[1])
+        spikes = read_spikes(tmp_path / "s" / "spike" / f"{name}.dat", 8, 12)
+        np.testing.assert_array_equal(spikes, whole[24 * n : 24 * n + 24])
+
+
+def test_gamma_goes_to_its_own_folder(tmp_path):
+    frames = video(3)
+    write_sequence(tmp_path, frames, frames_per_exposure=3, gamma=2.2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["blur_gamma", "sharp", "spike"]
+    blur = read_rgb(tmp_path / "blur_gamma" / "000001.png")
+    np.testing.assert_array_equal(blur, synthesize_blur(frames, 2.2))
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(DataError, match="2 frames do not fill one exposure of 3"):
+        write_sequence(tmp_path / "a", video(2), frames_per_exposure=3)
+    with pytest.raises(DataError, match="the first frame was"):
+        write_sequence(tmp_path / "b", [*video(2), video(1)[0, :8]], frames_per_exposure=1)
+    write_sequence(tmp_path / "c", video(6), frames_per_exposure=1)
+    with pytest.raises(DataError, match=r"000004\.png; delete the folder"):
+        write_sequence(tmp_path / "c", video(3), frames_per_exposure=1)
