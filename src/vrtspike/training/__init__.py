@@ -1,0 +1,1 @@
+"""Training: a task-agnostic loop and the parts it is made of."""

@@ -1,0 +1,88 @@
+"""Checkpoints: atomic files that hold everything a run needs to go on as if never interrupted."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vrtspike.errors import RunError
+from vrtspike.files import atomic_path
+
+FORMAT = "vrtspike-checkpoint-1"
+_NAME = re.compile(r"step_(\d{8})\.pt$")
+
+
+def checkpoint_path(folder: str | Path, step: int) -> Path:
+    """Where the checkpoint of ``step`` stands."""
+    return Path(folder) / f"step_{step:08d}.pt"
+
+
+def list_checkpoints(folder: str | Path) -> list[tuple[int, Path]]:
+    """(step, path) of all checkpoints in ``folder``, the newest first."""
+    found = []
+    for path in Path(folder).glob("step_*.pt"):
+        match = _NAME.match(path.name)
+        if match:
+            found.append((int(match.group(1)), path))
+    return sorted(found, reverse=True)
+
+
+def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> Path:
+    """Write the checkpoint of ``state["step"]`` atomically and remove all but the newest ``keep``.
+
+    Args:
+        folder: the run's folder of checkpoints.
+        state: tensors, numbers, strings and plain containers of them, with ``step``.
+        keep: checkpoints that stay, this one included.
+    """
+    path = checkpoint_path(folder, state["step"])
+    with atomic_path(path) as temporary:
+        torch.save({"format": FORMAT, **state}, temporary)
+    for _, old in list_checkpoints(folder)[keep:]:
+        old.unlink()
+    return path
+
+
+def read_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read a checkpoint into host memory; nothing in it is executed.
+
+    Raises:
+        RunError: if the file is truncated or no checkpoint of this project; the message names the
+            next older one of the same folder and what to do to continue from it.
+    """
+    path = Path(path)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RunError(
+            f"{path}: cannot be read as a checkpoint ({reason}); it is truncated or another kind "
+            f"of file. {_offer_older(path)}"
+        ) from error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise RunError(
+            f"{path}: a PyTorch file, but no checkpoint of this project (expected {FORMAT}). "
+            f"{_offer_older(path)}"
+        )
+    return state
+
+
+def latest_checkpoint(folder: str | Path) -> dict[str, Any] | None:
+    """The newest checkpoint's state, or None where there is none yet."""
+    found = list_checkpoints(folder)
+    return read_checkpoint(found[0][1]) if found else None
+
+
+def _offer_older(path: Path) -> str:
+    steps = [step for step, other in list_checkpoints(path.parent) if other.name < path.name]
+    if not steps:
+        return "There is no older one: remove the file to start from the beginning."
+    return (
+        f"The next older one is {checkpoint_path(path.parent, steps[0])}: remove the damaged file "
+        "and start again to continue from there."
+    )

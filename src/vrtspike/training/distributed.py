@@ -1,0 +1,132 @@
+"""The processes of a run: who am I, how many are we, and what we agree on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from vrtspike.monitoring.timing import Section
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those of the run, as ``torchrun`` describes them in the environment."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+    local_world_size: int
+    device: torch.device
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
+
+    def sum(self, values: torch.Tensor) -> torch.Tensor:
+        """The sum of a tensor over all processes, equal on each."""
+        if self.world_size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def gather(self, value: T) -> list[T]:
+        """Every process's value (any picklable object), in order of rank, on each."""
+        if self.world_size == 1:
+            return [value]
+        values: list[Any] = [None] * self.world_size
+        dist.all_gather_object(values, value)
+        return values
+
+    def barrier(self) -> None:
+        """Wait until every process is here."""
+        if self.world_size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def join(device: str | None = None) -> Iterator[Ranks]:
+    """Join the processes that ``torchrun`` started; alone without its environment.
+
+    Args:
+        device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
+    """
+    rank = int(os.environ.get("RANK", "0"))
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    own = torch.device("cuda", local_rank) if kind == "cuda" else torch.device("cpu")
+    if own.type == "cuda":
+        torch.cuda.set_device(own)
+    if world_size > 1:
+        dist.init_process_group("nccl" if own.type == "cuda" else "gloo", device_id=None)
+    try:
+        yield Ranks(rank, local_rank, world_size, local_world_size, own)
+    finally:
+        if world_size > 1:
+            dist.destroy_process_group()
+
+
+class Replica:
+    """A model whose gradients are averaged over the processes of the run.
+
+    Alone it is the model itself. Otherwise it is wrapped in DistributedDataParallel, and the part
+    of the gradient exchange that backward does not hide is timed as ``sync``.
+
+    Args:
+        model: on its device, in its precision.
+        ranks: the processes.
+    """
+
+    def __init__(self, model: nn.Module, ranks: Ranks) -> None:
+        self.module: nn.Module = model
+        self._ddp: DistributedDataParallel | None = None
+        self._backward: Section | None = None
+        if ranks.world_size > 1:
+            ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
+            self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
+            self._ddp.register_comm_hook(dist.group.WORLD, self._exchange)
+            self.module = self._ddp
+
+    @contextmanager
+    def backward(self, running: object, exchange: bool) -> Iterator[None]:
+        """Around a backward pass.
+
+        Args:
+            running: the timing section of this backward pass.
+            exchange: whether this pass ends with the exchange of gradients.
+        """
+        self._backward = running if exchange and isinstance(running, Section) else None
+        try:
+            yield
+        finally:
+            self._backward = None
+
+    @contextmanager
+    def accumulate(self, exchange: bool) -> Iterator[None]:
+        """Around forward and backward of a micro-step; without exchange gradients stay local."""
+        if exchange or self._ddp is None:
+            yield
+        else:
+            with self._ddp.no_sync():
+                yield
+
+    def _exchange(
+        self, group: dist.ProcessGroup, bucket: dist.GradBucket
+    ) -> torch.futures.Future[torch.Tensor]:
+        # When the last bucket is ready backward has nothing left to compute: what remains is
+        # waiting for the exchange.
+        if bucket.is_last() and self._backward is not None:
+            self._backward.switch("sync")
+        return allreduce_hook(group, bucket)

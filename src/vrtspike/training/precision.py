@@ -1,0 +1,98 @@
+"""Arithmetic of a run: which type the forward pass computes in and whether the loss is scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from vrtspike.config.train_schema import TrainSettings
+
+_HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+
+
+def resolve_precision(name: str, device: torch.device) -> str:
+    """``name``, or for ``mixed`` the best half type of the device.
+
+    CPUs and GPUs from Ampere on have bfloat16, which needs no loss scaling; older GPUs get
+    float16.
+    """
+    if name != "mixed":
+        return name
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        return "16-mixed"
+    return "bf16-mixed"
+
+
+class Precision:
+    """One of ``32``, ``16-mixed``, ``bf16-mixed``, ``bf16-true`` at work.
+
+    Args:
+        train: ``PRECISION`` and ``AMP_INIT_SCALE`` are read.
+        device: where the run computes.
+    """
+
+    def __init__(self, train: TrainSettings, device: torch.device) -> None:
+        self.name = resolve_precision(train.PRECISION, device)
+        self._device = device
+        self._scaler = torch.amp.GradScaler(
+            device.type, init_scale=train.AMP_INIT_SCALE, enabled=self.name == "16-mixed"
+        )
+
+    def prepare(self, model: nn.Module) -> nn.Module:
+        """For ``bf16-true``, turn the weights and every floating-point input to bfloat16."""
+        if self.name == "bf16-true":
+            model.to(torch.bfloat16)
+            model.register_forward_pre_hook(_inputs_to_bfloat16, with_kwargs=True)
+        return model
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """The context of the forward pass."""
+        dtype = _HALF.get(self.name)
+        if dtype is None:
+            return nullcontext()
+        return torch.autocast(self._device.type, dtype)
+
+    def exact(self) -> AbstractContextManager[object]:
+        """The context of losses: float32 whatever surrounds it."""
+        return torch.autocast(self._device.type, enabled=False)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Back-propagate the loss, scaled where the precision needs it."""
+        self._scaler.scale(loss).backward()
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        """Bring gradients back to their true size, for clipping."""
+        self._scaler.unscale_(optimizer)
+
+    def step(self, optimizer: torch.optim.Optimizer, finite: bool) -> None:
+        """Apply the optimiser's step if the gradients are finite; adapt the loss scale."""
+        if finite or self._scaler.is_enabled():
+            self._scaler.step(optimizer)
+        self._scaler.update()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scaler's state; empty where nothing is scaled."""
+        return self._scaler.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        if self._scaler.is_enabled():
+            self._scaler.load_state_dict(dict(state))
+
+
+def _inputs_to_bfloat16(
+    module: nn.Module,  # noqa: ARG001 - the signature of a hook
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return tuple(map(_to_bfloat16, args)), {k: _to_bfloat16(v) for k, v in kwargs.items()}
+
+
+def _to_bfloat16(value: Any) -> Any:  # noqa: ANN401 - any input of a model
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return value.to(torch.bfloat16)
+    return value

@@ -1,0 +1,54 @@
+"""A request to stop, from a batch system, a scheduler or a person."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+from types import FrameType, TracebackType
+from typing import Self
+
+EXIT_INTERRUPTED = 75
+"""Exit status of a run that was asked to stop and has saved its state (EX_TEMPFAIL): continue."""
+
+_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+_PR_SET_PDEATHSIG = 1
+
+
+class StopRequest:
+    """Notes SIGTERM, SIGUSR1 and SIGINT; the loop asks between two steps.
+
+    Within the ``with`` block the signals do nothing else; a step is never cut in half.
+    """
+
+    def __init__(self) -> None:
+        self.received: str | None = None
+        self._previous: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        """Start listening."""
+        for number in _SIGNALS:
+            self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the signals back to whom they belonged."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self.received = signal.Signals(number).name
+
+
+def stop_with_parent() -> None:
+    """Have the kernel send SIGTERM to this process when its parent dies (Linux only).
+
+    Without it a killed launcher leaves processes behind that hold the run's lock and a device.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
