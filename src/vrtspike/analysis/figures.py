@@ -1,0 +1,160 @@
+"""The handful of figures of a run that findings and comparisons are made from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from vrtspike.analysis.runlogs import RunLogs
+from vrtspike.analysis.sections import ROOT, step_parts, summarize_sections, without_warm_up
+
+DATA = f"{ROOT}/data"
+FORWARD = f"{ROOT}/forward"
+RECOMPUTATION = f"{ROOT}/backward/recomputation"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Times of a step: means in milliseconds after the warm-up, shares of the step (0 to 1)."""
+
+    step_ms: float | None = None
+    data_ms: float | None = None
+    data_share: float | None = None
+    forward_ms: float | None = None
+    recomputation_share: float | None = None
+    slowest_section: tuple[str, float] | None = None
+    step_parts: dict[str, float] = field(default_factory=dict)
+    samples_per_second: float | None = None
+    frames_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether training went well."""
+
+    logged_steps: int = 0
+    losses_not_finite: int = 0
+    first_not_finite: int | None = None
+    last_loss: float | None = None
+    gradient_norm_median: float | None = None
+    gradient_norm_max: float | None = None
+    best_psnr: float | None = None
+    best_ssim: float | None = None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Largest values of a run, bytes; the cache's hit rate (0 to 1) is the last one logged."""
+
+    process_bytes: float | None = None
+    system_percent: float | None = None
+    gpu_peak_bytes: float | None = None
+    gpu_total_bytes: float | None = None
+    gpu_activation_bytes: float | None = None
+    gpu_utilisation: float | None = None
+    cache_hit_rate: float | None = None
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether the run used a GPU."""
+        return self.gpu_total_bytes is not None
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """One run in numbers; None where nothing was logged that would give the number."""
+
+    speed: Speed = Speed()
+    health: Health = Health()
+    memory: Memory = Memory()
+
+
+def run_figures(logs: RunLogs) -> RunFigures:
+    """The figures of a run."""
+    return RunFigures(_speed(logs), _health(logs), _memory(logs.memory))
+
+
+def _speed(logs: RunLogs) -> Speed:
+    sections = summarize_sections(logs.timing)
+    by_name = sections.set_index("section")
+    steady = without_warm_up(logs.timing)
+    whole = steady[steady["section"] == ROOT]
+    seconds = float(whole["ms"].sum()) / 1e3
+    counted = logs.steps[logs.steps["step"].isin(whole["step"])]
+    return Speed(
+        step_ms=_value(by_name, ROOT, "mean"),
+        data_ms=_value(by_name, DATA, "mean"),
+        data_share=_value(by_name, DATA, "share"),
+        forward_ms=_value(by_name, FORWARD, "mean"),
+        recomputation_share=_value(by_name, RECOMPUTATION, "share"),
+        slowest_section=_slowest_leaf(sections),
+        step_parts=step_parts(sections),
+        samples_per_second=float(counted["samples"].sum()) / seconds if seconds else None,
+        frames_per_second=float(counted["frames"].sum()) / seconds if seconds else None,
+    )
+
+
+def _slowest_leaf(sections: pd.DataFrame) -> tuple[str, float] | None:
+    """The slowest section of the forward pass that holds no other, with its milliseconds."""
+    names = [str(name) for name in sections["section"]]
+    parents = {name.rpartition("/")[0] for name in names}
+    leaves = {
+        name.removeprefix(FORWARD + "/"): float(mean)
+        for name, mean in zip(names, sections["mean"], strict=True)
+        if name.startswith(FORWARD + "/") and name not in parents
+    }
+    return max(leaves.items(), key=lambda leaf: leaf[1], default=None)
+
+
+def _health(logs: RunLogs) -> Health:
+    losses = [float(loss) for loss in logs.train["loss"]]
+    lost = [
+        int(step)
+        for step, loss in zip(logs.train["step"], losses, strict=True)
+        if not math.isfinite(loss)
+    ]
+    norms = _numbers(logs.train, "grad_norm").dropna()
+    return Health(
+        logged_steps=len(losses),
+        losses_not_finite=len(lost),
+        first_not_finite=lost[0] if lost else None,
+        last_loss=_finite(losses[-1]) if losses else None,
+        gradient_norm_median=_finite(norms.median()),
+        gradient_norm_max=_finite(norms.max()),
+        best_psnr=_finite(_numbers(logs.validation, "psnr").max()),
+        best_ssim=_finite(_numbers(logs.validation, "ssim").max()),
+    )
+
+
+def _memory(memory: pd.DataFrame) -> Memory:
+    def largest(column: str) -> float | None:
+        return _finite(_numbers(memory, column).max())
+
+    rates = _numbers(memory, "cache.hit_rate").dropna()
+    return Memory(
+        process_bytes=largest("process"),
+        system_percent=largest("system.percent"),
+        gpu_peak_bytes=largest("gpu.peak"),
+        gpu_total_bytes=largest("gpu.total"),
+        gpu_activation_bytes=largest("gpu.activations"),
+        gpu_utilisation=None,
+        cache_hit_rate=float(rates.iloc[-1]) if len(rates) else None,
+    )
+
+
+def _numbers(table: pd.DataFrame, column: str) -> pd.Series:
+    if column not in table:
+        return pd.Series(dtype=float)
+    return pd.to_numeric(table[column]).astype(float)
+
+
+def _value(table: pd.DataFrame, row: str, column: str) -> float | None:
+    return _finite(table.at[row, column]) if row in table.index else None
+
+
+def _finite(value: Any) -> float | None:  # noqa: ANN401 - any scalar of pandas
+    number = float(value)
+    return number if math.isfinite(number) else None
