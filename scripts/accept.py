@@ -1,0 +1,40 @@
+"""Let a data set pass if no sequence has a fault; else list every fault of every sequence."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vrtspike.cli import run
+from vrtspike.data.accept import accept
+from vrtspike.files import write_json
+
+
+def main() -> None:
+    """Parse the arguments, look at all manifests and write the acceptance."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        fromfile_prefix_chars="@",
+    )
+    parser.add_argument(
+        "manifests",
+        nargs="+",
+        help="ingest manifests; @FILE reads their paths from a file, one on each line",
+    )
+    parser.add_argument(
+        "--bins",
+        type=int,
+        nargs="*",
+        default=[],
+        help="voxel bins in use (DATA.K): exposures with fewer spike frames are faults",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="acceptance to write (JSON)")
+    arguments = parser.parse_args()
+    accepted = accept(arguments.manifests, arguments.bins)
+    write_json(arguments.output, accepted)
+    print(f"{len(accepted['sequences'])} sequences without faults")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,32 @@
+"""Look for the sequences of a data set and write what was found."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vrtspike.cli import run
+from vrtspike.data.layouts import survey
+from vrtspike.files import write_json
+
+
+def main() -> None:
+    """Parse the arguments, look, and write the survey."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--root", required=True, help="folder of the data set")
+    parser.add_argument("--dataset-name", help="name used in messages; default: the folder's name")
+    parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
+    parser.add_argument("--splits", nargs="+", default=["train", "test"], help="splits to look for")
+    parser.add_argument("--output", type=Path, required=True, help="survey to write (JSON)")
+    arguments = parser.parse_args()
+    found = survey(arguments.root, arguments.splits, arguments.blur_dir)
+    write_json(arguments.output, found)
+    frames = sum(sequence["frames"] for sequence in found["sequences"])
+    name = arguments.dataset_name or Path(arguments.root).name
+    print(f"{name}: {len(found['sequences'])} sequences, {frames} frames, {found['layout']}")
+
+
+if __name__ == "__main__":
+    run(main)

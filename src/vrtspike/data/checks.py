@@ -1,0 +1,165 @@
+"""The checks of one sequence's pictures and spike files; faults are collected, not raised."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.alignment import Alignment, align
+from vrtspike.data.images import luma, read_rgb
+from vrtspike.data.layouts import SequenceFiles, sensor_size
+from vrtspike.data.spikes import count_spike_frames, read_spikes
+from vrtspike.errors import DataError
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One exposure of a sequence; paths are relative to the data set's root."""
+
+    name: str
+    blur: str
+    sharp: str
+    spikes: str
+    spike_start: int
+    """First spike frame of the exposure in its file."""
+    spike_frames: int
+    """T."""
+    center: float | None
+    """Where the sharp frame was found in the exposure; None where that cannot be said."""
+    correlation: float | None
+
+
+class SequenceChecks:
+    """The checks of one sequence's files; what is wrong is collected in ``faults``."""
+
+    def __init__(
+        self, root: Path, files: SequenceFiles, spike_size: tuple[int, int] | None
+    ) -> None:
+        self.faults: list[str] = []
+        self.sensor: tuple[int, int] | None = spike_size
+        self.rgb_size: tuple[int, int] | None = None
+        self._root = root
+        self._files = files
+        self._first: str | None = None
+        if self.sensor is None:
+            with self._collect():
+                self.sensor = sensor_size(root, files)
+
+    @contextlib.contextmanager
+    def _collect(self) -> Iterator[None]:
+        """A DataError in the body becomes a line in ``faults``."""
+        try:
+            yield
+        except DataError as error:
+            self.faults.append(str(error))
+
+    def exposures(self, names: Sequence[str]) -> dict[str, tuple[str, int, int]]:
+        """Spike file, first step and number of steps of each frame whose spikes can be read."""
+        if names and self.sensor is None:
+            self._sensor_from(names)
+        if self.sensor is None:
+            return {}
+        height, width = self.sensor
+        found: dict[str, tuple[str, int, int]] = {}
+        if self._files.stream is None:
+            for name in names:
+                path = self._files.spikes.get(name)
+                if path is None:
+                    continue
+                with self._collect():
+                    found[name] = (path, 0, count_spike_frames(self._root / path, height, width))
+            return found
+        path = self._files.stream
+        with self._collect():
+            total = count_spike_frames(self._root / path, height, width)
+            count = len(self._files.blur)
+            if count == 0 or total % count:
+                raise DataError(
+                    f"{self._root / path}: {total} spike frames cannot be divided evenly among "
+                    f"{count} blurry frames; frames or spikes are missing, or the sensor size "
+                    f"{height} x {width} is wrong"
+                )
+            steps = total // count
+            order = {name: i for i, name in enumerate(sorted(self._files.blur))}
+            found = {name: (path, order[name] * steps, steps) for name in names}
+        return found
+
+    def _sensor_from(self, names: Sequence[str]) -> None:
+        """Without other knowledge the sensor has half the size of the first readable frame."""
+        for name in names:
+            try:
+                height, width = read_rgb(self._root / self._files.sharp[name]).shape[:2]
+            except DataError:
+                continue  # reported when this frame's turn comes
+            self.sensor = height // 2, width // 2
+            return
+
+    def frame(
+        self, name: str, exposure: tuple[str, int, int] | None
+    ) -> tuple[Frame | None, Alignment | None]:
+        """Check one frame; None where it cannot be used."""
+        sharp = self._picture(self._files.sharp[name])
+        blur = self._picture(self._files.blur[name])
+        if sharp is None or blur is None or exposure is None or self.sensor is None:
+            return None, None
+        path, start, count = exposure
+        found: Alignment | None = None
+        with self._collect():
+            spikes = read_spikes(self._root / path, *self.sensor, start=start, count=count)
+            try:
+                found = align(spikes, luma(sharp))
+            except DataError as error:
+                raise DataError(f"{self._root / path}: {error}") from error
+            if not found.matches:
+                raise DataError(
+                    f"{self._root / path}: the spikes do not show {self._files.sharp[name]} "
+                    f"(correlation {found.correlation:.2f} at best); another frame's file, a wrong "
+                    f"sensor size ({self.sensor[0]} x {self.sensor[1]}) or another bit order"
+                )
+        frame = Frame(
+            name=name,
+            blur=self._files.blur[name],
+            sharp=self._files.sharp[name],
+            spikes=path,
+            spike_start=start,
+            spike_frames=count,
+            center=round(found.center, 2) if found and found.locates else None,
+            correlation=round(found.correlation, 4) if found and found.assessable else None,
+        )
+        return frame, found
+
+    def _picture(self, path: str) -> NDArray[np.uint8] | None:
+        """A readable 8-bit RGB picture of the size of the sequence's first, or None."""
+        picture: NDArray[np.uint8] | None = None
+        with self._collect():
+            picture = read_rgb(self._root / path)
+            height, width = picture.shape[:2]
+            if self.rgb_size is None:
+                self._first = path
+                self.rgb_size = (height, width)
+                self._check_ratio(height, width)
+            if (height, width) != self.rgb_size:
+                size = f"{self.rgb_size[0]} x {self.rgb_size[1]}"
+                picture = None
+                raise DataError(
+                    f"{self._root / path}: {height} x {width} pixels, but {self._first} has {size}"
+                )
+        return picture
+
+    def _check_ratio(self, height: int, width: int) -> None:
+        if self.sensor is None:
+            return
+        rows, columns = self.sensor
+        if height % rows or width % columns or height // rows != width // columns:
+            self.faults.append(
+                f"sensor size {rows} x {columns} does not fit frames of {height} x {width}: their "
+                "sides must be the sensor's times the same whole number; check DATA.SPIKE_SIZE "
+                "or the config.yaml beside the spikes"
+            )
+            # Nothing more can be said about the spikes.
+            self.sensor = None

@@ -1,0 +1,155 @@
+"""Check one sequence completely and write what it consists of: the ingest manifest.
+
+All faults of a sequence are collected in the manifest; a sequence with faults goes no further than
+the gate of :mod:`vrtspike.data.accept`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from vrtspike.data.alignment import center_tolerance, expected_center
+from vrtspike.data.checks import Frame, SequenceChecks
+from vrtspike.data.layouts import SequenceFiles, find_sequence
+from vrtspike.files import file_digest
+
+
+def ingest_sequence(
+    root: str | Path,
+    split: str,
+    sequence: str,
+    *,
+    blur_dir: str,
+    source_version: str,
+    spike_size: tuple[int, int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
+
+    Frames are read one at a time.
+
+    Args:
+        root: the data set's folder.
+        split: split of the sequence.
+        sequence: its name.
+        blur_dir: folder of the blurry frames.
+        source_version: version of the raw files, see :func:`vrtspike.data.layouts.source_version`.
+        spike_size: rows and columns of the sensor; None takes the size in a ``config.yaml`` beside
+            the spikes, else half the frames' size.
+        progress: called with the frames done and their total.
+
+    Returns:
+        The ingest manifest; its list ``faults`` is empty where the sequence can be used.
+
+    Raises:
+        DataError: if the sequence's folder does not exist.
+    """
+    base = Path(root)
+    files = find_sequence(base, split, sequence, blur_dir)
+    faults = _partners(files, blur_dir)
+    names = sorted(set(files.blur) & set(files.sharp))
+    checks = SequenceChecks(base, files, spike_size)
+    exposures = checks.exposures(names)
+    frames: list[Frame] = []
+    offsets: list[float] = []
+    for number, name in enumerate(names):
+        if progress:
+            progress(number, len(names))
+        frame, found = checks.frame(name, exposures.get(name))
+        if frame is None:
+            continue
+        frames.append(frame)
+        if found is not None and found.locates:
+            offsets.append(found.center - expected_center(frame.spike_frames))
+    faults += checks.faults
+    alignment = _judge_centers(frames, offsets, faults)
+    return {
+        "schema": 1,
+        "sequence": sequence,
+        "split": split,
+        "layout": files.layout,
+        "blur_dir": blur_dir,
+        "source_version": source_version,
+        "files": [_file_entry(base, path, faults) for path in files.paths],
+        "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
+        "spike_size": list(checks.sensor) if checks.sensor else None,
+        "frames": [asdict(frame) for frame in frames],
+        "alignment": alignment,
+        "faults": faults,
+    }
+
+
+def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
+    """Frames that lack their blurry, sharp or spike partner."""
+    parts = {blur_dir: set(files.blur), "sharp": set(files.sharp)}
+    if files.stream is None:
+        parts["spike"] = set(files.spikes)
+    everything = set().union(*parts.values())
+    if not everything:
+        return [f"{files.split}/{files.name}: no frames at all"]
+    faults = []
+    for name in sorted(everything):
+        missing = [part for part, present in parts.items() if name not in present]
+        if missing:
+            there = [part for part in parts if part not in missing]
+            faults.append(
+                f"frame {name} is in {', '.join(there)} but has no partner in {', '.join(missing)}"
+            )
+    return faults
+
+
+def _file_entry(root: Path, path: str, faults: list[str]) -> dict[str, Any]:
+    status = (root / path).stat()
+    try:
+        digest = file_digest(root / path)
+    except OSError as error:
+        digest = ""
+        message = f"{root / path}: cannot be read ({error.strerror})"
+        if message not in faults:
+            faults.append(message)
+    return {
+        "path": path,
+        "size": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "digest": digest,
+    }
+
+
+def _judge_centers(
+    frames: Sequence[Frame], offsets: Sequence[float], faults: list[str]
+) -> dict[str, float | None]:
+    """Compare the median centre with the expected one and report a sequence that is shifted.
+
+    Args:
+        frames: the sequence's usable frames.
+        offsets: found less expected centre, of the frames whose centre can be told.
+        faults: where a shift is reported.
+    """
+    correlations = [frame.correlation for frame in frames if frame.correlation is not None]
+    summary: dict[str, float | None] = {
+        "expected": None,
+        "median_center": None,
+        "median_correlation": round(median(correlations), 4) if correlations else None,
+    }
+    if not frames:
+        return summary
+    steps = Counter(frame.spike_frames for frame in frames).most_common(1)[0][0]
+    expected = expected_center(steps)
+    summary["expected"] = expected
+    if not offsets:
+        return summary
+    center = expected + median(offsets)
+    summary["median_center"] = round(center, 2)
+    tolerance = center_tolerance(steps)
+    if abs(center - expected) > tolerance:
+        faults.append(
+            f"the sharp frames lie at step {center:.1f} of {steps}, expected {expected:.1f} +- "
+            f"{tolerance:.0f} (median of {len(offsets)} frames): frames and spike files are "
+            "shifted against each other"
+        )
+    return summary
