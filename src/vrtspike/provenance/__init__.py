@@ -1,7 +1,8 @@
-"""Which code made a result: digests of the source files behind a program."""
+"""Which code and which settings made a result."""
 
 from __future__ import annotations
 
 from vrtspike.provenance.code import CodeDigest, code_digest, code_digests
+from vrtspike.provenance.settings import flat_settings
 
-__all__ = ["CodeDigest", "code_digest", "code_digests"]
+__all__ = ["CodeDigest", "code_digest", "code_digests", "flat_settings"]

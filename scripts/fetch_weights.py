@@ -1,0 +1,30 @@
+"""Fetch the published weights of a pretrained backbone and verify them by SHA-256."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vrtspike.cli import run
+from vrtspike.provenance.weights import PUBLISHED, SOURCE, fetch_weights
+
+
+def main() -> None:
+    """Parse the arguments, fetch and verify."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        help=f"where the file shall stand; its name is one of {', '.join(PUBLISHED)}",
+    )
+    parser.add_argument("--source", default=SOURCE, help="address of the folder it comes from")
+    arguments = parser.parse_args()
+    fetch_weights(arguments.output, arguments.source)
+    print(f"{arguments.output}: fetched and verified")
+
+
+if __name__ == "__main__":
+    run(main)
