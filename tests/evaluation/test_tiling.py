@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from vrtspike.errors import ConfigError
-from vrtspike.evaluation.tiling import Tiling, cut_axis, restore_tiled
+from vrtspike.evaluation.tiling import Area, Tiling, cut_axis, restore_tiled
 
 CLIP_SHAPE = (7, 26, 38)
 
@@ -24,13 +27,16 @@ def model() -> nn.Module:
     return nn.Conv3d(3, 3, 3, padding=1)
 
 
-def run(model: nn.Module, clip: torch.Tensor, tiling: Tiling) -> torch.Tensor:
-    def restore(time: slice, rows: slice, columns: slice) -> torch.Tensor:
-        window = clip[time, :, rows, columns].transpose(0, 1)
-        return model(window[None])[0].transpose(0, 1)
-
+def apply(model: nn.Module, window: torch.Tensor, areas: Sequence[Area]) -> torch.Tensor:
+    tiles = torch.stack([window[:, :, rows, columns] for rows, columns in areas])
     with torch.no_grad():
-        return torch.stack(list(restore_tiled(restore, CLIP_SHAPE, tiling)))
+        return model(tiles.transpose(1, 2)).transpose(1, 2)
+
+
+def run(model: nn.Module, clip: torch.Tensor, tiling: Tiling, **options: int) -> torch.Tensor:
+    shape = (len(clip), *clip.shape[2:])
+    frames = restore_tiled(clip.__getitem__, partial(apply, model), shape, tiling, **options)
+    return torch.stack(list(frames))
 
 
 @pytest.mark.parametrize(
@@ -79,13 +85,14 @@ def test_tiles_do_not_change_what_a_local_model_gives(model, clip, tiling):
 
 def test_a_temporal_margin_makes_windows_in_time_exact(model):
     clip = torch.rand((20, 3, 8, 8), generator=torch.Generator().manual_seed(2))
+    whole = run(model, clip, Tiling(0, 0, 0, 0))
+    torch.testing.assert_close(run(model, clip, Tiling(0, 0, 9, 4)), whole)
 
-    def restore(time: slice, rows: slice, columns: slice) -> torch.Tensor:
-        with torch.no_grad():
-            return model(clip[time, :, rows, columns].transpose(0, 1)[None])[0].transpose(0, 1)
 
-    tiled = torch.stack(list(restore_tiled(restore, (20, 8, 8), Tiling(0, 0, 9, 4))))
-    torch.testing.assert_close(tiled, restore(slice(None), slice(None), slice(None)))
+@pytest.mark.parametrize("options", [{"tiles_at_once": 4}, {"readers": 2}])
+def test_groups_and_readers_change_nothing(model, clip, options):
+    tiling = Tiling(16, 8, 3, 1)
+    torch.testing.assert_close(run(model, clip, tiling, **options), run(model, clip, tiling))
 
 
 def test_without_overlap_the_seams_show(model, clip):
@@ -97,11 +104,11 @@ def test_without_overlap_the_seams_show(model, clip):
 def test_frames_leave_before_the_clip_ends(clip):
     seen: list[int] = []
 
-    def restore(time: slice, rows: slice, columns: slice) -> torch.Tensor:
+    def read(time: slice) -> torch.Tensor:
         seen.append(time.start)
-        return clip[time, :, rows, columns]
+        return clip[time]
 
-    frames = restore_tiled(restore, CLIP_SHAPE, Tiling(0, 0, 3, 1))
+    frames = restore_tiled(read, lambda window, areas: window[None], CLIP_SHAPE, Tiling(0, 0, 3, 1))
     torch.testing.assert_close(next(frames), clip[0])
     assert seen == [0]
     torch.testing.assert_close(torch.stack(list(frames)), clip[1:])

@@ -31,8 +31,8 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
         (0 to 1; not a number for sections outside steps where no step was timed).
     """
     if timing.empty:
-        numbers = dict.fromkeys(SUMMARY_COLUMNS[1:], float)
-        return pd.DataFrame(columns=SUMMARY_COLUMNS).astype({"section": str} | numbers)
+        types = {name: str if name == "section" else float for name in SUMMARY_COLUMNS}
+        return pd.DataFrame(columns=SUMMARY_COLUMNS).astype(types)
     steady = without_warm_up(timing)
     grouped = steady.groupby("section", sort=False)["ms"]
     table = grouped.agg(

@@ -7,8 +7,11 @@ later window can change it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -16,8 +19,11 @@ from numpy.typing import NDArray
 
 from vrtspike.errors import ConfigError
 
-RestoreWindow = Callable[[slice, slice, slice], torch.Tensor]
-"""Restores frames, rows and columns given as slices: returns (T, 3, H, W) of the slices' sizes."""
+Area: TypeAlias = tuple[slice, slice]
+"""Rows and columns of a tile."""
+
+Window = TypeVar("Window")
+"""What is read of a clip for some of its frames; only the caller looks inside."""
 
 
 @dataclass(frozen=True)
@@ -118,15 +124,23 @@ def _ramp(overlap: int) -> NDArray[np.float64]:
 
 
 def restore_tiled(
-    restore: RestoreWindow, shape: tuple[int, int, int], tiling: Tiling
+    read: Callable[[slice], Window],
+    restore: Callable[[Window, Sequence[Area]], torch.Tensor],
+    shape: tuple[int, int, int],
+    tiling: Tiling,
+    *,
+    tiles_at_once: int = 1,
+    readers: int = 0,
 ) -> Iterator[torch.Tensor]:
     """Restore a clip window by window.
 
     Args:
-        restore: restores one window; called in order of time, so that a caller may keep what it
-            read for the current frames.
+        read: what there is of the given frames; with ``readers`` it runs in threads, ahead of time.
+        restore: restores tiles of equal size of one window: (tiles, T, 3, height, width).
         shape: frames, height and width of the clip.
         tiling: the windows' sizes and overlaps.
+        tiles_at_once: tiles handed to ``restore`` together.
+        readers: windows read ahead; 0 reads when needed.
 
     Yields:
         (3, H, W) float32 on the CPU, one per frame, in order.
@@ -135,17 +149,37 @@ def restore_tiled(
     rows = cut_axis(height, tiling.size, tiling.overlap)
     columns = cut_axis(width, tiling.size, tiling.overlap)
     times = cut_axis(frames, tiling.frames, tiling.frames_overlap)
+    tiles = list(itertools.product(rows, columns))
+    windows = read_ahead([time.slice for time in times], read, readers)
     pending: dict[int, torch.Tensor] = {}
-    for number, time in enumerate(times):
+    for number, (time, window) in enumerate(zip(times, windows, strict=True)):
         for frame in range(time.start, time.stop):
             pending.setdefault(frame, torch.zeros(3, height, width))
-        for row, column in itertools.product(rows, columns):
-            window = restore(time.slice, row.slice, column.slice).float().cpu()
-            plane = torch.from_numpy(np.outer(row.weights, column.weights))
-            for frame, share, values in zip(
-                range(time.start, time.stop), time.weights, window, strict=True
-            ):
-                pending[frame][:, row.slice, column.slice] += values * plane * float(share)
+        for first in range(0, len(tiles), tiles_at_once):
+            group = tiles[first : first + tiles_at_once]
+            results = restore(window, [(row.slice, column.slice) for row, column in group])
+            for (row, column), result in zip(group, results.float().cpu(), strict=True):
+                plane = torch.from_numpy(np.outer(row.weights, column.weights))
+                for frame, share in zip(range(time.start, time.stop), time.weights, strict=True):
+                    values = result[frame - time.start] * plane * float(share)
+                    pending[frame][:, row.slice, column.slice] += values
         ready = times[number + 1].start if number + 1 < len(times) else frames
         for frame in sorted(frame for frame in pending if frame < ready):
             yield pending.pop(frame)
+
+
+def read_ahead(
+    times: Sequence[slice], read: Callable[[slice], Window], readers: int
+) -> Iterator[Window]:
+    """``read`` of each slice in order, up to ``readers`` of them ahead in threads (0: none)."""
+    if readers == 0:
+        yield from map(read, times)
+        return
+    with ThreadPoolExecutor(readers) as pool:
+        queue: deque[Future[Window]] = deque()
+        for time in times:
+            queue.append(pool.submit(read, time))
+            if len(queue) > readers:
+                yield queue.popleft().result()
+        while queue:
+            yield queue.popleft().result()
