@@ -18,7 +18,11 @@ RECOMPUTATION = f"{ROOT}/backward/recomputation"
 
 @dataclass(frozen=True)
 class Speed:
-    """Times of a step: means in milliseconds after the warm-up, shares of the step (0 to 1)."""
+    """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
+
+    ``data_ms``, ``forward_ms`` and ``slowest_section`` are for one micro-batch of one process, so
+    that presets with different gradient accumulation compare; ``step_ms`` is a whole step.
+    """
 
     step_ms: float | None = None
     data_ms: float | None = None
@@ -47,20 +51,24 @@ class Health:
 
 @dataclass(frozen=True)
 class Memory:
-    """Largest values of a run, bytes; the cache's hit rate (0 to 1) is the last one logged."""
+    """Largest values of a run in megabytes (2**20 bytes), of the process that logs.
 
-    process_bytes: float | None = None
+    ``process_mb`` includes the data loading workers; ``cache_hit_rate`` (0 to 1) is the last one
+    logged; ``gpu_activations_mb`` is the peak less parameters, gradients and optimiser state.
+    """
+
+    process_mb: float | None = None
     system_percent: float | None = None
-    gpu_peak_bytes: float | None = None
-    gpu_total_bytes: float | None = None
-    gpu_activation_bytes: float | None = None
+    gpu_peak_mb: float | None = None
+    gpu_total_mb: float | None = None
+    gpu_activations_mb: float | None = None
     gpu_utilisation: float | None = None
     cache_hit_rate: float | None = None
 
     @property
     def has_gpu(self) -> bool:
         """Whether the run used a GPU."""
-        return self.gpu_total_bytes is not None
+        return self.gpu_total_mb is not None
 
 
 @dataclass(frozen=True)
@@ -72,12 +80,18 @@ class RunFigures:
     memory: Memory = Memory()
 
 
-def run_figures(logs: RunLogs) -> RunFigures:
-    """The figures of a run."""
-    return RunFigures(_speed(logs), _health(logs), _memory(logs.memory))
+def run_figures(logs: RunLogs, micro_batches: int) -> RunFigures:
+    """The figures of a run.
+
+    Args:
+        logs: what it logged.
+        micro_batches: forward passes of one process in a step
+            (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
+    """
+    return RunFigures(_speed(logs, micro_batches), _health(logs), _memory(logs))
 
 
-def _speed(logs: RunLogs) -> Speed:
+def _speed(logs: RunLogs, micro_batches: int) -> Speed:
     sections = summarize_sections(logs.timing)
     by_name = sections.set_index("section")
     steady = without_warm_up(logs.timing)
@@ -86,23 +100,23 @@ def _speed(logs: RunLogs) -> Speed:
     counted = logs.steps[logs.steps["step"].isin(whole["step"])]
     return Speed(
         step_ms=_value(by_name, ROOT, "mean"),
-        data_ms=_value(by_name, DATA, "mean"),
+        data_ms=_value(by_name, DATA, "mean", micro_batches),
         data_share=_value(by_name, DATA, "share"),
-        forward_ms=_value(by_name, FORWARD, "mean"),
+        forward_ms=_value(by_name, FORWARD, "mean", micro_batches),
         recomputation_share=_value(by_name, RECOMPUTATION, "share"),
-        slowest_section=_slowest_leaf(sections),
+        slowest_section=_slowest_leaf(sections, micro_batches),
         step_parts=step_parts(sections),
         samples_per_second=float(counted["samples"].sum()) / seconds if seconds else None,
         frames_per_second=float(counted["frames"].sum()) / seconds if seconds else None,
     )
 
 
-def _slowest_leaf(sections: pd.DataFrame) -> tuple[str, float] | None:
+def _slowest_leaf(sections: pd.DataFrame, micro_batches: int) -> tuple[str, float] | None:
     """The slowest section of the forward pass that holds no other, with its milliseconds."""
     names = [str(name) for name in sections["section"]]
     parents = {name.rpartition("/")[0] for name in names}
     leaves = {
-        name.removeprefix(FORWARD + "/"): float(mean)
+        name.removeprefix(FORWARD + "/"): float(mean) / micro_batches
         for name, mean in zip(names, sections["mean"], strict=True)
         if name.startswith(FORWARD + "/") and name not in parents
     }
@@ -129,18 +143,19 @@ def _health(logs: RunLogs) -> Health:
     )
 
 
-def _memory(memory: pd.DataFrame) -> Memory:
+def _memory(logs: RunLogs) -> Memory:
     def largest(column: str) -> float | None:
-        return _finite(_numbers(memory, column).max())
+        return _finite(_numbers(logs.memory, column).max())
 
-    rates = _numbers(memory, "cache.hit_rate").dropna()
+    rates = _numbers(logs.memory, "cache.hit_rate").dropna()
+    processes = _numbers(logs.memory, "process_mb") + _numbers(logs.memory, "children_mb")
     return Memory(
-        process_bytes=largest("process"),
-        system_percent=largest("system.percent"),
-        gpu_peak_bytes=largest("gpu.peak"),
-        gpu_total_bytes=largest("gpu.total"),
-        gpu_activation_bytes=largest("gpu.activations"),
-        gpu_utilisation=None,
+        process_mb=_finite(processes.max()),
+        system_percent=largest("system_percent"),
+        gpu_peak_mb=largest("gpu.peak_mb"),
+        gpu_total_mb=largest("gpu.total_mb"),
+        gpu_activations_mb=logs.gpu_categories.get("activations_mb"),
+        gpu_utilisation=largest("gpu.utilisation_percent"),
         cache_hit_rate=float(rates.iloc[-1]) if len(rates) else None,
     )
 
@@ -151,8 +166,9 @@ def _numbers(table: pd.DataFrame, column: str) -> pd.Series:
     return pd.to_numeric(table[column]).astype(float)
 
 
-def _value(table: pd.DataFrame, row: str, column: str) -> float | None:
-    return _finite(table.at[row, column]) if row in table.index else None
+def _value(table: pd.DataFrame, row: str, column: str, parts: int = 1) -> float | None:
+    value = _finite(table.at[row, column]) if row in table.index else None
+    return None if value is None else value / parts
 
 
 def _finite(value: Any) -> float | None:  # noqa: ANN401 - any scalar of pandas

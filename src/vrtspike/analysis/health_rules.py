@@ -83,9 +83,9 @@ def full_memory(figures: RunFigures, settings: Settings) -> Finding | None:
 def gpu_headroom(figures: RunFigures, settings: Settings) -> Finding | None:
     """Memory of the GPU that a larger batch, or less recomputation, could use."""
     peak, total, activations = (
-        figures.memory.gpu_peak_bytes,
-        figures.memory.gpu_total_bytes,
-        figures.memory.gpu_activation_bytes,
+        figures.memory.gpu_peak_mb,
+        figures.memory.gpu_total_mb,
+        figures.memory.gpu_activations_mb,
     )
     if not peak or not total or peak >= total * (1 - GPU_HEADROOM):
         return None
@@ -93,21 +93,21 @@ def gpu_headroom(figures: RunFigures, settings: Settings) -> Finding | None:
     batch = settings.TRAIN.BATCH_SIZE
     keys: dict[str, Any] = {}
     change = "larger crops or batches would fit"
-    effect = f"{free / 1e9:.1f} GB more can be used"
+    effect = f"{free / 1024:.1f} GB more can be used"
     if activations:
         more = int(free // (activations / batch))
         if more >= 1:
             keys["TRAIN.BATCH_SIZE"] = batch + more
             change = f"batches of {batch + more} fit by the numbers, or less recomputation"
             effect = (
-                f"{activations / batch / 1e9:.1f} GB of activations a sample; scale the learning "
+                f"{activations / batch / 1024:.1f} GB of activations a sample; scale the learning "
                 "rate with the batch (TRAIN.SCALE_LR)"
             )
     return Finding(
         "unused GPU memory",
         "hint",
         free / total,
-        f"peak {peak / 1e9:.1f} of {total / 1e9:.1f} GB, {1 - peak / total:.0%} never used",
+        f"peak {peak / 1024:.1f} of {total / 1024:.1f} GB, {1 - peak / total:.0%} never used",
         change,
         effect,
         keys,

@@ -30,7 +30,8 @@ class RunLogs:
             ``frames``.
         train: one row per logged training step: ``step``, ``loss`` and what else was logged.
         validation: one row per validation: ``step``, ``psnr``, ``ssim`` ...
-        memory: one row per memory line; nested values stand under dotted names.
+        memory: one row per memory line, megabytes; nested values stand under dotted names.
+        gpu_categories: what filled the GPU at its peak, megabytes by category; empty on a CPU.
     """
 
     folder: Path
@@ -39,6 +40,7 @@ class RunLogs:
     train: pd.DataFrame
     validation: pd.DataFrame
     memory: pd.DataFrame
+    gpu_categories: dict[str, float]
 
 
 def read_run_logs(folder: str | Path) -> RunLogs:
@@ -63,6 +65,7 @@ def read_run_logs(folder: str | Path) -> RunLogs:
     records = _read_lines([metrics])
     timing_files = _log_files(folder, "timing")
     steps = [record for record in _read_lines(timing_files) if record.get("kind") == "step"]
+    memory = _read_lines(_log_files(folder, "memory"))
     return RunLogs(
         folder,
         timing=_timing(steps),
@@ -71,7 +74,8 @@ def read_run_logs(folder: str | Path) -> RunLogs:
         validation=_frame(
             [r for r in records if r.get("kind") == "validation"], VALIDATION_COLUMNS
         ),
-        memory=_frame(_read_lines(_log_files(folder, "memory")), MEMORY_COLUMNS, unique=False),
+        memory=_frame([r for r in memory if r.get("kind") == "memory"], MEMORY_COLUMNS),
+        gpu_categories=_gpu_categories(memory),
     )
 
 
@@ -105,3 +109,11 @@ def _timing(steps: Sequence[dict[str, Any]]) -> pd.DataFrame:
     rows = [(step, section, ms) for step, times in latest.items() for section, ms in times.items()]
     frame = pd.DataFrame(rows, columns=TIMING_COLUMNS)
     return frame.sort_values("step", kind="stable").reset_index(drop=True)
+
+
+def _gpu_categories(records: Sequence[dict[str, Any]]) -> dict[str, float]:
+    latest: dict[str, Any] = {}
+    for record in records:
+        if record.get("kind") == "gpu_categories" and record.get("peak_mb") is not None:
+            latest = record
+    return {name: float(value) for name, value in latest.items() if name.endswith("_mb")}

@@ -41,7 +41,7 @@ def data_wait(figures: RunFigures, settings: Settings) -> Finding | None:
         "waiting for data",
         "warning",
         share,
-        f"{wait:.1f} ms of a step wait for data, {share:.1%} of its time "
+        f"{wait:.1f} ms wait for each batch, {share:.1%} of a step's time "
         f"(limits {DATA_MS:.0f} ms and {DATA_SHARE:.0%})",
         "more workers, a longer queue, the cache; then look at the disk",
         f"at most {_gain(share)} more samples a second, where the wait vanishes",
@@ -88,7 +88,7 @@ def slow_forward(figures: RunFigures, settings: Settings) -> Finding | None:
     return Finding(
         "slow forward pass",
         "warning",
-        _share(figures.speed.forward_ms, figures.speed.step_ms),
+        figures.speed.step_parts.get("forward", 1.0),
         f"{figures.speed.forward_ms:.0f} ms forward (limit {FORWARD_MS:.0f} ms){slowest}",
         "half precision and compiled blocks on a GPU; else fewer blocks (MODEL.VRT_DEPTHS) in the "
         "slowest stage or smaller crops (DATA.CROP_SIZE), which change the result",
@@ -153,10 +153,6 @@ def cold_cache(figures: RunFigures, settings: Settings) -> Finding | None:
         effect,
         keys,
     )
-
-
-def _share(part: float, whole: float | None) -> float:
-    return min(1.0, part / whole) if whole else 1.0
 
 
 def _gain(share: float) -> str:

@@ -13,22 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.errors import DataError
-from vrtspike.files import file_digest
+from vrtspike.provenance.weights import verify_weights
 
 Net = Literal["alex", "vgg"]
 
-BACKBONES: dict[Net, tuple[str, str]] = {
-    "alex": (
-        "alexnet-owt-7be5be79.pth",
-        "7be5be791159472b1fbf3c69796f7cb30dca7ad8466c2df70058c37116cdee02",
-    ),
-    "vgg": (
-        "vgg16-397923af.pth",
-        "397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
-    ),
-}
-"""File name and SHA-256 of torchvision's ImageNet weights for each LPIPS backbone."""
+BACKBONES: dict[Net, str] = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
+"""File name of torchvision's ImageNet weights for each LPIPS backbone."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +60,12 @@ def load_lpips(weights_dir: str | Path, device: torch.device, net: Net = "alex")
     Raises:
         DataError: if a file of that name is there but is not the published one.
     """
-    name, expected = BACKBONES[net]
-    path = Path(weights_dir) / name
+    path = Path(weights_dir) / BACKBONES[net]
     if not path.is_file():
-        return Missing(f"{path} is not there; `snakemake weights` fetches and verifies it")
-    found = file_digest(path)
-    if found != expected:
-        raise DataError(
-            f"{path}: found SHA-256 {found}, expected {expected}; the file is not the published "
-            "one: remove it and fetch it again"
+        return Missing(
+            f"{path} is not there; `snakemake --cores 1 weights` fetches and verifies it"
         )
+    verify_weights(path)
     state = torch.load(path, map_location="cpu", weights_only=True)
     return Lpips(build_lpips(state, net), device)
 
