@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.analysis.finding import Finding
+from vrtspike.analysis.proposal import preset_text, proposed_keys
+from vrtspike.config import Settings, load_preset
+
+
+def finding(symptom: str, **keys: object) -> Finding:
+    dotted = {key.replace("__", "."): value for key, value in keys.items()}
+    return Finding(symptom, "warning", 0.5, f"figure of {symptom}", "change", "effect", dotted)
+
+
+@pytest.fixture(scope="module")
+def preset() -> Settings:
+    return Settings()
+
+
+def test_the_more_important_finding_wins(preset):
+    findings = [
+        finding("first", TRAIN__BATCH_SIZE=2),
+        finding("second", TRAIN__BATCH_SIZE=4, TRAIN__COMPILE_MODEL=True),
+    ]
+    assert proposed_keys(findings, preset) == {"TRAIN.BATCH_SIZE": 2, "TRAIN.COMPILE_MODEL": True}
+
+
+def test_what_the_schema_refuses_is_left_out(preset):
+    findings = [finding("bad", TRAIN__BATCH_SIZE=0), finding("good", TRAIN__BATCH_SIZE=2)]
+    assert proposed_keys(findings, preset) == {"TRAIN.BATCH_SIZE": 2}
+
+
+def test_the_text_is_a_preset_that_loads(tmp_path, preset):
+    (tmp_path / "slow.yaml").write_text("TRAIN:\n  EPOCHS: 7\n")
+    findings = [
+        finding("waiting", DATALOADER__TOTAL_WORKERS="cpu*1.0", TRAIN__BATCH_SIZE=2),
+    ]
+    text = preset_text("slow", proposed_keys(findings, preset), findings)
+    (tmp_path / "proposed.yaml").write_text(text)
+    loaded = load_preset(tmp_path / "proposed.yaml")
+    assert loaded.TRAIN.EPOCHS == 7
+    assert loaded.TRAIN.BATCH_SIZE == 2
+    assert loaded.DATALOADER.TOTAL_WORKERS == "cpu*1.0"
+    assert "# TRAIN.BATCH_SIZE: waiting: figure of waiting" in text
+
+
+def test_without_findings_the_preset_equals_its_base(tmp_path):
+    (tmp_path / "base.yaml").write_text("TRAIN:\n  EPOCHS: 7\n")
+    (tmp_path / "proposed.yaml").write_text(preset_text("base", {}, []))
+    assert load_preset(tmp_path / "proposed.yaml") == load_preset(tmp_path / "base.yaml")
