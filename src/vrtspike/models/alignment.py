@@ -1,0 +1,111 @@
+"""Parallel warping: flow-guided deformable alignment of each frame's neighbours.
+
+Source: VRT (Liang et al., 2022), after BasicVSR++ (Chan et al., 2022), whose first stage of
+alignment is the flow and whose second is a modulated deformable convolution (Zhu et al., 2019).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torchvision.ops import deform_conv2d
+
+from vrtspike.models.layers import start_at_zero
+from vrtspike.models.warp import flow_warp
+
+_KERNEL = 3
+
+
+class DeformableAlignment(nn.Module):
+    """Modulated deformable 3 x 3 convolution whose offsets are a flow plus a learned correction.
+
+    The last convolution that makes the offsets starts at zero: no correction, every modulation
+    one half.
+
+    Args:
+        channels: feature channels.
+        groups: offset groups; ``channels`` must be a multiple.
+        max_magnitude: bound of the learned correction in pixels.
+    """
+
+    def __init__(self, channels: int, groups: int, max_magnitude: float) -> None:
+        super().__init__()
+        self.groups = groups
+        self.max_magnitude = max_magnitude
+        self.weight = nn.Parameter(torch.empty(channels, channels, _KERNEL, _KERNEL))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        bound = (channels * _KERNEL**2) ** -0.5
+        nn.init.uniform_(self.weight, -bound, bound)
+
+        def conv(fan_in: int, fan_out: int) -> nn.Conv2d:
+            return nn.Conv2d(fan_in, fan_out, 3, padding=1)
+
+        self.conv_offset = nn.Sequential(
+            conv(2 * channels + 2, channels),
+            nn.LeakyReLU(0.1),
+            conv(channels, channels),
+            nn.LeakyReLU(0.1),
+            conv(channels, channels),
+            nn.LeakyReLU(0.1),
+            last := conv(channels, 3 * _KERNEL**2 * groups),
+        )
+        start_at_zero(last)
+
+    def forward(self, neighbour: Tensor, current: Tensor, flow: Tensor) -> Tensor:
+        """Align ``neighbour`` to ``current``.
+
+        Args:
+            neighbour: (N, C, H, W) features of the neighbouring frame.
+            current: (N, C, H, W) features of the frame itself.
+            flow: (N, 2, H, W), from the frame into its neighbour, in pixels, x first.
+
+        Returns:
+            (N, C, H, W).
+        """
+        warped = flow_warp(neighbour, flow)
+        guide = torch.cat((warped, current, flow.to(current.dtype)), dim=1)
+        raw = self.conv_offset(guide)
+        points = 2 * _KERNEL**2 * self.groups
+        correction = self.max_magnitude * torch.tanh(raw[:, :points].float())
+        # Offsets come in (y, x) pairs, the flow in (x, y).
+        offset = correction.unflatten(1, (-1, 2)) + flow.flip(1).unsqueeze(1)
+        mask = torch.sigmoid(raw[:, points:])
+        return _deform(neighbour, offset.flatten(1, 2), mask, self.weight, self.bias)
+
+
+def _deform(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Deformable convolution in float32: no half-precision kernel exists on the CPU, and offsets
+    of half precision would round positions to whole pixels on a large picture.
+    """
+    with torch.autocast(x.device.type, enabled=False):
+        out = deform_conv2d(
+            x.float(), offset.float(), weight.float(), bias.float(), padding=1, mask=mask.float()
+        )
+    return out.to(x.dtype)
+
+
+def align_neighbours(
+    align: DeformableAlignment, x: Tensor, backward: Tensor, forward: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Align every frame's next and previous neighbour, all 2(T-1) of them as one batch.
+
+    Args:
+        align: the deformable alignment.
+        x: (B, T, H, W, C) features.
+        backward: (B, T-1, 2, H, W), flow from frame t to t + 1.
+        forward: (B, T-1, 2, H, W), flow from frame t + 1 to t.
+
+    Returns:
+        The aligned next and previous frames, (B, T, H, W, C) each; zeros where there is none.
+    """
+    b, t, h, w, c = x.shape
+    if t == 1:
+        return torch.zeros_like(x), torch.zeros_like(x)
+    early, late = x[:, :-1], x[:, 1:]
+    neighbour = torch.cat((late, early)).flatten(0, 1).permute(0, 3, 1, 2)
+    current = torch.cat((early, late)).flatten(0, 1).permute(0, 3, 1, 2)
+    flow = torch.cat((backward, forward)).flatten(0, 1)
+    aligned = align(neighbour, current, flow)
+    aligned = aligned.permute(0, 2, 3, 1).reshape(2, b, t - 1, h, w, c)
+    edge = x.new_zeros(b, 1, h, w, c).to(aligned.dtype)
+    return torch.cat((aligned[0], edge), dim=1), torch.cat((edge, aligned[1]), dim=1)

@@ -1,0 +1,80 @@
+"""From a configuration to a model."""
+
+from __future__ import annotations
+
+from vrtspike.config.model_schema import ModelSettings, TemporalAttentionSettings
+from vrtspike.models.chunking import ChunkPolicy
+from vrtspike.models.spike_encoder import check_time_lengths
+from vrtspike.models.vrt import VRT
+from vrtspike.models.vrt_spike import PlainVRT, Restorer, VRTSpike
+from vrtspike.models.weights import load_spynet, load_vrt, read_checkpoint
+
+
+def build_model(
+    settings: ModelSettings, *, bins: int, clip_len: int, crop_size: int, pretrained: bool = True
+) -> Restorer:
+    """Build the network that a preset describes.
+
+    Args:
+        settings: the MODEL section.
+        bins: voxel bins per frame (DATA.K).
+        clip_len: frames of a training clip (DATA.CLIP_LEN).
+        crop_size: side of a training crop in pixels (DATA.CROP_SIZE).
+        pretrained: load MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET; false where all weights are
+            loaded afterwards.
+
+    Returns:
+        A module called as ``model(blur, voxels)``.
+
+    Raises:
+        ConfigError: settings that cannot make a model.
+        RunError: a checkpoint is missing or belongs to another model.
+    """
+    vrt = _build_vrt(settings, clip_len, crop_size)
+    if pretrained:
+        # The whole model first: weights of the flow given on their own win.
+        if settings.VRT.PRETRAINED is not None:
+            load_vrt(vrt, read_checkpoint(settings.VRT.PRETRAINED), settings.VRT.PRETRAINED)
+        if settings.VRT.SPYNET is not None:
+            load_spynet(vrt, read_checkpoint(settings.VRT.SPYNET), settings.VRT.SPYNET)
+    if not settings.USE_SPIKE:
+        return PlainVRT(vrt)
+    model = VRTSpike(
+        vrt,
+        bins=bins,
+        spike_heads=settings.SPIKE_TSA.HEADS,
+        spike_chunks=_chunks(settings.SPIKE_TSA),
+        fuse_heads=settings.FUSE.HEADS,
+        fuse_chunks=_chunks(settings.FUSE),
+        identity=settings.FUSE.INIT == "identity",
+    )
+    check_time_lengths(model.spike_encoder, clip_len)
+    return model
+
+
+def _build_vrt(settings: ModelSettings, clip_len: int, crop_size: int) -> VRT:
+    depths = settings.VRT_DEPTHS
+    return VRT(
+        img_size=(clip_len, crop_size, crop_size),
+        window_size=settings.window,
+        depths=depths,
+        indep_reconsts=settings.VRT.INDEP_RECONSTS,
+        embed_dims=settings.VRT.EMBED_DIMS,
+        num_heads=(settings.VRT.NUM_HEADS,) * len(depths),
+        mul_attn_ratio=settings.VRT.MUL_ATTN_RATIO,
+        mlp_ratio=settings.VRT.MLP_RATIO,
+        drop_path_rate=settings.VRT.DROP_PATH_RATE,
+        deformable_groups=settings.VRT.DEFORMABLE_GROUPS,
+        use_checkpoint_attn=settings.VRT.USE_CHECKPOINT_ATTN,
+        use_checkpoint_ffn=settings.VRT.USE_CHECKPOINT_FFN,
+        attention=settings.VRT.ATTENTION,
+    )
+
+
+def _chunks(settings: TemporalAttentionSettings) -> ChunkPolicy:
+    return ChunkPolicy(
+        adaptive=settings.ADAPTIVE_CHUNK,
+        max_tokens=settings.MAX_BATCH_TOKENS,
+        size=settings.CHUNK_SIZE,
+        shape=settings.CHUNK_SHAPE,
+    )

@@ -1,0 +1,73 @@
+"""Bounds on how many pixels a layer that works on each pixel alone processes at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+ChunkShape = Literal["square", "wide", "tall"]
+
+
+@dataclass(frozen=True)
+class ChunkPolicy:
+    """How to divide pixels; the result of a layer does not depend on it.
+
+    Attributes:
+        adaptive: as many pixels at once as ``max_tokens`` allows; else tiles of ``size``.
+        max_tokens: bound on batch x frames x pixels of one chunk when adaptive.
+        size: side length of a tile in pixels when not adaptive.
+        shape: ``square`` tiles, or ``wide`` (half as high, twice as wide), or ``tall``.
+    """
+
+    adaptive: bool = True
+    max_tokens: int = 49152
+    size: int = 64
+    shape: ChunkShape = "square"
+
+    def tile(self) -> tuple[int, int]:
+        """Height and width of a tile in pixels."""
+        half, double = max(self.size // 2, 1), 2 * self.size
+        return {
+            "square": (self.size, self.size),
+            "wide": (half, double),
+            "tall": (double, half),
+        }[self.shape]
+
+
+def map_pixels(
+    layer: Callable[..., Tensor], policy: ChunkPolicy, x: Tensor, *others: Tensor
+) -> Tensor:
+    """Apply ``layer`` to all pixels, some at a time.
+
+    Args:
+        layer: takes and returns (B, T, P, C) tensors and treats each of the P pixels alone.
+        policy: how to divide them.
+        x: (B, T, H, W, C).
+        others: further arguments of the same size.
+
+    Returns:
+        (B, T, H, W, C).
+    """
+    height, width = x.shape[2:4]
+    tensors = (x, *others)
+    if policy.adaptive:
+        b, t = x.shape[:2]
+        count = min(math.ceil(b * t * height * width / policy.max_tokens), height * width)
+        pieces = [tensor.flatten(2, 3).tensor_split(count, dim=2) for tensor in tensors]
+        done = [layer(*piece) for piece in zip(*pieces, strict=True)]
+        return (done[0] if count == 1 else torch.cat(done, dim=2)).unflatten(2, (height, width))
+    tile_h, tile_w = policy.tile()
+    rows = []
+    for top in range(0, height, tile_h):
+        row = []
+        for left in range(0, width, tile_w):
+            tiles = [t[:, :, top : top + tile_h, left : left + tile_w] for t in tensors]
+            size = tiles[0].shape[2:4]
+            row.append(layer(*(tile.flatten(2, 3) for tile in tiles)).unflatten(2, size))
+        rows.append(torch.cat(row, dim=3))
+    return torch.cat(rows, dim=2)

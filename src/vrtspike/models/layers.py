@@ -1,0 +1,102 @@
+"""Small layers that several parts of the model share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def start_at_zero(layer: nn.Module) -> None:
+    """Set all parameters of a layer to zero, so that it starts out giving zero."""
+    for parameter in layer.parameters():
+        nn.init.zeros_(parameter)
+
+
+class GEGLU(nn.Module):
+    """Gated feed-forward layer over channels: fc2(GELU(fc11(x)) * fc12(x)).
+
+    Source: Shazeer, 2020, "GLU Variants Improve Transformer".
+
+    Args:
+        channels: channels of the input.
+        hidden: channels of the gate and of the value.
+        out: channels of the output; those of the input if not given.
+    """
+
+    def __init__(self, channels: int, hidden: int, out: int | None = None) -> None:
+        super().__init__()
+        self.fc11 = nn.Linear(channels, hidden)
+        self.fc12 = nn.Linear(channels, hidden)
+        self.fc2 = nn.Linear(hidden, out or channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., channels) -> (..., out)."""
+        return self.fc2(functional.gelu(self.fc11(x)) * self.fc12(x))
+
+
+class DropPath(nn.Module):
+    """Stochastic depth: drops a residual branch for whole samples while training.
+
+    Source: Huang et al., 2016, "Deep Networks with Stochastic Depth".
+
+    Args:
+        rate: probability of dropping, in [0, 1).
+    """
+
+    def __init__(self, rate: float = 0.0) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, ...) -> same shape; kept samples are scaled by 1 / (1 - rate)."""
+        if not self.training or self.rate == 0.0:
+            return x
+        keep = 1.0 - self.rate
+        kept = torch.rand((x.shape[0],) + (1,) * (x.dim() - 1), device=x.device) < keep
+        return x * (kept.to(x.dtype) / keep)
+
+    def extra_repr(self) -> str:
+        """The rate, for ``print(model)``."""
+        return f"rate={self.rate:.3f}"
+
+
+class SpaceToDepth(nn.Module):
+    """(B, T, H, W, C) -> (B, T, H/2, W/2, 4C); neighbours in (column, row) order."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Stack each 2 x 2 block on the channels, the channel fastest."""
+        b, t, h, w, c = x.shape
+        x = x.reshape(b, t, h // 2, 2, w // 2, 2, c)
+        return x.permute(0, 1, 2, 4, 5, 3, 6).reshape(b, t, h // 2, w // 2, 4 * c)
+
+
+class DepthToSpace(nn.Module):
+    """(B, T, H, W, C) -> (B, T, 2H, 2W, C/4), the inverse of :class:`SpaceToDepth`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Spread four groups of channels over a 2 x 2 block."""
+        b, t, h, w, c = x.shape
+        x = x.reshape(b, t, h, w, 2, 2, c // 4)
+        return x.permute(0, 1, 2, 5, 3, 4, 6).reshape(b, t, 2 * h, 2 * w, c // 4)
+
+
+class FrameConv(nn.Conv3d):
+    """3 x 3 convolution of every frame, on channels-last features.
+
+    Its weight keeps the published shape of a three-dimensional convolution of kernel (1, 3, 3);
+    the two-dimensional kernels that run it are several times faster on a CPU.
+
+    Args:
+        fan_in: channels of the input.
+        fan_out: channels of the output.
+    """
+
+    def __init__(self, fan_in: int, fan_out: int) -> None:
+        super().__init__(fan_in, fan_out, (1, 3, 3), padding=(0, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, H, W, fan_in) -> (B, T, H, W, fan_out)."""
+        frames = x.flatten(0, 1).permute(0, 3, 1, 2)
+        out = functional.conv2d(frames, self.weight.squeeze(2), self.bias, padding=1)
+        return out.permute(0, 2, 3, 1).unflatten(0, x.shape[:2])

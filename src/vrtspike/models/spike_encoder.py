@@ -1,0 +1,110 @@
+"""Spike encoder: a three-dimensional convolutional pyramid over voxel grids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from vrtspike.errors import ConfigError
+from vrtspike.models.padding import pad_to_multiple
+
+_KERNEL = 3
+_SPACE_STRIDE = 2
+_BLOCKS_PER_SCALE = 2
+
+
+class ResidualBlock3D(nn.Module):
+    """relu(x + conv(relu(conv(x)))) with 3 x 3 x 3 convolutions.
+
+    Args:
+        channels: feature channels.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv3d(channels, channels, _KERNEL, padding=1)
+        self.conv2 = nn.Conv3d(channels, channels, _KERNEL, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, T, H, W) -> same shape."""
+        return functional.relu(x + self.conv2(functional.relu(self.conv1(x))))
+
+
+class SpikeEncoder3D(nn.Module):
+    """Features of a voxel grid at scales 1, 1/2, 1/4, 1/8.
+
+    Args:
+        bins: voxel bins per frame, the channels of the input.
+        channels: channels of each scale.
+        temporal_strides: stride along time of each step down; 1 keeps every frame.
+    """
+
+    def __init__(
+        self, bins: int, channels: Sequence[int], temporal_strides: Sequence[int] | None = None
+    ) -> None:
+        super().__init__()
+        self.temporal_strides = tuple(temporal_strides or (1,) * (len(channels) - 1))
+        if len(self.temporal_strides) != len(channels) - 1:
+            raise ConfigError(
+                f"{len(self.temporal_strides)} temporal strides for {len(channels)} scales; "
+                f"give {len(channels) - 1}, one for each step down"
+            )
+        self.stem = nn.Conv3d(bins, channels[0], _KERNEL, padding=1)
+        self.downs = nn.ModuleList(
+            nn.Conv3d(
+                channels[i],
+                channels[i + 1],
+                _KERNEL,
+                stride=(stride, _SPACE_STRIDE, _SPACE_STRIDE),
+                padding=1,
+            )
+            for i, stride in enumerate(self.temporal_strides)
+        )
+        self.scales = nn.ModuleList(
+            nn.Sequential(*(ResidualBlock3D(width) for _ in range(_BLOCKS_PER_SCALE)))
+            for width in channels
+        )
+
+    def frames_at_scales(self, frames: int) -> list[int]:
+        """Length in time of each scale for a clip of ``frames`` frames."""
+        lengths = [frames]
+        for stride in self.temporal_strides:
+            lengths.append((lengths[-1] + 2 - _KERNEL) // stride + 1)
+        return lengths
+
+    def forward(self, voxels: Tensor) -> list[Tensor]:
+        """Encode voxel grids.
+
+        Args:
+            voxels: (B, T, K, H, W), standardised.
+
+        Returns:
+            Per scale s: (B, T, H' / s, W' / s, C), H' and W' padded by reflection to multiples of
+            the coarsest scale's factor, as VRT pads its frames.
+        """
+        x = pad_to_multiple(voxels, _SPACE_STRIDE ** (len(self.scales) - 1)).transpose(1, 2)
+        x = functional.relu(self.stem(x))
+        outputs = []
+        for number, blocks in enumerate(self.scales):
+            if number:
+                x = self.downs[number - 1](x)
+            x = blocks(x)
+            outputs.append(x.permute(0, 2, 3, 4, 1))
+        return outputs
+
+
+def check_time_lengths(encoder: SpikeEncoder3D, frames: int) -> None:
+    """Refuse an encoder whose scales have fewer frames than VRT's, which keeps all of them.
+
+    Raises:
+        ConfigError: the lengths differ at some scale.
+    """
+    lengths = encoder.frames_at_scales(frames)
+    if any(length != frames for length in lengths):
+        raise ConfigError(
+            f"the spike encoder's scales have {lengths} frames for a clip of {frames}; VRT has "
+            f"{frames} at every scale, so its temporal strides "
+            f"{list(encoder.temporal_strides)} must all be 1"
+        )

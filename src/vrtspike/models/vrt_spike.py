@@ -1,0 +1,122 @@
+"""VRT with a spike branch, and VRT alone behind the same call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from vrtspike.models.chunking import ChunkPolicy
+from vrtspike.models.spike_encoder import SpikeEncoder3D
+from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
+from vrtspike.models.vrt import SCALES, VRT
+from vrtspike.monitoring.timing import section
+
+
+class Restorer(nn.Module):
+    """What training and evaluation call: a clip and its voxels in, a restored clip out.
+
+    Args:
+        vrt: the backbone.
+    """
+
+    def __init__(self, vrt: VRT) -> None:
+        super().__init__()
+        self.vrt = vrt
+
+    def flow_parameters(self) -> list[str]:
+        """Names of the parameters of flow and alignment, which train later and more slowly."""
+        return [
+            name
+            for name, _ in self.named_parameters()
+            if name.startswith("vrt.spynet.") or ".pa_deform." in name
+        ]
+
+
+class PlainVRT(Restorer):
+    """VRT without spikes; it takes voxels and ignores them."""
+
+    def forward(self, blur: Tensor, voxels: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        """Restore a clip.
+
+        Args:
+            blur: (B, T, 3, H, W) in [0, 1].
+            voxels: ignored, so that the ablation is called as the model it is compared with.
+
+        Returns:
+            (B, T, 3, H, W), not clamped.
+        """
+        with section("vrt"):
+            return self.vrt(blur)
+
+
+class VRTSpike(Restorer):
+    """VRT whose stages 1-4 are fused with spike features of the same scale.
+
+    Args:
+        vrt: the backbone.
+        bins: voxel bins per frame.
+        spike_heads: heads of the temporal self attention.
+        spike_chunks: its chunks.
+        fuse_heads: heads of the fusion.
+        fuse_chunks: its chunks.
+        identity: start equal to the backbone alone.
+        temporal_strides: strides of the spike encoder along time.
+    """
+
+    def __init__(
+        self,
+        vrt: VRT,
+        *,
+        bins: int,
+        spike_heads: int = 4,
+        spike_chunks: ChunkPolicy | None = None,
+        fuse_heads: int = 4,
+        fuse_chunks: ChunkPolicy | None = None,
+        identity: bool = True,
+        temporal_strides: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(vrt)
+        widths = vrt.embed_dims[:SCALES]
+        self.bins = bins
+        self.spike_encoder = SpikeEncoder3D(bins, widths, temporal_strides)
+        self.spike_attention = nn.ModuleList(
+            SpikeTemporalSA(width, spike_heads, spike_chunks or ChunkPolicy()) for width in widths
+        )
+        self.fusion = nn.ModuleList(
+            TemporalCrossAttn(width, fuse_heads, fuse_chunks or ChunkPolicy(), identity=identity)
+            for width in widths
+        )
+
+    def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+        """Restore a clip with its spikes.
+
+        Args:
+            blur: (B, T, 3, H, W) in [0, 1].
+            voxels: (B, T, K, H, W), standardised, at the size of the frames.
+
+        Returns:
+            (B, T, 3, H, W), not clamped.
+
+        Raises:
+            ValueError: there are no voxels, or their shape does not match the frames.
+        """
+        expected = (blur.shape[0], blur.shape[1], self.bins, *blur.shape[-2:])
+        if voxels is None or voxels.shape != expected:
+            found = "none" if voxels is None else str(tuple(voxels.shape))
+            raise ValueError(f"expected voxels of shape {expected} (B, T, K, H, W), got {found}")
+        spikes = self._encode(voxels)
+        with section("vrt"):
+            return self.vrt(blur, lambda scale, x: self.fusion[scale](x, spikes[scale]))
+
+    def _encode(self, voxels: Tensor) -> list[Tensor]:
+        """Spike features of every scale, (B, T, H / s, W / s, C) each."""
+        with section("spike_encoder"):
+            features = self.spike_encoder(voxels)
+        attended = []
+        for number, (attention, x) in enumerate(
+            zip(self.spike_attention, features, strict=True), start=1
+        ):
+            with section(f"spike_attention/scale{number}"):
+                attended.append(attention(x))
+        return attended

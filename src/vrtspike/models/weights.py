@@ -1,0 +1,152 @@
+"""Published checkpoints: reading them, loading them strictly, and writing their form.
+
+Our parameter names are the published ones. Published checkpoints also carry, for every attention,
+buffers that are pure functions of the configuration (the relative position index and the sine
+position bias); ours do not, so they are checked and left out here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from vrtspike.errors import RunError, list_faults
+from vrtspike.models.tmsa import WindowAttention
+from vrtspike.models.vrt import VRT
+from vrtspike.models.windows import relative_position_index
+
+_DERIVED = (".attn.relative_position_index", ".attn.position_bias")
+_WRAPPERS = ("params_ema", "params", "state_dict")
+_LISTED = 12
+
+
+def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
+    """Read the tensors of a checkpoint by name.
+
+    Args:
+        path: a safetensors file, or a PyTorch file that holds a state dictionary, alone or under
+            ``params_ema``, ``params`` or ``state_dict``. Nothing but tensors is unpickled.
+
+    Raises:
+        RunError: no such file, or no state dictionary in it.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise RunError(f"{file}: no such checkpoint; give the path of a file that exists")
+    if file.suffix == ".safetensors":
+        try:
+            return load_file(file)
+        except SafetensorError as error:
+            raise RunError(f"{file}: not a whole safetensors file ({error})") from error
+    state = torch.load(file, map_location="cpu", weights_only=True)
+    for name in _WRAPPERS:
+        if isinstance(state, Mapping) and isinstance(state.get(name), Mapping):
+            state = state[name]
+            break
+    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise RunError(
+            f"{file}: found no state dictionary; expected names and tensors, alone or under one of "
+            f"{', '.join(_WRAPPERS)}"
+        )
+    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
+
+
+def published_buffers(vrt: VRT) -> dict[str, Tensor]:
+    """The buffers a published checkpoint holds beyond our parameters, by name."""
+    buffers = {}
+    for name, module in vrt.named_modules():
+        if isinstance(module, WindowAttention):
+            index = relative_position_index(module.window)
+            buffers[f"{name}.relative_position_index"] = index
+            if module.mutual:
+                buffers[f"{name}.position_bias"] = module.position_bias
+    return buffers
+
+
+def published_state_dict(vrt: VRT) -> dict[str, Tensor]:
+    """The model's state as a published checkpoint names and shapes it."""
+    return {**vrt.state_dict(), **published_buffers(vrt)}
+
+
+def depths_of(state: Mapping[str, Tensor]) -> list[int]:
+    """Number of blocks of stages 1-7 and of each group of stage 8 that a state dictionary holds."""
+    blocks: dict[str, set[str]] = {}
+    for name in state:
+        if found := re.match(r"(stage8\.\d+|stage\d)\.(residual_group\d?\.blocks\.\d+)\.", name):
+            blocks.setdefault(found[1], set()).add(found[2])
+    return [len(blocks[stage]) for stage in sorted(blocks)]
+
+
+def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
+    """Load a published (or our own) state dictionary of VRT, every entry or none.
+
+    Args:
+        vrt: the model, changed in place.
+        state: names and tensors.
+        source: where they come from, for messages.
+
+    Raises:
+        RunError: an entry is missing, unknown or of another shape, or a buffer that follows from
+            the configuration has other values, so that the weights belong to another model.
+    """
+    derived = published_buffers(vrt)
+    own = vrt.state_dict()
+    parameters = {name: t for name, t in state.items() if not name.endswith(_DERIVED)}
+    faults = [f"{name}: missing" for name in own if name not in parameters]
+    faults += [f"{name}: not in this model" for name in parameters if name not in own]
+    faults += [
+        f"{name}: shape {tuple(t.shape)}, expected {tuple(own[name].shape)}"
+        for name, t in parameters.items()
+        if name in own and t.shape != own[name].shape
+    ]
+    for name, tensor in state.items():
+        if name.endswith(_DERIVED) and name in derived and not _same(tensor, derived[name]):
+            faults.append(f"{name}: belongs to another window")
+    if faults:
+        found, expected = depths_of(state), depths_of(own)
+        if found != expected:
+            faults.insert(0, f"depths: the checkpoint has {found}, the model {expected}")
+        more = len(faults) - _LISTED
+        shown = faults[:_LISTED] + ([f"... and {more} more"] if more > 0 else [])
+        advice = "Give the model the checkpoint's depths, widths, heads and window."
+        raise RunError(list_faults(f"{source}: weights of another model", shown, advice))
+    vrt.load_state_dict(parameters, strict=True)
+
+
+def _same(found: Tensor, expected: Tensor) -> bool:
+    if found.shape != expected.shape:
+        return False
+    return torch.allclose(found.float(), expected.float().cpu(), atol=1e-4)
+
+
+def load_spynet(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
+    """Load SpyNet's weights alone.
+
+    Args:
+        vrt: the model, changed in place.
+        state: SpyNet's names, with or without the prefix ``spynet.``; the mean and the standard
+            deviation of the input may be missing, because they are constants.
+        source: where the weights come from, for messages.
+
+    Raises:
+        RunError: an entry is missing, unknown or of another shape.
+    """
+    found = {name.removeprefix("spynet."): tensor for name, tensor in state.items()}
+    expected = vrt.spynet.state_dict()
+    whole = {"mean": expected["mean"], "std": expected["std"], **found}
+    faults = [
+        f"{name}: missing, unknown or of another shape"
+        for name in sorted(whole.keys() | expected.keys())
+        if name not in whole or name not in expected or whole[name].shape != expected[name].shape
+    ]
+    if faults:
+        shown = faults[:_LISTED]
+        advice = "Give a checkpoint of SpyNet alone: basic_module.0 to basic_module.5."
+        raise RunError(list_faults(f"{source}: not SpyNet's weights", shown, advice))
+    vrt.spynet.load_state_dict(whole, strict=True)

@@ -1,0 +1,15 @@
+"""Window attention: several implementations behind one interface.
+
+Every implementation is a function ``(qkv, bias, plan, heads) -> out`` as documented at
+:func:`vrtspike.models.window_attention.explicit.explicit_attention`.
+"""
+
+from __future__ import annotations
+
+from vrtspike.models.window_attention.choice import (
+    IMPLEMENTATIONS,
+    choose_implementation,
+    window_attention,
+)
+
+__all__ = ["IMPLEMENTATIONS", "choose_implementation", "window_attention"]

@@ -1,0 +1,47 @@
+"""Which implementation of window attention runs, by name or by device and precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from vrtspike.errors import ConfigError
+from vrtspike.models.window_attention.explicit import explicit_attention
+from vrtspike.models.windows import WindowPlan
+
+AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
+
+IMPLEMENTATIONS: Mapping[str, AttentionFunction] = MappingProxyType(
+    {"explicit": explicit_attention}
+)
+"""Implementations by the name a preset gives them."""
+
+
+def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -> str:
+    """The implementation that ``name`` stands for on a device.
+
+    Args:
+        name: a key of :data:`IMPLEMENTATIONS`, or ``auto`` for the best one.
+        device: where the features are.
+        dtype: type of queries, keys and values.
+
+    Raises:
+        ConfigError: no such implementation, or it cannot run on this device.
+    """
+    if name == "auto":
+        return "explicit" if device.type == "cpu" or dtype.is_floating_point else "explicit"
+    if name not in IMPLEMENTATIONS:
+        known = ", ".join(["auto", *IMPLEMENTATIONS])
+        raise ConfigError(f"unknown attention implementation {name!r}; there are: {known}")
+    return name
+
+
+def window_attention(
+    qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int, name: str = "auto"
+) -> Tensor:
+    """Window attention by the implementation ``name``; see :func:`explicit_attention`."""
+    chosen = choose_implementation(name, qkv.device, qkv.dtype)
+    return IMPLEMENTATIONS[chosen](qkv, bias, plan, heads)

@@ -1,0 +1,52 @@
+"""The model against the published implementation's outputs, flows and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from vrtspike.models.vrt import VRT
+
+pytestmark = pytest.mark.shared
+
+TOLERANCE = 1e-4
+GRADIENT_TOLERANCE = 1e-3
+
+
+def compare(vrt: VRT, tensors: dict[str, Tensor], case: str) -> None:
+    blur = tensors[f"{case}.input"]
+    output = vrt(blur)
+    assert (output - tensors[f"{case}.output"]).abs().max() <= TOLERANCE
+    loss = (output - tensors[f"{case}.target"]).abs().mean()
+    assert loss.item() == pytest.approx(tensors[f"{case}.loss"].item(), abs=1e-6)
+    loss.backward()
+    prefix = f"{case}.grad."
+    parameters = dict(vrt.named_parameters())
+    compared = 0
+    for name, expected in tensors.items():
+        if name.startswith(prefix):
+            found = parameters[name.removeprefix(prefix)].grad
+            assert found is not None
+            error = (found - expected).norm() / expected.norm()
+            assert error <= GRADIENT_TOLERANCE, name
+            compared += 1
+    assert compared == 10
+
+
+@pytest.mark.parametrize("case", ["t5", "t6"])
+def test_flows_agree(
+    golden_vrt: Callable[..., VRT], golden_tensors: dict[str, Tensor], case: str
+) -> None:
+    with torch.no_grad():
+        backward, _ = golden_vrt().flows(golden_tensors[f"{case}.input"])
+    assert (backward[0] - golden_tensors[f"{case}.flow_backward_0"]).abs().max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("case", ["t5", "t6"])
+def test_output_and_gradients_agree(
+    golden_vrt: Callable[..., VRT], golden_tensors: dict[str, Tensor], case: str
+) -> None:
+    compare(golden_vrt(), golden_tensors, case)
