@@ -1,0 +1,202 @@
+"""What rules share: the configuration, read once, and the questions they ask of it."""
+
+import atexit
+import functools
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from vrtspike import provenance
+from vrtspike.config.merging import parse_overrides
+from vrtspike.config.results import evaluation_settings, result_settings
+from vrtspike.config.workflow import load_workflow
+from vrtspike.data.layouts import source_version, survey
+from vrtspike.errors import EXIT_USER_ERROR, ConfigError, DataError
+from vrtspike.files import json_digest, read_json
+from vrtspike.provenance.weights import PUBLISHED
+
+SCRIPTS = Path("scripts")
+# Jobs find the Python that runs Snakemake, also where its environment is not activated.
+PYTHON_FOLDER = str(Path(sys.executable).parent)
+os.environ.update(PATH=os.pathsep.join([PYTHON_FOLDER, *os.get_exec_path()]))
+
+OVERLAYS = [str(path) for path in workflow.overwrite_configfiles]
+CONFIGFILES = [*workflow.configfiles[len(OVERLAYS) :], *OVERLAYS]
+try:
+    # Snakemake turns the numbers within a mapping into strings, so they are read again.
+    OVERRIDES = parse_overrides(workflow.config_settings.config_args, "--config").tree
+    PLAN = load_workflow(CONFIGFILES, OVERRIDES)
+    DATASETS = PLAN.datasets
+except ConfigError as error:
+    print(f"error: {error}", file=sys.stderr)
+    raise SystemExit(EXIT_USER_ERROR)
+
+WEIGHT_FILES = sorted(PUBLISHED)
+WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in PLAN.presets.values()})
+NO_DATA = """
+Before this can run: {error}
+DATA.ROOT stands in config/config.yaml. Without any data: make demo"""
+# What a training logs about itself does not change its result.
+OBSERVERS = ["vrtspike.monitoring"]
+# A counter for the scheduler; the launcher chooses the devices.
+GPUS = 1 if PLAN.settings.GPUS == "auto" else PLAN.settings.GPUS
+# More than any machine has: Snakemake lowers it to --cores; clusters set it in their profile.
+EVERY_CORE = 1024
+
+
+def one_of(names):
+    """A wildcard constraint: one of these names."""
+    return "|".join(re.escape(name) for name in names)
+
+
+def code(*scripts, neutral=()):
+    """Params that change with the code behind these scripts, one per source file."""
+    files = [
+        provenance.code_digests(SCRIPTS / script, neutral=neutral) for script in scripts
+    ]
+    return sorted({str(digest) for digests in files for digest in digests})
+
+
+def preset_setting(lines, key, wildcards):
+    """One setting of the job's preset as 'KEY: value'."""
+    return f"{key}: {lines[wildcards.preset].get(key)}"
+
+
+def settings(select):
+    """Params that change with the settings `select` picks from a preset, one per key."""
+    lines = {
+        name: provenance.flat_settings(select(preset))
+        for name, preset in PLAN.presets.items()
+    }
+    keys = sorted(set().union(*lines.values()))
+    return [functools.partial(preset_setting, lines, key) for key in keys]
+
+
+def root(wildcards):
+    """The data root of the job's dataset."""
+    return DATASETS[wildcards.dataset].root
+
+
+def blur_dir(wildcards):
+    """Which blurry frames the job's dataset uses."""
+    return DATASETS[wildcards.dataset].blur_dir
+
+
+def splits(wildcards):
+    """The training and the test split of the job's dataset."""
+    dataset = DATASETS[wildcards.dataset]
+    return [dataset.train_split, dataset.val_split]
+
+
+def sensor_option(wildcards):
+    """The size of the spike sensor where the configuration gives it."""
+    size = DATASETS[wildcards.dataset].spike_size
+    return f"--spike-size {size[0]} {size[1]}" if size else ""
+
+
+@functools.cache
+def survey_of(dataset):
+    """Digest of what stands below a data root; None, and a notice at the end, without data."""
+    splits = [dataset.train_split, dataset.val_split]
+    try:
+        return json_digest(survey(dataset.root, splits, dataset.blur_dir))
+    except DataError as error:
+        # Said last, where it is read: a plan of many lines comes before it.
+        atexit.register(print, NO_DATA.format(error=error), file=sys.stderr)
+        return None
+
+
+def found(wildcards):
+    """Changes when sequences are added to or removed from a data root that users fill."""
+    dataset = DATASETS[wildcards.dataset]
+    return survey_of(dataset) if dataset.kind == "raw" else None
+
+
+def generated(wildcards):
+    """What must be generated before a dataset can be surveyed."""
+    dataset = DATASETS[wildcards.dataset]
+    if dataset.kind == "demo":
+        return [f"{dataset.root}/sources.txt"]
+    if dataset.kind == "simulated":
+        return [
+            f"{dataset.root}/sources/{sequence.SPLIT}/{sequence.SEQUENCE}.txt"
+            for sequence in PLAN.settings.SIMULATE.SEQUENCES
+        ]
+    return []
+
+
+def sequences(dataset, template):
+    """A path per sequence that the survey found."""
+    survey = read_json(checkpoints.survey.get(dataset=dataset).output[0])
+    return [
+        template.format(dataset=dataset, split=found["split"], sequence=found["name"])
+        for found in survey["sequences"]
+    ]
+
+
+def ingest_manifests(wildcards):
+    """The ingest manifest of every sequence."""
+    path = "<results>/data/{dataset}/ingest/{split}/{sequence}.json"
+    return sequences(wildcards.dataset, path)
+
+
+def store_manifests(wildcards):
+    """The store manifest of every sequence."""
+    path = f"<results>/data/{{dataset}}/k{wildcards.bins}/{{split}}/{{sequence}}.json"
+    return sequences(wildcards.dataset, path)
+
+
+def raw_version(wildcards):
+    """Changes when a sequence's raw files change, not when they are touched."""
+    dataset = DATASETS[wildcards.dataset]
+    manifest = (
+        f"{PLAN.settings.RESULTS}/data/{{dataset}}/ingest/{{split}}/{{sequence}}.json"
+    )
+    try:
+        return source_version(
+            dataset.root,
+            wildcards.sequence,
+            wildcards.split,
+            manifest.format(**wildcards),
+            blur_dir=dataset.blur_dir,
+        )
+    except DataError:
+        return "missing"  # the job meets the same error and reports it
+
+
+def dataset_manifest(wildcards):
+    """The dataset of the job's preset; unchanged contents leave what depends on it as it is."""
+    name, bins = (
+        PLAN.dataset(wildcards.preset).name,
+        PLAN.presets[wildcards.preset].DATA.K,
+    )
+    return checkpoints.statistics.get(dataset=name, bins=bins).output[0]
+
+
+def teacher(wildcards):
+    """The weights a preset learns from, if it does."""
+    distill = PLAN.presets[wildcards.preset].TRAIN.DISTILL
+    return [f"{distill.TEACHER}/weights.safetensors"] if distill else []
+
+
+def configuration(wildcards, resources):
+    """Where programs find the same configuration again.
+
+    It takes `resources` because Snakemake does not compare params that derive from them: what
+    changes a result is compared key by key.
+    """
+    files = [str(path) for path in CONFIGFILES]
+    return shlex.join(["--configfile", *files, "--config", json.dumps(OVERRIDES)])
+
+
+def nested_call(wildcards, resources):
+    """Options that make a Snakemake within a rule see the same workflow."""
+    options = ["--snakefile", workflow.main_snakefile, "--cores", "1", "--nolock"]
+    if OVERLAYS:
+        options += ["--configfile", *OVERLAYS]
+    if workflow.config_settings.config_args:
+        options += ["--config", *workflow.config_settings.config_args]
+    return shlex.join(options)

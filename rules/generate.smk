@@ -1,0 +1,20 @@
+"""Data that is made, not recorded: the demo's, and simulated spikes for high-speed frames."""
+
+
+rule demo_data:
+    """Film photographs with a simulated camera: blurry frames, sharp frames and spikes."""
+    output:
+        f"{PLAN.settings.DEMO.ROOT}/sources.txt",
+    log:
+        "<logs>/demo_data.log",
+    benchmark:
+        "<benchmarks>/demo_data.tsv"
+    conda:
+        "../environment.yml"
+    params:
+        *code("demo_data.py"),
+        root=subpath(output[0], parent=True),
+        seed=PLAN.settings.DEMO.SEED,
+    shell:
+        "python scripts/demo_data.py --output {params.root:q} --seed {params.seed}"
+        " > {output:q} 2> {log:q}"

@@ -1,0 +1,69 @@
+"""Raw files to manifests: what is there, whether it fits together, and one gate for all of it."""
+
+
+checkpoint survey:
+    """Find the sequences below a data root; refuse folders that are not in a known layout."""
+    input:
+        generated,
+    output:
+        "<results>/data/{dataset}/survey.json",
+    log:
+        "<logs>/survey/{dataset}.log",
+    benchmark:
+        "<benchmarks>/survey/{dataset}.tsv"
+    conda:
+        "../environment.yml"
+    params:
+        *code("survey.py"),
+        root=root,
+        blur_dir=blur_dir,
+        splits=splits,
+        found=found,
+    shell:
+        "python scripts/survey.py --root {params.root:q} --dataset-name {wildcards.dataset}"
+        " --blur-dir {params.blur_dir} --splits {params.splits:q} --output {output:q}"
+        " > {log:q} 2>&1"
+
+
+rule ingest:
+    """Check one sequence completely and write down what it consists of, faults included."""
+    input:
+        "<results>/data/{dataset}/survey.json",
+    output:
+        "<results>/data/{dataset}/ingest/{split}/{sequence}.json",
+    log:
+        "<logs>/ingest/{dataset}/{split}/{sequence}.log",
+    benchmark:
+        "<benchmarks>/ingest/{dataset}/{split}/{sequence}.tsv"
+    conda:
+        "../environment.yml"
+    resources:
+        mem_mb=2000,
+    params:
+        *code("ingest.py"),
+        root=root,
+        blur_dir=blur_dir,
+        sensor=sensor_option,
+        version=raw_version,
+    shell:
+        "python scripts/ingest.py --root {params.root:q} --split {wildcards.split:q}"
+        " --sequence {wildcards.sequence:q} --blur-dir {params.blur_dir} {params.sensor}"
+        " --source-version {params.version} --output {output:q} > {log:q} 2>&1"
+
+
+rule accept:
+    """The gate: go on only if no sequence has a fault, else list every fault of all of them."""
+    input:
+        ingest_manifests,
+    output:
+        "<results>/data/{dataset}/k{bins}/accepted.json",
+    log:
+        "<logs>/accept/{dataset}/k{bins}.log",
+    benchmark:
+        "<benchmarks>/accept/{dataset}/k{bins}.tsv"
+    conda:
+        "../environment.yml"
+    params:
+        *code("accept.py"),
+    shell:
+        "python scripts/accept.py {input:q} --bins {wildcards.bins} --output {output:q} > {log:q} 2>&1"

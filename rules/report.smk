@@ -1,0 +1,33 @@
+"""Everything with a caption, in one file that needs no network."""
+
+
+rule report:
+    """One self-contained HTML file on the presets named by PRESETS."""
+    input:
+        expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
+        expand(rules.analyze_performance.output, preset=PLAN.settings.PRESETS),
+    output:
+        "<results>/report.html",
+    log:
+        "<logs>/report.log",
+    benchmark:
+        "<benchmarks>/report.tsv"
+    localrule: True
+    conda:
+        "../environment.yml"
+    params:
+        options=nested_call,
+    shell:
+        "snakemake {params.options} --report {output:q} -- {input:q} > {log:q} 2>&1"
+
+
+use rule report as demo_report with:
+    input:
+        expand(rules.evaluate.output, preset="demo"),
+        expand(rules.analyze_performance.output, preset="demo"),
+    output:
+        "<results>/demo/report.html",
+    log:
+        "<logs>/demo_report.log",
+    benchmark:
+        "<benchmarks>/demo_report.tsv"

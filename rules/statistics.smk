@@ -1,0 +1,21 @@
+"""Stores to a dataset: its sequences, the exact statistics of its training split, one digest."""
+
+
+# A checkpoint, so that a dataset that comes out with the digest it had trains nothing again.
+checkpoint statistics:
+    """Merge the histograms of all stores into the mean and deviation of the training split."""
+    input:
+        store_manifests,
+    output:
+        "<results>/data/{dataset}/k{bins}/dataset.json",
+    log:
+        "<logs>/statistics/{dataset}/k{bins}.log",
+    benchmark:
+        "<benchmarks>/statistics/{dataset}/k{bins}.tsv"
+    conda:
+        "../environment.yml"
+    params:
+        *code("dataset_statistics.py"),
+    shell:
+        "python scripts/dataset_statistics.py --manifests {input:q} --dataset {wildcards.dataset}"
+        " --bins {wildcards.bins} --output {output:q} > {log:q} 2>&1"

@@ -1,0 +1,25 @@
+"""Sequences to stores: frames and spike counts, chunked for crops."""
+
+
+rule voxelize:
+    """Write one sequence's store (next to the manifest, same name) and the digest of its contents."""
+    input:
+        manifest="<results>/data/{dataset}/ingest/{split}/{sequence}.json",
+        # Only the order counts: one sequence checked again concerns no other.
+        accepted=ancient("<results>/data/{dataset}/k{bins}/accepted.json"),
+    output:
+        "<results>/data/{dataset}/k{bins}/{split}/{sequence}.json",
+    log:
+        "<logs>/voxelize/{dataset}/k{bins}/{split}/{sequence}.log",
+    benchmark:
+        "<benchmarks>/voxelize/{dataset}/k{bins}/{split}/{sequence}.tsv"
+    conda:
+        "../environment.yml"
+    resources:
+        mem_mb=4000,
+    params:
+        *code("voxelize.py"),
+        root=root,
+    shell:
+        "python scripts/voxelize.py --root {params.root:q} --manifest {input.manifest:q}"
+        " --bins {wildcards.bins} --output {output:q} > {log:q} 2>&1"
