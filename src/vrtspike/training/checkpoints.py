@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from vrtspike.config.train_schema import TrainSettings
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_path
 
@@ -76,6 +77,57 @@ def latest_checkpoint(folder: str | Path) -> dict[str, Any] | None:
     """The newest checkpoint's state, or None where there is none yet."""
     found = list_checkpoints(folder)
     return read_checkpoint(found[0][1]) if found else None
+
+
+def micro_batches_per_step(
+    train: TrainSettings, world_size: int, state: dict[str, Any] | None
+) -> int:
+    """Micro-batches of an optimiser step, of all processes together.
+
+    A run keeps the number it was started with: on another number of processes each accumulates
+    more or less, and the result stays the same but for rounding.
+
+    Args:
+        train: ``GRADIENT_ACCUMULATION_STEPS`` decides at the start of a run.
+        world_size: processes now.
+        state: the checkpoint to continue from, if any.
+
+    Raises:
+        RunError: if the processes cannot share that number evenly.
+    """
+    if state is None:
+        return train.GRADIENT_ACCUMULATION_STEPS * world_size
+    number = int(state["micro_batches"])
+    if number % world_size:
+        raise RunError(
+            f"the run was started with {number} batches per optimiser step (processes x "
+            f"TRAIN.GRADIENT_ACCUMULATION_STEPS), which {world_size} processes cannot share evenly."
+            f" Continue it on a number of GPUs that divides {number}, or remove its folder to "
+            "begin anew"
+        )
+    return number
+
+
+def check_same_run(
+    state: dict[str, Any], fingerprint: str, optimizer: torch.optim.Optimizer, folder: Path
+) -> None:
+    """Refuse a checkpoint of another run or of another optimiser.
+
+    Raises:
+        RunError: naming both sides.
+    """
+    if state["fingerprint"] != fingerprint:
+        raise RunError(
+            f"{folder}: the checkpoints belong to run {state['fingerprint']}, this is run "
+            f"{fingerprint}: settings, data or code have changed. Use a new run folder"
+        )
+    kind = type(optimizer).__name__
+    if state["optimizer_type"] != kind:
+        raise RunError(
+            f"{folder}: the run was started with the optimiser {state['optimizer_type']}, now it "
+            f"would be {kind}; a run never changes its optimiser. Is bitsandbytes installed as it "
+            "was at the start?"
+        )
 
 
 def _offer_older(path: Path) -> str:

@@ -16,14 +16,17 @@ FLOW_RATE = 0.25
 """Learning rate of the flow parameters relative to the others, once they are trained."""
 
 
-def scaled_learning_rate(train: TrainSettings, world_size: int) -> float:
+def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
     """``OPTIM.LR`` for the global batch of this run, as ``SCALE_LR`` says.
 
-    The global batch is ``BATCH_SIZE x GRADIENT_ACCUMULATION_STEPS x world_size``; its ratio to
-    ``BASE_BATCH_SIZE`` scales the rate linearly (Goyal et al., 2017) or by its square root.
+    The ratio of the global batch to ``BASE_BATCH_SIZE`` scales the rate linearly (Goyal et al.,
+    2017) or by its square root.
+
+    Args:
+        train: the rate and how it is scaled.
+        micro_batches: micro-batches of ``BATCH_SIZE`` in an optimiser step, of all processes.
     """
-    batch = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * world_size
-    ratio = batch / train.BASE_BATCH_SIZE
+    ratio = train.BATCH_SIZE * micro_batches / train.BASE_BATCH_SIZE
     factor = {"none": 1.0, "sqrt": math.sqrt(ratio), "linear": ratio}[train.SCALE_LR]
     return train.OPTIM.LR * factor
 

@@ -1,0 +1,178 @@
+"""What a person sees of a run: a progress bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
+
+PLAIN_INTERVAL_S = 10.0
+_REDRAW_INTERVAL_S = 0.1
+_BAR_CELLS = 24
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a run stands after a step."""
+
+    step: int
+    total: int
+    epoch: int
+    loss: float
+    metric: tuple[str, float] | None
+    samples_per_second: float
+    data_ms: float
+    eta_s: float
+
+    def line(self) -> str:
+        """Everything on one line."""
+        metric = "" if self.metric is None else f" | {self.metric[0]} {self.metric[1]:.2f}"
+        return (
+            f"step {self.step}/{self.total} | epoch {self.epoch} | loss {self.loss:.4f}{metric}"
+            f" | {self.samples_per_second:.2f} samples/s | data {self.data_ms:.1f} ms"
+            f" | eta {format_duration(self.eta_s)}"
+        )
+
+
+class Display(Protocol):
+    """Shows notes, progress and, as the console of a timing logger, timings."""
+
+    def note(self, text: str) -> None:
+        """Show a message that stays."""
+
+    def update(self, status: Status) -> None:
+        """Show the progress."""
+
+    def draw(self, block: Sequence[str], line: str) -> None:
+        """Show timings: ``block`` where it can be redrawn, ``line`` elsewhere."""
+
+    def print(self, text: str) -> None:
+        """Show a text as it is."""
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+
+class PlainDisplay:
+    """Lines without control characters, for logs of batch jobs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._shown_at = float("-inf")
+
+    def note(self, text: str) -> None:
+        """Print the message, each line marked as the trainer's."""
+        self.print("\n".join(f"[train] {line}" for line in text.splitlines()))
+
+    def update(self, status: Status) -> None:
+        """Print the progress, at most every :data:`PLAIN_INTERVAL_S` seconds and at the end."""
+        now = time.monotonic()
+        if now - self._shown_at >= PLAIN_INTERVAL_S or status.step == status.total:
+            self._shown_at = now
+            self.note(status.line())
+
+    def draw(self, block: Sequence[str], line: str) -> None:  # noqa: ARG002 - one of the two
+        """Print the line."""
+        self.note(line)
+
+    def print(self, text: str) -> None:
+        """Print a text."""
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class TerminalDisplay:
+    """One area at the bottom of the terminal: timings and below them the progress bar."""
+
+    def __init__(self, stream: TextIO) -> None:
+        # Imported here: batch jobs never need it.
+        from rich.console import Console
+        from rich.live import Live
+
+        self._block: Sequence[str] = ()
+        self._status: Status | None = None
+        self._drawn_at = float("-inf")
+        self._live: Live = Live(console=Console(file=stream), auto_refresh=False)
+        self._live.start()
+
+    def note(self, text: str) -> None:
+        """Print the message above the area."""
+        self._live.console.print(text, markup=False, highlight=False)
+
+    def update(self, status: Status) -> None:
+        """Redraw the bar, at most ten times a second and at the end."""
+        self._status = status
+        self._redraw(force=status.step == status.total)
+
+    def draw(self, block: Sequence[str], line: str) -> None:  # noqa: ARG002 - one of the two
+        """Redraw the timings."""
+        self._block = block
+        self._redraw(force=True)
+
+    def print(self, text: str) -> None:
+        """Print a text above the area."""
+        self.note(text)
+
+    def close(self) -> None:
+        """Leave the last state standing."""
+        self._live.stop()
+
+    def _redraw(self, force: bool) -> None:
+        now = time.monotonic()
+        if force or now - self._drawn_at >= _REDRAW_INTERVAL_S:
+            self._drawn_at = now
+            self._live.update(self._area(), refresh=True)
+
+    def _area(self) -> Text:
+        from rich.text import Text
+
+        rows = list(self._block)
+        if self._status is not None:
+            share = self._status.step / self._status.total
+            filled = int(_BAR_CELLS * share)
+            bar = "━" * filled + "╌" * (_BAR_CELLS - filled)
+            rows.append(f"{bar} {share:4.0%} {self._status.line()}")
+        return Text("\n".join(rows), no_wrap=True, overflow="ellipsis")
+
+
+class SilentDisplay:
+    """Shows nothing: for all processes but the first."""
+
+    def note(self, text: str) -> None:
+        """Do nothing."""
+
+    def update(self, status: Status) -> None:
+        """Do nothing."""
+
+    def draw(self, block: Sequence[str], line: str) -> None:
+        """Do nothing."""
+
+    def print(self, text: str) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def open_display(is_main: bool, stream: TextIO | None = None) -> Display:
+    """The display that fits: a bar on a terminal, lines elsewhere, nothing on other processes."""
+    stream = sys.stdout if stream is None else stream
+    if not is_main:
+        return SilentDisplay()
+    return TerminalDisplay(stream) if stream.isatty() else PlainDisplay(stream)
+
+
+def format_duration(seconds: float) -> str:
+    """Hours, minutes and seconds as ``1:02:03`` or ``2:03``."""
+    minutes, rest = divmod(round(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,115 @@
+"""Memory of a run: this process with its workers, the machine, the GPU, and what fills the GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import psutil
+import torch
+from torch import nn
+
+MEGABYTE = 2**20
+HIGH_PERCENT = 90.0
+
+
+def measure_memory(device: torch.device) -> dict[str, object]:
+    """Memory in megabytes (2**20 bytes) now, as a JSON value.
+
+    Returns:
+        ``process_mb`` and ``children_mb`` (resident, data loading workers are children),
+        ``system_used_mb``, ``system_total_mb``, ``system_percent``, and ``gpu``: None on a CPU,
+        else ``allocated_mb``, ``reserved_mb``, ``peak_mb`` (allocated, since the start) and
+        ``total_mb``.
+    """
+    system = psutil.virtual_memory()
+    process = psutil.Process()
+    return {
+        "process_mb": process.memory_info().rss // MEGABYTE,
+        "children_mb": sum(map(_resident, process.children(recursive=True))) // MEGABYTE,
+        "system_used_mb": (system.total - system.available) // MEGABYTE,
+        "system_total_mb": system.total // MEGABYTE,
+        "system_percent": system.percent,
+        "gpu": _gpu(device),
+    }
+
+
+def memory_record(
+    step: int, device: torch.device, cache: dict[str, object] | None = None
+) -> dict[str, object]:
+    """One line of a memory log.
+
+    Args:
+        step: finished optimiser steps.
+        device: where the run computes.
+        cache: statistics of the data cache, where there is one.
+    """
+    return {
+        "kind": "memory",
+        "step": step,
+        "time": round(time.time(), 3),
+        **measure_memory(device),
+        "cache": cache,
+    }
+
+
+def memory_warning(record: dict[str, object]) -> str | None:
+    """A warning with what to lower where the machine's memory is nearly full, else None."""
+    percent = float(str(record["system_percent"]))
+    if percent < HIGH_PERCENT:
+        return None
+    return (
+        f"system memory is {percent:.0f} % full (this run: {record['process_mb']} MB and "
+        f"{record['children_mb']} MB in workers); lower DATA.CACHE_SIZE_GB or "
+        "DATALOADER.TRAIN_WORKERS before the system ends the run"
+    )
+
+
+def gpu_categories(
+    model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device
+) -> dict[str, object]:
+    """What the peak of a GPU's memory consisted of, in megabytes.
+
+    Parameters, gradients and optimiser state are added up; activations are the rest of the peak.
+    On a CPU there is no peak, and ``activations_mb`` and ``peak_mb`` are None.
+    """
+    parameters = list(model.parameters())
+    sizes = {
+        "parameters_mb": _megabytes([*parameters, *model.buffers()]),
+        "gradients_mb": _megabytes(p.grad for p in parameters if p.grad is not None),
+        "optimizer_mb": _megabytes(
+            value
+            for state in optimizer.state.values()
+            for value in state.values()
+            if isinstance(value, torch.Tensor)
+        ),
+    }
+    peak: float | None = None
+    activations: float | None = None
+    if device.type == "cuda":
+        peak = round(torch.cuda.max_memory_allocated(device) / MEGABYTE, 2)
+        activations = round(max(0.0, peak - sum(sizes.values())), 2)
+    return {"kind": "gpu_categories", **sizes, "activations_mb": activations, "peak_mb": peak}
+
+
+def _megabytes(tensors: Iterable[torch.Tensor]) -> float:
+    return round(sum(t.numel() * t.element_size() for t in tensors) / MEGABYTE, 2)
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        # A worker may end between the listing and the look at it.
+        return 0
+
+
+def _gpu(device: torch.device) -> dict[str, object] | None:
+    if device.type != "cuda":
+        return None
+    return {
+        "allocated_mb": torch.cuda.memory_allocated(device) // MEGABYTE,
+        "reserved_mb": torch.cuda.memory_reserved(device) // MEGABYTE,
+        "peak_mb": torch.cuda.max_memory_allocated(device) // MEGABYTE,
+        "total_mb": torch.cuda.get_device_properties(device).total_memory // MEGABYTE,
+    }

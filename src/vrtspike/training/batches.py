@@ -1,0 +1,228 @@
+"""Which samples each micro-batch of a run holds, and the processes that load them.
+
+Micro-batch ``n`` of a run is a pure function of (seed, n). The number of processes, of workers and
+of accumulated micro-batches decides only who computes which; the position of a run is one integer.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from vrtspike.errors import RunError
+from vrtspike.training.seeding import mix_seed
+
+Key: TypeAlias = tuple[int, int]
+"""(epoch, index of the sample)."""
+
+_ORDER = 1
+
+
+class SizedDataset(Protocol):
+    """A map-style data set.
+
+    If it has a method ``set_epoch``, that is called with the epoch before each sample is read, in
+    whichever process reads it, so that augmentation can depend on (seed, epoch, index) alone.
+    """
+
+    def __len__(self) -> int: ...  # noqa: D105
+
+    def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401, D105
+
+
+@dataclass(frozen=True)
+class LoaderOptions:
+    """How a data loader works; none of it changes what is loaded.
+
+    Attributes:
+        workers: worker processes; 0 loads in the training process.
+        prefetch: batches each worker reads ahead.
+        pin_memory: page-locked host memory, for asynchronous copies to a GPU.
+        persistent: keep workers between two passes.
+    """
+
+    workers: int = 0
+    prefetch: int = 2
+    pin_memory: bool = False
+    persistent: bool = True
+
+
+class Batches(Protocol):
+    """The training batches of a run."""
+
+    per_epoch: int
+    """Micro-batches of one epoch, of all processes together."""
+
+    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
+        """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
+
+
+class ShuffledBatches:
+    """Every epoch each sample once, in an order of its own.
+
+    Args:
+        dataset: the training samples.
+        batch_size: samples of a micro-batch.
+        seed: decides the order.
+        drop_last: whether an epoch's last, smaller batch is left out.
+        options: the data loader.
+
+    Raises:
+        RunError: if there are not enough samples for one batch.
+    """
+
+    def __init__(
+        self,
+        dataset: SizedDataset,
+        batch_size: int,
+        seed: int,
+        drop_last: bool = True,
+        options: LoaderOptions = LoaderOptions(),
+    ) -> None:
+        self._dataset = dataset
+        self._batch_size = batch_size
+        self._seed = seed
+        self._options = options
+        samples = len(dataset)
+        self.per_epoch = samples // batch_size if drop_last else -(-samples // batch_size)
+        if self.per_epoch == 0:
+            raise RunError(
+                f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is {batch_size} "
+                "and an incomplete batch is dropped; lower TRAIN.BATCH_SIZE or add data"
+            )
+
+    def keys(self, first: int, stride: int, until: int) -> Iterator[list[Key]]:
+        """The samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
+        order: list[int] = []
+        known = -1
+        for number in range(first, until, stride):
+            epoch, place = divmod(number, self.per_epoch)
+            if epoch != known:
+                order, known = self._order(epoch), epoch
+            start = place * self._batch_size
+            yield [(epoch, index) for index in order[start : start + self._batch_size]]
+
+    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
+        """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
+        keys = _Keys(self, first, stride, until)
+        # One pass is the whole run: there is no next one to keep workers for.
+        once = replace(self._options, persistent=False)
+        return iter(_loader(_Keyed(self._dataset), keys, once))
+
+    def _order(self, epoch: int) -> list[int]:
+        generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
+        order: list[int] = torch.randperm(len(self._dataset), generator=generator).tolist()
+        return order
+
+
+class PhasedBatches:
+    """Batches of several phases, one after the other (crops that grow, for instance).
+
+    Args:
+        phases: (batches, epochs) of each phase; the last one goes on where a run is longer.
+    """
+
+    def __init__(self, phases: Sequence[tuple[Batches, int]]) -> None:
+        self._phases = [batches for batches, _ in phases]
+        self._lengths = [batches.per_epoch * epochs for batches, epochs in phases]
+        per_epoch = {batches.per_epoch for batches in self._phases}
+        if len(per_epoch) > 1:
+            raise ValueError("every phase must have the same number of batches in an epoch")
+        self.per_epoch = per_epoch.pop()
+
+    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
+        """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
+        start = 0
+        for place, (batches, length) in enumerate(zip(self._phases, self._lengths, strict=True)):
+            last = place == len(self._phases) - 1
+            end = until if last else min(until, start + length)
+            if first < end:
+                yield from batches.stream(first, stride, end)
+                first += -(-(end - first) // stride) * stride
+            start += length
+
+
+class ValidationBatches:
+    """The validation samples of one process: every sample belongs to exactly one process.
+
+    Args:
+        dataset: the validation samples.
+        batch_size: samples of a batch.
+        rank: this process.
+        world_size: all processes.
+        options: the data loader.
+    """
+
+    def __init__(
+        self,
+        dataset: SizedDataset,
+        batch_size: int,
+        rank: int = 0,
+        world_size: int = 1,
+        options: LoaderOptions = LoaderOptions(),
+    ) -> None:
+        mine = [(0, index) for index in range(rank, len(dataset), world_size)]
+        keys = [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]
+        most = -(-len(dataset) // world_size)
+        self.rounds = -(-most // batch_size)
+        """Batches of the process that has most of them."""
+        self._loader = _loader(_Keyed(dataset), keys, options)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of one validation."""
+        return iter(self._loader)
+
+
+class _Keyed(Dataset[Any]):
+    """Reads samples by (epoch, index)."""
+
+    def __init__(self, dataset: SizedDataset) -> None:
+        self._dataset = dataset
+        self._set_epoch = getattr(dataset, "set_epoch", None)
+
+    def __getitem__(self, key: Key) -> Any:  # noqa: ANN401 - any sample
+        epoch, index = key
+        if self._set_epoch is not None:
+            self._set_epoch(epoch)
+        return self._dataset[index]
+
+
+class _Keys:
+    """The key lists of a stream, as the batch sampler of a data loader."""
+
+    def __init__(self, batches: ShuffledBatches, first: int, stride: int, until: int) -> None:
+        self._range = (first, stride, until)
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        return self._batches.keys(*self._range)
+
+
+def _loader(
+    dataset: Dataset[Any], keys: Iterable[list[Key]], options: LoaderOptions
+) -> DataLoader[Any]:
+    several = options.workers > 0
+    return DataLoader(
+        dataset,
+        batch_sampler=keys,
+        num_workers=options.workers,
+        prefetch_factor=options.prefetch if several else None,
+        pin_memory=options.pin_memory,
+        persistent_workers=options.persistent and several,
+        # Array libraries hang in a forked process whose parent has used them.
+        multiprocessing_context="forkserver" if several else None,
+        worker_init_fn=_leave_signals_to_the_parent if several else None,
+        # Without a generator of its own, every pass draws from the global one.
+        generator=torch.Generator(),
+    )
+
+
+def _leave_signals_to_the_parent(worker: int) -> None:  # noqa: ARG001 - the signature of a hook
+    # A signal for the whole process group shall not kill workers under a trainer that saves.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)

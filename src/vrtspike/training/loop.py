@@ -1,0 +1,332 @@
+"""The training loop: any task, any model, any batches; one process or many; stop and resume.
+
+Read :meth:`Trainer.run` first: it is the whole story. A step is identified by the number of
+optimiser steps before it, and everything in it (samples, random numbers, learning rate) is a pure
+function of the settings and that number, so a run that was stopped and resumed computes what an
+undisturbed one computes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from vrtspike.config import Settings
+from vrtspike.errors import RunError
+from vrtspike.monitoring.timing import TimingLogger, section
+from vrtspike.training.batches import Batches, ValidationBatches
+from vrtspike.training.checkpoints import (
+    check_same_run,
+    latest_checkpoint,
+    micro_batches_per_step,
+    save_checkpoint,
+)
+from vrtspike.monitoring.display import Display, Status
+from vrtspike.training.distributed import Ranks, Replica
+from vrtspike.training.optimizers import build_optimizer, parameter_groups, scaled_learning_rate
+from vrtspike.training.precision import Precision
+from vrtspike.training.progress import Progress, Speed, StepResult
+from vrtspike.training.run_log import RunLog
+from vrtspike.training.schedules import Schedule
+from vrtspike.training.seeding import seed_everything
+from vrtspike.training.signals import StopRequest
+from vrtspike.training.tasks import Task
+from vrtspike.training.validation import validate
+
+MAX_SKIPPED_IN_A_ROW = 20
+"""Optimiser steps skipped one after the other before a run stops: this is no passing overflow."""
+
+
+class Trainer:
+    """Trains a model for a task.
+
+    Args:
+        model: on its device. If it has ``flow_parameters()`` (names) and ``FREEZE_FLOW_STEPS`` is
+            set, those stay fixed for that many steps and then learn at a quarter of the rate.
+        task: what the batches mean.
+        batches: training batches.
+        validation: validation batches of this process, or None for no validation.
+        settings: the sections TRAIN and LOG, and SEED, are read.
+        ranks: the processes of the run.
+        log: the run's records.
+        timing: the timing logger; enabled on the first process only.
+        display: what a person sees.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        task: Task,
+        batches: Batches,
+        validation: ValidationBatches | None,
+        settings: Settings,
+        ranks: Ranks,
+        log: RunLog,
+        timing: TimingLogger,
+        display: Display,
+    ) -> None:
+        train = settings.TRAIN
+        self.task, self.batches, self.validation = task, batches, validation
+        self.train, self.settings = train, settings
+        self.ranks, self.log, self.timing, self.display = ranks, log, timing, display
+        self.precision = Precision(train, ranks.device)
+        self.model = self.precision.prepare(model)
+        state = latest_checkpoint(log.checkpoints)
+        self.micro_batches = micro_batches_per_step(train, ranks.world_size, state)
+        self.total = total_steps(settings, batches.per_epoch, self.micro_batches)
+        rate = scaled_learning_rate(train, self.micro_batches)
+        self.flow = self._flow_parameters()
+        groups = parameter_groups(model, rate, self.flow)
+        self.optimizer = build_optimizer(groups, train.OPTIM)
+        self.schedule = Schedule(self.optimizer, train.SCHED, rate, self.total)
+        self.average: AveragedModel | None = None
+        if train.EMA > 0:
+            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
+        self.progress = Progress()
+        self._restore(state)
+        self.replica = Replica(_compiled(model, train.COMPILE_MODEL, train.COMPILE_MODE), ranks)
+
+    def run(self) -> Literal["finished", "interrupted"]:
+        """Train to the end, or until a signal asks to stop; the state is saved in both cases."""
+        save_every = self.train.SAVE_EVERY_STEPS
+        speed = Speed(self.progress.step, self.total)
+        with StopRequest() as stop, self.timing.activate():
+            stream = self._stream()
+            # A run may have been stopped before the validation that its last step was due.
+            stopping = self._validation_is_due() and not self._validate(stop)
+            while not stopping and not self._is_finished():
+                with section("step"):
+                    result, stopping = self._step(stream, stop)
+                self._record(result, speed)
+                if not stopping and self._validation_is_due():
+                    stopping = not self._validate(stop)
+                if stopping or self._is_finished() or self.progress.step % save_every == 0:
+                    self._save()
+                self.timing.step(self.progress.step, result.samples, result.frames)
+        if stopping:
+            self.display.note(
+                f"stopped by {stop.received or 'a signal to another process'} after step "
+                f"{self.progress.step} of {self.total}; the state is saved, "
+                "start again to continue from there"
+            )
+            return "interrupted"
+        return "finished"
+
+    def trained_model(self) -> nn.Module:
+        """The model that is validated and published: the moving average where there is one."""
+        return self.model if self.average is None else self.average.module
+
+    def _step(self, stream: Iterator[Any], stop: StopRequest) -> tuple[StepResult, bool]:
+        """One optimiser step; returns its result and whether some process was asked to stop."""
+        done, steps = self.progress.step, self.micro_batches // self.ranks.world_size
+        rate = self.schedule.apply(done)
+        self.optimizer.zero_grad(set_to_none=True)
+        sums: dict[str, torch.Tensor] = {}
+        samples = frames = 0
+        data_ms = 0.0
+        for micro in range(steps):
+            started = time.perf_counter()
+            with section("data"):
+                batch = self.task.prepare(next(stream), self.ranks.device)
+            data_ms += 1e3 * (time.perf_counter() - started)
+            number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
+            seed_everything(self.settings.SEED, number)
+            for name, term in self._micro_step(batch, micro == steps - 1, steps).items():
+                sums[name] = sums.get(name, 0) + term
+            count = self.task.size(batch)
+            samples, frames = samples + count[0], frames + count[1]
+        with section("optimizer"):
+            norm = self._clip()
+            losses, norm_value, stopping = self._agree(sums, norm, stop.received is not None)
+            finite = math.isfinite(norm_value)
+            self.precision.step(self.optimizer, finite)
+            if finite and self.average is not None:
+                self.average.update_parameters(self.model)
+        world = self.ranks.world_size
+        result = StepResult(
+            losses, rate, norm_value, not finite, samples * world, frames * world, data_ms
+        )
+        self.progress.count(result)
+        return result, stopping
+
+    def _micro_step(self, batch: Any, last: bool, steps: int) -> dict[str, torch.Tensor]:  # noqa: ANN401
+        """Forward and backward of one micro-batch; returns its detached loss terms over steps."""
+        with self.replica.accumulate(exchange=last):
+            with section("forward"), self.precision.autocast():
+                output = self.task.forward(self.replica.module, batch)
+            with section("loss"), self.precision.exact():
+                terms = self.task.losses(output.float(), batch, self.progress.step)
+                loss = torch.stack(list(terms.values())).sum() / steps
+            with section("backward") as running, self.replica.backward(running, exchange=last):
+                self.precision.backward(loss)
+        return {name: term.detach() / steps for name, term in terms.items()}
+
+    def _clip(self) -> torch.Tensor:
+        """Clip the gradients; returns their norm before it, still on the device."""
+        self.precision.unscale(self.optimizer)
+        named = dict(self.model.named_parameters())
+        if self.progress.step < (self.train.FREEZE_FLOW_STEPS or 0):
+            for name in self.flow:
+                named[name].grad = None
+        limit = self.train.MAX_GRAD_NORM
+        return nn.utils.clip_grad_norm_(named.values(), math.inf if limit is None else limit)
+
+    def _agree(
+        self, sums: dict[str, torch.Tensor], norm: torch.Tensor, stop: bool
+    ) -> tuple[dict[str, float], float, bool]:
+        """Mean losses, gradient norm and whether anyone wants to stop, equal on all processes.
+
+        The step's only exchange besides the gradients, and its only wait for the device: whether
+        the gradients are finite must be known before they are applied.
+        """
+        wish = torch.tensor(float(stop), device=norm.device)
+        shared = self.ranks.sum(torch.stack([*(t.float() for t in sums.values()), wish]))
+        *losses, wishes, norm_value = torch.cat([shared, norm.float()[None]]).tolist()
+        world = self.ranks.world_size
+        means = {name: loss / world for name, loss in zip(sums, losses, strict=True)}
+        return means, norm_value, wishes > 0
+
+    def _record(self, result: StepResult, speed: Speed) -> None:
+        """Write a step to the records and the display; stop a run that no longer learns."""
+        step = self.progress.step
+        speed.count(result.samples)
+        status = Status(
+            step=step,
+            total=self.total,
+            epoch=self._epoch(),
+            loss=result.loss,
+            metric=self._last_metric(),
+            samples_per_second=speed.samples_per_second,
+            data_ms=result.data_ms,
+            eta_s=speed.remaining(step),
+        )
+        self.display.update(status)
+        self.log.step(status, result)
+        if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
+            self.log.memory(step, self.ranks.device)
+        if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            raise RunError(
+                f"step {step}: the gradients were not finite for {MAX_SKIPPED_IN_A_ROW} steps in a "
+                "row and nothing was learned in them. Lower TRAIN.OPTIM.LR or TRAIN.MAX_GRAD_NORM, "
+                "set TRAIN.PRECISION to bf16-mixed or 32, or, with 16-mixed, lower "
+                "TRAIN.AMP_INIT_SCALE; then start again: it continues from the last checkpoint"
+            )
+
+    def _validation_is_due(self) -> bool:
+        if self.validation is None or self.progress.validated_step == self.progress.step:
+            return False
+        step = self.progress.step
+        return step > 0 and (step % self.settings.LOG.VAL_EVERY_STEPS == 0 or step >= self.total)
+
+    def _validate(self, stop: StopRequest) -> bool:
+        """Validate and keep the best weights; returns False if a signal cut it short."""
+        assert self.validation is not None
+        step = self.progress.step
+        every = self.settings.LOG.VISUALS_EVERY_STEPS
+        with section("validation"):
+            found = validate(
+                self.trained_model(), self.task, self.validation, self.ranks, self.precision, stop
+            )
+        if found is None:
+            return False
+        is_best = self.progress.note_validation(found.metrics, self.task.metric, self._watched())
+        pictures = found.pictures if every is None or step % every == 0 else {}
+        self.log.validation(step, self._epoch(), found.metrics, pictures)
+        if is_best:
+            self.log.best(self.trained_model())
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
+        self.display.note(f"validation after step {step}: {figures}{' (best)' * is_best}")
+        return True
+
+    def _is_finished(self) -> bool:
+        stopping = self.train.EARLY_STOPPING
+        return self.progress.step >= self.total or (
+            stopping is not None and self.progress.without_improvement >= stopping.PATIENCE
+        )
+
+    def _watched(self) -> str:
+        stopping = self.train.EARLY_STOPPING
+        return self.task.metric if stopping is None else stopping.METRIC
+
+    def _last_metric(self) -> tuple[str, float] | None:
+        value = self.progress.metrics.get(self.task.metric)
+        return None if value is None else (self.task.metric, value)
+
+    def _epoch(self) -> int:
+        """The epoch of the last step's first micro-batch, from 1."""
+        return (self.progress.step - 1) * self.micro_batches // self.batches.per_epoch + 1
+
+    def _stream(self) -> Iterator[Any]:
+        world, first = self.ranks.world_size, self.progress.step * self.micro_batches
+        return self.batches.stream(
+            first + self.ranks.rank, world, until=self.total * self.micro_batches
+        )
+
+    def _flow_parameters(self) -> set[str]:
+        names = getattr(self.model, "flow_parameters", None)
+        return set() if self.train.FREEZE_FLOW_STEPS is None or names is None else set(names())
+
+    def _save(self) -> None:
+        """Write a checkpoint; every process waits until it stands."""
+        with section("checkpoint"):
+            if self.ranks.is_main:
+                state = {
+                    "step": self.progress.step,
+                    "fingerprint": self.log.fingerprint,
+                    "micro_batches": self.micro_batches,
+                    "optimizer_type": type(self.optimizer).__name__,
+                    **{name: part.state_dict() for name, part in self._parts().items()},
+                }
+                save_checkpoint(self.log.checkpoints, state, self.train.KEEP_LAST)
+            self.ranks.barrier()
+
+    def _restore(self, state: dict[str, Any] | None) -> None:
+        """Continue from a checkpoint's state, if there is one."""
+        if state is not None:
+            check_same_run(state, self.log.fingerprint, self.optimizer, self.log.checkpoints)
+            for name, part in self._parts().items():
+                part.load_state_dict(state[name])
+            self.display.note(f"resuming after step {self.progress.step} of {self.total}")
+        self.log.begin(self.progress.step)
+
+    def _parts(self) -> dict[str, Any]:
+        """Everything with a state, under its name in a checkpoint."""
+        parts = {
+            "progress": self.progress,
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "precision": self.precision,
+        }
+        return parts if self.average is None else parts | {"average": self.average}
+
+
+def total_steps(settings: Settings, per_epoch: int, micro_batches: int) -> int:
+    """Optimiser steps of a run; accumulation goes on across the end of an epoch.
+
+    Args:
+        settings: ``EPOCHS`` (or the phases' epochs) and ``MAX_STEPS``.
+        per_epoch: micro-batches of an epoch.
+        micro_batches: micro-batches of a step, over all processes.
+    """
+    train = settings.TRAIN
+    epochs = sum(phase.EPOCHS for phase in train.PROGRESSIVE) or train.EPOCHS
+    steps = max(1, epochs * per_epoch // micro_batches)
+    return steps if train.MAX_STEPS is None else min(steps, train.MAX_STEPS)
+
+
+def _compiled(model: nn.Module, wanted: bool, mode: str) -> nn.Module:
+    """Compile the model in place: its blocks where it knows them, else as a whole."""
+    if wanted:
+        compile_blocks = getattr(model, "compile_blocks", None)
+        if compile_blocks is None:
+            model.compile(mode=mode)
+        else:
+            compile_blocks(mode=mode)
+    return model

@@ -1,0 +1,160 @@
+"""Everything a run leaves in its folder for people and programs: records, pictures, weights."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import nn
+
+from vrtspike.files import atomic_path
+from vrtspike.monitoring.memory import memory_record, memory_warning
+from vrtspike.monitoring.display import Display, Status
+from vrtspike.training.progress import StepResult
+from vrtspike.monitoring.records import Records, truncate_records
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+BEST_WEIGHTS = "best.safetensors"
+FINAL_WEIGHTS = "weights.safetensors"
+METRICS = "metrics.jsonl"
+MEMORY = "logs/memory.jsonl"
+
+
+class RunLog:
+    """The records of one run; only the first process writes.
+
+    Args:
+        folder: the run's folder.
+        fingerprint: identifies what the run computes; stands in every checkpoint.
+        enabled: whether this process writes.
+        tensorboard: whether to write TensorBoard files as well.
+        display: for warnings.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        fingerprint: str,
+        enabled: bool,
+        tensorboard: bool,
+        display: Display,
+    ) -> None:
+        self.folder = Path(folder)
+        self.checkpoints = self.folder / "checkpoints"
+        self.fingerprint = fingerprint
+        self._enabled = enabled
+        self._wants_board = tensorboard
+        self._display = display
+        self._metrics: Records | None = None
+        self._memory: Records | None = None
+        self._board: SummaryWriter | None = None
+
+    def begin(self, step: int) -> None:
+        """Open the records to go on after ``step``; what lies beyond it is removed."""
+        if not self._enabled:
+            return
+        for name in (METRICS, MEMORY):
+            truncate_records(self.folder / name, step)
+        self._metrics = Records(self.folder / METRICS)
+        self._memory = Records(self.folder / MEMORY)
+        if self._wants_board:
+            # Imported here: it is not needed everywhere and costs time.
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=step + 1)
+
+    def step(self, status: Status, result: StepResult) -> None:
+        """Record an optimiser step."""
+        if self._metrics is None:
+            return
+        record = {
+            "kind": "train",
+            "step": status.step,
+            "epoch": status.epoch,
+            "loss": result.loss,
+            "losses": result.losses,
+            "lr": result.learning_rate,
+            "grad_norm": result.gradient_norm,
+            "skipped": result.skipped,
+            "samples_per_second": round(status.samples_per_second, 4),
+            "data_ms": round(result.data_ms, 3),
+            "time": round(time.time(), 3),
+        }
+        self._metrics.write(record)
+        if self._board is not None:
+            for name, value in result.losses.items():
+                self._board.add_scalar(f"loss/{name}", value, status.step)
+            for name in ("loss", "lr", "grad_norm", "samples_per_second", "data_ms"):
+                self._board.add_scalar(f"train/{name}", record[name], status.step)
+
+    def validation(
+        self,
+        step: int,
+        epoch: int,
+        metrics: dict[str, float],
+        pictures: dict[str, NDArray[np.uint8]],
+    ) -> None:
+        """Record a validation; pictures are uint8 (H, W, 3) RGB."""
+        if self._metrics is None:
+            return
+        now = round(time.time(), 3)
+        self._metrics.write(
+            {"kind": "validation", "step": step, "epoch": epoch, **metrics, "time": now}
+        )
+        for name, picture in pictures.items():
+            with atomic_path(self.folder / "pictures" / f"step_{step:08d}_{name}.png") as path:
+                cv2.imwrite(str(path), np.ascontiguousarray(picture[..., ::-1]))
+        if self._board is not None:
+            for name, value in metrics.items():
+                self._board.add_scalar(f"validation/{name}", value, step)
+            for name, picture in pictures.items():
+                self._board.add_image(name, picture, step, dataformats="HWC")
+
+    def memory(
+        self, step: int, device: torch.device, cache: dict[str, object] | None = None
+    ) -> None:
+        """Record memory, and warn where it is nearly full."""
+        if self._memory is None:
+            return
+        record = memory_record(step, device, cache)
+        self._memory.write(record)
+        warning = memory_warning(record)
+        if warning is not None:
+            self._display.note(f"warning: {warning}")
+
+    def gpu_categories(self, record: dict[str, object]) -> None:
+        """Record what filled the GPU's memory."""
+        if self._memory is not None:
+            self._memory.write(record)
+
+    def best(self, model: nn.Module) -> None:
+        """Keep these weights as the best."""
+        self._weights(model, BEST_WEIGHTS)
+
+    def final(self, model: nn.Module) -> None:
+        """Keep these weights as the run's result."""
+        self._weights(model, FINAL_WEIGHTS)
+
+    def close(self) -> None:
+        """Close all files."""
+        for stream in (self._metrics, self._memory, self._board):
+            if stream is not None:
+                stream.close()
+        self._metrics = self._memory = self._board = None
+
+    def _weights(self, model: nn.Module, name: str) -> None:
+        if not self._enabled:
+            return
+        state = {
+            key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()
+        }
+        with atomic_path(self.folder / name) as path:
+            save_file(state, path, metadata={"fingerprint": self.fingerprint})
