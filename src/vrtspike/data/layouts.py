@@ -249,6 +249,18 @@ def _known_files(manifest: Path, blur_dir: str) -> tuple[str, dict[str, dict[str
     return contents["source_version"], {entry["path"]: entry for entry in contents["files"]}
 
 
+def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> list[str]:
+    """Files of an ingest manifest whose contents are no longer those that were checked."""
+    base = Path(root)
+    files = {entry["path"]: entry for entry in manifest["files"]}
+    return [
+        path
+        for path in files
+        if not (base / path).is_file()
+        or not _unchanged(base, files, path, *_size_and_date(base / path))
+    ]
+
+
 def _unchanged(
     root: Path, files: dict[str, dict[str, Any]], path: str, size: int, date: int
 ) -> bool:

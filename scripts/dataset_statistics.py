@@ -1,0 +1,43 @@
+"""Merge the stores' manifests into the data set's manifest with the training statistics."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vrtspike.cli import run
+from vrtspike.data.dataset import merge_dataset
+from vrtspike.files import write_json
+
+
+def main() -> None:
+    """Parse the arguments, merge, and write the data set's manifest."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        fromfile_prefix_chars="@",
+    )
+    parser.add_argument("--manifests", nargs="+", required=True, help="manifests of all stores")
+    parser.add_argument("--dataset", required=True, help="name of the data set")
+    parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.K)")
+    parser.add_argument("--train-split", default="train", help="split the statistics come from")
+    parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
+    arguments = parser.parse_args()
+    merged = merge_dataset(
+        arguments.manifests,
+        dataset=arguments.dataset,
+        bins=arguments.bins,
+        folder=arguments.output.parent,
+        train_split=arguments.train_split,
+    )
+    write_json(arguments.output, merged)
+    statistics = merged["statistics"]
+    print(
+        f"{arguments.dataset}: log1p(rate) has mean {statistics['mean']:.4f} and standard "
+        f"deviation {statistics['std']:.4f} over {statistics['count']} voxels of "
+        f"{arguments.train_split}"
+    )
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,109 @@
+"""Build the store of one sequence from its ingest manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from vrtspike.data.images import read_rgb
+from vrtspike.data.layouts import changed_files
+from vrtspike.data.spikes import read_spikes
+from vrtspike.data.store import StoredFrame, StoreLayout, pack_rows, write_store
+from vrtspike.data.voxels import Histogram, add_to_histogram, bin_edges, voxelize
+from vrtspike.errors import DataError, list_faults
+from vrtspike.files import read_json, write_json
+
+
+def build_store(
+    root: str | Path,
+    manifest_path: str | Path,
+    bins: int,
+    output: str | Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Decode the frames of a sequence, count its spikes, and write store and manifest.
+
+    The store stands beside the manifest, ``<sequence>.zarr``, and is complete before the manifest
+    appears. One frame is held in memory at a time.
+
+    Args:
+        root: the data set's folder.
+        manifest_path: the sequence's ingest manifest, without faults.
+        bins: K, at most the spike frames of the shortest exposure.
+        output: the store's manifest to write.
+        progress: called with the frames done and their total.
+
+    Returns:
+        The store's manifest.
+
+    Raises:
+        DataError: if the ingest manifest lists faults, raw files changed since, or K is larger than
+            an exposure.
+    """
+    manifest = read_json(manifest_path)
+    name = f"{manifest['split']}/{manifest['sequence']}"
+    if manifest["faults"]:
+        raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Mend them first."))
+    changed = changed_files(root, manifest)
+    if changed:
+        raise DataError(
+            list_faults(f"files of {name} changed since ingestion", changed, "Run ingest again.")
+        )
+    for frame in manifest["frames"]:
+        try:
+            bin_edges(frame["spike_frames"], bins)
+        except DataError as error:
+            raise DataError(f"{name}, frame {frame['name']}: {error}") from error
+    layout = StoreLayout(
+        frames=tuple(frame["name"] for frame in manifest["frames"]),
+        spike_frames=tuple(frame["spike_frames"] for frame in manifest["frames"]),
+        rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
+        spike_size=(manifest["spike_size"][0], manifest["spike_size"][1]),
+        bins=bins,
+    )
+    output = Path(output)
+    store = output.with_suffix(".zarr")
+    histogram: Histogram = {}
+    frames = _frames(Path(root), manifest, layout, histogram, progress)
+    digest = write_store(store, layout, frames)
+    contents = {
+        "schema": 1,
+        "sequence": manifest["sequence"],
+        "split": manifest["split"],
+        "blur_dir": manifest["blur_dir"],
+        **{k: v for k, v in layout.attributes().items() if k != "schema"},
+        "store": store.name,
+        "digest": digest,
+        "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
+    }
+    write_json(output, contents)
+    return contents
+
+
+def _frames(
+    root: Path,
+    manifest: dict[str, Any],
+    layout: StoreLayout,
+    histogram: Histogram,
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[StoredFrame]:
+    """Read the sequence frame by frame and add its counts to ``histogram``."""
+    total = len(layout.frames)
+    for number, frame in enumerate(manifest["frames"]):
+        if progress:
+            progress(number, total)
+        spikes = read_spikes(
+            root / frame["spikes"],
+            *layout.spike_size,
+            start=frame["spike_start"],
+            count=frame["spike_frames"],
+        )
+        counts = voxelize(spikes, layout.bins)
+        add_to_histogram(histogram, counts, len(spikes))
+        yield StoredFrame(
+            blur=read_rgb(root / frame["blur"]),
+            sharp=read_rgb(root / frame["sharp"]),
+            voxels=counts,
+            bits=pack_rows(spikes),
+        )

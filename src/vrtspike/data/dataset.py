@@ -1,0 +1,163 @@
+"""The data set as training and evaluation see it: its sequences and the training statistics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vrtspike.data.voxels import Statistics, histogram_statistics, merge_histograms
+from vrtspike.errors import DataError
+from vrtspike.files import json_digest, read_json
+
+if TYPE_CHECKING:
+    from vrtspike.config.schema import DataSettings
+
+
+def merge_dataset(
+    manifests: Sequence[str | Path],
+    *,
+    dataset: str,
+    bins: int,
+    folder: str | Path,
+    train_split: str = "train",
+) -> dict[str, Any]:
+    """Merge the manifests of all stores into the data set's manifest.
+
+    Args:
+        manifests: paths of the stores' manifests.
+        dataset: name of the data set.
+        bins: K; every store must have been built with it.
+        folder: where the result will be written; the paths in it are relative to that.
+        train_split: the split that mean and standard deviation are taken from, exactly.
+
+    Returns:
+        ``{"schema", "dataset", "bins", "blur_dir", "splits", "statistics", "digest"}``. The digest
+        covers the stores' contents, not their places.
+
+    Raises:
+        DataError: if there is no training sequence, a sequence occurs twice, or stores were built
+            with other bins or from other blurry frames.
+    """
+    splits: dict[str, list[dict[str, Any]]] = {}
+    histograms, digests = [], {}
+    blur_dirs = set()
+    for path in sorted(Path(p) for p in manifests):
+        store = read_json(path)
+        name = f"{store['split']}/{store['sequence']}"
+        if name in digests:
+            raise DataError(f"{path}: sequence {name} is given twice")
+        if store["bins"] != bins:
+            raise DataError(f"{path}: built with {store['bins']} bins, {bins} expected")
+        digests[name] = store["digest"]
+        blur_dirs.add(store["blur_dir"])
+        splits.setdefault(store["split"], []).append(
+            {
+                "sequence": store["sequence"],
+                "manifest": Path(os.path.relpath(path, folder)).as_posix(),
+                "frames": len(store["frames"]),
+            }
+        )
+        if store["split"] == train_split:
+            found = store["histogram"].items()
+            histograms.append({int(k): np.array(v, dtype=np.int64) for k, v in found})
+    if not histograms:
+        raise DataError(f"no sequence of the training split {train_split!r} among the manifests")
+    if len(blur_dirs) > 1:
+        raise DataError(f"stores from different blurry frames: {', '.join(sorted(blur_dirs))}")
+    statistics = histogram_statistics(merge_histograms(histograms))
+    contents: dict[str, Any] = {
+        "schema": 1,
+        "dataset": dataset,
+        "bins": bins,
+        "blur_dir": blur_dirs.pop(),
+        "splits": {k: sorted(v, key=lambda s: s["sequence"]) for k, v in sorted(splits.items())},
+        "statistics": {
+            "mean": statistics.mean,
+            "std": statistics.std,
+            "count": statistics.count,
+        },
+    }
+    covered = {k: contents[k] for k in ("bins", "blur_dir", "statistics")}
+    contents["digest"] = json_digest({**covered, "stores": digests})
+    return contents
+
+
+@dataclass(frozen=True)
+class SequenceEntry:
+    """One sequence of a data set."""
+
+    split: str
+    name: str
+    frames: int
+    store: Path
+    """Folder of its Zarr store."""
+
+
+@dataclass(frozen=True)
+class DatasetManifest:
+    """A data set manifest, read."""
+
+    path: Path
+    name: str
+    bins: int
+    blur_dir: str
+    digest: str
+    statistics: Statistics
+    sequences: tuple[SequenceEntry, ...]
+
+    def split(self, name: str) -> tuple[SequenceEntry, ...]:
+        """The sequences of a split.
+
+        Raises:
+            DataError: if the data set has no such split.
+        """
+        found = tuple(entry for entry in self.sequences if entry.split == name)
+        if not found:
+            known = ", ".join(sorted({entry.split for entry in self.sequences}))
+            raise DataError(f"{self.path}: no split {name!r}; there are: {known}")
+        return found
+
+    def statistics_for(self, settings: DataSettings) -> Statistics:
+        """The statistics to normalise with: DATA.NORM where given, else the training split's."""
+        if settings.NORM.MEAN is None or settings.NORM.STD is None:
+            return self.statistics
+        return Statistics(settings.NORM.MEAN, settings.NORM.STD, 0)
+
+
+def load_dataset(path: str | Path) -> DatasetManifest:
+    """Read a data set manifest.
+
+    Raises:
+        DataError: if it is missing or of another version.
+    """
+    path = Path(path)
+    try:
+        contents = read_json(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: no readable data set manifest; run statistics first") from error
+    if contents.get("schema") != 1 or "splits" not in contents:
+        raise DataError(f"{path}: not a data set manifest of this version; run statistics again")
+    sequences = [
+        SequenceEntry(
+            split=split,
+            name=entry["sequence"],
+            frames=entry["frames"],
+            store=(path.parent / entry["manifest"]).with_suffix(".zarr"),
+        )
+        for split, entries in contents["splits"].items()
+        for entry in entries
+    ]
+    return DatasetManifest(
+        path=path,
+        name=contents["dataset"],
+        bins=contents["bins"],
+        blur_dir=contents["blur_dir"],
+        digest=contents["digest"],
+        statistics=Statistics(**contents["statistics"]),
+        sequences=tuple(sequences),
+    )
