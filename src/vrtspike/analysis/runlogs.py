@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.errors import RunError
-from vrtspike.training.records import read_records
+from vrtspike.monitoring.records import read_records
 
 TIMING_COLUMNS = ["step", "section", "ms"]
 STEP_COLUMNS = ["step", "time", "samples", "frames"]
