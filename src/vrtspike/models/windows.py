@@ -80,22 +80,6 @@ def clip_window(size: Size3, window: Size3, *, shifted: bool, mutual: bool) -> W
 
 
 @dataclass(frozen=True)
-class WindowGroup:
-    """Consecutive attention problems of a plan that share one mask.
-
-    Attributes:
-        start: number of the first problem.
-        stop: number after the last problem.
-        mask: (N, N) float32, -100 where tokens of different regions meet, else 0; None if no token
-            of these problems is masked.
-    """
-
-    start: int
-    stop: int
-    mask: Tensor | None
-
-
-@dataclass(frozen=True)
 class WindowPlan:
     """Token positions of every attention problem on one padded map.
 
@@ -107,17 +91,19 @@ class WindowPlan:
         query: (n, N) int64, flat positions in the padded map whose queries take part.
         key: (n, N) int64, positions whose keys and values take part.
         out: (n, N) int64, positions that receive the result.
-        regions: (n, N) int32 or None. Tokens of different regions do not see each other; None
-            where no window was shifted.
-        groups: the problems by mask; there are at most eight masks on a map.
+        regions: (n, N) int32. Tokens of different regions do not see each other.
+        masks: (g, N, N) float32, -100 where two tokens do not see each other, else 0. The problems
+            are ordered by their mask; there are at most eight on a map.
+        bounds: g + 1 numbers; mask i is that of problems ``bounds[i]`` to ``bounds[i + 1] - 1``.
     """
 
     geometry: WindowGeometry
     query: Tensor
     key: Tensor
     out: Tensor
-    regions: Tensor | None
-    groups: tuple[WindowGroup, ...]
+    regions: Tensor
+    masks: Tensor
+    bounds: tuple[int, ...]
 
     @property
     def tokens(self) -> int:
@@ -170,26 +156,23 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
     regions -= regions[:, :1]
     _, first_of, pattern = np.unique(regions, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(pattern.reshape(-1), kind="stable")
-    ends = np.cumsum(np.bincount(pattern.reshape(-1))).tolist()
-    starts = [0, *ends[:-1]]
+    bounds = np.cumsum([0, *np.bincount(pattern.reshape(-1))]).tolist()
     # Plans outlive the pass that made them, also a validation pass in inference mode.
     with torch.inference_mode(False):
 
-        def positions_tensor(rows: NDArray[np.int64]) -> Tensor:
-            return torch.tensor(rows[order], device=device)
+        def to_tensor(rows: NDArray[np.int64], dtype: torch.dtype = torch.int64) -> Tensor:
+            return torch.tensor(rows, dtype=dtype, device=device)
 
-        groups = []
-        for start, stop, row in zip(starts, ends, regions[first_of], strict=True):
-            ids = torch.tensor(row, device=device)
-            mask = (ids[:, None] != ids[None, :]).to(torch.float32) * MASKED_SCORE
-            groups.append(WindowGroup(start, stop, mask if row.any() else None))
+        kinds = to_tensor(regions[first_of])
+        differ = kinds[:, :, None] != kinds[:, None, :]
         return WindowPlan(
             geometry=geometry,
-            query=positions_tensor(query),
-            key=positions_tensor(key),
-            out=positions_tensor(out),
-            regions=positions_tensor(regions).to(torch.int32) if regions.any() else None,
-            groups=tuple(groups),
+            query=to_tensor(query[order]),
+            key=to_tensor(key[order]),
+            out=to_tensor(out[order]),
+            regions=to_tensor(regions[order], torch.int32),
+            masks=differ.to(torch.float32) * MASKED_SCORE,
+            bounds=tuple(bounds),
         )
 
 

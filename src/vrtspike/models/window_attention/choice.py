@@ -10,12 +10,18 @@ from torch import Tensor
 
 from vrtspike.errors import ConfigError
 from vrtspike.models.window_attention.explicit import explicit_attention
+from vrtspike.models.window_attention.fused import fused_attention
+from vrtspike.models.window_attention.recompute import recompute_attention
 from vrtspike.models.windows import WindowPlan
 
 AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
 
 IMPLEMENTATIONS: Mapping[str, AttentionFunction] = MappingProxyType(
-    {"explicit": explicit_attention}
+    {
+        "explicit": explicit_attention,
+        "fused": fused_attention,
+        "recompute": recompute_attention,
+    }
 )
 """Implementations by the name a preset gives them."""
 
@@ -32,7 +38,7 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
         ConfigError: no such implementation, or it cannot run on this device.
     """
     if name == "auto":
-        return "explicit" if device.type == "cpu" or dtype.is_floating_point else "explicit"
+        return "recompute"
     if name not in IMPLEMENTATIONS:
         known = ", ".join(["auto", *IMPLEMENTATIONS])
         raise ConfigError(f"unknown attention implementation {name!r}; there are: {known}")

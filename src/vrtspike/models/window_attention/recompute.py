@@ -1,0 +1,199 @@
+"""Window attention that keeps queries, keys and values only, in pieces that stay in the cache.
+
+Scores are made for a few windows at a time, used and dropped; the backward pass makes them again.
+Nothing of size windows x heads x N x N ever exists. On a CPU this is also several times faster
+than writing all scores out, because a piece never leaves the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vrtspike.models.windows import WindowPlan
+
+# Scores of one piece; 4 MiB in float32.
+_PIECE = 1 << 20
+
+
+def recompute_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
+    """Window attention by recomputation; see :func:`explicit_attention`."""
+    return _forward(qkv, bias, plan.query, plan.key, plan.out, plan.masks, list(plan.bounds), heads)
+
+
+class _Pieces:
+    """Walks over the attention problems of a batch, some at a time.
+
+    Args:
+        qkv: (B, L, 3C).
+        bias: (heads, N, N) or None.
+        query: (n, N) positions; ``key`` and ``out`` likewise.
+        masks: (g, N, N), for the problems between ``bounds``.
+        heads: attention heads.
+    """
+
+    def __init__(
+        self,
+        qkv: Tensor,
+        bias: Tensor | None,
+        query: Tensor,
+        key: Tensor,
+        out: Tensor,
+        masks: Tensor,
+        bounds: Sequence[int],
+        heads: int,
+    ) -> None:
+        self.batch, self.length, width = qkv.shape
+        self.channels = width // 3
+        self.heads = heads
+        self.tokens = query.shape[1]
+        self.query, self.key, self.out = query, key, out
+        self.masks, self.bounds, self.bias = masks, bounds, bias
+        # Half precision would lose the small differences that softmax is about.
+        self.dtype = torch.promote_types(qkv.dtype, torch.float32)
+        self.scale = (self.channels // heads) ** -0.5
+        # (B * L * 3, C): row 3 * token holds its query, the next its key, then its value.
+        self.rows = qkv.contiguous().view(-1, self.channels)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Positions of queries, keys and results in the batch, and the bias with the mask."""
+        step = max(_PIECE // (self.heads * self.tokens**2), 1)
+        for number, (start, stop) in enumerate(zip(self.bounds, self.bounds[1:], strict=False)):
+            shape = (self.heads, self.tokens, self.tokens)
+            mask = self.masks[number].to(self.dtype)
+            bias = mask.expand(shape) if self.bias is None else self.bias.to(self.dtype) + mask
+            for sample in range(self.batch):
+                for first in range(start, stop, step):
+                    part = slice(first, min(first + step, stop))
+                    offset = sample * self.length
+                    yield (
+                        (self.query[part] + offset).view(-1),
+                        (self.key[part] + offset).view(-1),
+                        (self.out[part] + offset).view(-1),
+                        bias,
+                    )
+
+    def split(self, rows: Tensor) -> Tensor:
+        """(m * N, C) rows -> (m * heads, N, c)."""
+        x = rows.to(self.dtype).view(-1, self.tokens, self.heads, self.channels // self.heads)
+        return x.transpose(1, 2).reshape(-1, self.tokens, self.channels // self.heads)
+
+    def join(self, x: Tensor) -> Tensor:
+        """(m * heads, N, c) -> (m * N, C) rows, the inverse of :meth:`split`."""
+        x = x.view(-1, self.heads, self.tokens, self.channels // self.heads)
+        return x.transpose(1, 2).reshape(-1, self.channels)
+
+    def load(self, positions: Tensor, third: int) -> Tensor:
+        """Queries (0), keys (1) or values (2) at the positions, (m * heads, N, c)."""
+        return self.split(self.rows.index_select(0, 3 * positions + third))
+
+    def weights(self, q: Tensor, k: Tensor, bias: Tensor) -> Tensor:
+        """softmax(q k^T / sqrt(c) + bias), (m * heads, N, N)."""
+        scores = torch.bmm(q * self.scale, k.transpose(1, 2))
+        scores.view(-1, *bias.shape).add_(bias)
+        return torch.softmax(scores, dim=-1)
+
+
+@torch.library.custom_op("vrtspike::window_attention", mutates_args=())
+def _forward(
+    qkv: Tensor,
+    bias: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    out: Tensor,
+    masks: Tensor,
+    bounds: Sequence[int],
+    heads: int,
+) -> Tensor:
+    pieces = _Pieces(qkv, bias, query, key, out, masks, bounds, heads)
+    result = qkv.new_empty(qkv.shape[0], qkv.shape[1], pieces.channels)
+    rows = result.view(-1, pieces.channels)
+    for queries, keys, places, bias_and_mask in pieces:
+        q, k, v = pieces.load(queries, 0), pieces.load(keys, 1), pieces.load(keys, 2)
+        attended = torch.bmm(pieces.weights(q, k, bias_and_mask), v)
+        rows.index_copy_(0, places, pieces.join(attended).to(rows.dtype))
+    return result
+
+
+@_forward.register_fake
+def _(
+    qkv: Tensor,
+    bias: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    out: Tensor,
+    masks: Tensor,
+    bounds: Sequence[int],
+    heads: int,
+) -> Tensor:
+    return qkv.new_empty(qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3)
+
+
+@torch.library.custom_op("vrtspike::window_attention_backward", mutates_args=())
+def _backward(
+    grad: Tensor,
+    qkv: Tensor,
+    bias: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    out: Tensor,
+    masks: Tensor,
+    bounds: Sequence[int],
+    heads: int,
+) -> tuple[Tensor, Tensor]:
+    pieces = _Pieces(qkv, bias, query, key, out, masks, bounds, heads)
+    grads = torch.empty_like(qkv, memory_format=torch.contiguous_format)
+    rows = grads.view(-1, pieces.channels)
+    grad_rows = grad.contiguous().view(-1, pieces.channels)
+    shape = (heads, pieces.tokens, pieces.tokens)
+    grad_bias = qkv.new_zeros(shape if bias is not None else (0,), dtype=pieces.dtype)
+    for queries, keys, places, bias_and_mask in pieces:
+        q, k, v = pieces.load(queries, 0), pieces.load(keys, 1), pieces.load(keys, 2)
+        g = pieces.split(grad_rows.index_select(0, places))
+        weights = pieces.weights(q, k, bias_and_mask)
+        grad_v = torch.bmm(weights.transpose(1, 2), g)
+        grad_scores = torch.ops.aten._softmax_backward_data(
+            torch.bmm(g, v.transpose(1, 2)), weights, -1, pieces.dtype
+        )
+        if bias is not None:
+            grad_bias += grad_scores.view(-1, *shape).sum(0)
+        grad_q = torch.bmm(grad_scores, k).mul_(pieces.scale)
+        grad_k = torch.bmm(grad_scores.transpose(1, 2), q).mul_(pieces.scale)
+        for positions, third, value in ((queries, 0, grad_q), (keys, 1, grad_k), (keys, 2, grad_v)):
+            rows.index_copy_(0, 3 * positions + third, pieces.join(value).to(rows.dtype))
+    return grads, grad_bias
+
+
+@_backward.register_fake
+def _(
+    grad: Tensor,
+    qkv: Tensor,
+    bias: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    out: Tensor,
+    masks: Tensor,
+    bounds: Sequence[int],
+    heads: int,
+) -> tuple[Tensor, Tensor]:
+    dtype = torch.promote_types(qkv.dtype, torch.float32)
+    grad_bias = torch.empty(0) if bias is None else bias
+    return torch.empty_like(qkv), torch.empty_like(grad_bias, dtype=dtype, device=qkv.device)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401, ARG001
+    *tensors, ctx.bounds, ctx.heads = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    qkv, bias, *rest = ctx.saved_tensors
+    grads, grad_bias = _backward(grad, qkv, bias, *rest, ctx.bounds, ctx.heads)
+    bias_out = None if bias is None else grad_bias.to(bias.dtype)
+    return grads, bias_out, None, None, None, None, None, None
+
+
+_forward.register_autograd(_grads, setup_context=_save)
