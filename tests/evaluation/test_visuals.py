@@ -9,8 +9,7 @@ from vrtspike.evaluation.visuals import (
     GAP,
     LABEL_HEIGHT,
     comparison,
-    side_by_side,
-    write_video,
+    video_file,
 )
 
 
@@ -79,7 +78,10 @@ def test_video_holds_every_frame_in_rgb(tmp_path):
     path = tmp_path / "clip.mp4"
     red = np.zeros((64, 64, 3), np.uint8)
     red[..., 0] = 200
-    write_video(path, (side_by_side([red, red // 2]) for _ in range(5)))
+    with video_file(path) as append:
+        for _ in range(5):
+            append([red, red // 2])
+        assert not path.exists()
     video = cv2.VideoCapture(str(path))
     read = []
     while (result := video.read())[0]:
@@ -93,6 +95,9 @@ def test_video_holds_every_frame_in_rgb(tmp_path):
 
 
 def test_a_video_without_frames_leaves_no_file(tmp_path):
-    with pytest.raises(ValueError, match="at least one frame"):
-        write_video(tmp_path / "clip.mp4", [])
+    with (
+        pytest.raises(ValueError, match="at least one frame"),
+        video_file(tmp_path / "clip.mp4"),
+    ):
+        pass
     assert list(tmp_path.iterdir()) == []

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from vrtspike.errors import RunError
-from vrtspike.evaluation.metrics import psnr
+from vrtspike.evaluation.metrics import Image, psnr
 from vrtspike.files import atomic_path
 
 LABEL_HEIGHT = 24
@@ -21,8 +21,6 @@ COLUMN_WIDTH = 480
 ERROR_GAIN = 4
 _PAPER = 255
 _INK = (30, 30, 30)
-
-Image = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -74,38 +72,46 @@ def comparison(
     return np.concatenate([_strip(panels, labels=True), _strip(details, labels=False)])
 
 
-def side_by_side(frames: Sequence[Image]) -> Image:
-    """Equal-sized images in one row without labels: a video's frame."""
-    return np.concatenate(frames, axis=1)
-
-
-def write_video(path: str | Path, frames: Iterable[Image], frames_per_second: float = 24) -> None:
-    """Write an MP4 (codec mp4v) through OpenCV, atomically.
+@contextlib.contextmanager
+def video_file(
+    path: str | Path, frames_per_second: float = 24
+) -> Iterator[Callable[[Sequence[Image]], None]]:
+    """Write an MP4 (codec mp4v) through OpenCV; it stands at ``path`` once the body has ended.
 
     Args:
         path: ends in ``.mp4``.
-        frames: uint8 (H, W, 3) RGB, all of one size, at least one.
         frames_per_second: playing speed.
+
+    Yields:
+        A function that appends one frame, given as uint8 (H, W, 3) RGB images that are shown side
+        by side; sizes must not change. At least one frame must be written.
 
     Raises:
         RunError: if OpenCV has no writer for MP4 on this machine.
-        ValueError: if there are no frames.
     """
+    writer: cv2.VideoWriter | None = None
     with atomic_path(path) as temporary:
-        writer: cv2.VideoWriter | None = None
-        for frame in frames:
+
+        def append(images: Sequence[Image]) -> None:
+            nonlocal writer
+            frame = np.concatenate(images, axis=1)
             if writer is None:
-                height, width = frame.shape[:2]
-                codec = cv2.VideoWriter.fourcc(*"mp4v")
-                writer = cv2.VideoWriter(str(temporary), codec, frames_per_second, (width, height))
-                if not writer.isOpened():
-                    raise RunError(
-                        f"{path}: OpenCV cannot write MP4 here; set TEST.SAVE_VIDEO to false"
-                    )
+                writer = _open_video(temporary, frame, frames_per_second)
             writer.write(np.ascontiguousarray(frame[..., ::-1]))
+
+        yield append
         if writer is None:
-            raise ValueError("a video needs at least one frame")
+            raise ValueError(f"{path}: a video needs at least one frame")
         writer.release()
+
+
+def _open_video(path: Path, frame: Image, frames_per_second: float) -> cv2.VideoWriter:
+    height, width = frame.shape[:2]
+    codec = cv2.VideoWriter.fourcc(*"mp4v")
+    writer = cv2.VideoWriter(str(path), codec, frames_per_second, (width, height))
+    if not writer.isOpened():
+        raise RunError("OpenCV cannot write MP4 on this machine; set TEST.SAVE_VIDEO to false")
+    return writer
 
 
 def _decibel(value: float) -> str:

@@ -1,0 +1,52 @@
+"""Restore the test split with trained weights: metrics per frame and sequence, and pictures."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vrtspike.cli import run
+from vrtspike.data.progress import progress_bar
+from vrtspike.evaluation.evaluate import evaluate_run
+from vrtspike.evaluation.restore import pick_device, read_run
+
+
+def main() -> None:
+    """Parse the arguments, evaluate, and print the means."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--weights", type=Path, required=True, help="weights.safetensors of a run")
+    parser.add_argument(
+        "--settings", type=Path, required=True, help="settings.json that lies beside the weights"
+    )
+    parser.add_argument("--dataset", type=Path, required=True, help="manifest of the data set")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute"
+    )
+    parser.add_argument(
+        "--error-map", action="store_true", help="add the error as a fourth column of pictures"
+    )
+    arguments = parser.parse_args()
+    identity = read_run(arguments.settings)
+    with progress_bar(f"evaluate {identity.name}") as progress:
+        summary = evaluate_run(
+            arguments.weights,
+            identity,
+            arguments.dataset,
+            arguments.output,
+            pick_device(arguments.device),
+            progress,
+            error_map=arguments.error_map,
+        )
+    print(f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences")
+    for name, means in summary["metrics"].items():
+        if "reason" in means:
+            print(f"  {name}: missing, {means['reason']}")
+        else:
+            print(f"  {name}: blurry {means['blurry']:.4f}, restored {means['restored']:.4f}")
+
+
+if __name__ == "__main__":
+    run(main)

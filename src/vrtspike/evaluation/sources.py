@@ -1,0 +1,257 @@
+"""Where a clip to restore comes from: a store, or a folder of frames with spikes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.images import read_rgb
+from vrtspike.data.simulate import stream_spikes
+from vrtspike.data.spikes import count_spike_frames, read_spikes
+from vrtspike.data.store import Store
+from vrtspike.data.voxels import voxelize
+from vrtspike.errors import DataError, list_faults
+
+SIMULATED_STEPS = 88
+"""Spike steps simulated per blurry frame: eleven source frames of eight steps, as in GoPro."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Consecutive frames of a clip.
+
+    Attributes:
+        blur: uint8 (T, H, W, 3) RGB.
+        counts: (T, K, h, w) spikes per bin; uint8, or float32 where areas were averaged.
+        spike_frames: int32 (T,), steps of each exposure.
+    """
+
+    blur: NDArray[np.uint8]
+    counts: NDArray[np.uint8] | NDArray[np.float32]
+    spike_frames: NDArray[np.int32]
+
+
+class FrameSource(Protocol):
+    """A clip that can be read piece by piece."""
+
+    names: Sequence[str]
+    """Names of the frames, in order."""
+
+    size: tuple[int, int]
+    """Height and width of the frames."""
+
+    sensor: tuple[int, int]
+    """Rows and columns of the spike sensor; a frame's pixel count is a whole multiple per side."""
+
+    def read(self, frames: slice) -> Window:
+        """Read consecutive frames; called from several threads."""
+
+
+class StoredSequence:
+    """One sequence of a store.
+
+    Args:
+        store: opened for reading.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.names: Sequence[str] = store.layout.frames
+        self.size = store.layout.rgb_size
+        self.sensor = store.layout.spike_size
+
+    def read(self, frames: slice) -> Window:
+        """Read consecutive frames with their spike counts."""
+        steps = self._store.layout.spike_frames[frames]
+        return Window(
+            self._store.read("blur", frames, slice(None), slice(None)),
+            self._store.read("voxels", frames, slice(None), slice(None)),
+            np.array(steps, np.int32),
+        )
+
+    def read_sharp(self, frame: int) -> NDArray[np.uint8]:
+        """One sharp frame, uint8 (H, W, 3)."""
+        return self._store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
+
+
+class ScaledSource:
+    """Another source with its frames and its sensor resized by areas.
+
+    Args:
+        source: the clip at its own size.
+        scale: factor along each side; the sensor's sides are rounded to whole pixels.
+    """
+
+    def __init__(self, source: FrameSource, scale: float) -> None:
+        self._source = source
+        self.names = source.names
+        ratio = source.size[0] // source.sensor[0]
+        rows, columns = (max(1, round(side * scale)) for side in source.sensor)
+        self.sensor = (rows, columns)
+        self.size = (rows * ratio, columns * ratio)
+
+    def read(self, frames: slice) -> Window:
+        """Read consecutive frames and resize them; counts become means of counts."""
+        window = self._source.read(frames)
+        counts = [
+            np.stack([_resize(plane.astype(np.float32), self.sensor) for plane in grid])
+            for grid in window.counts
+        ]
+        blur = np.stack([resize_image(image, self.size) for image in window.blur])
+        return Window(blur, np.stack(counts), window.spike_frames)
+
+
+def resize_image(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Resize uint8 (H, W, 3) to (height, width) by averaging areas (enlarging: linearly)."""
+    return np.rint(_resize(image.astype(np.float32), size)).clip(0, 255).astype(np.uint8)
+
+
+def _resize(values: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
+    shrinks = size[0] * size[1] < values.shape[0] * values.shape[1]
+    method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    resized = cv2.resize(values, (size[1], size[0]), interpolation=method)
+    return np.asarray(resized, dtype=np.float32)
+
+
+class FolderSequence:
+    """Blurry frames of a folder with recorded spikes.
+
+    Args:
+        blur: folder of ``*.png``, 8-bit RGB, all of one size.
+        spikes: a folder of ``.dat`` files with the frames' names, or one ``.dat`` for all frames,
+            divided evenly among them.
+        bins: bins of the voxel grid.
+        sensor: rows and columns of the sensor; None is half of the frames' size.
+
+    Raises:
+        DataError: listing every frame without a partner and every file of a wrong size.
+    """
+
+    def __init__(
+        self, blur: Path, spikes: Path, bins: int, sensor: tuple[int, int] | None = None
+    ) -> None:
+        self._files = png_files(blur)
+        self.names: Sequence[str] = [path.stem for path in self._files]
+        self.size = _frame_size(self._files[0])
+        self.sensor = sensor or (self.size[0] // 2, self.size[1] // 2)
+        ratios = {self.size[side] / self.sensor[side] for side in (0, 1)}
+        if len(ratios) > 1 or ratios.pop() % 1:
+            raise DataError(
+                f"{blur}: frames of {self.size[0]} x {self.size[1]} are no whole multiple of the "
+                f"sensor's {self.sensor[0]} x {self.sensor[1]}; check the sensor size"
+            )
+        self._bins = bins
+        self._exposures = self._find_exposures(spikes)
+
+    def read(self, frames: slice) -> Window:
+        """Read consecutive frames and count their spikes."""
+        counts = [
+            voxelize(read_spikes(path, *self.sensor, start=start, count=steps), self._bins)
+            for path, start, steps in self._exposures[frames]
+        ]
+        steps = [exposure[2] for exposure in self._exposures[frames]]
+        return Window(
+            _read_frames(self._files[frames], self.size),
+            np.stack(counts),
+            np.array(steps, np.int32),
+        )
+
+    def _find_exposures(self, spikes: Path) -> list[tuple[Path, int, int]]:
+        """File, first step and number of steps for each frame."""
+        if spikes.is_file():
+            total = count_spike_frames(spikes, *self.sensor)
+            steps, rest = divmod(total, len(self._files))
+            if rest:
+                raise DataError(
+                    f"{spikes}: {total} spike frames cannot be divided evenly among "
+                    f"{len(self._files)} blurry frames; give one file per frame"
+                )
+            return [(spikes, number * steps, steps) for number in range(len(self._files))]
+        exposures, faults = [], []
+        for name in self.names:
+            path = spikes / f"{name}.dat"
+            try:
+                exposures.append((path, 0, count_spike_frames(path, *self.sensor)))
+            except DataError as error:
+                faults.append(str(error))
+        if faults:
+            advice = "Each blurry frame needs a spike file of its name; check the sensor size."
+            raise DataError(list_faults(f"{spikes}: frames without usable spikes", faults, advice))
+        return exposures
+
+
+class SimulatedSequence:
+    """Blurry frames of a folder with spikes simulated from the blurry frames themselves.
+
+    Such spikes hold no more than the frames do: they show how a model runs, not how well it
+    restores. Each exposure starts half-way from the frame before and ends half-way to the next.
+
+    Args:
+        blur: folder of ``*.png``, 8-bit RGB, all of one size with even sides.
+        bins: bins of the voxel grid.
+    """
+
+    def __init__(self, blur: Path, bins: int) -> None:
+        self._files = png_files(blur)
+        self.names: Sequence[str] = [path.stem for path in self._files]
+        self.size = _frame_size(self._files[0])
+        self.sensor = (self.size[0] // 2, self.size[1] // 2)
+        # The sensor's charge runs on from frame to frame, so they are simulated in order, once;
+        # counts are what is kept: a few megabytes a frame.
+        intervals = stream_spikes(self._halves(), SIMULATED_STEPS // 2)
+        self._counts = [
+            voxelize(np.concatenate([first, second]).view(np.uint8), bins)
+            for first, second in zip(intervals, intervals, strict=True)
+        ]
+
+    def read(self, frames: slice) -> Window:
+        """Read consecutive frames and their simulated counts."""
+        blur = _read_frames(self._files[frames], self.size)
+        steps = np.full(len(blur), SIMULATED_STEPS, np.int32)
+        return Window(blur, np.stack(self._counts[frames]), steps)
+
+    def _halves(self) -> Iterator[NDArray[np.uint8]]:
+        """Each frame preceded by what lies half-way from the frame before it."""
+        before: NDArray[np.uint8] | None = None
+        for file in self._files:
+            frame = _read_frames([file], self.size)[0]
+            middle = frame if before is None else cv2.addWeighted(before, 0.5, frame, 0.5, 0)
+            yield np.asarray(middle, dtype=np.uint8)
+            yield frame
+            before = frame
+
+
+def png_files(folder: Path) -> list[Path]:
+    """PNG files of a folder in order of their names.
+
+    Raises:
+        DataError: if there are none.
+    """
+    files = sorted(path for path in folder.glob("*.png") if not path.name.startswith("."))
+    if not files:
+        raise DataError(f"{folder}: no PNG files; expected the blurry frames of one sequence")
+    return files
+
+
+def _frame_size(path: Path) -> tuple[int, int]:
+    height, width = read_rgb(path).shape[:2]
+    return height, width
+
+
+def _read_frames(files: Sequence[Path], size: tuple[int, int]) -> NDArray[np.uint8]:
+    frames = []
+    for file in files:
+        frame = read_rgb(file)
+        if frame.shape[:2] != size:
+            raise DataError(
+                f"{file}: {frame.shape[0]} x {frame.shape[1]} pixels, expected {size[0]} x "
+                f"{size[1]} as in the first frame; all frames of a sequence have one size"
+            )
+        frames.append(frame)
+    return np.stack(frames)
