@@ -19,6 +19,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vrtspike.config import Settings
 from vrtspike.errors import RunError
+from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.training.batches import Batches, ValidationBatches
 from vrtspike.training.checkpoints import (
@@ -27,7 +28,6 @@ from vrtspike.training.checkpoints import (
     micro_batches_per_step,
     save_checkpoint,
 )
-from vrtspike.monitoring.display import Display, Status
 from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, scaled_learning_rate
 from vrtspike.training.precision import Precision
@@ -93,11 +93,11 @@ class Trainer:
         self._restore(state)
         self.replica = Replica(_compiled(model, train.COMPILE_MODEL, train.COMPILE_MODE), ranks)
 
-    def run(self) -> Literal["finished", "interrupted"]:
-        """Train to the end, or until a signal asks to stop; the state is saved in both cases."""
+    def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
+        """Train to the end, or until someone asks to stop; the state is saved in both cases."""
         save_every = self.train.SAVE_EVERY_STEPS
         speed = Speed(self.progress.step, self.total)
-        with StopRequest() as stop, self.timing.activate():
+        with self.timing.activate():
             stream = self._stream()
             # A run may have been stopped before the validation that its last step was due.
             stopping = self._validation_is_due() and not self._validate(stop)

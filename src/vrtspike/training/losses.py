@@ -46,9 +46,7 @@ class Term:
         return step % self.every == 0
 
 
-def charbonnier(
-    restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3
-) -> torch.Tensor:
+def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3) -> torch.Tensor:
     """Mean of ``sqrt(x^2 + delta^2)`` over all values (Charbonnier et al., ICIP 1994).
 
     Args:
@@ -72,6 +70,9 @@ class Perceptual(nn.Module):
     Raises:
         ConfigError: if a layer is not one of VGG-16's.
     """
+
+    mean: torch.Tensor
+    std: torch.Tensor
 
     def __init__(self, vgg: nn.Module, layers: tuple[str, ...]) -> None:
         super().__init__()

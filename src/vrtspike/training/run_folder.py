@@ -1,36 +1,32 @@
-"""The folder of one run: what it computes, who is computing it, and its published result."""
+"""The folder of one run: what it computes, who is computing it, and what has happened so far."""
 
 from __future__ import annotations
 
 import contextlib
-import csv
 import fcntl
-import io
-import json
 import os
 import socket
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from vrtspike.config import Settings, result_settings
-from vrtspike.config.loading import load_settings_file
-from vrtspike.errors import ConfigError, RunError
-from vrtspike.files import (
-    atomic_path,
-    atomic_write_text,
-    json_digest,
-    read_json,
-    write_json,
-)
-from vrtspike.monitoring.records import read_records
+from pydantic import ValidationError
+
+from vrtspike.config import Settings, load_preset, result_settings
+from vrtspike.config.loading import check_files, settings_from
+from vrtspike.config.merging import overlay, parse_overrides
+from vrtspike.config.reading import given_document
+from vrtspike.errors import RunError
+from vrtspike.files import json_digest, read_json, write_json
+from vrtspike.provenance import code_digest
 
 SETTINGS = "settings.json"
 RECORD = "run.json"
 LOCK = "lock"
 LOCK_PATIENCE_S = 30.0
+_POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -51,57 +47,196 @@ class ResolvedRun:
 
     def write(self, folder: Path) -> None:
         """Write ``settings.json``."""
-        write_json(
-            folder / SETTINGS,
-            {
-                "schema": 1,
-                "NAME": self.name,
-                "DATASET": self.dataset,
-                "FINGERPRINT": self.fingerprint,
-                "SETTINGS": self.settings.model_dump(mode="json"),
-            },
-        )
+        contents = {
+            "schema": 1,
+            "NAME": self.name,
+            "DATASET": self.dataset,
+            "FINGERPRINT": self.fingerprint,
+            "SETTINGS": self.settings.model_dump(mode="json"),
+        }
+        write_json(folder / SETTINGS, contents)
 
     @classmethod
     def read(cls, folder: Path) -> ResolvedRun:
         """Read ``settings.json``.
 
         Raises:
-            RunError: if it is missing or not such a file.
-            ConfigError: if its settings are not valid.
+            RunError: if it is missing, not such a file, or of another version of this project.
         """
         path = folder / SETTINGS
         if not path.is_file():
             raise RunError(
-                f"{path}: no such file. Give --preset and --dataset to start a run in this folder, "
-                "or the folder of an existing run"
+                f"{path}: no such file. Name the folder of an existing run, or give --preset and "
+                "--dataset to start one there"
             )
         found = read_json(path)
+        missing = {"NAME", "SETTINGS", "DATASET", "FINGERPRINT"} - set(found)
+        if missing:
+            raise RunError(f"{path}: not the settings of a run, {sorted(missing)[0]} is missing")
         try:
             settings = Settings.model_validate(found["SETTINGS"])
-            return cls(found["NAME"], settings, found["DATASET"], found["FINGERPRINT"])
-        except (KeyError, TypeError) as error:
-            raise RunError(f"{path}: not the settings of a run ({error} is missing)") from error
+        except ValidationError as error:
+            raise RunError(
+                f"{path}: written by another version of this project ({error})"
+            ) from error
+        return cls(found["NAME"], settings, found["DATASET"], found["FINGERPRINT"])
 
 
-def fingerprint(settings: Settings, dataset_digest: str, code_digest: str) -> str:
-    """Twelve hexadecimal digits of what decides a run's result: settings, data and code."""
-    value = {
-        "settings": result_settings(settings),
-        "dataset": dataset_digest,
-        "code": code_digest,
-    }
-    return json_digest(value)[:12]
+def resolve_run(name: str, settings: Settings, dataset: Path, code: str) -> ResolvedRun:
+    """Name a run by what decides its result: settings, contents of the data set, and code.
 
-
-def dataset_digest(manifest: str | Path) -> str:
-    """The digest in a dataset manifest.
+    Args:
+        name: the preset.
+        settings: complete.
+        dataset: the dataset manifest.
+        code: digest of the training code.
 
     Raises:
-        RunError: if there is no such manifest.
+        RunError: if there is no such dataset manifest.
     """
-    path = Path(manifest)
-    if not path.is_file():
-        raise RunError(f"{path}: no such dataset manifest; the rule 'statistics' makes it")
-    digest: str = read_json(path)["digest"]
-    return digest
+    if not dataset.is_file():
+        raise RunError(f"{dataset}: no such dataset manifest; the rule 'statistics' makes it")
+    decisive = {
+        "settings": result_settings(settings),
+        "dataset": read_json(dataset)["digest"],
+        "code": code,
+    }
+    return ResolvedRun(name, settings, str(dataset.resolve()), json_digest(decisive)[:12])
+
+
+def prepare_folder(
+    folder: Path,
+    *,
+    preset: Path | None,
+    dataset: Path | None,
+    overrides: Sequence[str],
+    program: Path,
+    neutral: Sequence[str] = (),
+) -> None:
+    """See to it that ``settings.json`` in a run folder says what shall be computed.
+
+    Args:
+        folder: the run's folder.
+        preset: preset file of a new run; None continues the run in the folder.
+        dataset: dataset manifest of a new run.
+        overrides: replaced keys such as ``TRAIN.BATCH_SIZE=2``.
+        program: the training program, whose code is part of the run's fingerprint.
+        neutral: packages that are not.
+
+    Raises:
+        RunError: if the folder belongs to another run, or overrides would make it another one.
+        ConfigError: if preset or overrides are wrong.
+    """
+    if (preset is None) != (dataset is None):
+        raise RunError("--preset and --dataset belong together: give both, or neither to continue")
+    known = ResolvedRun.read(folder) if (folder / SETTINGS).is_file() or not preset else None
+    if preset is not None and dataset is not None:
+        settings = load_preset(preset, overrides)
+        check_files(settings)
+        code = code_digest(program, neutral=neutral)
+        run = resolve_run(preset.stem, settings, dataset, code)
+        if known is not None and known.fingerprint != run.fingerprint:
+            raise RunError(
+                f"{folder}: holds run {known.fingerprint}; this would be run {run.fingerprint} "
+                "(other settings, data or code). Name another folder, or leave --preset out to "
+                "continue"
+            )
+        run.write(folder)
+    elif known is not None and overrides:
+        document = given_document(known.settings.model_dump(mode="json"), str(folder / SETTINGS))
+        settings = settings_from(overlay(document, parse_overrides(overrides)))
+        if result_settings(settings) != result_settings(known.settings):
+            raise RunError(
+                f"--set {' '.join(overrides)} changes the result of the run in {folder}; start a "
+                "new run with --preset and --dataset in another folder"
+            )
+        replace(known, settings=settings).write(folder)
+
+
+@contextlib.contextmanager
+def hold_run(folder: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
+    """Be the only process that trains in ``folder``; the lock ends with the process, however.
+
+    Args:
+        folder: the run's folder; it is created.
+        patience_s: seconds to wait for another process, which may be about to end.
+
+    Raises:
+        RunError: naming the process that holds the run.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LOCK
+    with path.open("a+", encoding="utf-8") as stream:
+        deadline = time.monotonic() + patience_s
+        while not _try_lock(stream.fileno()):
+            if time.monotonic() >= deadline:
+                holder = path.read_text(encoding="utf-8").strip() or "another process"
+                raise RunError(
+                    f"{folder}: {holder} is training in this run folder; wait for it, or stop it"
+                )
+            time.sleep(_POLL_S)
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        stream.flush()
+        yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class RunRecord:
+    """``run.json``: configuration, surroundings, starts, state and final figures of a run.
+
+    Args:
+        folder: the run's folder.
+        enabled: whether this process writes.
+    """
+
+    def __init__(self, folder: Path, enabled: bool) -> None:
+        self._path = folder / RECORD
+        self._enabled = enabled
+        known = enabled and self._path.is_file()
+        self._contents: dict[str, Any] = read_json(self._path) if known else {"starts": []}
+
+    def start(self, run: ResolvedRun, step: int, **facts: Any) -> None:  # noqa: ANN401
+        """Note a start, or a resume after ``step``.
+
+        Args:
+            run: what is computed.
+            step: finished steps.
+            facts: further JSON values; they replace those of an earlier start.
+        """
+        self._contents |= {
+            "schema": 1,
+            "name": run.name,
+            "fingerprint": run.fingerprint,
+            "dataset": run.dataset,
+            "settings": run.settings.model_dump(mode="json"),
+            **facts,
+        }
+        self._contents["starts"].append(
+            {
+                "time": round(time.time(), 3),
+                "step": step,
+                "host": socket.gethostname(),
+                "process": os.getpid(),
+                "batch_job": os.environ.get("SLURM_JOB_ID"),
+            }
+        )
+        self.update("running", step)
+
+    def update(self, status: str, step: int, **figures: Any) -> None:  # noqa: ANN401
+        """Note where the run stands: ``running``, ``interrupted``, ``failed`` or ``finished``."""
+        self._contents |= {
+            "status": status,
+            "step": step,
+            "updated": round(time.time(), 3),
+            **figures,
+        }
+        if self._enabled:
+            write_json(self._path, self._contents)

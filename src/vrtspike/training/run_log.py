@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 from vrtspike.files import atomic_path
-from vrtspike.monitoring.memory import memory_record, memory_warning
 from vrtspike.monitoring.display import Display, Status
-from vrtspike.training.progress import StepResult
+from vrtspike.monitoring.memory import memory_record, memory_warning
 from vrtspike.monitoring.records import Records, truncate_records
+from vrtspike.training.progress import StepResult
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

@@ -1,0 +1,61 @@
+"""Train a preset, or continue where its run stopped, and publish the result.
+
+The run's state stays in RUNS/<preset>/<fingerprint>; the fingerprint names settings, data and code,
+so a changed configuration starts a new run beside the old one. The exit status is 75 where the run
+was stopped (SIGTERM, SIGUSR1, Ctrl-C) and has saved its state: the same command continues it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Literal
+
+from vrtspike.cli import run
+from vrtspike.training.launch import Request, launch
+
+
+def gpus(text: str) -> int | Literal["auto"]:
+    """``auto`` or a number of GPUs."""
+    return "auto" if text == "auto" else int(text)
+
+
+def main() -> int:
+    """Parse the arguments and launch."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--preset", required=True, help="name of the preset")
+    parser.add_argument(
+        "--configfile",
+        nargs="+",
+        default=["config/config.yaml"],
+        help="workflow configuration, later files win (default: config/config.yaml)",
+    )
+    parser.add_argument(
+        "--config", type=json.loads, default={}, help="values laid over it, as a JSON mapping"
+    )
+    parser.add_argument("--dataset", type=Path, required=True, help="dataset manifest (JSON)")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the result")
+    parser.add_argument("--runs", type=Path, help="folder of all runs (default: RUNS)")
+    parser.add_argument("--gpus", type=gpus, help="auto, or a number; 0: CPU (default: GPUS)")
+    parser.add_argument("--code-digest", help="digest of the training code (default: computed)")
+    arguments = parser.parse_args()
+    return launch(
+        Request(
+            preset=arguments.preset,
+            configfiles=tuple(arguments.configfile),
+            config=arguments.config,
+            dataset=arguments.dataset,
+            output=arguments.output,
+            program=Path(__file__).with_name("train.py"),
+            runs=arguments.runs,
+            gpus=arguments.gpus,
+            code=arguments.code_digest,
+        )
+    )
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,166 @@
+"""Start a training run: settings, folder, devices, ``torchrun``, and the published result.
+
+Nothing here needs PyTorch: the launcher is there at once and leaves the work to the processes it
+starts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+from vrtspike.config.loading import check_files
+from vrtspike.config.workflow import load_workflow
+from vrtspike.errors import RunError
+from vrtspike.provenance import code_digest
+from vrtspike.training.devices import Devices, take_gpus
+from vrtspike.training.publish import publish
+from vrtspike.training.run_folder import resolve_run
+from vrtspike.training.signals import EXIT_INTERRUPTED, stop_with_parent
+
+STATUS_FILE = "VRTSPIKE_STATUS_FILE"
+"""Environment variable: where the first training process leaves its exit status."""
+
+OBSERVERS = ("vrtspike.monitoring",)
+"""Packages whose code changes no result and therefore no fingerprint."""
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to train and where.
+
+    Attributes:
+        preset: name of the preset.
+        configfiles: workflow configuration files, later ones win.
+        config: values laid over them.
+        dataset: the dataset manifest.
+        output: folder of the published result.
+        runs: folder of all runs; None takes RUNS of the configuration.
+        gpus: number of GPUs; None takes GPUS of the configuration.
+        code: digest of the training code; None computes it from ``program``.
+        program: the training program.
+    """
+
+    preset: str
+    configfiles: tuple[str, ...]
+    config: dict[str, Any]
+    dataset: Path
+    output: Path
+    program: Path
+    runs: Path | None = None
+    gpus: int | Literal["auto"] | None = None
+    code: str | None = None
+
+
+def launch(request: Request) -> int:
+    """Train, or continue, and publish the result.
+
+    Returns:
+        the exit status: 0 when the result is published, ``EXIT_INTERRUPTED`` when the run was
+        stopped and saved, ``EXIT_USER_ERROR`` when the trainer has explained what is wrong, 1 when
+        it failed.
+
+    Raises:
+        ConfigError: if the configuration is wrong.
+        RunError: if the devices or the data are not there.
+    """
+    plan = load_workflow(request.configfiles, request.config)
+    if request.preset not in plan.presets:
+        known = ", ".join(plan.presets)
+        raise RunError(f"no preset {request.preset!r}; there are: {known}")
+    settings = plan.presets[request.preset]
+    check_files(settings)
+    code = request.code or code_digest(request.program, neutral=OBSERVERS)
+    run = resolve_run(request.preset, settings, request.dataset, code)
+    folder = (request.runs or Path(plan.settings.RUNS)) / run.name / run.fingerprint
+    run.write(folder)
+    print(f"run folder: {folder}", flush=True)
+    with take_gpus(plan.settings.GPUS if request.gpus is None else request.gpus) as devices:
+        status = train(folder, devices, request.program)
+    if status == 0:
+        publish(folder, request.output)
+        print(f"result: {request.output}", flush=True)
+    return status
+
+
+def train(folder: Path, devices: Devices, program: Path) -> int:
+    """Run the training program under ``torchrun``, one process per GPU; returns its status."""
+    ranks = max(1, len(devices.names))
+    with tempfile.TemporaryDirectory(prefix="vrtspike-") as temporary:
+        status_file = Path(temporary) / "status"
+        command = [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node", str(ranks), str(program), "--run-dir", str(folder)),
+        ]
+        environment = training_environment(devices, ranks, status_file)
+        code, was_stopped = _run(command, environment, devices.locks)
+        if status_file.is_file():
+            return int(status_file.read_text(encoding="utf-8"))
+    if was_stopped:
+        print("stopped before training had begun; start again to continue", flush=True)
+        return EXIT_INTERRUPTED
+    print(f"training failed (torchrun ended with {code}); the run stays in {folder}", flush=True)
+    return 1
+
+
+def training_environment(devices: Devices, ranks: int, status_file: Path) -> dict[str, str]:
+    """The environment of the training processes."""
+    # Snakemake sets the variable to all threads of the job; every process would start as many.
+    available = int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
+    available = min(available, len(os.sched_getaffinity(0)))
+    return {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": ",".join(devices.names),
+        "OMP_NUM_THREADS": str(max(1, available // ranks)),
+        STATUS_FILE: str(status_file),
+    }
+
+
+def process_number() -> int:
+    """The rank of this process among those of the run."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def report_status(status: int) -> int:
+    """Tell the launcher how training ended; returns the exit status of this process.
+
+    ``torchrun`` takes every status but 0 for a crash, prints a page about it and ends with 1. Under
+    the launcher an ending that all processes share is therefore told through a file.
+    """
+    path = os.environ.get(STATUS_FILE)
+    if path is None:
+        return status
+    if process_number() == 0:
+        Path(path).write_text(str(status), encoding="utf-8")
+    shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
+    return 0 if shared else status
+
+
+def _run(
+    command: Sequence[str], environment: dict[str, str], keep_open: Sequence[int]
+) -> tuple[int, bool]:
+    """Run a program to its end; returns its status and whether it was asked to stop meanwhile."""
+    process = subprocess.Popen(
+        command, env=environment, pass_fds=keep_open, preexec_fn=stop_with_parent
+    )
+    asked: list[int] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        asked.append(number)
+        process.send_signal(signal.SIGTERM)
+
+    previous = {number: signal.signal(number, forward) for number in _FORWARDED}
+    try:
+        return process.wait(), bool(asked)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,81 @@
+"""From a finished run's folder to the published result: all files at once, or none."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from vrtspike.errors import RunError
+from vrtspike.files import atomic_path, read_json, write_json
+from vrtspike.monitoring.records import read_records
+from vrtspike.training.run_folder import RECORD, ResolvedRun
+
+FINAL_WEIGHTS = "weights.safetensors"
+METRICS = "metrics.jsonl"
+MEMORY = "memory.jsonl"
+LOGS = "logs"
+
+_FIRST_COLUMNS = ("kind", "step", "epoch", "loss", "lr", "grad_norm")
+
+
+def publish(folder: Path, output: Path) -> None:
+    """Copy the result of the finished run in ``folder`` to ``output``, replacing what stood there.
+
+    ``output`` holds ``weights.safetensors``, ``settings.json`` (the settings alone, complete),
+    ``run.json``, ``metrics.jsonl``, the same as a table in ``metrics.csv``, ``timing.jsonl`` (each
+    step once, however often the run was resumed) and ``memory.jsonl``.
+
+    Raises:
+        RunError: if the run is not finished.
+    """
+    record = read_json(folder / RECORD)
+    if record["status"] != "finished":
+        raise RunError(f"{folder}: the run is {record['status']}, only a finished one is published")
+    with atomic_path(output) as temporary:
+        temporary.mkdir()
+        shutil.copyfile(folder / FINAL_WEIGHTS, temporary / FINAL_WEIGHTS)
+        shutil.copyfile(folder / RECORD, temporary / RECORD)
+        shutil.copyfile(folder / METRICS, temporary / METRICS)
+        shutil.copyfile(folder / LOGS / MEMORY, temporary / MEMORY)
+        settings = ResolvedRun.read(folder).settings
+        write_json(temporary / "settings.json", settings.model_dump(mode="json"))
+        _write_lines(temporary / "timing.jsonl", merged_timings(folder / LOGS))
+        _write_table(temporary / "metrics.csv", read_records(folder / METRICS))
+
+
+def merged_timings(folder: Path) -> list[dict[str, Any]]:
+    """The timing records of all starts of a run: each step as it was last computed, one summary."""
+    steps: dict[int, dict[str, Any]] = {}
+    summaries: list[dict[str, Any]] = []
+    # The names hold the time of the start, so their order is that of the starts.
+    for path in sorted(folder.glob("timing_*.jsonl")):
+        for record in read_records(path):
+            if record["kind"] == "step":
+                steps[record["step"]] = record
+            else:
+                summaries = [record]
+    return [steps[step] for step in sorted(steps)] + summaries
+
+
+def _write_lines(path: Path, records: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+def _write_table(path: Path, records: list[dict[str, Any]]) -> None:
+    rows = [_flat(record) for record in records]
+    names = sorted({name for row in rows for name in row} - set(_FIRST_COLUMNS))
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, [*_FIRST_COLUMNS, *names], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        nested = isinstance(value, dict)
+        flat |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return flat
