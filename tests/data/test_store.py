@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+from vrtspike.data.cache import ChunkReader
 from vrtspike.data.store import (
     ARRAYS,
     Store,
@@ -44,7 +45,7 @@ def path(tmp_path_factory):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_crops_of_all_arrays_come_back(path, reader):
-    store = open_store(path, reader)
+    store = open_store(path, ChunkReader(reader))
     assert store.layout == LAYOUT
     for name in ARRAYS:
         arrays = [getattr(frame, name) for frame in frames()]
@@ -101,7 +102,7 @@ def test_damage_is_an_error_and_not_zeros(tmp_path, reader):
     shard = next(p for p in (path / "blur").rglob("*") if p.is_file() and p.name != "zarr.json")
     shard.write_bytes(shard.read_bytes()[:-100])
     with pytest.raises(DataError, match="run voxelize again"):
-        open_store(path, reader).read("blur", slice(0, 3), slice(None), slice(None))
+        open_store(path, ChunkReader(reader)).read("blur", slice(0, 3), slice(None), slice(None))
 
 
 def test_missing_stores_and_arrays(tmp_path):
@@ -118,7 +119,7 @@ def _read_in_worker(store: Store) -> int:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_an_opened_store_travels_to_a_worker_process(path, reader):
-    store = open_store(path, reader)
+    store = open_store(path, ChunkReader(reader))
     here = _read_in_worker(store)
     assert pickle.loads(pickle.dumps(store)).layout == LAYOUT
     with multiprocessing.get_context("forkserver").Pool(1) as pool:

@@ -24,19 +24,18 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.cache import ChunkReader
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_path, json_digest
 
 ARRAYS = ("blur", "sharp", "voxels", "bits")
 RGB_CHUNK = 128
 """Side of a chunk in RGB pixels; sensor arrays use the same area at their own scale."""
-
-Reader = Literal["tensorstore", "zarr"]
 
 
 @dataclass(frozen=True)
@@ -179,18 +178,18 @@ class Store:
     where it opens its own (a tensorstore handle must not cross a fork).
     """
 
-    def __init__(self, path: str | os.PathLike[str], reader: Reader = "tensorstore") -> None:
+    def __init__(self, path: str | os.PathLike[str], reader: ChunkReader | None = None) -> None:
         """Read the store's attributes.
 
         Args:
             path: the store's folder.
-            reader: library that reads chunks; tensorstore is several times faster than zarr.
+            reader: opens the arrays; None is tensorstore without a cache.
 
         Raises:
             DataError: if there is no store or it was written by another version of the project.
         """
         self.path = Path(path)
-        self._reader = reader
+        self._reader = reader or ChunkReader()
         self._arrays: dict[str, Any] = {}
         self._process = os.getpid()
         try:
@@ -226,7 +225,7 @@ class Store:
             axes = (frames, slice(None), rows, columns)
         array = self._open(name)
         try:
-            if self._reader == "tensorstore":
+            if self._reader.reader == "tensorstore":
                 return np.asarray(array[tuple(axes)].read().result(), dtype=np.uint8)
             return np.asarray(array[tuple(axes)], dtype=np.uint8)
         except (OSError, ValueError, RuntimeError) as error:
@@ -239,29 +238,10 @@ class Store:
         if self._process != os.getpid():
             self._arrays, self._process = {}, os.getpid()
         if name not in self._arrays:
-            self._arrays[name] = _open_array(self.path / name, self._reader)
+            self._arrays[name] = self._reader.open_array(self.path / name)
         return self._arrays[name]
 
 
-def _open_array(path: Path, reader: Reader) -> Any:  # noqa: ANN401 - a handle of either library
-    """Open one array for reading; the libraries are imported on first use in each process."""
-    if not (path / "zarr.json").is_file():
-        raise DataError(f"{path}: the array is missing; delete the store and run voxelize again")
-    if reader == "zarr":
-        import zarr
-
-        return zarr.open_array(path, mode="r")
-    import tensorstore
-
-    return tensorstore.open(
-        {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(path.resolve())}},
-        read=True,
-        open=True,
-        # A worker is one of many: it decodes on one thread and leaves the rest to the others.
-        context=tensorstore.Context({"data_copy_concurrency": {"limit": 1}}),
-    ).result()
-
-
-def open_store(path: str | os.PathLike[str], reader: Reader = "tensorstore") -> Store:
+def open_store(path: str | os.PathLike[str], reader: ChunkReader | None = None) -> Store:
     """Open a store for reading; see :class:`Store`."""
     return Store(path, reader)

@@ -1,0 +1,130 @@
+"""How many worker processes read the data: the one place that decides it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vrtspike.config.schema import DataloaderSettings
+
+MIN_WORKERS = 4
+"""Training workers each GPU gets at least, as long as there are CPUs for them."""
+
+AUTO_SHARE = 0.8
+"""Share of the CPUs that TOTAL_WORKERS ``auto`` takes."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Worker processes; ``train`` and ``val`` are for each GPU."""
+
+    cpus: int
+    """CPUs this process may use."""
+    gpus: int
+    """Processes that train on this machine: its GPUs in use, or 1 on a CPU."""
+    train: int
+    val: int
+
+    @property
+    def total(self) -> int:
+        """Training workers of the machine."""
+        return self.train * self.gpus
+
+    def describe(self, batch_size: int, train_prefetch: int, val_prefetch: int) -> list[str]:
+        """The lines that are printed when training starts."""
+        return [
+            "========== data loading ==========",
+            f"CPUs this process may use: {self.cpus}",
+            f"training workers: {self.total} (for {self.gpus} GPU or CPU processes)",
+            "training loader:",
+            f"  - batch_size: {batch_size} (per GPU)",
+            f"  - num_workers: {self.train} (per GPU)",
+            f"  - prefetch_factor: {train_prefetch}",
+            "validation loader:",
+            f"  - num_workers: {self.val} (per GPU)",
+            f"  - prefetch_factor: {val_prefetch}",
+            "==================================",
+        ]
+
+
+def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = None) -> Workers:
+    """Turn the DATALOADER settings into numbers of processes for this machine.
+
+    TOTAL_WORKERS (``auto`` is 80 % of the CPUs) is shared among the GPUs; each gets at least 4, but
+    all together never more than the CPUs this process may use. Validation gets half of a GPU's
+    training workers. TRAIN_WORKERS and VAL_WORKERS replace these numbers within the same bound. On
+    a machine with a single CPU, and where 0 is asked for, the training process reads itself.
+
+    Args:
+        settings: DATALOADER.
+        gpus: processes that train on this machine; 0 (no GPU) counts as 1.
+        cpus: CPUs to count with; None asks :func:`available_cpus`.
+    """
+    cpus = available_cpus() if cpus is None else cpus
+    gpus = max(1, gpus)
+    most = cpus // gpus if cpus > 1 else 0
+    total = _total(settings.TOTAL_WORKERS, cpus)
+    shared = max(MIN_WORKERS, total // gpus) if total > 0 else 0
+    train = shared if settings.TRAIN_WORKERS == "auto" else settings.TRAIN_WORKERS
+    train = min(train, most)
+    val = max(1, train // 2) if train > 0 else 0
+    if settings.VAL_WORKERS != "auto":
+        val = min(settings.VAL_WORKERS, most)
+    return Workers(cpus=cpus, gpus=gpus, train=train, val=val)
+
+
+def _total(asked: int | str, cpus: int) -> int:
+    if asked == "auto":
+        return max(1, int(AUTO_SHARE * cpus))
+    if isinstance(asked, str):
+        # Rounding first: 0.7 * 10 is 6.999... in binary.
+        return max(1, int(round(float(asked.removeprefix("cpu*")) * cpus, 6)))
+    return asked
+
+
+def available_cpus(
+    environment: Mapping[str, str] | None = None, cgroups: Path = Path("/sys/fs/cgroup")
+) -> int:
+    """CPUs this process may use: the least of affinity, cgroup quota and batch-system allotment.
+
+    Args:
+        environment: variables of the batch system; None is this process's.
+        cgroups: where the cgroup file system is mounted.
+    """
+    environment = os.environ if environment is None else environment
+    limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()]
+    limits += [_cgroup_cpus(cgroups), _batch_cpus(environment)]
+    return max(1, min(limit for limit in limits if limit is not None))
+
+
+def _batch_cpus(environment: Mapping[str, str]) -> int | None:
+    """CPUs on this node that Slurm, PBS, LSF or Grid Engine granted, if one of them did."""
+    per_task = environment.get("SLURM_CPUS_PER_TASK", "")
+    if per_task.isdigit():
+        tasks = environment.get("SLURM_NTASKS_PER_NODE", "1")
+        return int(per_task) * (int(tasks) if tasks.isdigit() else 1)
+    for name in ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS"):
+        value = environment.get(name, "")
+        if value.isdigit() and int(value) > 0:
+            return int(value)
+    return None
+
+
+def _cgroup_cpus(root: Path) -> int | None:
+    """CPU quota of the cgroup (version 2, then 1), if there is one."""
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (root / "cpu" / "cpu.cfs_quota_us").read_text().strip()
+            period = (root / "cpu" / "cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    if quota == "max" or int(quota) <= 0:
+        return None
+    return max(1, math.floor(int(quota) / int(period)))
