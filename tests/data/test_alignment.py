@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.data.alignment import align, expected_center, exposure_center
+from vrtspike.data.alignment import align, check_pair, expected_center, exposure_center
 from vrtspike.data.images import luma, read_gray, read_rgb
 from vrtspike.data.simulate import simulate_spikes
 from vrtspike.data.spikes import read_spikes
@@ -80,6 +80,28 @@ def test_real_exposure_centre_is_step_40_of_88(shared):
     other = read_gray(samples / "gopro_test" / "GOPR0384_11_00" / "sharp" / "000001.png")
     assert exposure_center(spikes, other)[1] < 0.1
     assert exposure_center(spikes, sharp[::-1])[1] < 0.1
+
+
+@pytest.mark.shared
+def test_real_pair_and_what_is_wrong_with_others(shared, tmp_path):
+    samples = shared / "samples"
+    spikes, frame = samples / "spk_gopro" / "000226.dat", samples / "spk_gopro" / "000226.png"
+    found, frames = check_pair(spikes, frame)
+    assert frames == 88
+    assert found.center == pytest.approx(40, abs=1)
+    assert check_pair(spikes, frame, 360, 640)[0] == found
+    cut = tmp_path / "cut.dat"
+    cut.write_bytes(spikes.read_bytes()[:-1])
+    other = samples / "gopro_test" / "GOPR0384_11_00" / "sharp" / "000001.png"
+    for arguments, reason in [
+        ((cut, frame), "the file is cut"),
+        ((spikes, frame, 250, 400), "not a whole number of 250 x 400"),
+        ((spikes, frame, 640, 360), "does not cover spikes of 640 x 360"),
+        ((spikes, frame, 180, 320), "do not show"),
+        ((spikes, other), r"do not show .*000001\.png \(correlation"),
+    ]:
+        with pytest.raises(DataError, match=reason):
+            check_pair(*arguments)
 
 
 @pytest.mark.shared

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.data.images import read_rgb
+from vrtspike.data.images import read_rgb, write_png
+from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.simulate import simulate_spikes, synthesize_blur
-from vrtspike.data.simulate_sequence import write_sequence
+from vrtspike.data.simulate_sequence import frame_files, simulate_folder, write_sequence
 from vrtspike.data.spikes import read_spikes
 from vrtspike.errors import DataError
 
@@ -45,3 +46,42 @@ def test_refusals(tmp_path):
     write_sequence(tmp_path / "c", video(6), frames_per_exposure=1)
     with pytest.raises(DataError, match=r"000004\.png; delete the folder"):
         write_sequence(tmp_path / "c", video(3), frames_per_exposure=1)
+
+
+def test_a_folder_of_frames_in_the_order_of_their_numbers(tmp_path):
+    frames = video(11)
+    for number, frame in enumerate(frames):
+        write_png(tmp_path / "in" / f"frame_{number}.png", frame)
+    (tmp_path / "in" / "notes.txt").write_text("stray")
+    names = [path.name for path in frame_files(tmp_path / "in")]
+    assert names == [f"frame_{n}.png" for n in range(11)]
+    seen = []
+    simulate_folder(
+        tmp_path / "in",
+        tmp_path / "out",
+        frames_per_exposure=3,
+        seed=5,
+        progress=lambda *numbers: seen.append(numbers),
+    )
+    write_sequence(tmp_path / "direct", frames, frames_per_exposure=3, seed=5)
+    for path in (tmp_path / "direct").rglob("*.*"):
+        twin = tmp_path / "out" / path.relative_to(tmp_path / "direct")
+        assert twin.read_bytes() == path.read_bytes()
+    assert seen == [(n, 11) for n in range(1, 12)]
+    with pytest.raises(DataError, match="no such folder"):
+        simulate_folder(tmp_path / "nothing", tmp_path / "x", frames_per_exposure=3)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no frames"):
+        simulate_folder(tmp_path / "empty", tmp_path / "x", frames_per_exposure=3)
+
+
+@pytest.mark.shared
+def test_real_frames_pass_ingestion(shared, tmp_path):
+    frames = shared / "samples" / "sharp_sequence"
+    written = simulate_folder(frames, tmp_path / "train" / "s", frames_per_exposure=3)
+    assert (written.exposures, written.frames_left) == (3, 1)
+    manifest = ingest_sequence(tmp_path, "train", "s", blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert (manifest["rgb_size"], manifest["spike_size"]) == ([436, 1024], [218, 512])
+    assert [frame["spike_frames"] for frame in manifest["frames"]] == [24, 24, 24]
+    assert manifest["alignment"]["median_center"] == pytest.approx(8, abs=1)

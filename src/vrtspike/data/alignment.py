@@ -8,12 +8,14 @@ the brightness that all pictures share and the pixel noise of counting a few spi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.images import shrink
+from vrtspike.data.images import read_gray, shrink
+from vrtspike.data.spikes import read_spikes
 from vrtspike.errors import DataError
 
 WINDOW = 9
@@ -130,6 +132,48 @@ def align(spikes: NDArray[np.uint8], sharp_gray: NDArray[np.generic]) -> Alignme
         distinction=float(curve.max() - curve.min()),
         assessable=texture >= MIN_TEXTURE and min(height, width) >= MIN_SIDE,
     )
+
+
+def check_pair(
+    spike_file: Path, frame_file: Path, height: int | None = None, width: int | None = None
+) -> tuple[Alignment, int]:
+    """Read a spike file and a sharp frame, and refuse the pair if it does not belong together.
+
+    Args:
+        spike_file: ``.dat`` file of one exposure.
+        frame_file: picture of its sharp frame.
+        height: rows of the sensor; None is half the frame's.
+        width: columns of the sensor; None is half the frame's.
+
+    Returns:
+        What was found, and the number of spike frames T.
+
+    Raises:
+        DataError: if a file cannot be read, sizes do not fit together, or the spikes do not show
+            the frame.
+    """
+    gray = read_gray(frame_file)
+    height, width = height or gray.shape[0] // 2, width or gray.shape[1] // 2
+    spikes = read_spikes(spike_file, height, width)
+    found = align(spikes, gray)
+    require_match(found, spike_file, frame_file, (height, width))
+    return found, len(spikes)
+
+
+def require_match(
+    found: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, int]
+) -> None:
+    """Refuse spikes that do not show their frame.
+
+    Raises:
+        DataError: naming both files and what may be wrong.
+    """
+    if not found.matches:
+        raise DataError(
+            f"{spikes}: the spikes do not show {frame} (correlation {found.correlation:.2f} at "
+            f"best, {MIN_CORRELATION} needed): another frame's file, a wrong sensor size "
+            f"({sensor[0]} x {sensor[1]}) or another bit order"
+        )
 
 
 def _check_shapes(

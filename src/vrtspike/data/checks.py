@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.alignment import Alignment, align
+from vrtspike.data.alignment import Alignment, align, require_match
 from vrtspike.data.images import luma, read_rgb
 from vrtspike.data.layouts import SequenceFiles, sensor_size
 from vrtspike.data.spikes import count_spike_frames, read_spikes
@@ -115,12 +115,7 @@ class SequenceChecks:
                 found = align(spikes, luma(sharp))
             except DataError as error:
                 raise DataError(f"{self._root / path}: {error}") from error
-            if not found.matches:
-                raise DataError(
-                    f"{self._root / path}: the spikes do not show {self._files.sharp[name]} "
-                    f"(correlation {found.correlation:.2f} at best); another frame's file, a wrong "
-                    f"sensor size ({self.sensor[0]} x {self.sensor[1]}) or another bit order"
-                )
+            require_match(found, self._root / path, self._files.sharp[name], self.sensor)
         frame = Frame(
             name=name,
             blur=self._files.blur[name],

@@ -95,8 +95,8 @@ def survey(root: str | os.PathLike[str], splits: Sequence[str], blur_dir: str) -
         advice = f"The expected folders: <split>/<sequence>/{{{blur_dir},{SHARP_DIR},{SPIKE_DIR}}}."
         if found and not any(files.spikes or files.stream for files in found):
             advice += (
-                " This looks like GoPro without spike recordings; scripts/simulate.py makes spikes"
-                " from the 240 fps frames (GOPRO_Large_all) or, as a makeshift, from these frames."
+                " This looks like GoPro without spike recordings: scripts/simulate.py makes blurry"
+                " frames and spikes from the 240 fps frames (GOPRO_Large_all)."
             )
         raise DataError(list_faults(f"{base} cannot be used as it is", faults, advice))
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.images import encode_png
+from vrtspike.data.images import encode_png, read_rgb
 from vrtspike.data.simulate import STEPS_PER_FRAME, THETA, stream_spikes, synthesize_blur
 from vrtspike.data.spikes import pack_spikes
 from vrtspike.errors import DataError
@@ -24,6 +25,78 @@ class Written:
     frames_used: int
     frames_left: int
     """Frames at the end that did not fill an exposure."""
+
+
+FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
+
+
+def frame_files(folder: Path) -> list[Path]:
+    """Pictures of a folder in the order of the numbers in their names (2 before 10).
+
+    Raises:
+        DataError: if the folder does not exist or holds no pictures.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder of frames")
+
+    def order(path: Path) -> list[tuple[int, str]]:
+        parts = re.split(r"(\d+)", path.stem)
+        return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+    found = [path for path in folder.iterdir() if path.suffix.lower() in FRAME_SUFFIXES]
+    if not found:
+        raise DataError(f"{folder}: no frames ({', '.join('*' + s for s in FRAME_SUFFIXES)})")
+    return sorted(found, key=order)
+
+
+def simulate_folder(
+    frames: Path,
+    folder: Path,
+    *,
+    frames_per_exposure: int,
+    gamma: float | None = None,
+    steps_per_frame: int = STEPS_PER_FRAME,
+    theta: float = THETA,
+    noise: float = 0.0,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Written:
+    """Turn a folder of high-frame-rate frames into a sequence; see :func:`write_sequence`.
+
+    Args:
+        frames: folder of 8-bit RGB pictures, all of one size, sides even.
+        folder: the sequence's folder to write.
+        frames_per_exposure: N.
+        gamma: of the averaging.
+        steps_per_frame: spike steps from one frame to the next.
+        theta: threshold of the sensor.
+        noise: noise of the sensor.
+        seed: of the sensor.
+        progress: called with the frames done and their total.
+
+    Raises:
+        DataError: if frames are missing, unreadable or unfit.
+    """
+    files = frame_files(frames)
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress:
+            progress(done, len(files))
+
+    return write_sequence(
+        folder,
+        (read_rgb(path) for path in files),
+        frames_per_exposure=frames_per_exposure,
+        gamma=gamma,
+        steps_per_frame=steps_per_frame,
+        theta=theta,
+        noise=noise,
+        seed=seed,
+        progress=count,
+    )
 
 
 def write_if_changed(path: Path, contents: bytes) -> None:
