@@ -27,9 +27,9 @@ _BOX = 21
 MIN_CORRELATION = 0.3
 """Below this, spikes and frame do not show the same scene.
 
-On a real Spk-GoPro exposure of 360 x 640 the right frame gives 0.96, the same frame upside down or
+On a real Spk-GoPro exposure of 360 x 640 the right frame gives 0.95, the same frame upside down or
 another scene's frame at most 0.06 in any window; in cut-outs of 64 x 96 the right frame gives at
-least 0.88, another scene's at most 0.18.
+least 0.85, another scene's at most 0.14.
 """
 
 MIN_TEXTURE = 0.02

@@ -1,0 +1,107 @@
+"""The programs of this room, run as a user or a rule runs them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from vrtspike.data.dataset import load_dataset
+from vrtspike.data.layouts import source_version
+from vrtspike.files import read_json
+
+from .conftest import SEQUENCES
+
+
+@pytest.fixture
+def script(repository):
+    def run(name, *arguments, status=0):
+        command = [sys.executable, repository / "scripts" / f"{name}.py", *arguments]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout if status == 0 else done.stderr
+
+    return run
+
+
+def ingest_all(script, root, results):
+    paths = []
+    for name in SEQUENCES:
+        split, sequence = name.split("/")
+        paths.append(results / "ingest" / f"{name}.json")
+        version = source_version(root, sequence, split, paths[-1])
+        script(
+            "ingest",
+            *("--root", root, "--split", split, "--sequence", sequence),
+            *("--source-version", version, "--output", paths[-1]),
+        )
+    return paths
+
+
+def test_from_raw_files_to_a_dataset(script, pristine, tmp_path):
+    survey = tmp_path / "survey.json"
+    out = script("survey", "--root", pristine, "--dataset-name", "toy", "--output", survey)
+    assert out == "toy: 3 sequences, 9 frames, spk_gopro\n"
+    manifests = ingest_all(script, pristine, tmp_path)
+    listed = tmp_path / "manifests.txt"
+    listed.write_text("".join(f"{path}\n" for path in manifests))
+    script("accept", f"@{listed}", "--bins", "16", "--output", tmp_path / "accepted.json")
+    stores = []
+    for name, manifest in zip(SEQUENCES, manifests, strict=True):
+        stores.append(tmp_path / "k16" / f"{name}.json")
+        script(
+            "voxelize",
+            *("--root", pristine, "--manifest", manifest, "--bins", "16", "--output", stores[-1]),
+        )
+    output = tmp_path / "k16" / "dataset.json"
+    out = script(
+        "dataset_statistics",
+        *("--dataset", "toy", "--bins", "16", "--output", output, "--manifests", *stores),
+    )
+    dataset = load_dataset(output)
+    assert f"mean {dataset.statistics.mean:.4f}" in out
+    assert len(dataset.split("train")) == 2
+
+
+def test_the_gate_stops_with_every_fault_and_writes_nothing(script, dataset, tmp_path):
+    (dataset / SEQUENCES[0] / "blur" / "000001.png").write_bytes(b"")
+    (dataset / SEQUENCES[2] / "spike" / "000003.dat").write_bytes(bytes(5))
+    manifests = ingest_all(script, dataset, tmp_path)
+    assert [len(read_json(path)["faults"]) for path in manifests] == [1, 0, 1]
+    message = script("accept", *manifests, "--output", tmp_path / "accepted.json", status=2)
+    assert "blur/000001.png: not a readable image" in message
+    assert "spike/000003.dat: 5 bytes" in message
+    assert not (tmp_path / "accepted.json").exists()
+
+
+def test_survey_without_data(script, tmp_path):
+    output = tmp_path / "survey.json"
+    message = script("survey", "--root", tmp_path / "none", "--output", output, status=2)
+    assert message.startswith("error: data set folder")
+    assert not output.exists()
+
+
+@pytest.mark.shared
+def test_check_alignment_prints_the_centre_or_refuses(script, shared):
+    folder = shared / "samples" / "spk_gopro"
+    pair = (folder / "000226.dat", folder / "000226.png")
+    out = script("check_alignment", *pair)
+    step = float(out.removeprefix("exposure centre: step ").split()[0])
+    assert abs(step - 40) <= 1
+    assert "of 88 (correlation 0.9" in out
+    wrong = script("check_alignment", *pair, "--height", 250, "--width", 400, status=2)
+    assert "250 x 400" in wrong
+
+
+@pytest.mark.shared
+def test_simulate_real_frames(script, shared, tmp_path):
+    frames = shared / "samples" / "sharp_sequence"
+    out = script(
+        "simulate",
+        *("--frames", frames, "--output", tmp_path, "--sequence", "s"),
+        *("--frames-per-exposure", 3, "--gamma", 2.2),
+    )
+    assert "3 exposures from 9 frames, 1 frames left over" in out
+    assert len(list((tmp_path / "train" / "s" / "blur_gamma").iterdir())) == 3
