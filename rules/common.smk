@@ -9,6 +9,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from snakemake.exceptions import WorkflowError
+
 from vrtspike import provenance
 from vrtspike.config.merging import parse_overrides
 from vrtspike.config.results import evaluation_settings, result_settings
@@ -17,6 +19,7 @@ from vrtspike.data.layouts import source_version, survey
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError, DataError
 from vrtspike.files import json_digest, read_json
 from vrtspike.provenance.weights import PUBLISHED
+from vrtspike.training.launch import OBSERVERS
 
 SCRIPTS = Path("scripts")
 # Jobs find the Python that runs Snakemake, also where its environment is not activated.
@@ -39,8 +42,6 @@ WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in PLAN.presets.values()})
 NO_DATA = """
 Before this can run: {error}
 DATA.ROOT stands in config/config.yaml. Without any data: make demo"""
-# What a training logs about itself does not change its result.
-OBSERVERS = ["vrtspike.monitoring"]
 # A counter for the scheduler; the launcher chooses the devices.
 GPUS = 1 if PLAN.settings.GPUS == "auto" else PLAN.settings.GPUS
 # More than any machine has: Snakemake lowers it to --cores; clusters set it in their profile.
@@ -85,6 +86,11 @@ def blur_dir(wildcards):
     return DATASETS[wildcards.dataset].blur_dir
 
 
+def train_split(wildcards):
+    """The split that the job's dataset trains on."""
+    return DATASETS[wildcards.dataset].train_split
+
+
 def splits(wildcards):
     """The training and the test split of the job's dataset."""
     dataset = DATASETS[wildcards.dataset]
@@ -126,6 +132,39 @@ def generated(wildcards):
             for sequence in PLAN.settings.SIMULATE.SEQUENCES
         ]
     return []
+
+
+def source_of(wildcards):
+    """The configured source of a simulated sequence."""
+    wanted = wildcards.split, wildcards.sequence
+    found = [
+        s for s in PLAN.settings.SIMULATE.SEQUENCES if (s.SPLIT, s.SEQUENCE) == wanted
+    ]
+    if not found:
+        raise WorkflowError(f"SIMULATE.SEQUENCES has no {'/'.join(wanted)}")
+    return found[0]
+
+
+def simulation(wildcards):
+    """How a sequence is simulated, as options."""
+    plan, source = PLAN.settings.SIMULATE, source_of(wildcards)
+    options = {
+        "frames": source.FRAMES,
+        "frames-per-exposure": source.FRAMES_PER_EXPOSURE,
+        "steps-per-frame": plan.STEPS_PER_FRAME,
+        "theta": plan.THETA,
+        "gamma": "none" if plan.GAMMA is None else plan.GAMMA,
+        "seed": plan.SEED,
+    }
+    return shlex.join(f"--{name}={value}" for name, value in options.items())
+
+
+def frames_version(wildcards):
+    """Changes when the frames of a simulated sequence change, not when they are touched."""
+    try:
+        return provenance.folder_version(Path(source_of(wildcards).FRAMES))
+    except DataError:
+        return "missing"  # the job meets the same error and reports it
 
 
 def sequences(dataset, template):

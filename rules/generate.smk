@@ -18,3 +18,25 @@ rule demo_data:
     shell:
         "python scripts/demo_data.py --output {params.root:q} --seed {params.seed}"
         " > {output:q} 2> {log:q}"
+
+
+rule simulate:
+    """Blurry frames and spikes from a folder of high-speed frames (SIMULATE.SEQUENCES)."""
+    output:
+        f"{PLAN.settings.SIMULATE.ROOT}/sources/{{split}}/{{sequence}}.txt",
+    log:
+        "<logs>/simulate/{split}/{sequence}.log",
+    benchmark:
+        "<benchmarks>/simulate/{split}/{sequence}.tsv"
+    conda:
+        "../environment.yml"
+    resources:
+        mem_mb=2000,
+    params:
+        *code("simulate.py"),
+        options=simulation,
+        version=frames_version,
+        root=PLAN.settings.SIMULATE.ROOT,
+    shell:
+        "python scripts/simulate.py {params.options} --output {params.root:q}"
+        " --split {wildcards.split:q} --sequence {wildcards.sequence:q} > {output:q} 2> {log:q}"

@@ -16,6 +16,8 @@ checkpoint statistics:
         "../environment.yml"
     params:
         *code("dataset_statistics.py"),
+        train_split=train_split,
     shell:
         "python scripts/dataset_statistics.py --manifests {input:q} --dataset {wildcards.dataset}"
-        " --bins {wildcards.bins} --output {output:q} > {log:q} 2>&1"
+        " --bins {wildcards.bins} --train-split {params.train_split:q} --output {output:q}"
+        " > {log:q} 2>&1"

@@ -1,0 +1,34 @@
+"""Versions of folders of pictures, cheap enough to ask while planning."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from vrtspike.errors import DataError
+from vrtspike.files import json_digest
+
+TAIL = 64
+"""Bytes read at the end of a file. A PNG ends with checksums of its whole picture."""
+
+
+def folder_version(folder: Path) -> str:
+    """Digest of a folder's file names, sizes and last bytes: 64 hexadecimal digits.
+
+    Touching a file changes nothing; another picture under the same name does.
+
+    Raises:
+        DataError: if there is no such folder.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder")
+    with os.scandir(folder) as entries:
+        files = sorted(Path(e.path) for e in entries if e.is_file() and not e.name.startswith("."))
+    return json_digest([(file.name, *_size_and_tail(file)) for file in files])
+
+
+def _size_and_tail(file: Path) -> tuple[int, str]:
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        stream.seek(max(0, size - TAIL))
+        return size, stream.read(TAIL).hex()
