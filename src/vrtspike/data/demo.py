@@ -174,7 +174,7 @@ def render(
     resized = cv2.resize(photograph, size, interpolation=interpolation)
     picture = np.asarray(resized, dtype=np.float32)
     near, alpha = _cut_out(random, picture, height)
-    path = CameraPath.draw(random, frames, scale=0.1 * width)
+    path = CameraPath.draw(random, frames, scale=0.12 * width)
     view = ((width - 1) / 2, (height - 1) / 2)
     middle = (picture.shape[1] / 2, picture.shape[0] / 2)
     near_middle = (
