@@ -73,7 +73,7 @@ def make_demo_data(
         The folders of the sequences.
 
     Raises:
-        DataError: if a size is odd or too large for the photographs, or there are no exposures.
+        DataError: if a size is odd or below 16, or there are no exposures.
     """
     if height % 2 or width % 2 or height < 16 or width < 16 or exposures < 1:
         raise DataError(
