@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vrtspike.analysis.published import read_published
 from vrtspike.cli import run
 from vrtspike.data.progress import progress_bar
 from vrtspike.evaluation.evaluate import evaluate_run
-from vrtspike.evaluation.restore import pick_device, read_run
+from vrtspike.evaluation.restore import pick_device
 
 
 def main() -> None:
@@ -18,10 +19,17 @@ def main() -> None:
     )
     parser.add_argument("--weights", type=Path, required=True, help="weights.safetensors of a run")
     parser.add_argument(
-        "--settings", type=Path, required=True, help="settings.json that lies beside the weights"
+        "--settings", type=Path, required=True, help="settings.json of the run, beside its run.json"
     )
     parser.add_argument("--dataset", type=Path, required=True, help="manifest of the data set")
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="settings of the evaluation to replace, such as TEST.TILE.SIZE=128",
+    )
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute"
     )
@@ -29,7 +37,7 @@ def main() -> None:
         "--error-map", action="store_true", help="add the error as a fourth column of pictures"
     )
     arguments = parser.parse_args()
-    identity = read_run(arguments.settings)
+    identity = read_published(arguments.settings.parent).with_overrides(arguments.set)
     with progress_bar(f"evaluate {identity.name}") as progress:
         summary = evaluate_run(
             arguments.weights,

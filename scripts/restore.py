@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import run
+from vrtspike.config import load_settings_file
 from vrtspike.data.dataset import load_dataset
 from vrtspike.data.progress import progress_bar
 from vrtspike.errors import ConfigError
 from vrtspike.evaluation.folder import RECORD, SIMULATED, restore_folder
-from vrtspike.evaluation.restore import load_model, pick_device, read_run, tiling_for
+from vrtspike.evaluation.restore import load_model, pick_device, tiling_for
 from vrtspike.evaluation.sources import FolderSequence, FrameSource, SimulatedSequence
 
 
@@ -52,13 +53,16 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute"
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.simulate_spikes and arguments.sensor is not None:
+        parser.error("--sensor describes recorded spikes; the simulated sensor has half the size")
+    return arguments
 
 
 def main() -> None:
     """Restore the folder and print what was done."""
     arguments = parse_arguments()
-    settings = read_run(arguments.settings).settings
+    settings = load_settings_file(arguments.settings)
     tile = settings.TEST.TILE
     if arguments.tile is not None:
         overlap = min(tile.OVERLAP, arguments.tile // 4 * 2)

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from vrtspike.analysis.published import PublishedRun
 from vrtspike.data.dataset import SequenceEntry, load_dataset
 from vrtspike.data.images import write_png
 from vrtspike.data.store import open_store
@@ -30,7 +31,6 @@ from vrtspike.evaluation.sources import FrameSource, ScaledSource, StoredSequenc
 from vrtspike.evaluation.summary import summarize, write_summary_page
 from vrtspike.evaluation.visuals import comparison, video_file
 from vrtspike.files import atomic_path, atomic_write_text, write_json
-from vrtspike.training.run_folder import ResolvedRun
 
 FRAMES = "frames.csv"
 SEQUENCES = "sequences.csv"
@@ -65,7 +65,7 @@ class Evaluation:
 
 def evaluate_run(
     weights: Path,
-    run: ResolvedRun,
+    run: PublishedRun,
     dataset_path: Path,
     output: Path,
     device: torch.device,
@@ -136,11 +136,15 @@ def evaluate_run(
         "parameters": sum(p.numel() for p in model.parameters()),
         "seconds_per_frame": (time.monotonic() - started) / total,
     }
-    atomic_write_text(output / FRAMES, frames.to_csv(index=False))
-    atomic_write_text(output / SEQUENCES, sequences.to_csv(index=False))
+    atomic_write_text(output / FRAMES, _csv(frames))
+    atomic_write_text(output / SEQUENCES, _csv(sequences))
     write_summary_page(output / TABLE, sequences, summary)
     write_json(output / SUMMARY, summary)
     return summary
+
+
+def _csv(table: pd.DataFrame) -> str:
+    return table.to_csv(index=False, float_format="%.6f")
 
 
 @contextlib.contextmanager

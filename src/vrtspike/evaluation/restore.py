@@ -20,7 +20,6 @@ from vrtspike.evaluation.sources import FrameSource, Window
 from vrtspike.evaluation.tiling import Area, Tiling, restore_tiled
 from vrtspike.models import build_model
 from vrtspike.models.weights import read_checkpoint
-from vrtspike.training.run_folder import SETTINGS, ResolvedRun
 
 _LISTED = 8
 
@@ -35,17 +34,6 @@ def pick_device(name: str) -> torch.device:
     if name == "cuda" and not available:
         raise RunError("no GPU that this process may use; choose the device cpu or auto")
     return torch.device("cuda" if available and name != "cpu" else "cpu")
-
-
-def read_run(settings: Path) -> ResolvedRun:
-    """Read the ``settings.json`` that a run publishes beside its weights.
-
-    Raises:
-        RunError: if it is missing or not such a file.
-    """
-    if settings.name != SETTINGS:
-        raise RunError(f"{settings}: expected the {SETTINGS} that lies beside the weights")
-    return ResolvedRun.read(settings.parent)
 
 
 def load_model(weights: str | Path, settings: Settings, device: torch.device) -> nn.Module:

@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.html import Table, write_page
+from vrtspike.analysis.published import PublishedRun
 from vrtspike.data.dataset import DatasetManifest
 from vrtspike.evaluation.measure import BLURRY, overall_means
 from vrtspike.evaluation.metrics import DEFINITIONS
-from vrtspike.training.run_folder import ResolvedRun
 
 
 def summarize(
-    run: ResolvedRun,
+    run: PublishedRun,
     dataset: DatasetManifest,
     sequences: pd.DataFrame,
     missing: Mapping[str, str],
