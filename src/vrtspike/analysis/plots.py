@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from vrtspike.analysis.sections import ROOT, step_parts
 from vrtspike.files import atomic_write_bytes
@@ -70,8 +70,10 @@ def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:
         names = [section.removeprefix(ROOT + "/") for section in shown["section"]]
         axes.barh(names, shown["p50"], color=_BLUE, label="median")
         axes.plot(shown["p95"], names, "|", color="#1a202c", markersize=9, label="95th percentile")
-        for name, value, share in zip(names, shown["p50"], shown["share"], strict=True):
-            axes.annotate(f" {value:.1f} ms, {share:.0%}", (value, name), va="center", fontsize=8)
+        rows = zip(names, shown["p50"], shown["p95"], shown["share"], strict=True)
+        for name, value, late, share in rows:
+            end = max(float(value), float(late))
+            axes.annotate(f"  {value:.1f} ms, {share:.0%}", (end, name), va="center", fontsize=8)
         axes.set_xlabel("milliseconds per step")
         axes.margins(x=0.22)
         axes.grid(axis="y", visible=False)
@@ -140,6 +142,7 @@ def plot_lines(
             if len(curves) > 1:
                 axes.legend(frameon=False, fontsize=8)
         rows[-1].set_xlabel(x_label)
+        rows[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         return None
 
     draw(path, fill, (8.0, 1.0 + 2.4 * max(1, len(filled))))

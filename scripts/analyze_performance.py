@@ -1,0 +1,31 @@
+"""Where a run's time and memory went: tables, plots, ranked findings and a proposed preset."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vrtspike.analysis.performance import analyze_run
+from vrtspike.cli import run
+
+
+def main() -> None:
+    """Parse the arguments, analyse, and print the findings."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--train", type=Path, required=True, help="folder of a finished run: results/train/<preset>"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+    arguments = parser.parse_args()
+    findings = analyze_run(arguments.train, arguments.output)
+    for rank, finding in enumerate(findings, start=1):
+        print(f"{rank}. {finding.symptom} ({finding.severity}): {finding.figure}")
+        print(f"   {finding.change}; {finding.effect}")
+        for key, value in finding.keys.items():
+            print(f"   {key}: {value}")
+    if not findings:
+        print("no findings: no symptom crossed its limit")
+
+
+if __name__ == "__main__":
+    run(main)

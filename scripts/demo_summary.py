@@ -1,0 +1,38 @@
+"""What the demo reached (PSNR and SSIM per test sequence) and how long each stage took."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from vrtspike.analysis.stages import demo_summary
+from vrtspike.cli import run
+from vrtspike.files import atomic_write_text
+
+WIDTH = 100
+
+
+def main() -> None:
+    """Parse the arguments, print the summary and write it as text."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--sequences", type=Path, required=True, help="sequences.csv of the evaluation"
+    )
+    parser.add_argument("--report", type=Path, required=True, help="the report, to be named")
+    parser.add_argument(
+        "--benchmarks", type=Path, required=True, help="folder of Snakemake's benchmark files"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="text file to write as well")
+    arguments = parser.parse_args()
+    summary = demo_summary(arguments.sequences, arguments.benchmarks, arguments.report)
+    Console().print(summary)
+    text = io.StringIO()
+    Console(file=text, width=WIDTH).print(summary)
+    atomic_write_text(arguments.output, text.getvalue())
+
+
+if __name__ == "__main__":
+    run(main)

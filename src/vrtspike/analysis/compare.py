@@ -1,0 +1,163 @@
+"""Presets side by side: speed, memory, quality, and what differs in their configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from vrtspike.analysis.figures import RunFigures, run_figures
+from vrtspike.analysis.html import Table, write_page
+from vrtspike.analysis.plots import plot_lines
+from vrtspike.analysis.published import PublishedRun, read_published
+from vrtspike.analysis.runlogs import RunLogs, read_run_logs
+from vrtspike.errors import RunError
+from vrtspike.files import atomic_write_text, read_json
+
+TABLE = "table"
+DIFFERENCES = "differences.csv"
+PLOTS = ("loss.svg", "psnr.svg")
+ABSENT = "–"
+
+_FORMATS = {
+    "forward ms": ".1f",
+    "step ms": ".1f",
+    "samples/s": ".3f",
+    "waits for data": ".1%",
+    "memory MB": ".0f",
+    "GPU peak MB": ".0f",
+    "parameters": ",",
+    "psnr blurry": ".2f",
+    "psnr restored": ".2f",
+    "psnr gain": "+.2f",
+    "ssim blurry": ".4f",
+    "ssim restored": ".4f",
+    "ssim gain": "+.4f",
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the compared runs.
+
+    Attributes:
+        run: who it is.
+        logs: what it logged.
+        figures: the same in numbers.
+        evaluation: the metrics of its ``summary.json``; empty where it was not evaluated.
+    """
+
+    run: PublishedRun
+    logs: RunLogs
+    figures: RunFigures
+    evaluation: Mapping[str, Mapping[str, Any]]
+
+
+def compare_runs(
+    train_folders: Sequence[Path], evaluate_folders: Sequence[Path], output: Path
+) -> pd.DataFrame:
+    """Compare published runs and write everything into ``output``.
+
+    Args:
+        train_folders: result folders of the runs (``results/train/<preset>``).
+        evaluate_folders: folders of evaluations (``results/evaluate/<preset>``), matched by the
+            run's fingerprint; a run without one has no PSNR and SSIM of the test split.
+        output: folder for ``table.csv``, ``table.html``, ``differences.csv``, ``loss.svg`` and
+            ``psnr.svg``.
+
+    Returns:
+        one row per run.
+
+    Raises:
+        RunError: if a folder holds no run, or two runs have one name.
+    """
+    evaluations = [read_json(folder / "summary.json") for folder in evaluate_folders]
+    metrics = {entry["fingerprint"]: entry["metrics"] for entry in evaluations}
+    candidates = [_candidate(folder, metrics) for folder in train_folders]
+    names = [candidate.run.name for candidate in candidates]
+    if len(set(names)) < len(names):
+        raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
+    table = comparison_table(candidates)
+    differences = setting_differences([candidate.run for candidate in candidates])
+    atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6g"))
+    atomic_write_text(output / DIFFERENCES, differences.to_csv(index=False))
+    write_page(
+        output / f"{TABLE}.html",
+        "Presets compared",
+        "Times are means over the steps after the first, for one micro-batch (forward) or one "
+        "optimiser step (step). PSNR and SSIM are means over the test sequences.",
+        [
+            Table(table, formats=_FORMATS),
+            Table(differences, "What differs in the configuration"),
+        ],
+    )
+    _plot(output, candidates)
+    return table
+
+
+def comparison_table(candidates: Sequence[Candidate]) -> pd.DataFrame:
+    """One row per run: speed, memory, parameters, PSNR and SSIM."""
+    rows = []
+    for candidate in candidates:
+        speed, memory = candidate.figures.speed, candidate.figures.memory
+        row: dict[str, Any] = {
+            "preset": candidate.run.name,
+            "forward ms": speed.forward_ms,
+            "step ms": speed.step_ms,
+            "samples/s": speed.samples_per_second,
+            "waits for data": speed.data_share,
+            "memory MB": memory.process_mb,
+            "GPU peak MB": memory.gpu_peak_mb,
+            "parameters": candidate.run.parameters,
+        }
+        for metric in ("psnr", "ssim"):
+            for kind in ("blurry", "restored", "gain"):
+                row[f"{metric} {kind}"] = candidate.evaluation.get(metric, {}).get(kind)
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    numbers = [column for column in table.columns if column != "preset"]
+    return table.astype(dict.fromkeys(numbers, float)).astype({"parameters": "Int64"})
+
+
+def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+    """One row per key whose value is not the same in all runs, one column per run."""
+    flat = [dict(_flatten(run.settings.model_dump(mode="json"))) for run in runs]
+    keys = [key for key in flat[0] if any(other[key] != flat[0][key] for other in flat[1:])]
+    columns = {"key": keys} | {
+        run.name: [str(values[key]) for key in keys] for run, values in zip(runs, flat, strict=True)
+    }
+    return pd.DataFrame(columns)
+
+
+def _candidate(folder: Path, metrics: Mapping[str, Mapping[str, Any]]) -> Candidate:
+    run, logs = read_published(folder), read_run_logs(folder)
+    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
+    return Candidate(run, logs, figures, metrics.get(run.fingerprint, {}))
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values; a section that is null is one key."""
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _plot(output: Path, candidates: Sequence[Candidate]) -> None:
+    losses = {c.run.name: (c.logs.train["step"], c.logs.train["loss"]) for c in candidates}
+    psnr = {c.run.name: (c.logs.validation["step"], c.logs.validation["psnr"]) for c in candidates}
+    plot_lines(
+        output / PLOTS[0],
+        {"loss": losses},
+        logarithmic=frozenset({"loss"}),
+        missing="no training step was logged",
+    )
+    plot_lines(
+        output / PLOTS[1],
+        {"validation PSNR, dB": psnr},
+        missing="no validation in these runs",
+    )

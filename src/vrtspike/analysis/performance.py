@@ -1,0 +1,181 @@
+"""The performance analysis of one run: tables, plots, findings, a proposed preset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+
+from vrtspike.analysis.figures import RunFigures, run_figures
+from vrtspike.analysis.finding import Finding
+from vrtspike.analysis.findings import find, findings_table
+from vrtspike.analysis.html import Table, write_page
+from vrtspike.analysis.plots import plot_lines, plot_share_of_step, plot_time_per_section
+from vrtspike.analysis.proposal import preset_text, proposed_keys
+from vrtspike.analysis.published import PublishedRun, read_published
+from vrtspike.analysis.runlogs import RunLogs, read_run_logs
+from vrtspike.analysis.sections import summarize_sections, throughput
+from vrtspike.files import atomic_write_text, write_json
+
+TABLES = ("timing.csv", "throughput.csv", "memory.csv", "metrics.csv")
+PLOTS = (
+    "time_per_section.svg",
+    "share_of_step.svg",
+    "throughput.svg",
+    "memory.svg",
+    "loss.svg",
+    "metrics.svg",
+)
+FINDINGS = "findings"
+PROPOSED = "proposed.yaml"
+
+_FORMATS = dict.fromkeys(("mean", "p50", "p95", "min", "max"), ".2f") | {"share": ".1%"}
+
+
+def analyze_run(folder: Path, output: Path) -> list[Finding]:
+    """Analyse a published run and write everything into ``output``.
+
+    Args:
+        folder: the run's result folder (``results/train/<preset>``).
+        output: folder for the tables, the plots (SVG), ``findings.{json,csv,html}`` and
+            ``proposed.yaml``.
+
+    Returns:
+        the findings, most important first.
+
+    Raises:
+        RunError: if the folder does not hold a finished run.
+    """
+    run, logs = read_published(folder), read_run_logs(folder)
+    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
+    findings = find(figures, run.settings)
+    sections = summarize_sections(logs.timing)
+    rates = throughput(logs.steps, logs.timing)
+    write_tables(output, logs, sections, rates)
+    write_plots(output, logs, sections, rates)
+    _write_findings(output, run, figures, findings, sections)
+    return findings
+
+
+def write_tables(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.DataFrame) -> None:
+    """Write :data:`TABLES`: sections, throughput, memory, and training with validation."""
+    kinds = [logs.train.assign(kind="train"), logs.validation.assign(kind="validation")]
+    metrics = pd.concat([kind for kind in kinds if not kind.empty] or kinds[:1])
+    metrics = metrics.sort_values("step", kind="stable")
+    metrics.insert(0, "kind", metrics.pop("kind"))
+    for name, table in zip(TABLES, (sections, rates, logs.memory, metrics), strict=True):
+        atomic_write_text(output / name, table.to_csv(index=False, float_format="%.6g"))
+
+
+def write_plots(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.DataFrame) -> None:
+    """Write :data:`PLOTS`."""
+    train, validation, memory = logs.train, logs.validation, logs.memory
+
+    def curve(table: pd.DataFrame, *columns: str) -> dict[str, tuple[pd.Series, pd.Series]]:
+        return {
+            column: (table["step"], pd.to_numeric(table[column]).astype(float))
+            for column in columns
+            if column in table
+        }
+
+    plot_time_per_section(output / PLOTS[0], sections)
+    plot_share_of_step(output / PLOTS[1], sections)
+    plot_lines(
+        output / PLOTS[2],
+        {"samples per second": curve(rates, "samples_per_second")},
+        missing="no step was timed (LOG.ENABLE_TIMING_LOG)",
+    )
+    plot_lines(
+        output / PLOTS[3],
+        {
+            "run, MB": curve(memory, "process_mb", "children_mb"),
+            "system, %": curve(memory, "system_percent"),
+            "GPU, MB": curve(memory, "gpu.allocated_mb", "gpu.reserved_mb", "gpu.peak_mb"),
+        },
+        missing="no memory was logged",
+    )
+    plot_lines(
+        output / PLOTS[4],
+        {
+            "loss": curve(train, "loss"),
+            "gradient norm": curve(train, "grad_norm"),
+            "learning rate": curve(train, "lr"),
+        },
+        logarithmic=frozenset({"loss", "gradient norm"}),
+        missing="no training step was logged",
+    )
+    plot_lines(
+        output / PLOTS[5],
+        {
+            "validation PSNR, dB": curve(validation, "psnr"),
+            "validation SSIM": curve(validation, "ssim"),
+        },
+        missing="no validation in this run",
+    )
+
+
+def _write_findings(
+    output: Path,
+    run: PublishedRun,
+    figures: RunFigures,
+    findings: Sequence[Finding],
+    sections: pd.DataFrame,
+) -> None:
+    keys = proposed_keys(findings, run.settings)
+    table = findings_table(findings)
+    contents = {
+        "schema": 1,
+        "preset": run.name,
+        "fingerprint": run.fingerprint,
+        "figures": asdict(figures),
+        "findings": [asdict(finding) for finding in findings],
+        "proposed": keys,
+    }
+    write_json(output / f"{FINDINGS}.json", contents)
+    atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
+    atomic_write_text(output / PROPOSED, preset_text(run.name, keys, findings))
+    note = "" if findings else "Nothing to mend: no symptom crossed its limit."
+    write_page(
+        output / f"{FINDINGS}.html",
+        f"Performance of preset {run.name}",
+        note,
+        [
+            *([Table(table, "Findings", "The most important first.")] if findings else []),
+            Table(figures_table(figures), "The run in numbers"),
+            Table(
+                sections.drop(columns="depth"),
+                "Time per section",
+                "Milliseconds of a step, the first step left out; share of the step's time.",
+                _FORMATS,
+            ),
+        ],
+    )
+
+
+def figures_table(figures: RunFigures) -> pd.DataFrame:
+    """The main figures of a run, with their units, as rows of text."""
+    speed, health, memory = figures.speed, figures.health, figures.memory
+    slowest = speed.slowest_section
+    rows = [
+        ("step", _number(speed.step_ms, "ms")),
+        ("forward pass of one micro-batch", _number(speed.forward_ms, "ms")),
+        ("wait for one batch", _number(speed.data_ms, "ms")),
+        ("share of waiting", _number(speed.data_share, "%", 100)),
+        ("slowest section", "–" if slowest is None else f"{slowest[0]}, {slowest[1]:.4g} ms"),
+        ("throughput", _number(speed.samples_per_second, "samples/s")),
+        ("logged steps", str(health.logged_steps)),
+        ("last loss", _number(health.last_loss, "")),
+        ("best validation PSNR", _number(health.best_psnr, "dB")),
+        ("best validation SSIM", _number(health.best_ssim, "")),
+        ("memory of the run", _number(memory.process_mb, "MB")),
+        ("system memory at most", _number(memory.system_percent, "%")),
+        ("GPU memory at the peak", _number(memory.gpu_peak_mb, "MB")),
+        ("cache hit rate", _number(memory.cache_hit_rate, "%", 100)),
+    ]
+    return pd.DataFrame(rows, columns=["figure", "value"])
+
+
+def _number(value: float | None, unit: str, factor: float = 1) -> str:
+    return "–" if value is None else f"{value * factor:.4g} {unit}".strip()

@@ -1,0 +1,93 @@
+"""Seconds per stage from Snakemake's benchmark files, and the short table after the demo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from vrtspike.errors import DataError
+
+SECONDS = "s"
+
+
+def stage_seconds(benchmarks: Path) -> dict[str, tuple[int, float]]:
+    """Jobs and seconds of each stage.
+
+    Args:
+        benchmarks: folder of ``<stage>.tsv`` and ``<stage>/**/<job>.tsv`` files; the column ``s``
+            of each holds a job's seconds.
+
+    Returns:
+        by stage the number of jobs and their seconds added up (jobs may have run side by side),
+        in the order in which the stages were finished.
+
+    Raises:
+        DataError: if a file is not a benchmark of Snakemake.
+    """
+    found: dict[str, tuple[int, float]] = {}
+    files = sorted(benchmarks.rglob("*.tsv"), key=lambda path: path.stat().st_mtime)
+    for path in files:
+        table = pd.read_csv(path, sep="\t")
+        if SECONDS not in table:
+            raise DataError(f"{path}: no column {SECONDS!r}; expected a benchmark of Snakemake")
+        stage = path.relative_to(benchmarks).parts[0].removesuffix(".tsv")
+        jobs, seconds = found.pop(stage, (0, 0.0))
+        found[stage] = (jobs + 1, seconds + float(table[SECONDS].iloc[-1]))
+    return found
+
+
+def demo_summary(sequences: Path, benchmarks: Path, report: Path) -> Group:
+    """What the demo reached and how long each stage took, for the terminal.
+
+    Args:
+        sequences: ``sequences.csv`` of the evaluation.
+        benchmarks: folder of benchmark files.
+        report: the report's path, shown as it is.
+    """
+    return Group(
+        _quality(pd.read_csv(sequences)),
+        _seconds(stage_seconds(benchmarks)),
+        Text(f"report: {report}", no_wrap=True),
+    )
+
+
+def _quality(sequences: pd.DataFrame) -> Table:
+    table = Table(title="Test sequences", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("sequence", no_wrap=True)
+    for header in ("dB blurry", "restored", "gain", "SSIM blurry", "restored"):
+        table.add_column(header, justify="right", no_wrap=True)
+    columns = ["psnr_blur", "psnr", "ssim_blur", "ssim"]
+    rows = [
+        (str(row["sequence"]), [float(row[c]) for c in columns]) for _, row in sequences.iterrows()
+    ]
+    mean = ("mean", [float(sequences[column].mean()) for column in columns])
+    for name, values in [*rows, mean]:
+        table.add_row(name, *_quality_cells(values), style="bold" if name == "mean" else "")
+    return table
+
+
+def _quality_cells(values: Sequence[float]) -> list[str]:
+    psnr_blur, psnr, ssim_blur, ssim = values
+    return [
+        f"{psnr_blur:.2f}",
+        f"{psnr:.2f}",
+        f"{psnr - psnr_blur:+.2f}",
+        f"{ssim_blur:.4f}",
+        f"{ssim:.4f}",
+    ]
+
+
+def _seconds(stages: dict[str, tuple[int, float]]) -> Table:
+    table = Table(title="Seconds per stage", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("stage")
+    table.add_column("jobs", justify="right")
+    table.add_column("seconds", justify="right")
+    for stage, (jobs, seconds) in stages.items():
+        table.add_row(stage, str(jobs), f"{seconds:.1f}")
+    return table
