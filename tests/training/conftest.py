@@ -10,9 +10,9 @@ import torch
 from forecast import Forecaster, ForecastTask, Waves
 
 from vrtspike.config import Settings
+from vrtspike.monitoring.display import SilentDisplay
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches, ValidationBatches
-from vrtspike.monitoring.display import SilentDisplay
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
@@ -55,9 +55,7 @@ def forecast_trainer(
     return Trainer(
         model=model or Forecaster(),
         task=task or ForecastTask(),
-        batches=ShuffledBatches(
-            Waves(samples), train.BATCH_SIZE, settings.SEED, options=options
-        ),
+        batches=ShuffledBatches(Waves(samples), train.BATCH_SIZE, settings.SEED, options=options),
         validation=ValidationBatches(Waves(5), 2, ranks.rank, ranks.world_size, options),
         settings=settings,
         ranks=ranks,

@@ -35,7 +35,7 @@ class Status:
         metric = "" if self.metric is None else f" | {self.metric[0]} {self.metric[1]:.2f}"
         return (
             f"step {self.step}/{self.total} | epoch {self.epoch} | loss {self.loss:.4f}{metric}"
-            f" | {self.samples_per_second:.2f} samples/s | data {self.data_ms:.1f} ms"
+            f" | {self.samples_per_second:.3g} samples/s | data {self.data_ms:.1f} ms"
             f" | eta {format_duration(self.eta_s)}"
         )
 

@@ -82,9 +82,7 @@ class StepTimes:
 
     def children(self, parent: str) -> list[str]:
         """Paths directly under ``parent`` ("" is the top), in order of their first appearance."""
-        depth = parent.count("/") + 1 if parent else 0
-        prefix = parent + "/" if parent else ""
-        return [path for path in self.times if path.startswith(prefix) and path.count("/") == depth]
+        return [path for path in self.times if path.rpartition("/")[0] == parent]
 
     def top_level(self) -> list[tuple[str, str, float]]:
         """(label, path, ms) of what a text shows at the top; :data:`ROOT` is replaced by its
@@ -178,8 +176,8 @@ def summarize(
         the steps; ``data_share``: the part of that time that waited for data.
     """
     sections: dict[str, dict[str, float]] = {}
-    for path, values in history.items():
-        array = np.asarray(values, dtype=np.float64)
+    for path in _tree_order(list(history)):
+        array = np.asarray(history[path], dtype=np.float64)
         sections[path] = {
             "count": len(array),
             "mean": round(float(array.mean()), 4),
@@ -197,6 +195,15 @@ def summarize(
         "frames_per_second": round(frames / seconds, 4) if seconds else 0.0,
         "data_share": round(data / seconds, 6) if seconds else 0.0,
     }
+
+
+def _tree_order(paths: Sequence[str], parent: str = "") -> list[str]:
+    """Each path before those below it, else in the given order."""
+    ordered: list[str] = []
+    for path in paths:
+        if path.rpartition("/")[0] == parent:
+            ordered += [path, *_tree_order(paths, path)]
+    return ordered
 
 
 def _total_ms(sections: Mapping[str, Mapping[str, float]], path: str) -> float:

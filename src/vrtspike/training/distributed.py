@@ -96,7 +96,9 @@ class Replica:
         if ranks.world_size > 1:
             ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
-            self._ddp.register_comm_hook(dist.group.WORLD, self._exchange)
+            # PyTorch checks a hook's annotations and does not understand postponed ones.
+            hook = lambda group, bucket: self._exchange(group, bucket)  # noqa: E731
+            self._ddp.register_comm_hook(dist.group.WORLD, hook)
             self.module = self._ddp
 
     @contextmanager

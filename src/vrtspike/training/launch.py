@@ -17,6 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
+import psutil
+
 from vrtspike.config.loading import check_files
 from vrtspike.config.workflow import load_workflow
 from vrtspike.errors import RunError
@@ -149,14 +151,19 @@ def _run(
     command: Sequence[str], environment: dict[str, str], keep_open: Sequence[int]
 ) -> tuple[int, bool]:
     """Run a program to its end; returns its status and whether it was asked to stop meanwhile."""
+    # In a session of its own: what a terminal sends to all, it would get a second time from here.
     process = subprocess.Popen(
-        command, env=environment, pass_fds=keep_open, preexec_fn=stop_with_parent
+        command,
+        env=environment,
+        pass_fds=keep_open,
+        preexec_fn=stop_with_parent,
+        start_new_session=True,
     )
     asked: list[int] = []
 
     def forward(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         asked.append(number)
-        process.send_signal(signal.SIGTERM)
+        _ask_to_stop(process.pid)
 
     previous = {number: signal.signal(number, forward) for number in _FORWARDED}
     try:
@@ -164,3 +171,18 @@ def _run(
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _ask_to_stop(torchrun: int) -> None:
+    """Send SIGTERM to the training processes, or to ``torchrun`` before it has started them.
+
+    ``torchrun`` itself would pass it on, but kill what has not ended after 30 seconds, and take the
+    stop for a crash.
+    """
+    try:
+        agent = psutil.Process(torchrun)
+        for process in agent.children() or [agent]:
+            process.send_signal(signal.SIGTERM)
+    except psutil.NoSuchProcess:
+        # It has just ended by itself.
+        return

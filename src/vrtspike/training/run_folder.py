@@ -7,7 +7,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from vrtspike.provenance import code_digest
 SETTINGS = "settings.json"
 RECORD = "run.json"
 LOCK = "lock"
-LOCK_PATIENCE_S = 30.0
+LOCK_PATIENCE_S = 60.0
 _POLL_S = 0.2
 
 
@@ -154,12 +154,15 @@ def prepare_folder(
 
 
 @contextlib.contextmanager
-def hold_run(folder: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
+def hold_run(
+    folder: Path, patience_s: float = LOCK_PATIENCE_S, note: Callable[[str], None] = print
+) -> Iterator[None]:
     """Be the only process that trains in ``folder``; the lock ends with the process, however.
 
     Args:
         folder: the run's folder; it is created.
         patience_s: seconds to wait for another process, which may be about to end.
+        note: is told when there is something to wait for.
 
     Raises:
         RunError: naming the process that holds the run.
@@ -168,12 +171,16 @@ def hold_run(folder: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None
     path = folder / LOCK
     with path.open("a+", encoding="utf-8") as stream:
         deadline = time.monotonic() + patience_s
+        told = False
         while not _try_lock(stream.fileno()):
+            holder = path.read_text(encoding="utf-8").strip() or "another process"
             if time.monotonic() >= deadline:
-                holder = path.read_text(encoding="utf-8").strip() or "another process"
                 raise RunError(
                     f"{folder}: {holder} is training in this run folder; wait for it, or stop it"
                 )
+            if not told:
+                note(f"{folder}: waiting for {holder}, which is training there, to end")
+                told = True
             time.sleep(_POLL_S)
         stream.truncate(0)
         stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")

@@ -53,7 +53,7 @@ def run_session(folder: Path) -> int:
         ranks = stack.enter_context(join())
         display = open_display(ranks.is_main)
         stack.callback(display.close)
-        _hold(folder, ranks, stack)
+        _hold(folder, ranks, display, stack)
         _set_arithmetic(run.settings, ranks.device)
         return _train(run, folder, ranks, display, stop)
 
@@ -242,12 +242,12 @@ def _pin(settings: Settings, ranks: Ranks) -> bool:
     return settings.DATALOADER.PIN_MEMORY and ranks.device.type == "cuda"
 
 
-def _hold(folder: Path, ranks: Ranks, stack: ExitStack) -> None:
+def _hold(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
     """Lock the run on the first process; all fail together if it is taken."""
     fault: str | None = None
     if ranks.is_main:
         try:
-            stack.enter_context(hold_run(folder))
+            stack.enter_context(hold_run(folder, note=display.note))
         except RunError as error:
             fault = str(error)
     fault = ranks.gather(fault)[0]

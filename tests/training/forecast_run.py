@@ -1,0 +1,38 @@
+"""A training process of the forecast task, started by torchrun in the tests."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def main() -> int:
+    from conftest import forecast_settings, forecast_trainer
+
+    from vrtspike.training.distributed import join
+    from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest, stop_with_parent
+
+    stop_with_parent()
+    folder, train, workers = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
+    with StopRequest() as stop, join("cpu") as ranks:
+        trainer = forecast_trainer(
+            folder,
+            forecast_settings(train),
+            ranks=ranks,
+            timing=ranks.is_main,
+            workers=workers,
+            samples=11,
+        )
+        outcome = trainer.run(stop)
+        trainer.timing.close()
+        # Every process must have learned the same weights.
+        sums = ranks.gather(sum(float(p.double().sum()) for p in trainer.model.parameters()))
+        assert len(set(sums)) == 1, sums
+    return 0 if outcome == "finished" else EXIT_INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+from forecast import Waves
+
+from vrtspike.errors import RunError
+from vrtspike.training.batches import LoaderOptions, PhasedBatches, ShuffledBatches
+
+
+class Recorder:
+    """Returns (epoch, index); the epoch arrives through set_epoch, in whichever process."""
+
+    def __init__(self, count: int, offset: int = 0) -> None:
+        self._count, self._offset, self._epoch = count, offset, -1
+
+    def set_epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        return self._epoch, index + self._offset
+
+
+def keys(batches: ShuffledBatches, first: int, stride: int, until: int) -> list:
+    return list(batches.keys(first, stride, until))
+
+
+def test_every_epoch_has_each_sample_once_in_an_order_of_its_own():
+    batches = ShuffledBatches(Recorder(12), 3, seed=1)
+    assert batches.per_epoch == 4
+    epochs = [list(chain(*keys(batches, 4 * e, 1, 4 * e + 4))) for e in range(3)]
+    for number, epoch in enumerate(epochs):
+        assert sorted(epoch) == [(number, index) for index in range(12)]
+    assert len({tuple(index for _, index in epoch) for epoch in epochs}) == 3
+    other = ShuffledBatches(Recorder(12), 3, seed=2)
+    assert keys(other, 0, 1, 4) != keys(batches, 0, 1, 4)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+def test_processes_share_what_one_would_read_alone(ranks):
+    batches = ShuffledBatches(Recorder(10), 3, seed=1)
+    alone = keys(batches, 4, 1, 34)
+    shared = [keys(batches, 4 + rank, ranks, 34) for rank in range(ranks)]
+    assert [shared[n % ranks][n // ranks] for n in range(30)] == alone
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stream_delivers_the_keys_in_order_with_their_epochs(workers):
+    batches = ShuffledBatches(Recorder(5), 2, 1, options=LoaderOptions(workers))
+    found = [
+        list(zip(*(t.tolist() for t in batch), strict=True)) for batch in batches.stream(1, 1, 6)
+    ]
+    assert found == keys(batches, 1, 1, 6)
+
+
+def test_incomplete_batches():
+    assert ShuffledBatches(Recorder(5), 2, 1).per_epoch == 2
+    whole = ShuffledBatches(Recorder(5), 2, 1, drop_last=False)
+    assert [len(batch) for batch in keys(whole, 0, 1, 3)] == [2, 2, 1]
+    with pytest.raises(RunError, match=r"1 samples.*BATCH_SIZE is 2"):
+        ShuffledBatches(Recorder(1), 2, 1)
+
+
+@pytest.mark.parametrize(("first", "stride"), [(0, 1), (1, 2), (5, 1), (0, 3), (7, 3)])
+def test_phases_follow_each_other(first, stride):
+    def phase(offset: int) -> ShuffledBatches:
+        return ShuffledBatches(Recorder(4, offset), 2, seed=1)
+
+    phases = PhasedBatches([(phase(0), 1), (phase(100), 2), (phase(200), 1)])
+    assert phases.per_epoch == 2
+    found = [batch[1].tolist() for batch in phases.stream(first, stride, 11)]
+    numbers = range(first, 11, stride)
+    # Two micro-batches of the first phase, four of the second, the rest of the third.
+    expected = [0 if n < 2 else 100 if n < 6 else 200 for n in numbers]
+    assert [batch[0] // 100 * 100 for batch in found] == expected
+    alone = ShuffledBatches(Recorder(4), 2, seed=1).keys(first, stride, 11)
+    assert [[i % 100 for i in batch] for batch in found] == [[i for _, i in b] for b in alone]
+
+
+def test_noise_depends_on_epoch_and_index_alone():
+    waves = Waves(3)
+    waves.set_epoch(1)
+    first = waves[2]["past"]
+    waves.set_epoch(2)
+    assert not waves[2]["past"].equal(first)
+    waves.set_epoch(1)
+    assert waves[2]["past"].equal(first)

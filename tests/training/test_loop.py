@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import forecast_settings, forecast_trainer, records
+from forecast import Forecaster, ForecastTask
+
+from vrtspike.config import Settings
+from vrtspike.errors import RunError
+from vrtspike.training.checkpoints import list_checkpoints
+from vrtspike.training.loop import MAX_SKIPPED_IN_A_ROW, total_steps
+from vrtspike.training.signals import StopRequest
+
+
+class StopAfter(ForecastTask):
+    """Sends this process a signal while it computes a given micro-batch."""
+
+    def __init__(self, micro_batches: int, number: int) -> None:
+        super().__init__()
+        self._left = micro_batches
+        self._signal = number
+
+    def losses(self, output, batch, step):
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), self._signal)
+        return super().losses(output, batch, step)
+
+
+class CrashAfter(ForecastTask):
+    """Raises while it computes a given micro-batch, as a bug or a full disk would."""
+
+    def __init__(self, micro_batches: int) -> None:
+        super().__init__()
+        self._left = micro_batches
+
+    def losses(self, output, batch, step):
+        self._left -= 1
+        if self._left == 0:
+            raise ZeroDivisionError
+        return super().losses(output, batch, step)
+
+
+def train(folder: Path, settings: Settings, **options: Any) -> str:
+    """Build a trainer and run it, as a process of its own would."""
+    trainer = forecast_trainer(folder, settings, **options)
+    with StopRequest() as stop:
+        outcome = trainer.run(stop)
+    trainer.log.close()
+    return outcome
+
+
+def final_state(folder: Path) -> dict[str, torch.Tensor]:
+    _, path = list_checkpoints(folder / "checkpoints")[0]
+    return torch.load(path, weights_only=True)
+
+
+def assert_same(a: Any, b: Any) -> None:
+    """Equal to the last bit, whatever the nesting."""
+    if isinstance(a, torch.Tensor):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+    elif isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            assert_same(a[key], b[key])
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    else:
+        assert a == b
+
+
+def test_a_second_task_learns(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 120})
+    assert train(tmp_path, settings, samples=20) == "finished"
+    validations = [r for r in records(tmp_path) if r["kind"] == "validation"]
+    assert validations[0]["skill"] < 0.8
+    assert validations[-1]["skill"] > 0.9
+    assert (tmp_path / "best.safetensors").is_file()
+    assert list((tmp_path / "pictures").glob("step_*_forecast.png"))
+
+
+VARIANTS = [
+    {"PRECISION": "32"},
+    {"PRECISION": "16-mixed"},
+    {"PRECISION": "bf16-mixed", "EMA": 0.9},
+    {"PRECISION": "bf16-true"},
+    {"PRECISION": "32", "OPTIM": {"TYPE": "adamw8bit", "LR": 1e-2}},
+    {"PRECISION": "16-mixed", "OPTIM": {"TYPE": "adamw8bit", "LR": 1e-2}},
+    {"PRECISION": "32", "GRADIENT_ACCUMULATION_STEPS": 3, "EMA": 0.5},
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join(map(str, v.values())))
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_stopped_and_resumed_is_bit_identical(tmp_path, variant):
+    # 4096 elements are where adamw8bit begins to use 8 bits.
+    settings = forecast_settings(variant)
+    train(tmp_path / "whole", settings, model=wide_model())
+    accumulation = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
+    task = StopAfter(6 * accumulation, signal.SIGTERM)
+    assert train(tmp_path / "cut", settings, model=wide_model(), task=task) == "interrupted"
+    assert list_checkpoints(tmp_path / "cut" / "checkpoints")[0][0] == 6
+    assert train(tmp_path / "cut", settings, model=wide_model()) == "finished"
+    assert_same(final_state(tmp_path / "whole"), final_state(tmp_path / "cut"))
+    assert records(tmp_path / "whole") == records(tmp_path / "cut")
+
+
+def wide_model() -> Forecaster:
+    torch.manual_seed(7)
+    return Forecaster(width=24)
+
+
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGINT"])
+def test_other_signals_stop_between_steps(tmp_path, name):
+    task = StopAfter(5, getattr(signal, name))
+    assert train(tmp_path, forecast_settings(), task=task) == "interrupted"
+    # The fifth micro-batch is the first of the third step, which is completed.
+    assert [r["step"] for r in records(tmp_path) if r["kind"] == "train"] == [1, 2, 3]
+
+
+def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
+    settings = forecast_settings()
+    train(tmp_path / "whole", settings)
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path / "cut", settings, task=CrashAfter(2 * 7 + 1))
+    # Steps 5 to 7 were recorded after the checkpoint of step 4; a line was cut off as well.
+    assert records(tmp_path / "cut")[-1]["step"] == 7
+    with (tmp_path / "cut" / "metrics.jsonl").open("a") as stream:
+        stream.write('{"kind": "tra')
+    train(tmp_path / "cut", settings)
+    assert records(tmp_path / "whole") == records(tmp_path / "cut")
+    assert_same(final_state(tmp_path / "whole"), final_state(tmp_path / "cut"))
+
+
+def test_workers_change_nothing(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 4})
+    train(tmp_path / "none", settings)
+    train(tmp_path / "two", settings, workers=2)
+    assert_same(final_state(tmp_path / "none"), final_state(tmp_path / "two"))
+
+
+def test_accumulation_goes_on_across_epochs(tmp_path):
+    settings = forecast_settings({"GRADIENT_ACCUMULATION_STEPS": 3, "MAX_STEPS": 5})
+    task = ForecastTask()
+    train(tmp_path, settings, samples=10, task=task)
+    training = task.seen[:15]
+    # 5 batches of 2 make an epoch; validation came after the fifth step, the last.
+    epochs = [sorted(chain(*training[start : start + 5])) for start in (0, 5, 10)]
+    assert epochs == [list(range(10))] * 3
+    orders = {tuple(map(tuple, training[start : start + 5])) for start in (0, 5, 10)}
+    assert len(orders) == 3
+
+
+def test_total_steps():
+    settings = forecast_settings({"MAX_STEPS": None, "EPOCHS": 4})
+    assert total_steps(settings, per_epoch=10, micro_batches=3) == 13
+    assert total_steps(settings, per_epoch=1, micro_batches=100) == 1
+    phases = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
+    settings = forecast_settings({"MAX_STEPS": None, "PROGRESSIVE": phases})
+    assert total_steps(settings, per_epoch=10, micro_batches=3) == 10
+
+
+class SpoiledTask(ForecastTask):
+    """Losses that are not finite in some micro-batches."""
+
+    def __init__(self, spoiled: range) -> None:
+        super().__init__()
+        self._spoiled = spoiled
+
+    def losses(self, output, batch, step):
+        factor = float("nan") if step in self._spoiled else 1.0
+        return {"mse": factor * super().losses(output, batch, step)["mse"]}
+
+
+def test_gradients_that_are_not_finite_skip_the_step(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 6, "EMA": 0.5})
+    trainer = forecast_trainer(tmp_path, settings, task=SpoiledTask(range(2, 4)))
+    with StopRequest() as stop:
+        trainer.run(stop)
+    steps = [r for r in records(tmp_path) if r["kind"] == "train"]
+    assert [r["skipped"] for r in steps] == [False, False, True, True, False, False]
+    assert steps[2]["loss"] is None
+    assert trainer.progress.skipped == 2
+    assert all(torch.isfinite(p).all() for p in trainer.trained_model().parameters())
+
+
+def test_a_run_that_never_recovers_stops_with_advice(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 100})
+    with pytest.raises(RunError, match=r"TRAIN\.OPTIM\.LR"):
+        train(tmp_path, settings, task=SpoiledTask(range(5, 100)))
+    assert records(tmp_path)[-1]["step"] == 5 + MAX_SKIPPED_IN_A_ROW
+
+
+def test_early_stopping_ends_the_run(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 60, "EARLY_STOPPING": {"PATIENCE": 2}})
+
+    class Constant(ForecastTask):
+        def metrics(self, output, batch):
+            return [{"psnr": 1.0, "skill": 1.0} for _ in super().metrics(output, batch)]
+
+    assert train(tmp_path, settings, task=Constant()) == "finished"
+    # The first validation is the best so far; two more without improvement follow.
+    assert records(tmp_path)[-1]["step"] == 15
+
+
+def test_moving_average_is_what_is_validated(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 5, "EMA": 0.99})
+    trainer = forecast_trainer(tmp_path, settings)
+    before = trainer.model.inlet.weight.detach().clone()
+    with StopRequest() as stop:
+        trainer.run(stop)
+    average, last = trainer.trained_model().inlet.weight, trainer.model.inlet.weight
+    assert not torch.equal(average, last)
+    assert (average - before).norm() < (last - before).norm()
+
+
+class FlowForecaster(Forecaster):
+    def flow_parameters(self) -> list[str]:
+        return ["inlet.weight", "inlet.bias"]
+
+
+def test_frozen_flow_stays_and_then_learns_slowly(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 4, "FREEZE_FLOW_STEPS": 4})
+    trainer = forecast_trainer(tmp_path, settings, model=FlowForecaster())
+    before = {n: p.detach().clone() for n, p in trainer.model.named_parameters()}
+    with StopRequest() as stop:
+        trainer.run(stop)
+    after = dict(trainer.model.named_parameters())
+    assert torch.equal(before["inlet.weight"], after["inlet.weight"])
+    assert not torch.equal(before["outlet.weight"], after["outlet.weight"])
+    fast, slow = (group["lr"] for group in trainer.optimizer.param_groups)
+    assert slow == pytest.approx(fast / 4)
+
+
+def test_pending_validation_is_made_up_for_after_a_stop(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 8})
+    train(tmp_path / "whole", settings)
+    task = StopAfter(10, signal.SIGTERM)
+    train(tmp_path / "cut", settings, task=task)
+    assert not any(r["kind"] == "validation" for r in records(tmp_path / "cut"))
+    train(tmp_path / "cut", settings)
+    assert records(tmp_path / "whole") == records(tmp_path / "cut")
+
+
+def test_checkpoint_of_another_run_is_refused(tmp_path):
+    train(tmp_path, forecast_settings({"MAX_STEPS": 4}))
+    with pytest.raises(RunError, match="belong to run test, this is run other"):
+        forecast_trainer(tmp_path, forecast_settings(), fingerprint="other")
+
+
+def test_a_run_never_changes_its_optimiser(tmp_path):
+    train(tmp_path, forecast_settings({"MAX_STEPS": 4}))
+    other = forecast_settings({"OPTIM": {"TYPE": "adamw8bit"}})
+    with pytest.raises(RunError, match="AdamW, now it would be AdamW8bit"):
+        forecast_trainer(tmp_path, other)
+
+
+def test_timings_cover_the_step(tmp_path):
+    trainer = forecast_trainer(tmp_path, forecast_settings({"MAX_STEPS": 5}), timing=True)
+    with StopRequest() as stop:
+        trainer.run(stop)
+    trainer.timing.close()
+    (path,) = (tmp_path / "logs").glob("timing_*.jsonl")
+    last = json.loads(path.read_text().splitlines()[-1])
+    assert (last["samples"], last["frames"]) == (4, 20)
+    names = {"data", "forward", "forward/body", "loss", "loss/mse", "backward", "optimizer"}
+    assert {f"step/{name}" for name in names} | {"step", "validation", "checkpoint"} <= set(
+        last["ms"]
+    )
+    parts = sum(last["ms"][f"step/{n}"] for n in names if "/" not in n)
+    assert parts <= last["ms"]["step"]

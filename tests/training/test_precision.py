@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from vrtspike.config.train_schema import TrainSettings
+from vrtspike.training.precision import Precision
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "forward", "weights"),
+    [
+        ("32", torch.float32, torch.float32),
+        ("16-mixed", torch.float16, torch.float32),
+        ("bf16-mixed", torch.bfloat16, torch.float32),
+        ("bf16-true", torch.bfloat16, torch.bfloat16),
+        ("mixed", torch.bfloat16, torch.float32),
+    ],
+)
+def test_types_of_forward_weights_and_losses(name, forward, weights):
+    precision = Precision(TrainSettings(PRECISION=name), CPU)
+    model = precision.prepare(nn.Linear(4, 4))
+    with precision.autocast():
+        output = model(torch.ones(2, 4))
+        assert output.dtype == forward
+        with precision.exact():
+            assert (output.float() @ torch.ones(4, 1)).dtype == torch.float32
+    assert model.weight.dtype == weights
+
+
+@pytest.mark.parametrize(
+    ("older", "name"),
+    [
+        ({"AMP_ENABLED": False}, "32"),
+        ({"AMP_ENABLED": True, "AMP_OPT_LEVEL": "O0"}, "32"),
+        ({"AMP_ENABLED": True, "AMP_OPT_LEVEL": "O1"}, "bf16-mixed"),
+        ({"AMP_ENABLED": True, "AMP_OPT_LEVEL": "O2"}, "bf16-true"),
+    ],
+)
+def test_older_spellings(tmp_path, older, name):
+    from vrtspike.config import load_preset
+
+    path = tmp_path / "old.yaml"
+    lines = "".join(
+        f"  {key}: {str(value).lower() if value in (True, False) else value}\n"
+        for key, value in older.items()
+    )
+    path.write_text("TRAIN:\n" + lines)
+    assert Precision(load_preset(path).TRAIN, CPU).name == name
+
+
+def test_scaled_loss_overflow_skips_the_step_and_lowers_the_scale():
+    precision = Precision(TrainSettings(PRECISION="16-mixed", AMP_INIT_SCALE=2.0**20), CPU)
+    model = nn.Linear(2, 1)
+    before = model.weight.detach().clone()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    precision.backward(model(torch.full((1, 2), 1e38)).sum())
+    precision.unscale(optimizer)
+    assert not torch.isfinite(model.weight.grad).all()
+    precision.step(optimizer, finite=False)
+    assert torch.equal(model.weight, before)
+    state = precision.state_dict()
+    assert state["scale"] == 2.0**19
+    other = Precision(TrainSettings(PRECISION="16-mixed"), CPU)
+    other.load_state_dict(state)
+    assert other.state_dict() == state
+
+
+def test_unscaled_gradients_have_their_true_size():
+    precision = Precision(TrainSettings(PRECISION="16-mixed"), CPU)
+    model = nn.Linear(2, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    before = model.weight.detach().clone()
+    precision.backward(model(torch.tensor([[2.0, 3.0]])).sum())
+    precision.unscale(optimizer)
+    assert torch.equal(model.weight.grad, torch.tensor([[2.0, 3.0]]))
+    precision.step(optimizer, finite=True)
+    assert torch.equal(model.weight, before - torch.tensor([[1.0, 1.5]]))
