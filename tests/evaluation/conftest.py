@@ -1,0 +1,96 @@
+"""A small data set, made by the simulators, and a small model with weights of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from skimage import data as photographs
+
+from vrtspike.config import Settings
+from vrtspike.data.build import build_store
+from vrtspike.data.dataset import merge_dataset
+from vrtspike.data.ingest import ingest_sequence
+from vrtspike.data.simulate_sequence import write_sequence
+from vrtspike.files import write_json
+from vrtspike.models import build_model
+
+BINS = 4
+EXPOSURES = 5
+SIZE = (48, 64)
+
+
+@dataclass(frozen=True)
+class SmallRun:
+    """Paths of a published run and of the data set it belongs to."""
+
+    raw: Path
+    dataset: Path
+    train: Path
+    settings: Settings
+
+
+def moving_photograph(frames: int, left: int) -> list[np.ndarray]:
+    """Cut-outs of a photograph that move one pixel a frame."""
+    picture = photographs.astronaut()
+    return [
+        np.ascontiguousarray(picture[100 : 100 + SIZE[0], left + n : left + n + SIZE[1]])
+        for n in range(frames)
+    ]
+
+
+def small_settings() -> Settings:
+    widths = [8] * 7 + [8] * 4
+    return Settings.model_validate(
+        {
+            "DATA": {"K": BINS, "CLIP_LEN": 3, "CROP_SIZE": 32},
+            "MODEL": {
+                "CHANNELS_PER_SCALE": widths[:4],
+                "VRT_DEPTHS": [1] * 7 + [1] * 4,
+                "WINDOW_SIZE": [2, 8, 8],
+                "VRT": {
+                    "EMBED_DIMS": widths,
+                    "NUM_HEADS": 2,
+                    "DEFORMABLE_GROUPS": 2,
+                    "DROP_PATH_RATE": 0.0,
+                },
+                "SPIKE_TSA": {"HEADS": 2},
+                "FUSE": {"HEADS": 2, "INIT": "random"},
+            },
+            "TEST": {"METRICS": ["psnr", "ssim", "lpips"], "TILE": {"SIZE": 32, "OVERLAP": 8}},
+            "WEIGHTS": {"DIR": "no-such-folder"},
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
+    folder = tmp_path_factory.mktemp("small")
+    raw, stores = folder / "raw", folder / "data"
+    manifests = []
+    for split, name, left in (("train", "a", 80), ("test", "b", 200), ("test", "c", 140)):
+        write_sequence(
+            raw / split / name, moving_photograph(EXPOSURES * 7, left), frames_per_exposure=7
+        )
+        manifest = ingest_sequence(raw, split, name, blur_dir="blur", source_version="1")
+        assert manifest["faults"] == []
+        path = stores / "ingest" / split / f"{name}.json"
+        write_json(path, manifest)
+        output = stores / split / f"{name}.json"
+        build_store(raw, path, BINS, output)
+        manifests.append(output)
+    dataset = stores / "dataset.json"
+    write_json(dataset, merge_dataset(manifests, dataset="small", bins=BINS, folder=stores))
+    settings = small_settings()
+    torch.manual_seed(0)
+    model = build_model(settings.MODEL, bins=BINS, clip_len=3, crop_size=32)
+    train = folder / "train"
+    train.mkdir()
+    save_file(model.state_dict(), train / "weights.safetensors")
+    write_json(train / "settings.json", settings.model_dump(mode="json"))
+    write_json(train / "run.json", {"name": "small", "fingerprint": "0123456789ab"})
+    return SmallRun(raw, dataset, train, settings)

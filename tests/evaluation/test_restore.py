@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from vrtspike.config.schema import TileSettings
+from vrtspike.data.dataset import load_dataset
+from vrtspike.data.store import open_store
+from vrtspike.errors import ConfigError, RunError
+from vrtspike.evaluation.restore import load_model, pick_device, restore_frames, tiling_for
+from vrtspike.evaluation.sources import StoredSequence
+from vrtspike.evaluation.tiling import Tiling
+
+CPU = torch.device("cpu")
+
+
+class Local(nn.Module):
+    """A model that looks two pixels and one frame far, with the call of the real one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.mix = nn.Conv3d(3 + 4, 3, (3, 5, 5), padding=(1, 2, 2))
+
+    def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
+        inputs = torch.cat([blur, voxels], dim=2).transpose(1, 2)
+        return blur + 0.1 * torch.tanh(self.mix(inputs).transpose(1, 2))
+
+
+@pytest.fixture(scope="module")
+def clip(small_run):
+    dataset = load_dataset(small_run.dataset)
+    return StoredSequence(open_store(dataset.split("test")[0].store)), dataset.statistics
+
+
+def test_tiles_give_what_the_whole_frame_gives(clip):
+    source, statistics = clip
+    model = Local().eval()
+    whole, tiled = (
+        np.stack(list(restore_frames(model, source, statistics, CPU, tiling)))
+        for tiling in (Tiling(0, 0, 0, 0), Tiling(32, 8, 0, 0))
+    )
+    assert whole.shape == (5, 48, 64, 3)
+    assert np.abs(whole.astype(int) - tiled).max() <= 1  # rounding of the last bit
+    blur = source.read(slice(0, 5)).blur
+    assert np.abs(whole.astype(int) - blur).max() > 5
+
+
+def test_the_real_model_restores_every_frame(clip, small_run):
+    source, statistics = clip
+    model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
+    assert not model.training
+    tiling = tiling_for(small_run.settings.TEST.TILE, small_run.settings.DATA.CLIP_LEN)
+    one, four = (
+        list(restore_frames(model, source, statistics, CPU, tiling, tiles_at_once=n, readers=r))
+        for n, r in ((1, 0), (4, 1))
+    )
+    assert len(one) == len(source.names)
+    for a, b in zip(one, four, strict=True):
+        assert a.shape == (48, 64, 3)
+        assert np.abs(a.astype(int) - b).max() <= 1
+
+
+def test_tiles_must_fall_on_whole_spike_pixels(clip):
+    source, statistics = clip
+    frames = restore_frames(Local(), source, statistics, CPU, Tiling(32, 8, 0, 0))
+    assert next(frames).shape == (48, 64, 3)
+    source.sensor = (12, 16)  # four frame pixels per spike pixel
+    try:
+        with pytest.raises(ConfigError, match="multiples of 4"):
+            next(restore_frames(Local(), source, statistics, CPU, Tiling(32, 6, 0, 0)))
+    finally:
+        source.sensor = (24, 32)
+
+
+def test_temporal_windows_share_a_third():
+    assert tiling_for(TileSettings(SIZE=64, OVERLAP=8), 6) == Tiling(64, 8, 6, 2)
+    assert tiling_for(TileSettings(SIZE=64, OVERLAP=8, FRAMES=12), 6) == Tiling(64, 8, 12, 4)
+    assert tiling_for(TileSettings(), 1).frames_overlap == 0
+
+
+def test_weights_of_another_model_are_refused(small_run):
+    tree = small_run.settings.model_dump(mode="json")
+    tree["MODEL"]["USE_SPIKE"] = False
+    other = type(small_run.settings).model_validate(tree)
+    with pytest.raises(RunError, match=r"fusion\..* expected nothing"):
+        load_model(small_run.train / "weights.safetensors", other, CPU)
+    with pytest.raises(RunError, match="no such checkpoint"):
+        load_model(small_run.train / "missing.safetensors", small_run.settings, CPU)
+
+
+def test_a_device_that_is_not_there_is_refused():
+    assert pick_device("cpu") == CPU
+    if torch.cuda.is_available():
+        assert pick_device("auto").type == "cuda"
+    else:
+        assert pick_device("auto") == CPU
+        with pytest.raises(RunError, match="no GPU"):
+            pick_device("cuda")

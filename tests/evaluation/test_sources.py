@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vrtspike.data.dataset import load_dataset
+from vrtspike.data.images import read_rgb, write_png
+from vrtspike.data.spikes import read_spikes, write_spikes
+from vrtspike.data.store import open_store
+from vrtspike.data.voxels import voxelize
+from vrtspike.errors import DataError
+from vrtspike.evaluation.sources import (
+    SIMULATED_STEPS,
+    FolderSequence,
+    ScaledSource,
+    SimulatedSequence,
+    StoredSequence,
+)
+
+BINS, STEPS = 4, 56
+
+
+@pytest.fixture
+def stored(small_run) -> StoredSequence:
+    return StoredSequence(open_store(load_dataset(small_run.dataset).split("test")[0].store))
+
+
+@pytest.fixture
+def sequence(small_run):
+    return small_run.raw / "test" / "b"
+
+
+def test_a_stored_sequence_gives_the_raw_frames_and_counts(stored, sequence):
+    window = stored.read(slice(1, 3))
+    names = stored.names[1:3]
+    for index, name in enumerate(names):
+        np.testing.assert_array_equal(
+            window.blur[index], read_rgb(sequence / "blur" / f"{name}.png")
+        )
+        spikes = read_spikes(sequence / "spike" / f"{name}.dat", 24, 32)
+        np.testing.assert_array_equal(window.counts[index], voxelize(spikes, BINS))
+        np.testing.assert_array_equal(
+            stored.read_sharp(index + 1), read_rgb(sequence / "sharp" / f"{name}.png")
+        )
+    assert window.spike_frames.tolist() == [STEPS, STEPS]
+
+
+def test_a_folder_gives_what_the_store_gives(stored, sequence):
+    folder = FolderSequence(sequence / "blur", sequence / "spike", BINS)
+    assert list(folder.names) == list(stored.names)
+    assert folder.size == stored.size
+    assert folder.sensor == stored.sensor
+    expected, window = stored.read(slice(0, 5)), folder.read(slice(0, 5))
+    np.testing.assert_array_equal(window.blur, expected.blur)
+    np.testing.assert_array_equal(window.counts, expected.counts)
+    np.testing.assert_array_equal(window.spike_frames, expected.spike_frames)
+
+
+def test_one_file_for_all_frames_is_divided_evenly(stored, sequence, tmp_path):
+    parts = [read_spikes(sequence / "spike" / f"{name}.dat", 24, 32) for name in stored.names]
+    write_spikes(tmp_path / "spike.dat", np.concatenate(parts))
+    folder = FolderSequence(sequence / "blur", tmp_path / "spike.dat", BINS)
+    np.testing.assert_array_equal(folder.read(slice(2, 4)).counts, stored.read(slice(2, 4)).counts)
+    write_spikes(tmp_path / "cut.dat", np.concatenate(parts)[:-1])
+    with pytest.raises(DataError, match="279 spike frames cannot be divided evenly among 5"):
+        FolderSequence(sequence / "blur", tmp_path / "cut.dat", BINS)
+
+
+def test_every_frame_without_spikes_is_named(sequence, tmp_path):
+    with pytest.raises(DataError) as error:
+        FolderSequence(sequence / "blur", tmp_path, BINS)
+    names = [path.stem for path in sorted((sequence / "blur").glob("*.png"))]
+    assert all(f"{name}.dat" in str(error.value) for name in names)
+
+
+def test_a_sensor_that_does_not_divide_the_frame_is_refused(sequence):
+    with pytest.raises(DataError, match="no whole multiple"):
+        FolderSequence(sequence / "blur", sequence / "spike", BINS, (24, 30))
+
+
+def test_a_folder_without_frames_is_refused(tmp_path):
+    with pytest.raises(DataError, match="no PNG files"):
+        SimulatedSequence(tmp_path, BINS)
+
+
+def test_frames_of_another_size_are_refused(tmp_path):
+    write_png(tmp_path / "1.png", np.zeros((16, 16, 3), np.uint8))
+    write_png(tmp_path / "2.png", np.zeros((16, 24, 3), np.uint8))
+    with pytest.raises(DataError, match=r"2\.png: 16 x 24 pixels, expected 16 x 16"):
+        SimulatedSequence(tmp_path, BINS)
+
+
+def test_simulated_spikes_follow_the_frames(tmp_path):
+    levels = (40, 120, 200)
+    for number, level in enumerate(levels):
+        write_png(tmp_path / f"{number}.png", np.full((16, 16, 3), level, np.uint8))
+    source = SimulatedSequence(tmp_path, BINS)
+    window = source.read(slice(0, 3))
+    assert window.counts.shape == (3, BINS, 8, 8)
+    assert window.spike_frames.tolist() == [SIMULATED_STEPS] * 3
+    rates = window.counts.mean(axis=(2, 3)) / (SIMULATED_STEPS / BINS)
+    # Half of the grey value, rising through the second exposure from 80 to 160 around 120.
+    assert rates[1].mean() == pytest.approx(120 / 255 / 2, abs=0.01)
+    assert np.all(np.diff(rates[1]) > 0.01)
+    assert rates[0, 0] == pytest.approx(40 / 255 / 2, abs=0.01)
+    assert rates[2, -1] == pytest.approx(200 / 255 / 2, abs=0.01)
+
+
+def test_a_scaled_source_keeps_brightness_and_rates(stored):
+    half = ScaledSource(stored, 0.5)
+    assert half.size == (24, 32)
+    assert half.sensor == (12, 16)
+    window, whole = half.read(slice(0, 2)), stored.read(slice(0, 2))
+    assert window.blur.shape == (2, 24, 32, 3)
+    assert window.counts.shape == (2, BINS, 12, 16)
+    expected = whole.counts.reshape(2, BINS, 12, 2, 16, 2).mean(axis=(3, 5))
+    np.testing.assert_allclose(window.counts, expected, atol=1e-5)
+    assert window.blur.mean() == pytest.approx(whole.blur.mean(), abs=0.5)
