@@ -14,6 +14,56 @@ rule analyze_performance:
     output:
         findings="<results>/performance/{preset}/findings.json",
         proposed="<results>/performance/{preset}/proposed.yaml",
+        tables=multiext(
+            "<results>/performance/{preset}/",
+            "findings.csv",
+            "timing.csv",
+            "throughput.csv",
+            "memory.csv",
+            "metrics.csv",
+        ),
+        loss=report(
+            "<results>/performance/{preset}/loss.svg",
+            caption="../workflow/report/loss.rst",
+            category="Training",
+            labels={"preset": "{preset}", "result": "loss"},
+        ),
+        validation=report(
+            "<results>/performance/{preset}/metrics.svg",
+            caption="../workflow/report/validation.rst",
+            category="Training",
+            labels={"preset": "{preset}", "result": "validation"},
+        ),
+        page=report(
+            "<results>/performance/{preset}/findings.html",
+            caption="../workflow/report/findings.rst",
+            category="Performance",
+            labels={"preset": "{preset}", "result": "findings"},
+        ),
+        time=report(
+            "<results>/performance/{preset}/time_per_section.svg",
+            caption="../workflow/report/time.rst",
+            category="Performance",
+            labels={"preset": "{preset}", "result": "time per section"},
+        ),
+        share=report(
+            "<results>/performance/{preset}/share_of_step.svg",
+            caption="../workflow/report/share.rst",
+            category="Performance",
+            labels={"preset": "{preset}", "result": "share of a step"},
+        ),
+        throughput=report(
+            "<results>/performance/{preset}/throughput.svg",
+            caption="../workflow/report/throughput.rst",
+            category="Performance",
+            labels={"preset": "{preset}", "result": "throughput"},
+        ),
+        memory=report(
+            "<results>/performance/{preset}/memory.svg",
+            caption="../workflow/report/memory.rst",
+            category="Performance",
+            labels={"preset": "{preset}", "result": "memory"},
+        ),
     log:
         "<logs>/analyze_performance/{preset}.log",
     benchmark:
@@ -26,4 +76,53 @@ rule analyze_performance:
         folder=subpath(output.findings, parent=True),
     shell:
         "python scripts/analyze_performance.py --train {params.source:q}"
+        " --output {params.folder:q} > {log:q} 2>&1"
+
+
+rule compare:
+    """The presets named by PRESETS side by side: speed, memory, quality, and how they differ."""
+    input:
+        runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
+        logs=expand(
+            "<results>/train/{preset}/{log}.jsonl",
+            preset=PLAN.settings.PRESETS,
+            log=["metrics", "timing", "memory"],
+        ),
+        evaluations=expand(
+            "<results>/evaluate/{preset}/summary.json", preset=PLAN.settings.PRESETS
+        ),
+    output:
+        table="<results>/compare/table.csv",
+        differences="<results>/compare/differences.csv",
+        page=report(
+            "<results>/compare/table.html",
+            caption="../workflow/report/compare.rst",
+            category="Comparison",
+            labels={"result": "table"},
+        ),
+        loss=report(
+            "<results>/compare/loss.svg",
+            caption="../workflow/report/compare_loss.rst",
+            category="Comparison",
+            labels={"result": "loss"},
+        ),
+        psnr=report(
+            "<results>/compare/psnr.svg",
+            caption="../workflow/report/compare_psnr.rst",
+            category="Comparison",
+            labels={"result": "validation PSNR"},
+        ),
+    log:
+        "<logs>/compare.log",
+    benchmark:
+        "<benchmarks>/compare.tsv"
+    conda:
+        "../environment.yml"
+    params:
+        *code("compare.py"),
+        runs=run_folders,
+        evaluations=evaluation_folders,
+        folder=subpath(output.table, parent=True),
+    shell:
+        "python scripts/compare.py --train-dirs {params.runs:q} --evaluate-dirs {params.evaluations:q}"
         " --output {params.folder:q} > {log:q} 2>&1"

@@ -150,6 +150,7 @@ def simulation(wildcards):
     plan, source = PLAN.settings.SIMULATE, source_of(wildcards)
     options = {
         "frames": source.FRAMES,
+        "output": plan.ROOT,
         "frames-per-exposure": source.FRAMES_PER_EXPOSURE,
         "steps-per-frame": plan.STEPS_PER_FRAME,
         "theta": plan.THETA,
@@ -229,6 +230,23 @@ def configuration(wildcards, resources):
     """
     files = [str(path) for path in CONFIGFILES]
     return shlex.join(["--configfile", *files, "--config", json.dumps(OVERRIDES)])
+
+
+def evaluation_overrides(wildcards, resources):
+    """Today's TEST settings for weights that were trained under other ones."""
+    test = {"TEST": PLAN.presets[wildcards.preset].TEST.model_dump(mode="json")}
+    lines = provenance.flat_settings(test)
+    return shlex.join(["--set", *(f"{key}={value}" for key, value in lines.items())])
+
+
+def run_folders(wildcards, input):
+    """The folders of the compared runs."""
+    return [str(Path(run).parent) for run in input.runs]
+
+
+def evaluation_folders(wildcards, input):
+    """The folders of the compared evaluations."""
+    return [str(Path(evaluation).parent) for evaluation in input.evaluations]
 
 
 def nested_call(wildcards, resources):

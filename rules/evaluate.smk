@@ -8,25 +8,21 @@ rule evaluate:
         settings="<results>/train/{preset}/settings.json",
         dataset=dataset_manifest,
     output:
-        frames=report(
-            "<results>/evaluate/{preset}/frames.csv",
-            caption="../workflow/report/frames.rst",
-            category="Metrics",
-            labels={"preset": "{preset}", "table": "per frame"},
-        ),
-        sequences=report(
-            "<results>/evaluate/{preset}/sequences.csv",
-            caption="../workflow/report/sequences.rst",
-            category="Metrics",
-            labels={"preset": "{preset}", "table": "per sequence"},
-        ),
         summary="<results>/evaluate/{preset}/summary.json",
+        frames="<results>/evaluate/{preset}/frames.csv",
+        sequences="<results>/evaluate/{preset}/sequences.csv",
+        table=report(
+            "<results>/evaluate/{preset}/table.html",
+            caption="../workflow/report/metrics.rst",
+            category="Metrics",
+            labels={"preset": "{preset}", "result": "PSNR and SSIM per sequence"},
+        ),
         pictures=report(
             directory("<results>/evaluate/{preset}/pictures"),
             patterns=["{picture}.png"],
             caption="../workflow/report/picture.rst",
             category="Pictures",
-            labels={"preset": "{preset}", "picture": "{picture}"},
+            labels={"preset": "{preset}", "frame": "{picture}"},
         ),
     log:
         "<logs>/evaluate/{preset}.log",
@@ -41,7 +37,8 @@ rule evaluate:
     params:
         *code("evaluate.py"),
         *settings(evaluation_settings),
+        overrides=evaluation_overrides,
         folder=subpath(output.summary, parent=True),
     shell:
         "python scripts/evaluate.py --weights {input.weights:q} --settings {input.settings:q}"
-        " --dataset {input.dataset:q} --output {params.folder:q} > {log:q} 2>&1"
+        " --dataset {input.dataset:q} {params.overrides} --output {params.folder:q} > {log:q} 2>&1"

@@ -36,7 +36,6 @@ rule simulate:
         *code("simulate.py"),
         options=simulation,
         version=frames_version,
-        root=PLAN.settings.SIMULATE.ROOT,
     shell:
-        "python scripts/simulate.py {params.options} --output {params.root:q}"
-        " --split {wildcards.split:q} --sequence {wildcards.sequence:q} > {output:q} 2> {log:q}"
+        "python scripts/simulate.py {params.options} --split {wildcards.split:q}"
+        " --sequence {wildcards.sequence:q} > {output:q} 2> {log:q}"

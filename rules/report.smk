@@ -6,6 +6,7 @@ rule report:
     input:
         expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
         expand(rules.analyze_performance.output, preset=PLAN.settings.PRESETS),
+        rules.compare.output,
     output:
         "<results>/report.html",
     log:
