@@ -6,12 +6,11 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
 def main() -> int:
-    from conftest import forecast_settings, forecast_trainer
-
+    from training.setup_run import forecast_settings, forecast_trainer
     from vrtspike.training.distributed import join
     from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest, stop_with_parent
 

@@ -3,10 +3,11 @@ from __future__ import annotations
 from itertools import chain
 
 import pytest
-from forecast import Waves
 
 from vrtspike.errors import RunError
 from vrtspike.training.batches import LoaderOptions, PhasedBatches, ShuffledBatches
+
+from .forecast import Waves
 
 
 class Recorder:

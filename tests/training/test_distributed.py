@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import forecast_settings, forecast_trainer, records
 
 from vrtspike.training.batches import LoaderOptions, ValidationBatches
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.signals import StopRequest
+
+from .setup_run import forecast_settings, forecast_trainer, records
 
 PROGRAM = Path(__file__).with_name("forecast_run.py")
 RUN = {"GRADIENT_ACCUMULATION_STEPS": 1, "MAX_STEPS": 40}

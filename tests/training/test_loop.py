@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import forecast_settings, forecast_trainer, records
-from forecast import Forecaster, ForecastTask
 
 from vrtspike.config import Settings
 from vrtspike.errors import RunError
 from vrtspike.training.checkpoints import list_checkpoints
 from vrtspike.training.loop import MAX_SKIPPED_IN_A_ROW, total_steps
 from vrtspike.training.signals import StopRequest
+
+from .forecast import Forecaster, ForecastTask
+from .setup_run import forecast_settings, forecast_trainer, records
 
 
 class StopAfter(ForecastTask):

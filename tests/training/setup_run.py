@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from forecast import Forecaster, ForecastTask, Waves
 
 from vrtspike.config import Settings
 from vrtspike.monitoring.display import SilentDisplay
@@ -17,6 +16,8 @@ from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.seeding import seed_everything
+
+from .forecast import Forecaster, ForecastTask, Waves
 
 
 def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> Settings:
