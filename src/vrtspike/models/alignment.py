@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torchvision.ops import deform_conv2d
 
+from vrtspike.models.deform import KERNEL, POINTS, deform_conv
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.warp import flow_warp
-
-_KERNEL = 3
 
 
 class DeformableAlignment(nn.Module):
@@ -32,9 +30,9 @@ class DeformableAlignment(nn.Module):
         super().__init__()
         self.groups = groups
         self.max_magnitude = max_magnitude
-        self.weight = nn.Parameter(torch.empty(channels, channels, _KERNEL, _KERNEL))
+        self.weight = nn.Parameter(torch.empty(channels, channels, KERNEL, KERNEL))
         self.bias = nn.Parameter(torch.zeros(channels))
-        bound = (channels * _KERNEL**2) ** -0.5
+        bound = (channels * POINTS) ** -0.5
         nn.init.uniform_(self.weight, -bound, bound)
 
         def conv(fan_in: int, fan_out: int) -> nn.Conv2d:
@@ -47,7 +45,7 @@ class DeformableAlignment(nn.Module):
             nn.LeakyReLU(0.1),
             conv(channels, channels),
             nn.LeakyReLU(0.1),
-            last := conv(channels, 3 * _KERNEL**2 * groups),
+            last := conv(channels, 3 * POINTS * groups),
         )
         start_at_zero(last)
 
@@ -65,8 +63,8 @@ class DeformableAlignment(nn.Module):
         warped = flow_warp(neighbour, flow)
         guide = torch.cat((warped, current, flow.to(current.dtype)), dim=1)
         raw = self.conv_offset(guide)
-        points = 2 * _KERNEL**2 * self.groups
-        correction = self.max_magnitude * torch.tanh(raw[:, :points].float())
+        points = 2 * POINTS * self.groups
+        correction = self.max_magnitude * torch.tanh(raw[:, :points].to(flow.dtype))
         # Offsets come in (y, x) pairs, the flow in (x, y).
         offset = correction.unflatten(1, (-1, 2)) + flow.flip(1).unsqueeze(1)
         mask = torch.sigmoid(raw[:, points:])
@@ -77,9 +75,10 @@ def _deform(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: Tenso
     """Deformable convolution in float32: no half-precision kernel exists on the CPU, and offsets
     of half precision would round positions to whole pixels on a large picture.
     """
+    exact = torch.promote_types(x.dtype, torch.float32)
     with torch.autocast(x.device.type, enabled=False):
-        out = deform_conv2d(
-            x.float(), offset.float(), weight.float(), bias.float(), padding=1, mask=mask.float()
+        out = deform_conv(
+            x.to(exact), offset.to(exact), mask.to(exact), weight.to(exact), bias.to(exact)
         )
     return out.to(x.dtype)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from vrtspike.models.feed_forward import normalised_geglu
 from vrtspike.models.layers import GEGLU, DropPath
 from vrtspike.models.window_attention import window_attention
 from vrtspike.models.windows import (
@@ -28,6 +30,8 @@ from vrtspike.models.windows import (
 
 _TABLE_STD = 0.02
 
+Recompute = Literal["none", "cheap"]
+
 
 @dataclass(frozen=True)
 class BlockOptions:
@@ -37,11 +41,15 @@ class BlockOptions:
         attention: implementation of window attention (a name of ``window_attention``).
         checkpoint_attn: recompute the attention branch in the backward pass.
         checkpoint_ffn: recompute the feed-forward branch in the backward pass.
+        recompute: ``cheap`` recomputes what costs little beside what it frees, whatever the
+            switches say: the norm and the hidden values of the feed-forward layer. ``none`` keeps
+            every intermediate result that PyTorch's own rules keep.
     """
 
     attention: str = "auto"
     checkpoint_attn: bool = False
     checkpoint_ffn: bool = False
+    recompute: Recompute = "cheap"
 
 
 class WindowAttention(nn.Module):
@@ -169,6 +177,8 @@ class TMSABlock(nn.Module):
 
     def feed_forward_branch(self, x: Tensor) -> Tensor:
         """Drop path of the feed-forward layer of the normalised features."""
+        if self.options.recompute == "cheap":
+            return self.drop_path(normalised_geglu(x, self.norm2, self.mlp))
         return self.drop_path(self.mlp(self.norm2(x)))
 
     def forward(
@@ -181,7 +191,9 @@ class TMSABlock(nn.Module):
             )
         else:
             x = x + self.attention_branch(x, index, plan, mutual_plan)
-        if self.options.checkpoint_ffn and torch.is_grad_enabled():
+        # The cheap policy keeps nothing of this branch but its input, as a checkpoint would.
+        keeps_input_only = self.options.recompute == "cheap"
+        if self.options.checkpoint_ffn and torch.is_grad_enabled() and not keeps_input_only:
             return x + checkpoint(self.feed_forward_branch, x, use_reentrant=False)
         return x + self.feed_forward_branch(x)
 

@@ -16,7 +16,7 @@ from vrtspike.models.flow import SpyNet
 from vrtspike.models.layers import FrameConv
 from vrtspike.models.padding import pad_to_multiple
 from vrtspike.models.stages import Direction, ReconstructionGroup, Stage
-from vrtspike.models.tmsa import BlockOptions
+from vrtspike.models.tmsa import BlockOptions, Recompute
 from vrtspike.models.warp import corner_warp
 from vrtspike.models.windows import PlanCache, Size3
 from vrtspike.monitoring.timing import section
@@ -53,6 +53,7 @@ class VRT(nn.Module):
         use_checkpoint_attn: recompute attention branches in the backward pass.
         use_checkpoint_ffn: recompute feed-forward branches in the backward pass.
         attention: implementation of window attention; see ``models.window_attention``.
+        recompute: what is recomputed whatever the switches say; see ``models.tmsa.BlockOptions``.
 
     Raises:
         ConfigError: arguments that cannot make a model.
@@ -74,13 +75,15 @@ class VRT(nn.Module):
         use_checkpoint_attn: bool = False,
         use_checkpoint_ffn: bool = False,
         attention: str = "auto",
+        recompute: Recompute = "cheap",
     ) -> None:
         super().__init__()
         _check(img_size, window_size, depths, embed_dims, num_heads, deformable_groups, pa_frames)
         window: Size3 = (window_size[0], window_size[1], window_size[2])
         plans = PlanCache()
-        options = BlockOptions(attention, use_checkpoint_attn, use_checkpoint_ffn)
-        rates = torch.linspace(0, drop_path_rate, sum(depths)).tolist()
+        options = BlockOptions(attention, use_checkpoint_attn, use_checkpoint_ffn, recompute)
+        blocks = sum(depths)
+        rates = [drop_path_rate * i / max(blocks - 1, 1) for i in range(blocks)]
         ends = [sum(depths[: i + 1]) for i in range(len(depths))]
         per_stage = [rates[end - depth : end] for end, depth in zip(ends, depths, strict=True)]
 
