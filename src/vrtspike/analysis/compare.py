@@ -124,10 +124,15 @@ def comparison_table(candidates: Sequence[Candidate]) -> pd.DataFrame:
 
 def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
     """One row per key whose value is not the same in all runs, one column per run."""
-    flat = [dict(_flatten(run.settings.model_dump(mode="json"))) for run in runs]
-    keys = [key for key in flat[0] if any(other[key] != flat[0][key] for other in flat[1:])]
+    flat = [
+        {key: str(value) for key, value in _flatten(run.settings.model_dump(mode="json"))}
+        for run in runs
+    ]
+    every = dict.fromkeys(key for values in flat for key in values)
+    keys = [key for key in every if len({values.get(key) for values in flat}) > 1]
     columns = {"key": keys} | {
-        run.name: [str(values[key]) for key in keys] for run, values in zip(runs, flat, strict=True)
+        run.name: [values.get(key, ABSENT) for key in keys]
+        for run, values in zip(runs, flat, strict=True)
     }
     return pd.DataFrame(columns)
 

@@ -6,6 +6,7 @@ import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
 import pandas as pd
@@ -94,6 +95,6 @@ def _class(name: str, given: bool) -> str:
 def _cell(value: object, specification: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)) or value is pd.NA:
         return "–"
-    if specification and isinstance(value, int | float):
+    if specification and isinstance(value, Real):
         return format(value, specification)
     return str(value)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from vrtspike.analysis.performance import FINDINGS, PLOTS, PROPOSED, TABLES, analyze_run
+from vrtspike.config import load_preset
+from vrtspike.files import read_json
+
+
+@pytest.fixture
+def analysed(publish, tmp_path):
+    folder = publish("slow", gpu=True, DATALOADER={"TOTAL_WORKERS": 2})
+    output = tmp_path / "performance"
+    return analyze_run(folder, output), output
+
+
+def test_every_file_is_written_and_nothing_else(analysed):
+    _, output = analysed
+    expected = {
+        *TABLES,
+        *PLOTS,
+        PROPOSED,
+        *(f"{FINDINGS}.{kind}" for kind in ("json", "csv", "html")),
+    }
+    assert {path.name for path in output.iterdir()} == expected
+
+
+def test_tables_hold_what_was_logged(analysed):
+    _, output = analysed
+    timing = pd.read_csv(output / "timing.csv").set_index("section")
+    assert timing.at["step/data", "p50"] == 300
+    assert timing.at["step/data", "share"] == pytest.approx(0.3)
+    metrics = pd.read_csv(output / "metrics.csv")
+    assert metrics["kind"].tolist() == ["train"] * 5 + ["validation"]
+    assert metrics["psnr"].dropna().tolist() == [30]
+    assert pd.read_csv(output / "memory.csv").at[0, "gpu.peak_mb"] == 10_000
+    assert pd.read_csv(output / "throughput.csv")["samples_per_second"].tolist()[1:] == [2.0] * 4
+
+
+def test_findings_name_figures_and_keys(analysed):
+    findings, output = analysed
+    assert [finding.symptom for finding in findings] == [
+        "waiting for data", "cache misses", "unused GPU memory",
+    ]  # fmt: skip
+    contents = read_json(output / "findings.json")
+    assert contents["preset"] == "slow"
+    assert contents["figures"]["speed"]["data_ms"] == 50  # 300 ms for six micro-batches
+    assert contents["proposed"] == {
+        "DATALOADER.TOTAL_WORKERS": "auto",
+        "DATALOADER.TRAIN_PREFETCH_FACTOR": 8,
+        "DATA.CACHE_SIZE_GB": 8,
+        "TRAIN.BATCH_SIZE": 7,
+    }
+    page = (output / "findings.html").read_text()
+    assert "50.0 ms wait for each batch" in page
+    assert "10000 MB" in page.replace("1e+04", "10000")
+
+
+def test_the_proposed_preset_loads_on_top_of_its_base(analysed):
+    _, output = analysed
+    (output / "slow.yaml").write_text("DATALOADER:\n  TOTAL_WORKERS: 2\n")
+    assert load_preset(output / PROPOSED).TRAIN.BATCH_SIZE == 7
+
+
+def test_a_run_without_timing_is_analysed_all_the_same(publish, tmp_path):
+    folder = publish()
+    for name in ("timing.jsonl", "memory.jsonl"):
+        (folder / name).write_text("")
+    assert analyze_run(folder, tmp_path / "out") == []
+    assert "no symptom crossed its limit" in (tmp_path / "out" / "findings.html").read_text()
+    assert "was timed" in (tmp_path / "out" / "share_of_step.svg").read_text()
+
+
+def test_the_program_prints_the_findings(publish, tmp_path, repository):
+    folder = publish()
+    done = subprocess.run(
+        [sys.executable, "scripts/analyze_performance.py", "--train", folder, "--output", tmp_path],
+        cwd=repository, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "1. waiting for data (warning): 50.0 ms" in done.stdout
+    (folder / "run.json").unlink()
+    failed = subprocess.run(
+        [sys.executable, "scripts/analyze_performance.py", "--train", folder, "--output", tmp_path],
+        cwd=repository, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert failed.returncode == 2
+    assert "run.json: no such file" in failed.stderr
+    assert "Traceback" not in failed.stderr
