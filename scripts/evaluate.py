@@ -8,8 +8,8 @@ from pathlib import Path
 from vrtspike.analysis.published import read_published
 from vrtspike.cli import run
 from vrtspike.data.progress import progress_bar
+from vrtspike.evaluation.device import DEVICE_NAMES, take_device
 from vrtspike.evaluation.evaluate import evaluate_run
-from vrtspike.evaluation.restore import pick_device
 
 
 def main() -> None:
@@ -30,21 +30,20 @@ def main() -> None:
         metavar="KEY=VALUE",
         help="settings of the evaluation to replace, such as TEST.TILE.SIZE=128",
     )
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute"
-    )
+    parser.add_argument("--device", choices=DEVICE_NAMES, default="auto", help="where to compute")
     parser.add_argument(
         "--error-map", action="store_true", help="add the error as a fourth column of pictures"
     )
     arguments = parser.parse_args()
     identity = read_published(arguments.settings.parent).with_overrides(arguments.set)
-    with progress_bar(f"evaluate {identity.name}") as progress:
+    title = f"evaluate {identity.name}"
+    with take_device(arguments.device) as device, progress_bar(title) as progress:
         summary = evaluate_run(
             arguments.weights,
             identity,
             arguments.dataset,
             arguments.output,
-            pick_device(arguments.device),
+            device,
             progress,
             error_map=arguments.error_map,
         )

@@ -10,8 +10,9 @@ from vrtspike.config import load_settings_file
 from vrtspike.data.dataset import load_dataset
 from vrtspike.data.progress import progress_bar
 from vrtspike.errors import ConfigError
+from vrtspike.evaluation.device import DEVICE_NAMES, take_device
 from vrtspike.evaluation.folder import RECORD, SIMULATED, restore_folder
-from vrtspike.evaluation.restore import load_model, pick_device, tiling_for
+from vrtspike.evaluation.restore import load_model, tiling_for
 from vrtspike.evaluation.sources import FolderSequence, FrameSource, SimulatedSequence
 
 
@@ -50,9 +51,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sharp", type=Path, help="folder of sharp frames to compare with")
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     parser.add_argument("--tile", type=int, help="side of a tile; without it TEST.TILE.SIZE")
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute"
-    )
+    parser.add_argument("--device", choices=DEVICE_NAMES, default="auto", help="where to compute")
     arguments = parser.parse_args()
     if arguments.simulate_spikes and arguments.sensor is not None:
         parser.error("--sensor describes recorded spikes; the simulated sensor has half the size")
@@ -74,8 +73,6 @@ def main() -> None:
             f"{arguments.statistics}: built with {dataset.bins} bins, the model takes "
             f"{settings.DATA.K} (DATA.K); give the data set the model was trained on"
         )
-    device = pick_device(arguments.device)
-    model = load_model(arguments.weights, settings, device)
     source: FrameSource
     if arguments.simulate_spikes:
         source, origin = SimulatedSequence(arguments.blur, settings.DATA.K), SIMULATED
@@ -83,9 +80,10 @@ def main() -> None:
         sensor = None if arguments.sensor is None else tuple(arguments.sensor)
         source = FolderSequence(arguments.blur, arguments.spikes, settings.DATA.K, sensor)
         origin = f"recorded, read from {arguments.spikes}"
-    with progress_bar(f"restore {arguments.blur}") as progress:
+    title = f"restore {arguments.blur}"
+    with take_device(arguments.device) as device, progress_bar(title) as progress:
         record = restore_folder(
-            model,
+            load_model(arguments.weights, settings, device),
             source,
             dataset.statistics_for(settings.DATA),
             device,

@@ -9,7 +9,7 @@ from vrtspike.config.schema import TileSettings
 from vrtspike.data.dataset import load_dataset
 from vrtspike.data.store import open_store
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.evaluation.restore import load_model, pick_device, restore_frames, tiling_for
+from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import StoredSequence
 from vrtspike.evaluation.tiling import Tiling
 
@@ -89,13 +89,3 @@ def test_weights_of_another_model_are_refused(small_run):
         load_model(small_run.train / "weights.safetensors", other, CPU)
     with pytest.raises(RunError, match="no such checkpoint"):
         load_model(small_run.train / "missing.safetensors", small_run.settings, CPU)
-
-
-def test_a_device_that_is_not_there_is_refused():
-    assert pick_device("cpu") == CPU
-    if torch.cuda.is_available():
-        assert pick_device("auto").type == "cuda"
-    else:
-        assert pick_device("auto") == CPU
-        with pytest.raises(RunError, match="no GPU"):
-            pick_device("cuda")

@@ -24,18 +24,6 @@ from vrtspike.models.weights import read_checkpoint
 _LISTED = 8
 
 
-def pick_device(name: str) -> torch.device:
-    """``cpu``, ``cuda``, or ``auto``: the first GPU this process may use, else the CPU.
-
-    Raises:
-        RunError: if ``cuda`` is asked for where there is none.
-    """
-    available = torch.cuda.is_available()
-    if name == "cuda" and not available:
-        raise RunError("no GPU that this process may use; choose the device cpu or auto")
-    return torch.device("cuda" if available and name != "cpu" else "cpu")
-
-
 def load_model(weights: str | Path, settings: Settings, device: torch.device) -> nn.Module:
     """Build the model of a preset and load trained weights, in float32, ready for inference.
 

@@ -1,0 +1,39 @@
+"""The device that inference runs on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import torch
+
+from vrtspike.errors import RunError
+from vrtspike.training.devices import installed_gpus, take_gpus, usable_gpus
+
+DeviceName = Literal["auto", "cpu", "cuda"]
+DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
+
+
+@contextlib.contextmanager
+def take_device(name: DeviceName) -> Iterator[torch.device]:
+    """Take one GPU, as training does, for the duration of the body; or the CPU.
+
+    Call it before anything has used CUDA in this process.
+
+    Args:
+        name: ``auto`` takes a GPU where the machine has one.
+
+    Raises:
+        RunError: if ``cuda`` is asked for where there is none, or all GPUs are taken.
+    """
+    usable = usable_gpus(installed_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if name == "cuda" and not usable:
+        raise RunError("no GPU that this process may use; choose the device cpu or auto")
+    if name == "cpu" or not usable:
+        yield torch.device("cpu")
+        return
+    with take_gpus(1) as devices:
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices.names[0]
+        yield torch.device("cuda")
