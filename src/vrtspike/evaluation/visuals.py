@@ -67,9 +67,14 @@ def comparison(
             error = cv2.absdiff(restored, sharp).astype(np.float32) * ERROR_GAIN
             image = np.clip(error, 0, 255).astype(np.uint8)
             panels.append(Panel(f"error of restored, x{ERROR_GAIN}", image))
-    rows, columns = _most_blurred(blur, restored if sharp is None else sharp)
-    details = [Panel("", panel.image[rows, columns]) for panel in panels]
-    return np.concatenate([_strip(panels, labels=True), _strip(details, labels=False)])
+    width = blur.shape[1]
+    factor = max(1, COLUMN_WIDTH // width)
+    column = min(COLUMN_WIDTH, width * factor)
+    zoom = max(1, round(3 * column / width))
+    rows, columns = _most_blurred(blur, restored if sharp is None else sharp, column // zoom)
+    whole = [_labelled(panel, _fit(panel.image, column, factor)) for panel in panels]
+    details = [_enlarge(panel.image[rows, columns], zoom) for panel in panels]
+    return np.concatenate([_strip(whole, column), _strip(details, column)])
 
 
 @contextlib.contextmanager
@@ -118,11 +123,10 @@ def _decibel(value: float) -> str:
     return f"{value:.2f} dB" if math.isfinite(value) else "identical"
 
 
-def _most_blurred(blur: Image, reference: Image) -> tuple[slice, slice]:
-    """The window (a third of the frame, at most a column wide) with the largest difference."""
+def _most_blurred(blur: Image, reference: Image, side: int) -> tuple[slice, slice]:
+    """The window, ``side`` wide and 9/16 as high, with the largest difference."""
     height, width = blur.shape[:2]
-    window_height = max(1, min(height // 3, COLUMN_WIDTH * 9 // 16))
-    window_width = max(1, min(width // 3, COLUMN_WIDTH))
+    window_height, window_width = max(1, min(height, side * 9 // 16)), min(width, side)
     error = cv2.absdiff(blur, reference).astype(np.float32).sum(axis=-1)
     mean = cv2.boxFilter(error, -1, (window_width, window_height), anchor=(0, 0))
     inside = mean[: height - window_height + 1, : width - window_width + 1]
@@ -133,30 +137,31 @@ def _most_blurred(blur: Image, reference: Image) -> tuple[slice, slice]:
     )
 
 
-def _strip(panels: Sequence[Panel], *, labels: bool) -> Image:
-    columns: list[Image] = []
-    for panel in panels:
-        image = _fit_width(panel.image)
-        if labels:
-            image = np.concatenate([_label(panel.label, image.shape[1]), image])
-        columns.append(image)
-    gap = np.full((columns[0].shape[0], GAP, 3), _PAPER, np.uint8)
-    parts = [part for column in columns for part in (column, gap)][:-1]
-    strip = np.concatenate(parts, axis=1)
-    return np.concatenate([strip, np.full((GAP, strip.shape[1], 3), _PAPER, np.uint8)])
+def _strip(images: Sequence[Image], column: int) -> Image:
+    """Images of equal size side by side in columns, on white, with a gap below."""
+    height = images[0].shape[0]
+    strip = np.full((height + GAP, len(images) * (column + GAP) - GAP, 3), _PAPER, np.uint8)
+    for number, image in enumerate(images):
+        left = number * (column + GAP)
+        strip[:height, left : left + image.shape[1]] = image
+    return strip
 
 
-def _fit_width(image: Image) -> Image:
-    """Scale to the column's width: down by areas, up by whole pixels so that none is invented."""
+def _fit(image: Image, column: int, factor: int) -> Image:
+    """Large images are averaged down to the column's width, small ones repeat whole pixels."""
     height, width = image.shape[:2]
-    size = (COLUMN_WIDTH, max(1, round(height * COLUMN_WIDTH / width)))
-    method = cv2.INTER_AREA if width > COLUMN_WIDTH else cv2.INTER_NEAREST
-    return np.asarray(cv2.resize(image, size, interpolation=method), dtype=np.uint8)
+    if width <= column:
+        return _enlarge(image, factor)
+    size = (column, max(1, round(height * column / width)))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
 
 
-def _label(text: str, width: int) -> Image:
-    band = np.full((LABEL_HEIGHT, width, 3), _PAPER, np.uint8)
-    cv2.putText(
-        band, text, (4, LABEL_HEIGHT - 8), cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA
-    )
-    return band
+def _enlarge(image: Image, factor: int) -> Image:
+    return image.repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+def _labelled(panel: Panel, image: Image) -> Image:
+    band = np.full((LABEL_HEIGHT, image.shape[1], 3), _PAPER, np.uint8)
+    place = (4, LABEL_HEIGHT - 8)
+    cv2.putText(band, panel.label, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)
+    return np.concatenate([band, image])
