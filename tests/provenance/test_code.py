@@ -32,9 +32,9 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def digests_of(source: str, folder: Path, **options) -> dict[str, str]:
-    """The digests of a program with this source, by file name; in a process of its own."""
-    program = folder / "subject.py"
+def digests_of(source: str, folder: Path, name: str = "subject", **options) -> dict[str, str]:
+    """The digests of a program with this source, by file name."""
+    program = folder / f"{name}.py"
     program.write_text(source)
     return dict(code_digests(program, **options))
 
@@ -102,12 +102,19 @@ def test_follows_the_package_through_packages_and_submodules(tmp_path):
         shutil.copy(own / name, package / name)
     sources = {
         "alpha/__init__.py": "from vrtspike.alpha.exported import thing\n",
-        "alpha/exported.py": "thing = 1\n",
-        "alpha/direct.py": "from .sibling import a\nfrom . import cousin\nfrom .. import files\n",
+        "alpha/exported.py": "thing = 1\nother = 2\n",
+        "alpha/direct.py": (
+            "from .sibling import a\nfrom . import cousin\nfrom .. import files\n"
+            "def go(x: Unused):\n    return a, cousin.f(), files.read_json\n"
+            "from .unused import Unused\n"
+        ),
         "alpha/sibling.py": "a = 1\n",
-        "alpha/cousin.py": "def f():\n    import vrtspike.late\n",
-        "alpha/unused.py": "a = 1\n",
-        "late.py": "import typing\nif typing.TYPE_CHECKING:\n    import vrtspike.typed\n",
+        "alpha/cousin.py": "def f():\n    import vrtspike.late\n    return vrtspike.late.b\n",
+        "alpha/unused.py": "Unused = 1\n",
+        "late.py": (
+            "import typing\nif typing.TYPE_CHECKING:\n    import vrtspike.typed\n"
+            "b = 1\nregistry = {}\nregistry['b'] = b\n"
+        ),
         "typed.py": "a = 1\n",
     }
     for name, text in sources.items():
@@ -118,8 +125,9 @@ def test_follows_the_package_through_packages_and_submodules(tmp_path):
     scripts.mkdir()
     entry = scripts / "entry.py"
 
-    entry.write_text("import numpy\nfrom vrtspike.alpha import direct\nfrom vrtspike import cli\n")
-    assert set(in_new_process(entry, tmp_path / "src")) == {
+    entry.write_text("import numpy\nfrom vrtspike.alpha import direct, unused\ndirect.go(1)\n")
+    before = in_new_process(entry, tmp_path / "src")
+    assert set(before) == {
         "scripts/entry.py",
         "vrtspike/alpha/direct.py",
         "vrtspike/alpha/sibling.py",
@@ -128,19 +136,37 @@ def test_follows_the_package_through_packages_and_submodules(tmp_path):
         "vrtspike/files.py",
     }
 
-    entry.write_text("from vrtspike.alpha import thing\n")
+    # What a module does when it is imported counts, and what nothing uses does not.
+    late = package / "late.py"
+    late.write_text(sources["late.py"] + "c = 3\n")
+    assert in_new_process(entry, tmp_path / "src") == before
+    late.write_text(sources["late.py"].replace("['b']", "['c']"))
+    after = in_new_process(entry, tmp_path / "src")
+    assert {name for name in after if after[name] != before[name]} == {"vrtspike/late.py"}
+
+    entry.write_text("from vrtspike.alpha import thing\nprint(thing)\n")
     assert set(in_new_process(entry, tmp_path / "src")) == {
         "scripts/entry.py",
-        "vrtspike/alpha/__init__.py",
         "vrtspike/alpha/exported.py",
     }
 
 
-def test_neutral_modules_do_not_count(tmp_path):
-    source = "from vrtspike import cli, files\nfrom vrtspike.errors import UserError\n"
-    assert set(digests_of(source, tmp_path)) == {f"{tmp_path.name}/subject.py", "vrtspike/files.py"}
-    without = digests_of(source, tmp_path, neutral=["vrtspike.files"])
-    assert set(without) == {f"{tmp_path.name}/subject.py"}
+def test_neutral_modules_and_definitions_do_not_count(tmp_path):
+    own = f"{tmp_path.name}/subject.py"
+    source = (
+        "from vrtspike import cli, files\nfrom vrtspike.errors import UserError\n"
+        "cli.run(files.file_digest)\nraise UserError\n"
+    )
+    assert set(digests_of(source, tmp_path)) == {own, "vrtspike/files.py"}
+    assert set(digests_of(source, tmp_path, neutral=["vrtspike.files"])) == {own}
+    assert set(digests_of(source, tmp_path, neutral=["vrtspike.files.file_digest"])) == {own}
+    assert set(digests_of(source, tmp_path, neutral=["vrtspike.files.file"])) != {own}
+
+
+def test_only_the_used_definitions_of_a_file_count(tmp_path):
+    one = digests_of("from vrtspike.files import json_digest\njson_digest(1)\n", tmp_path)
+    other = digests_of("from vrtspike.files import file_digest\nfile_digest(1)\n", tmp_path, "b")
+    assert one["vrtspike/files.py"] != other["vrtspike/files.py"]
 
 
 def test_one_digest_for_all_of_them(script):

@@ -1,31 +1,33 @@
 """Digests of the code behind a program, blind to everything that cannot change its result.
 
-A program is a file under ``scripts/`` and its import closure within this package: the files whose
-names it uses, directly or through others. Comments, docstrings, formatting and imports under
-``if TYPE_CHECKING:`` do not count; neither do the modules in :data:`NEUTRAL`, which only speak to
-the user. The ``__init__`` of a package counts where a name is taken from it, not where it is merely
-passed on the way to a submodule: packages here do nothing when they are imported.
+A program is a file under ``scripts/``. What counts is every function, class and constant of this
+package that it uses, directly or through others, and what the modules that hold them do when they
+are imported. Comments, docstrings, formatting, annotations of functions, imports for type checkers
+and definitions that nothing here uses do not count; neither do the modules in :data:`NEUTRAL`,
+which only speak to the user.
 
-Imports by computed names (``importlib.import_module``) are not seen.
+Names that are computed when the program runs (``getattr``, ``importlib.import_module``) are not
+seen.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Iterator
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import vrtspike
 from vrtspike.files import json_digest
+from vrtspike.provenance.modules import Definition, Module, imported_names, read_module
 
 PACKAGE = "vrtspike"
 NEUTRAL = frozenset({"vrtspike.cli", "vrtspike.errors"})
 """Modules that report to the user and compute nothing; a package name stands for all in it."""
 
 _SOURCES = Path(vrtspike.__file__).parent.parent
+_EVERYTHING = "*"
 
 
 class CodeDigest(NamedTuple):
@@ -34,7 +36,7 @@ class CodeDigest(NamedTuple):
     file: str
     """``scripts/<name>`` or ``vrtspike/<path>``, wherever the package is installed."""
     digest: str
-    """Twelve hexadecimal digits; equal for files that differ in comments or layout only."""
+    """Twelve hexadecimal digits, of the parts of the file that the program uses."""
 
     def __str__(self) -> str:
         """How a scheduler prints it as a reason."""
@@ -46,24 +48,18 @@ def code_digests(script: Path, *, neutral: Collection[str] = ()) -> tuple[CodeDi
 
     Args:
         script: the program; modules beside it that it imports are followed too.
-        neutral: further modules or packages that cannot change the result, such as
+        neutral: further packages, modules or definitions that cannot change the result, such as
             ``vrtspike.monitoring`` for a training.
 
     Raises:
         FileNotFoundError: if there is no such program.
         SyntaxError: if a source file is not valid Python.
     """
-    ignored = NEUTRAL.union(neutral)
     entry = script.resolve()
-    seen = {entry}
-    waiting = [entry]
-    while waiting:
-        found = [_find(name, entry.parent) for name in _read(waiting.pop()).imports]
-        new = {path for module, path in filter(None, found) if not _belongs(module, ignored)} - seen
-        seen |= new
-        waiting.extend(new)
-    others = sorted(CodeDigest(_label(path), _read(path).digest) for path in seen - {entry})
-    return (CodeDigest(_label(entry), _read(entry).digest), *others)
+    used = _Closure(entry, NEUTRAL.union(neutral)).used()
+    digests = {path: _digest(definitions) for path, definitions in used.items()}
+    own = CodeDigest(_label(entry), digests.pop(entry))
+    return (own, *sorted(CodeDigest(_label(path), digest) for path, digest in digests.items()))
 
 
 def code_digest(script: Path, *, neutral: Collection[str] = ()) -> str:
@@ -71,8 +67,10 @@ def code_digest(script: Path, *, neutral: Collection[str] = ()) -> str:
     return json_digest(code_digests(script, neutral=neutral))
 
 
-def _belongs(module: str, names: Collection[str]) -> bool:
-    return any(module == name or module.startswith(f"{name}.") for name in names)
+def _digest(definitions: Collection[Definition]) -> str:
+    ordered = sorted(definitions, key=lambda definition: definition.statement.lineno)
+    text = "\n".join(definition.text for definition in ordered)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _label(path: Path) -> str:
@@ -81,73 +79,76 @@ def _label(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-class _Source(NamedTuple):
-    digest: str
-    imports: frozenset[str]  # dotted names, of modules or of what is in them
+class _Place(NamedTuple):
+    """A name in a source file; :data:`_EVERYTHING` stands for the whole file."""
+
+    path: Path
+    name: str
 
 
-@cache
-def _read(path: Path) -> _Source:
-    """Digest a file as Python would print it without docstrings, and list what it imports."""
-    tree = ast.parse(path.read_bytes(), filename=str(path))
-    package = _package_of(path)
-    imports = frozenset(name for node in _statements(tree) for name in _names(node, package))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [child for child in node.body if not _is_bare_text(child)]
-    return _Source(hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], imports)
+class _Closure:
+    """Everything that a program uses."""
 
+    def __init__(self, entry: Path, neutral: Collection[str]) -> None:
+        self._entry = entry
+        self._neutral = neutral
 
-def _is_bare_text(node: ast.stmt) -> bool:
-    """Whether a statement is a string alone: a docstring of a module, class, function or name."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    def used(self) -> dict[Path, set[Definition]]:
+        """The used definitions by source file."""
+        found: dict[Path, set[Definition]] = defaultdict(set)
+        waiting = [_Place(self._entry, _EVERYTHING)]
+        seen = set(waiting)
+        while waiting:
+            place = waiting.pop()
+            module = self._module(place.path)
+            if place.name == _EVERYTHING:
+                definitions = module.everything
+            else:
+                definitions = [*module.definitions.get(place.name, []), *module.always]
+            new = set(definitions) - found[place.path]
+            found[place.path] |= new
+            places = {p for definition in new for p in self._uses(place.path, module, definition)}
+            if place.name in module.imported and place.name not in module.definitions:
+                places |= set(self._places(module.imported[place.name]))
+            waiting += places - seen
+            seen |= places
+        return {path: set(found[path]) for path in found if found[path] or path == self._entry}
 
+    def _module(self, path: Path) -> Module:
+        inside = path.is_relative_to(_SOURCES)
+        parents = path.relative_to(_SOURCES).parent.parts if inside else ()
+        return read_module(path, ".".join(parents))
 
-def _statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node but those that only a type checker runs."""
-    for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.If) and _is_type_checking(child.test):
-            for alternative in child.orelse:
-                yield alternative
-                yield from _statements(alternative)
-            continue
-        yield child
-        yield from _statements(child)
+    def _uses(self, path: Path, module: Module, definition: Definition) -> Iterator[_Place]:
+        """Where the names that a definition uses are defined."""
+        local = dict(module.imported)
+        for node in definition.imports:
+            local |= imported_names(node, module.package)
+        for chain in definition.chains:
+            first, _, rest = chain.partition(".")
+            if first in module.definitions:
+                yield _Place(path, first)
+            elif first in local:
+                yield from self._places(f"{local[first]}.{rest}" if rest else local[first])
 
+    def _places(self, dotted: str) -> Iterator[_Place]:
+        """The place a dotted name stands for, if it is in this project and counts."""
+        parts = dotted.split(".")
+        root = _SOURCES if parts[0] == PACKAGE else self._entry.parent
+        for end in range(len(parts), 0, -1):
+            candidate = root.joinpath(*parts[:end])
+            for path in (candidate.with_suffix(".py"), candidate / "__init__.py"):
+                if path.is_file():
+                    name = parts[end] if end < len(parts) else _EVERYTHING
+                    if not self._is_neutral(".".join(parts[: end + 1])):
+                        yield self._known(path.resolve(), name)
+                    return
 
-def _is_type_checking(test: ast.expr) -> bool:
-    return ast.unparse(test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+    def _known(self, path: Path, name: str) -> _Place:
+        """The name in a file, or the whole file where the name comes about in another way."""
+        module = self._module(path)
+        known = name in module.definitions or name in module.imported
+        return _Place(path, name if known else _EVERYTHING)
 
-
-def _names(node: ast.AST, package: str) -> Iterator[str]:
-    """The dotted names a statement imports, relative ones resolved."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        parents = package.split(".")
-        base = parents[: len(parents) - node.level + 1] if node.level else []
-        origin = ".".join([*base, *([node.module] if node.module else [])])
-        yield from (f"{origin}.{alias.name}" for alias in node.names)
-
-
-def _package_of(path: Path) -> str:
-    if not path.is_relative_to(_SOURCES):
-        return ""
-    return ".".join(path.relative_to(_SOURCES).parent.parts)
-
-
-def _find(name: str, scripts: Path) -> tuple[str, Path] | None:
-    """The module that a dotted name is or lives in, if it is one of this project's."""
-    top = name.partition(".")[0]
-    root = _SOURCES if top == PACKAGE else scripts
-    parts = name.split(".")
-    for end in (len(parts), len(parts) - 1):
-        candidate = root.joinpath(*parts[:end])
-        for path in (candidate.with_suffix(".py"), candidate / "__init__.py"):
-            if end and path.is_file():
-                return ".".join(parts[:end]), path.resolve()
-    return None
+    def _is_neutral(self, dotted: str) -> bool:
+        return any(dotted == name or dotted.startswith(f"{name}.") for name in self._neutral)

@@ -1,0 +1,165 @@
+"""Source files taken apart into what they define and what each definition uses."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+
+_DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(eq=False)
+class Definition:
+    """One statement at the top of a module: a function, a class, an assignment, or another."""
+
+    statement: ast.stmt
+
+    @cached_property
+    def text(self) -> str:
+        """The statement as Python would print it: no comments, no docstrings, one layout."""
+        for node in ast.walk(self.statement):
+            if isinstance(node, _DEFINITIONS):
+                node.body = [child for child in node.body if not _is_bare_text(child)]
+        return ast.unparse(self.statement)
+
+    @cached_property
+    def chains(self) -> frozenset[str]:
+        """The names the statement uses, with the attributes that follow them: ``voxels.rate``.
+
+        Annotations of functions do not count: they are never evaluated.
+        """
+        return frozenset(_chains(self.statement))
+
+    @cached_property
+    def imports(self) -> tuple[ast.Import | ast.ImportFrom, ...]:
+        """The imports within the statement."""
+        nodes = _executed(self.statement)
+        return tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+
+
+@dataclass(eq=False)
+class Module:
+    """A source file.
+
+    Attributes:
+        definitions: functions, classes and assigned names of its top level, by name.
+        imported: the dotted name behind each imported local name.
+        always: what else is done at its top level, whoever imports it.
+    """
+
+    package: str
+    definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    imported: dict[str, str] = field(default_factory=dict)
+    always: list[Definition] = field(default_factory=list)
+
+    @property
+    def everything(self) -> list[Definition]:
+        """All definitions and statements but imports."""
+        named = (found for group in self.definitions.values() for found in group)
+        return [*named, *self.always]
+
+
+@cache
+def read_module(path: Path, package: str) -> Module:
+    """Take a source file apart.
+
+    Args:
+        path: the file.
+        package: dotted name of the package it stands in, for its relative imports.
+
+    Raises:
+        SyntaxError: if it is not valid Python.
+    """
+    module = Module(package)
+    for statement in ast.parse(path.read_bytes(), filename=str(path)).body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            module.imported |= imported_names(statement, package)
+        elif _is_bare_text(statement) or _is_for_type_checkers(statement):
+            continue
+        else:
+            definition, names = Definition(statement), _defined_names(statement)
+            for name in names:
+                module.definitions.setdefault(name, []).append(definition)
+            if not names:
+                module.always.append(definition)
+                for node in definition.imports:  # such as those under `try`
+                    module.imported |= imported_names(node, package)
+    return module
+
+
+def imported_names(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
+    """Local names that an import binds, and the dotted name behind each."""
+    if isinstance(node, ast.Import):
+        return {
+            alias.asname or alias.name.partition(".")[0]: (
+                alias.name if alias.asname else alias.name.partition(".")[0]
+            )
+            for alias in node.names
+        }
+    parents = package.split(".")
+    base = parents[: len(parents) - node.level + 1] if node.level else []
+    origin = ".".join([*base, *([node.module] if node.module else [])])
+    return {alias.asname or alias.name: f"{origin}.{alias.name}" for alias in node.names}
+
+
+def _defined_names(statement: ast.stmt) -> list[str]:
+    """The names a statement defines; none where it does something else or something more."""
+    if isinstance(statement, _DEFINITIONS):
+        return [statement.name]
+    if isinstance(statement, ast.AnnAssign):
+        targets: list[ast.expr] = [statement.target]
+    elif isinstance(statement, ast.Assign):
+        targets = statement.targets
+    else:
+        return []
+    flat = [part for target in targets for part in getattr(target, "elts", [target])]
+    names = [part.id for part in flat if isinstance(part, ast.Name)]
+    return names if len(names) == len(flat) else []
+
+
+def _is_bare_text(node: ast.stmt) -> bool:
+    """Whether a statement is a string alone: a docstring of a module, class, function or name."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _is_for_type_checkers(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.If)
+        and not node.orelse
+        and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+    )
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """What stands directly in a node and is ever run."""
+    for name, value in ast.iter_fields(node):
+        # Every file of this project has `from __future__ import annotations`.
+        if name == "returns" or (name == "annotation" and isinstance(node, ast.arg)):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not _is_for_type_checkers(child):
+                yield child
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for child in _children(node):
+        yield from _executed(child)
+
+
+def _chains(node: ast.AST) -> Iterator[str]:
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.insert(0, node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield ".".join([node.id, *attributes])
+    for child in _children(node):
+        yield from _chains(child)
