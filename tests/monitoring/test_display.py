@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import io
+import os
+import pty
+
+import pytest
+
+from vrtspike.monitoring.display import (
+    PlainDisplay,
+    SilentDisplay,
+    Status,
+    TerminalDisplay,
+    format_duration,
+    open_display,
+)
+
+
+def status(step: int, total: int = 100) -> Status:
+    return Status(step, total, 2, 0.04123, ("psnr", 27.314), 3.21, 0.42, 3661.0)
+
+
+def test_plain_lines_hold_everything_and_do_not_flood(monkeypatch):
+    stream = io.StringIO()
+    display = PlainDisplay(stream)
+    for step in range(1, 101):
+        display.update(status(step))
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == (
+        "[train] step 1/100 | epoch 2 | loss 0.0412 | psnr 27.31 | 3.21 samples/s | data 0.4 ms"
+        " | eta 1:01:01"
+    )
+    assert len(lines) == 2
+    assert "step 100/100" in lines[1]
+
+
+def test_notes_are_marked_line_by_line():
+    stream = io.StringIO()
+    PlainDisplay(stream).note("one\ntwo")
+    assert stream.getvalue() == "[train] one\n[train] two\n"
+
+
+def test_terminal_shows_bar_timings_and_notes():
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        display = open_display(is_main=True, stream=terminal)
+        assert isinstance(display, TerminalDisplay)
+        display.note("validation after step 50: psnr 27.3 [best]")
+        display.draw(["┌─ Timing", "└─ Total"], "plain")
+        display.update(status(100))
+        display.close()
+        shown = os.read(master, 1 << 16).decode()
+    os.close(master)
+    assert "psnr 27.3 [best]" in shown
+    assert "└─ Total" in shown
+    assert "━" * 24 + " 100%" in shown
+    assert "plain" not in shown
+
+
+def test_other_streams_and_processes():
+    assert isinstance(open_display(is_main=True, stream=io.StringIO()), PlainDisplay)
+    assert isinstance(open_display(is_main=False), SilentDisplay)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (3599, "59:59"), (7322, "2:02:02")]
+)
+def test_durations(seconds, text):
+    assert format_duration(seconds) == text

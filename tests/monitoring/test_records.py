@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.errors import RunError
+from vrtspike.monitoring.records import Records, read_records, truncate_records
+
+
+def test_records_are_on_disk_at_once_and_cut_off_lines_are_left_out(tmp_path):
+    path = tmp_path / "logs" / "metrics.jsonl"
+    records = Records(path)
+    records.write({"step": 1, "loss": float("nan"), "losses": {"a": float("inf"), "b": 0.5}})
+    records.write({"step": 2})
+    assert read_records(path) == [
+        {"step": 1, "loss": None, "losses": {"a": None, "b": 0.5}},
+        {"step": 2},
+    ]
+    records.close()
+    with path.open("a") as stream:
+        stream.write('{"step": 3, "lo')
+    assert [r["step"] for r in read_records(path)] == [1, 2]
+
+
+def test_truncation_removes_what_lies_beyond_the_step(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    truncate_records(path, 5)
+    assert not path.exists()
+    records = Records(path)
+    for step in range(1, 8):
+        records.write({"kind": "train", "step": step})
+    records.write({"kind": "validation", "step": 5})
+    records.close()
+    truncate_records(path, 5)
+    assert [r["step"] for r in read_records(path)] == [1, 2, 3, 4, 5, 5]
+
+
+def test_a_broken_line_is_named(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\nbroken\n{"step": 2}\n')
+    with pytest.raises(RunError, match=r"metrics\.jsonl, line 2: not a JSON record"):
+        read_records(path)
