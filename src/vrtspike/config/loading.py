@@ -21,6 +21,7 @@ _VRT_ARGUMENTS = {
     "mlp_ratio": ("MODEL", "VRT", "MLP_RATIO"),
     "mul_attn_ratio": ("MODEL", "VRT", "MUL_ATTN_RATIO"),
     "drop_path_rate": ("MODEL", "VRT", "DROP_PATH_RATE"),
+    "pa_frames": ("MODEL", "VRT", "PA_FRAMES"),
     "deformable_groups": ("MODEL", "VRT", "DEFORMABLE_GROUPS"),
     "indep_reconsts": ("MODEL", "VRT", "INDEP_RECONSTS"),
     "use_checkpoint_attn": ("MODEL", "VRT", "USE_CHECKPOINT_ATTN"),

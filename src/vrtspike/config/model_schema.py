@@ -44,6 +44,9 @@ class VRTSettings(Section):
     MLP_RATIO: PositiveFloat = key("Hidden width of the feed-forward layers over channels", 2.0)
     MUL_ATTN_RATIO: Fraction = key("Share of a stage's blocks with mutual attention", 0.75)
     DROP_PATH_RATE: Fraction = key("Stochastic depth of the last block (rises from 0)", 0.2)
+    PA_FRAMES: Literal[0, 2] = key(
+        "Neighbours aligned by flow; 0: a smaller network without flow and alignment", 2
+    )
     DEFORMABLE_GROUPS: Positive = key("Offset groups of the deformable alignment", 16)
     INDEP_RECONSTS: tuple[NonNegative, ...] = key(
         "Groups (numbered as in VRT_DEPTHS) whose windows hold a single frame", (9, 10)

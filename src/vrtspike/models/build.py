@@ -64,6 +64,7 @@ def _build_vrt(settings: ModelSettings, clip_len: int, crop_size: int) -> VRT:
         mul_attn_ratio=settings.VRT.MUL_ATTN_RATIO,
         mlp_ratio=settings.VRT.MLP_RATIO,
         drop_path_rate=settings.VRT.DROP_PATH_RATE,
+        pa_frames=settings.VRT.PA_FRAMES,
         deformable_groups=settings.VRT.DEFORMABLE_GROUPS,
         use_checkpoint_attn=settings.VRT.USE_CHECKPOINT_ATTN,
         use_checkpoint_ffn=settings.VRT.USE_CHECKPOINT_FFN,

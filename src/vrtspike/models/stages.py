@@ -38,7 +38,7 @@ class Stage(nn.Module):
         drop_path: stochastic depth of each block; its length is the number of blocks.
         mutual_ratio: share of the blocks with mutual attention.
         mlp_ratio: hidden width of the feed-forward layers over ``channels``.
-        deformable_groups: offset groups of the alignment.
+        deformable_groups: offset groups of the alignment; 0: the stage has no alignment.
         max_magnitude: bound of the alignment's offsets, in pixels of this scale.
         options: how to compute.
         plans: the plans of the model.
@@ -80,8 +80,9 @@ class Stage(nn.Module):
         self.linear1 = nn.Linear(channels, channels)
         self.residual_group2 = group(window, drop_path[split:], False)
         self.linear2 = nn.Linear(channels, channels)
-        self.pa_deform = DeformableAlignment(channels, deformable_groups, max_magnitude)
-        self.pa_fuse = GEGLU(3 * channels, 3 * channels, channels)
+        if deformable_groups:
+            self.pa_deform = DeformableAlignment(channels, deformable_groups, max_magnitude)
+            self.pa_fuse = GEGLU(3 * channels, 3 * channels, channels)
 
     def attend(self, x: Tensor) -> Tensor:
         """Change of scale and both residual groups: (B, T, H, W, C') -> (B, T, H', W', C)."""

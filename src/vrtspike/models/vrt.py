@@ -48,7 +48,8 @@ class VRT(nn.Module):
         mul_attn_ratio: share of the blocks of stages 1-7 with mutual attention.
         mlp_ratio: hidden width of the feed-forward layers over the channels.
         drop_path_rate: stochastic depth of the last block; it rises linearly from 0.
-        pa_frames: frames of parallel warping; 2 is what deblurring uses and all there is.
+        pa_frames: neighbours of parallel warping: 2, or 0 for a network without flow and
+            alignment.
         deformable_groups: offset groups of the alignment.
         use_checkpoint_attn: recompute attention branches in the backward pass.
         use_checkpoint_ffn: recompute feed-forward branches in the backward pass.
@@ -88,8 +89,10 @@ class VRT(nn.Module):
         per_stage = [rates[end - depth : end] for end, depth in zip(ends, depths, strict=True)]
 
         self.embed_dims = tuple(embed_dims)
-        self.spynet = SpyNet()
-        self.conv_first = FrameConv(_WARPED_CHANNELS, embed_dims[0])
+        self.pa_frames = pa_frames
+        if pa_frames:
+            self.spynet = SpyNet()
+        self.conv_first = FrameConv(_WARPED_CHANNELS if pa_frames else 3, embed_dims[0])
         for i in range(STAGES):
             stage = Stage(
                 embed_dims[max(i - 1, 0)],
@@ -100,7 +103,7 @@ class VRT(nn.Module):
                 drop_path=per_stage[i],
                 mutual_ratio=mul_attn_ratio,
                 mlp_ratio=mlp_ratio,
-                deformable_groups=deformable_groups,
+                deformable_groups=deformable_groups if pa_frames else 0,
                 max_magnitude=_MAX_OFFSET / 2 ** _STAGE_SCALES[i],
                 options=options,
                 plans=plans,
@@ -162,10 +165,12 @@ class VRT(nn.Module):
             raise ValueError(f"expected a clip of shape (B, T, 3, H, W), got {tuple(x.shape)}")
         height, width = x.shape[-2:]
         padded = pad_to_multiple(x, _MULTIPLE)
-        with section("flow"):
-            flows = self.flows(padded) if x.shape[1] > 1 else ([], [])
-            neighbours = _warped_inputs(padded, flows)
-        features = self.conv_first(neighbours.permute(0, 1, 3, 4, 2))  # (B, T, H, W, C)
+        flows: Flows = ([], [])
+        if self.pa_frames:
+            with section("flow"):
+                flows = self.flows(padded) if x.shape[1] > 1 else flows
+                padded = _warped_inputs(padded, flows)
+        features = self.conv_first(padded.permute(0, 1, 3, 4, 2))  # (B, T, H, W, C)
         features = features + self.conv_after_body(self._body(features, flows, fuse))
         restored = self.conv_last(features).permute(0, 1, 4, 2, 3)
         return x + restored[..., :height, :width]
@@ -180,8 +185,9 @@ class VRT(nn.Module):
             skip = outputs[8 - number] if number > 5 else None
             with section(f"stage{number}"):
                 x = stage.attend(x if skip is None else x + skip)
-            with section("alignment"):
-                x = stage.align(x, *_flows_at(flows, scale))
+            if self.pa_frames:
+                with section("alignment"):
+                    x = stage.align(x, *_flows_at(flows, scale))
             if fuse is not None and number <= SCALES:
                 with section(f"fusion{number}"):
                     x = fuse(scale, x)
@@ -226,8 +232,8 @@ def _check(
     pa_frames: int,
 ) -> None:
     """Refuse arguments that cannot make a model, each with what to do."""
-    if pa_frames != 2:
-        raise ConfigError(f"pa_frames is {pa_frames}; deblurring aligns 2 frames, set pa_frames: 2")
+    if pa_frames not in (0, 2):
+        raise ConfigError(f"pa_frames is {pa_frames}; expected 2, or 0 for no flow and alignment")
     if len(depths) <= STAGES:
         raise ConfigError(
             f"depths has {len(depths)} entries; expected {STAGES} for stages 1-7 and at least one "
@@ -247,7 +253,7 @@ def _check(
         if width % heads:
             raise ConfigError(f"embed_dims[{i}] is {width}, no multiple of num_heads[{i}], {heads}")
     for i, width in enumerate(embed_dims[:STAGES]):
-        if width % deformable_groups:
+        if pa_frames and width % deformable_groups:
             raise ConfigError(
                 f"embed_dims[{i}] is {width}, no multiple of deformable_groups, {deformable_groups}"
             )
