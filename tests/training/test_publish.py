@@ -15,7 +15,7 @@ def write(path, *records):
 
 def test_timings_of_several_starts_have_each_step_once(tmp_path):
     def step(number, ms):
-        return {"kind": "step", "step": number, "ms": {"step": ms}}
+        return {"kind": "step", "step": number, "samples": 2, "frames": 6, "ms": {"step": ms}}
 
     write(tmp_path / "timing_20260101-000000.jsonl", *(step(n, 1.0) for n in range(1, 6)))
     later = tmp_path / "timing_20260101-000100.jsonl"
@@ -25,6 +25,9 @@ def test_timings_of_several_starts_have_each_step_once(tmp_path):
     found = merged_timings(tmp_path)
     assert [r.get("step") for r in found] == [1, 2, 3, 4, 5, None]
     assert [r["ms"]["step"] for r in found[:5]] == [1.0, 1.0, 1.0, 2.0, 2.0]
+    # The summary is that of the whole run, not of its last start.
+    assert found[5]["sections"]["step"]["mean"] == 1.4
+    assert found[5]["samples_per_second"] == pytest.approx(10 / 7e-3)
 
 
 def test_only_finished_runs_are_published(tmp_path):

@@ -194,8 +194,9 @@ class TimingLogger:
         return summarize(self._history, self._steps, self._samples, self._frames)
 
     def print_summary(self) -> None:
-        """Show the summary on the console and append it to both files."""
-        if not self._enabled:
+        """Show the summary on the console and append it to both files; nothing without steps."""
+        self._drain()
+        if not self._enabled or not self._steps:
             return
         summary = self.summary()
         text = summary_text(summary)

@@ -70,7 +70,8 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     if own.type == "cuda":
         torch.cuda.set_device(own)
     if world_size > 1:
-        dist.init_process_group("nccl" if own.type == "cuda" else "gloo", device_id=None)
+        on_gpu = own.type == "cuda"
+        dist.init_process_group("nccl" if on_gpu else "gloo", device_id=own if on_gpu else None)
     try:
         yield Ranks(rank, local_rank, world_size, local_world_size, own)
     finally:

@@ -21,11 +21,11 @@ import psutil
 
 from vrtspike.config.loading import check_files
 from vrtspike.config.workflow import load_workflow
-from vrtspike.errors import RunError
+from vrtspike.errors import ConfigError, RunError
 from vrtspike.provenance import code_digest
 from vrtspike.training.devices import Devices, take_gpus
 from vrtspike.training.publish import publish
-from vrtspike.training.run_folder import resolve_run
+from vrtspike.training.run_folder import is_finished, resolve_run
 from vrtspike.training.signals import EXIT_INTERRUPTED, stop_with_parent
 
 STATUS_FILE = "VRTSPIKE_STATUS_FILE"
@@ -82,11 +82,21 @@ def launch(request: Request) -> int:
         raise RunError(f"no preset {request.preset!r}; there are: {known}")
     settings = plan.presets[request.preset]
     check_files(settings)
+    if plan.settings.NODES > 1:
+        raise ConfigError(
+            f"NODES is {plan.settings.NODES}, but the launcher starts processes on one machine; set "
+            "NODES to 1, or start torchrun on every node yourself with --nnodes and "
+            "scripts/train.py"
+        )
     code = request.code or code_digest(request.program, neutral=OBSERVERS)
     run = resolve_run(request.preset, settings, request.dataset, code)
     folder = (request.runs or Path(plan.settings.RUNS)) / run.name / run.fingerprint
     run.write(folder)
     print(f"run folder: {folder}", flush=True)
+    if is_finished(folder):
+        publish(folder, request.output)
+        print(f"result: {request.output} (the run was finished before)", flush=True)
+        return 0
     with take_gpus(plan.settings.GPUS if request.gpus is None else request.gpus) as devices:
         status = train(folder, devices, request.program)
     if status == 0:

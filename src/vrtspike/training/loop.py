@@ -285,6 +285,7 @@ class Trainer:
                     **{name: part.state_dict() for name, part in self._parts().items()},
                 }
                 save_checkpoint(self.log.checkpoints, state, self.train.KEEP_LAST)
+                self.log.saved(self.progress)
             self.ranks.barrier()
 
     def _restore(self, state: dict[str, Any] | None) -> None:

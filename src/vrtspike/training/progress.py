@@ -92,6 +92,16 @@ class Progress:
             self.best_step = self.step
         return is_best
 
+    def figures(self) -> dict[str, Any]:
+        """What a record of the run shows."""
+        return {
+            "samples": self.samples,
+            "skipped_steps": self.skipped,
+            "metrics": self.metrics,
+            "best": self.best,
+            "best_step": self.best_step,
+        }
+
     def state_dict(self) -> dict[str, Any]:
         """All fields."""
         return asdict(self)

@@ -11,6 +11,7 @@ from typing import Any
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_path, read_json, write_json
 from vrtspike.monitoring.records import read_records
+from vrtspike.monitoring.timing_layout import summarize
 from vrtspike.training.run_folder import RECORD, ResolvedRun
 
 FINAL_WEIGHTS = "weights.safetensors"
@@ -49,15 +50,18 @@ def publish(folder: Path, output: Path) -> None:
 def merged_timings(folder: Path) -> list[dict[str, Any]]:
     """The timing records of all starts of a run: each step as it was last computed, one summary."""
     steps: dict[int, dict[str, Any]] = {}
-    summaries: list[dict[str, Any]] = []
     # The names hold the time of the start, so their order is that of the starts.
     for path in sorted(folder.glob("timing_*.jsonl")):
-        for record in read_records(path):
-            if record["kind"] == "step":
-                steps[record["step"]] = record
-            else:
-                summaries = [record]
-    return [steps[step] for step in sorted(steps)] + summaries
+        steps |= {r["step"]: r for r in read_records(path) if r["kind"] == "step"}
+    if not steps:
+        return []
+    records = [steps[step] for step in sorted(steps)]
+    history: dict[str, list[float]] = {}
+    for record in records:
+        for name, ms in record["ms"].items():
+            history.setdefault(name, []).append(ms)
+    samples, frames = (sum(record[key] for record in records) for key in ("samples", "frames"))
+    return [*records, {"kind": "summary", **summarize(history, len(records), samples, frames)}]
 
 
 def _write_lines(path: Path, records: list[dict[str, Any]]) -> None:

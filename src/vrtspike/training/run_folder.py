@@ -196,6 +196,12 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether the run in ``folder`` has nothing left to do but to be published."""
+    path = folder / RECORD
+    return path.is_file() and read_json(path)["status"] == "finished"
+
+
 class RunRecord:
     """``run.json``: configuration, surroundings, starts, state and final figures of a run.
 

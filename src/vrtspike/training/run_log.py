@@ -17,7 +17,8 @@ from vrtspike.files import atomic_path
 from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.memory import memory_record, memory_warning
 from vrtspike.monitoring.records import Records, truncate_records
-from vrtspike.training.progress import StepResult
+from vrtspike.training.progress import Progress, StepResult
+from vrtspike.training.run_folder import RunRecord
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -37,6 +38,7 @@ class RunLog:
         enabled: whether this process writes.
         tensorboard: whether to write TensorBoard files as well.
         display: for warnings.
+        record: ``run.json``, kept up to date with every checkpoint; None for no such file.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class RunLog:
         enabled: bool,
         tensorboard: bool,
         display: Display,
+        record: RunRecord | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.checkpoints = self.folder / "checkpoints"
@@ -53,6 +56,7 @@ class RunLog:
         self._enabled = enabled
         self._wants_board = tensorboard
         self._display = display
+        self._record = record
         self._metrics: Records | None = None
         self._memory: Records | None = None
         self._board: SummaryWriter | None = None
@@ -134,6 +138,11 @@ class RunLog:
         """Record what filled the GPU's memory."""
         if self._memory is not None:
             self._memory.write(record)
+
+    def saved(self, progress: Progress) -> None:
+        """Note in the run's record how far the newest checkpoint is."""
+        if self._record is not None:
+            self._record.update("running", progress.step, **progress.figures())
 
     def best(self, model: nn.Module) -> None:
         """Keep these weights as the best."""

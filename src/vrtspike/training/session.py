@@ -37,6 +37,13 @@ from vrtspike.training.run_log import RunLog
 from vrtspike.training.seeding import seed_everything
 from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest
 
+MEMORY_ADVICE = (
+    "The GPU's memory is full. In this order: lower TRAIN.BATCH_SIZE and raise "
+    "TRAIN.GRADIENT_ACCUMULATION_STEPS by the same factor; set MODEL.VRT.USE_CHECKPOINT_ATTN and "
+    "USE_CHECKPOINT_FFN to true; lower DATA.CROP_SIZE or DATA.CLIP_LEN; set TRAIN.OPTIM.TYPE to "
+    "adamw8bit. logs/memory.jsonl in the run folder shows how it filled up"
+)
+
 
 def run_session(folder: Path) -> int:
     """Train the run in ``folder`` as one of the processes that ``torchrun`` started.
@@ -85,7 +92,9 @@ def _train(
             )
         )
     )
-    log = RunLog(folder, run.fingerprint, ranks.is_main, log_settings.TENSORBOARD, display)
+    record = RunRecord(folder, ranks.is_main)
+    board = log_settings.TENSORBOARD
+    log = RunLog(folder, run.fingerprint, ranks.is_main, board, display, record)
     trainer = Trainer(
         model=model,
         task=build_task(settings, dataset, ranks.device),
@@ -104,7 +113,6 @@ def _train(
         f"steps {trainer.progress.step} to {trainer.total}, {trainer.micro_batches} batches of "
         f"{settings.TRAIN.BATCH_SIZE} a step"
     )
-    record = RunRecord(folder, ranks.is_main)
     record.start(
         run,
         trainer.progress.step,
@@ -118,29 +126,20 @@ def _train(
     log.memory(trainer.progress.step, ranks.device)
     try:
         outcome = trainer.run(stop)
+    except torch.OutOfMemoryError as error:
+        record.update("failed", trainer.progress.step, failure=str(error))
+        raise RunError(f"{error}\n{MEMORY_ADVICE}") from error
     except BaseException as error:
         record.update("failed", trainer.progress.step, failure=f"{type(error).__name__}: {error}")
         raise
     finally:
         timing.print_summary()
-        summary = timing.summary()
         timing.close()
     log.gpu_categories(gpu_categories(model, trainer.optimizer, ranks.device))
     if outcome == "finished":
         log.final(trainer.trained_model())
     log.close()
-    progress = trainer.progress
-    record.update(
-        outcome,
-        progress.step,
-        samples=progress.samples,
-        skipped_steps=progress.skipped,
-        metrics=progress.metrics,
-        best=progress.best,
-        best_step=progress.best_step,
-        samples_per_second=summary["samples_per_second"],
-        data_share=summary["data_share"],
-    )
+    record.update(outcome, trainer.progress.step, **trainer.progress.figures())
     return 0 if outcome == "finished" else EXIT_INTERRUPTED
 
 
