@@ -64,10 +64,11 @@ class DeformableAlignment(nn.Module):
         guide = torch.cat((warped, current, flow.to(current.dtype)), dim=1)
         raw = self.conv_offset(guide)
         points = 2 * POINTS * self.groups
-        correction = self.max_magnitude * torch.tanh(raw[:, :points].to(flow.dtype))
+        moves, modulation = raw.split((points, points // 2), dim=1)
+        correction = self.max_magnitude * torch.tanh(moves.to(flow.dtype))
         # Offsets come in (y, x) pairs, the flow in (x, y).
         offset = correction.unflatten(1, (-1, 2)) + flow.flip(1).unsqueeze(1)
-        mask = torch.sigmoid(raw[:, points:])
+        mask = torch.sigmoid(modulation)
         return _deform(neighbour, offset.flatten(1, 2), mask, self.weight, self.bias)
 
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.errors import ConfigError
+from vrtspike.models.layers import ClipConv
 from vrtspike.models.padding import pad_to_multiple
 
-_KERNEL = 3
 _SPACE_STRIDE = 2
 _BLOCKS_PER_SCALE = 2
 
@@ -24,11 +24,11 @@ class ResidualBlock3D(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv3d(channels, channels, _KERNEL, padding=1)
-        self.conv2 = nn.Conv3d(channels, channels, _KERNEL, padding=1)
+        self.conv1 = ClipConv(channels, channels)
+        self.conv2 = ClipConv(channels, channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, T, H, W) -> same shape."""
+        """(B, T, H, W, C) -> same shape."""
         return functional.relu(x + self.conv2(functional.relu(self.conv1(x))))
 
 
@@ -51,15 +51,9 @@ class SpikeEncoder3D(nn.Module):
                 f"{len(self.temporal_strides)} temporal strides for {len(channels)} scales; "
                 f"give {len(channels) - 1}, one for each step down"
             )
-        self.stem = nn.Conv3d(bins, channels[0], _KERNEL, padding=1)
+        self.stem = ClipConv(bins, channels[0])
         self.downs = nn.ModuleList(
-            nn.Conv3d(
-                channels[i],
-                channels[i + 1],
-                _KERNEL,
-                stride=(stride, _SPACE_STRIDE, _SPACE_STRIDE),
-                padding=1,
-            )
+            ClipConv(channels[i], channels[i + 1], stride, _SPACE_STRIDE)
             for i, stride in enumerate(self.temporal_strides)
         )
         self.scales = nn.ModuleList(
@@ -71,7 +65,7 @@ class SpikeEncoder3D(nn.Module):
         """Length in time of each scale for a clip of ``frames`` frames."""
         lengths = [frames]
         for stride in self.temporal_strides:
-            lengths.append((lengths[-1] + 2 - _KERNEL) // stride + 1)
+            lengths.append((lengths[-1] - 1) // stride + 1)
         return lengths
 
     def forward(self, voxels: Tensor) -> list[Tensor]:
@@ -84,14 +78,15 @@ class SpikeEncoder3D(nn.Module):
             Per scale s: (B, T, H' / s, W' / s, C), H' and W' padded by reflection to multiples of
             the coarsest scale's factor, as VRT pads its frames.
         """
-        x = pad_to_multiple(voxels, _SPACE_STRIDE ** (len(self.scales) - 1)).transpose(1, 2)
+        padded = pad_to_multiple(voxels, _SPACE_STRIDE ** (len(self.scales) - 1))
+        x = padded.permute(0, 1, 3, 4, 2).contiguous()
         x = functional.relu(self.stem(x))
         outputs = []
         for number, blocks in enumerate(self.scales):
             if number:
                 x = self.downs[number - 1](x)
             x = blocks(x)
-            outputs.append(x.permute(0, 2, 3, 4, 1))
+            outputs.append(x)
         return outputs
 
 
