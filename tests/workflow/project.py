@@ -1,0 +1,172 @@
+"""A copy of the project in a folder of its own, and real Snakemake runs in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from vrtspike.data.demo import SCENES, render
+from vrtspike.data.simulate_sequence import write_sequence
+
+PARTS = ("workflow", "rules", "scripts", "src", "config", "environment.yml")
+
+TINY = """\
+DATA: {CROP_SIZE: 32, CLIP_LEN: 2, K: 8, CACHE_SIZE_GB: 0.1}
+MODEL:
+  CHANNELS_PER_SCALE: [8, 8, 8, 8]
+  VRT_DEPTHS: [1, 1, 1, 1, 1, 1, 1, 1]
+  WINDOW_SIZE: [2, 4, 4]
+  SPIKE_TSA: {HEADS: 2}
+  FUSE: {HEADS: 2}
+  VRT:
+    EMBED_DIMS: [8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8]
+    NUM_HEADS: 2
+    DEFORMABLE_GROUPS: 2
+    USE_CHECKPOINT_ATTN: false
+    USE_CHECKPOINT_FFN: false
+TRAIN:
+  MAX_STEPS: 2
+  GRADIENT_ACCUMULATION_STEPS: 1
+  PRECISION: "32"
+  SCHED: {WARMUP_STEPS: 1}
+LOSS: {VGG_PERCEPTUAL: {WEIGHT: 0.0}}
+DATALOADER: {TOTAL_WORKERS: 0}
+LOG: {VAL_EVERY_STEPS: 100}
+TEST: {METRICS: [psnr, ssim], NUM_WORKERS: 0, TILE: {SIZE: 96, OVERLAP: 16}}
+"""
+
+CONFIG = """\
+DATA: {ROOT: data/tiny}
+PRESETS: [tiny, other]
+GPUS: 0
+"""
+
+SEQUENCES = (("train", 0), ("train", 1), ("test", 8))
+"""Split and scene of the sequences of the tiny data set."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of a plan."""
+
+    rule: str
+    wildcards: dict[str, str] = field(default_factory=dict, hash=False)
+    reason: str = field(default="", hash=False)
+
+
+@dataclass(frozen=True)
+class Project:
+    """A copy of the project in a folder of its own."""
+
+    folder: Path
+
+    @classmethod
+    def copy(cls, repository: Path, folder: Path) -> Project:
+        """Copy what a clone of the project would hold."""
+        folder.mkdir(parents=True)
+        for part in PARTS:
+            source = repository / part
+            if source.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+                shutil.copytree(source, folder / part, ignore=ignored)
+            else:
+                shutil.copy(source, folder / part)
+        return cls(folder)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """This copy's package comes before the installed one."""
+        return {**os.environ, "PYTHONPATH": str(self.folder / "src")}
+
+    @staticmethod
+    def command(*arguments: str) -> list[str]:
+        """A Snakemake call, with the Python of the tests."""
+        return [sys.executable, "-m", "snakemake", *arguments]
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake to its end, whatever that is; stderr is part of stdout."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=280,
+        )
+
+    def make(self, *arguments: str) -> str:
+        """Run Snakemake on two cores; it must succeed. Returns its output."""
+        done = self.snakemake("--cores", "2", *arguments)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def plan(self, *arguments: str) -> list[Job]:
+        """The jobs Snakemake would run; a target that only names files is none."""
+        done = self.snakemake("--dry-run", *arguments)
+        assert done.returncode == 0, done.stdout
+        jobs = []
+        for block in re.split(r"\n\[.*\]\n", done.stdout)[1:]:
+            rule = re.match(r"(?:rule|checkpoint) (\w+):", block)
+            if rule is None or "\n    output:" not in block:
+                continue
+            wildcards = re.search(r"^    wildcards: (.*)$", block, re.MULTILINE)
+            pairs = wildcards[1].split(", ") if wildcards else []
+            reason = re.search(r"^    reason: (.*)$", block, re.MULTILINE)
+            jobs.append(
+                Job(
+                    rule[1],
+                    dict(pair.split("=", 1) for pair in pairs),
+                    reason[1] if reason else "",
+                )
+            )
+        return jobs
+
+    def write(self, path: str, text: str) -> Path:
+        """Write a file of the copy."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        return target
+
+    def replace(self, path: str, old: str, new: str) -> Callable[[], None]:
+        """Replace a text in a file of the copy; returns what undoes it."""
+        target = self.folder / path
+        text = target.read_text(encoding="utf-8")
+        assert old in text
+        target.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+        def undo() -> None:
+            target.write_text(text, encoding="utf-8")
+
+        return undo
+
+
+def make_tiny_data(root: Path) -> None:
+    """Three sequences of three exposures of 64 x 96 pixels."""
+    for split, number in SEQUENCES:
+        scene = SCENES[number]
+        frames = render(scene, np.random.default_rng(number), 64, 96, 3 * 11 + 1)
+        write_sequence(root / split / scene.name, frames, frames_per_exposure=11)
+
+
+def tiny_project(repository: Path, folder: Path) -> Project:
+    """A copy with a tiny data set and the presets ``tiny``, ``other`` and ``long``."""
+    project = Project.copy(repository, folder)
+    shutil.rmtree(project.folder / "config/presets")
+    project.write("config/presets/tiny.yaml", TINY)
+    project.write("config/presets/other.yaml", "BASE: tiny\nTRAIN:\n  OPTIM: {LR: 1.0e-4}\n")
+    project.write(
+        "config/presets/long.yaml", "BASE: tiny\nTRAIN:\n  MAX_STEPS: 12\n  SAVE_EVERY_STEPS: 2\n"
+    )
+    project.write("config/config.yaml", CONFIG)
+    make_tiny_data(project.folder / "data/tiny")
+    return project

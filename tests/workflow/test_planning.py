@@ -1,0 +1,79 @@
+"""Plans without data, and configurations that are wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+pytestmark = pytest.mark.workflow
+
+
+def test_a_fresh_clone_can_be_planned_and_says_what_to_do(clone):
+    done = clone.snakemake("--dry-run")
+    assert done.returncode == 0, done.stdout
+    notice = done.stdout.split("\n\n")[-1]
+    assert "data/gopro_spike does not exist" in notice
+    assert "DATA.ROOT stands in config/config.yaml" in notice
+    assert "make demo" in notice
+
+
+def test_without_data_a_run_fails_with_the_same_words(clone):
+    done = clone.snakemake("--cores", "1", "train_low_memory")
+    assert done.returncode != 0
+    assert "error: data set folder data/gopro_spike does not exist; set DATA.ROOT" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_the_demo_plans_without_a_notice(clone):
+    done = clone.snakemake("--dry-run", "demo")
+    assert done.returncode == 0, done.stdout
+    assert "does not exist" not in done.stdout
+
+
+def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
+    presets = {path.stem for path in (clone.folder / "config/presets").glob("*.yaml")}
+    listed = clone.snakemake("--list").stdout.splitlines()
+    targets = dict(
+        found.groups() for line in listed if (found := re.match(r"(\w+) \((.+)\)", line))
+    )
+    for preset in presets:
+        for kind in ("train", "evaluate", "analyze_performance"):
+            assert f"{kind}_{preset}" in targets
+    assert {"all", "compare", "report", "demo", "weights"} <= set(targets)
+    rules = "".join(path.read_text() for path in (clone.folder / "rules").glob("*.smk"))
+    named = set(re.findall(r"^(?:rule|checkpoint) (\w+):", rules, re.MULTILINE))
+    assert named <= set(targets)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("config/my.yaml", "PRESETS: [demo]\nRESULT: elsewhere\n", r"my\.yaml:2: .*RESULTS"),
+        ("config/presets/demo.yaml", "BASE: baseline\nTRAIM: {}\n", r"demo\.yaml:2: .*TRAIN"),
+        ("config/my.yaml", "RESULTS: one\nGPUS: 0\nRESULTS: two\n", r"my\.yaml:3: .*line 1|1.*3"),
+    ],
+    ids=["workflow key", "preset key", "key given twice"],
+)
+def test_a_wrong_configuration_is_named_by_file_and_line(clone, file, text, message):
+    path = clone.folder / file
+    before = path.read_text() if path.is_file() else None
+    clone.write(file, text)
+    overlay = ["--configfile", file] if file == "config/my.yaml" else []
+    done = clone.snakemake("--dry-run", "demo", *overlay)
+    clone.write(file, before) if before is not None else path.unlink()
+    assert done.returncode != 0
+    assert re.search(message, done.stdout), done.stdout
+    assert "Traceback" not in done.stdout
+    assert len(re.findall("^error: ", done.stdout, re.MULTILINE)) == 1
+
+
+def test_the_cluster_profile_speaks_of_rules_that_exist(repository: Path):
+    """Snakemake ignores settings for unknown rules silently."""
+    profile = YAML(typ="safe").load(repository / "workflow/profiles/slurm/config.yaml")
+    rules = "".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
+    for section in ("set-threads", "set-resources"):
+        for rule in profile[section]:
+            assert re.search(rf"^(rule|checkpoint) {rule}:", rules, re.MULTILINE), rule

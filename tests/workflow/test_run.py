@@ -1,0 +1,172 @@
+"""One complete run, and what does and does not run again after a change."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from .project import Project
+
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+
+TRAIN = "GOPR0001_11_00"
+SPIKES = f"data/tiny/train/{TRAIN}/spike/000002.dat"
+
+
+def rules(jobs) -> Counter:
+    return Counter(job.rule for job in jobs)
+
+
+def nothing_to_do(project: Project, *arguments: str) -> bool:
+    done = project.snakemake("--dry-run", "all", *arguments)
+    assert done.returncode == 0, done.stdout
+    return "Nothing to be done" in done.stdout
+
+
+def test_publishes_every_result(finished):
+    results = finished.folder / "results"
+    for preset in ("tiny", "other"):
+        for name in ("weights.safetensors", "settings.json", "run.json", "metrics.csv"):
+            assert (results / "train" / preset / name).is_file()
+        summary = json.loads((results / "evaluate" / preset / "summary.json").read_text())
+        assert summary["preset"] == preset
+        assert summary["frames"] == 3
+        assert len(list((results / "evaluate" / preset / "pictures").glob("*.png"))) == 1
+    assert (results / "compare/table.csv").is_file()
+
+
+def test_the_report_is_one_file_that_needs_no_network(finished):
+    report = (finished.folder / "results/report.html").read_text()
+    loaded = re.findall(r"""(?:src|href)=["'](https?:[^"']+)""", report)
+    assert [address for address in loaded if not address.endswith(("LICENSE", ".md"))] == []
+    for found in ("Metrics", "Pictures", "Training", "Performance", "Comparison"):
+        assert f'"{found}"' in report
+    assert "blurry input, restored frame" in report
+    assert "loss.svg" in report
+    assert "data:image/png;base64," in report
+
+
+def test_a_second_run_has_nothing_to_do(finished):
+    assert "Nothing to be done" in finished.make("all")
+
+
+def test_a_touched_raw_file_changes_nothing(finished):
+    path = finished.folder / SPIKES
+    os.utime(path)
+    assert nothing_to_do(finished)
+
+
+def test_a_changed_raw_file_concerns_its_sequence_and_what_depends_on_it(finished):
+    path = finished.folder / SPIKES
+    contents = path.read_bytes()
+    path.write_bytes(contents[:100] + bytes([contents[100] ^ 1]) + contents[101:])
+    jobs = finished.plan("train_tiny")
+    path.write_bytes(contents)
+    sequences = [job.wildcards["sequence"] for job in jobs if "sequence" in job.wildcards]
+    assert sequences == [TRAIN, TRAIN]
+    assert rules(jobs) == {"ingest": 1, "accept": 1, "voxelize": 1, "statistics": 1, "train": 1}
+    assert nothing_to_do(finished)
+
+
+def test_a_new_sequence_is_noticed(finished):
+    split = finished.folder / "data/tiny/train"
+    shutil.copytree(split / TRAIN, split / "GOPR0009_11_00")
+    jobs = finished.plan("train_tiny")
+    shutil.rmtree(split / "GOPR0009_11_00")
+    assert rules(jobs)["survey"] == 1
+    assert nothing_to_do(finished)
+
+
+def test_a_changed_learning_rate_concerns_its_preset_and_is_named(finished):
+    undo = finished.replace("config/presets/other.yaml", "1.0e-4", "3.0e-4")
+    jobs = finished.plan("train_tiny", "train_other")
+    undo()
+    assert [(job.rule, job.wildcards) for job in jobs] == [("train", {"preset": "other"})]
+    assert "TRAIN.OPTIM.LR: 0.0001" in jobs[0].reason
+    assert "TRAIN.OPTIM.LR: 0.0003" in jobs[0].reason
+
+
+@pytest.mark.parametrize(
+    "overlay",
+    ["DATALOADER: {TOTAL_WORKERS: 1}", "LOG: {MEMORY_EVERY_STEPS: 7}", "TEST: {NUM_WORKERS: 1}"],
+)
+def test_settings_that_change_no_result_change_nothing(finished, overlay):
+    finished.write("more.yaml", f"SETTINGS: {{{overlay}}}\nRUNS: other_runs\n")
+    assert nothing_to_do(finished, "--configfile", "more.yaml")
+    assert nothing_to_do(finished, "--config", f"SETTINGS={{{overlay}}}", "GPUS=3")
+
+
+def test_settings_of_the_evaluation_train_nothing(finished):
+    overlay = ["--config", "SETTINGS={TEST: {TILE: {SIZE: 64}}}"]
+    jobs = finished.plan("train_tiny", "evaluate_tiny", *overlay)
+    assert rules(jobs) == {"evaluate": 1}
+    assert "TEST.TILE.SIZE: 64" in jobs[0].reason
+
+
+def test_comments_and_docstrings_change_nothing(finished):
+    undo = [
+        finished.replace("src/vrtspike/data/voxels.py", "def voxelize(", "# Why\ndef voxelize("),
+        finished.replace("src/vrtspike/training/loop.py", '"""', '"""New words. '),
+    ]
+    unchanged = nothing_to_do(finished)
+    for restore in undo:
+        restore()
+    assert unchanged
+
+
+def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
+    undo = finished.replace(
+        "src/vrtspike/data/voxels.py", "dtype=np.uint8, out=counts[k])", "out=counts[k])"
+    )
+    jobs = [job for job in finished.plan("train_tiny") if job.rule == "voxelize"]
+    assert len(jobs) == 3
+    assert all("vrtspike/data/voxels.py" in job.reason for job in jobs)
+    output = finished.make("train_tiny")
+    undo()
+    executed = re.findall(r"^local(?:rule|checkpoint) (\w+):", output, re.MULTILINE)
+    assert Counter(executed) == {"voxelize": 3, "statistics": 1, "train_tiny": 1}
+
+
+def test_training_killed_half_way_is_continued(finished):
+    """Everything is killed at once, the scheduler too; the next call needs no repair."""
+    command = finished.command("--cores", "2", "train_long")
+    process = subprocess.Popen(
+        command,
+        cwd=finished.folder,
+        env=finished.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    checkpoints = wait_for_checkpoints(finished.folder / "runs/long", process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (finished.folder / "results/train/long/weights.safetensors").exists()
+    finished.make("train_long")
+    record = json.loads((finished.folder / "results/train/long/run.json").read_text())
+    first, second = record["starts"]
+    assert first["step"] == 0
+    assert second["step"] >= min(checkpoints) > 0
+    assert record["status"] == "finished"
+    assert len(list((finished.folder / "runs/long").iterdir())) == 1
+
+
+def wait_for_checkpoints(runs: Path, process: subprocess.Popen) -> list[int]:
+    """Wait until a run has saved its state; returns the steps it was saved after."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
+        saved = [int(path.stem.split("_")[1]) for path in runs.glob("*/checkpoints/step_*.pt")]
+        if saved:
+            return saved
+        assert process.poll() is None, "training ended before it was killed"
+        time.sleep(0.1)
+    raise AssertionError("no checkpoint in time")
