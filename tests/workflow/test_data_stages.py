@@ -1,0 +1,69 @@
+"""The stages before training: simulated data, and the gate that lists every fault at once."""
+
+from __future__ import annotations
+
+import os
+
+import cv2
+import numpy as np
+import pytest
+
+from vrtspike.data.demo import SCENES, render
+from vrtspike.files import read_json
+
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+
+SIMULATED = """\
+SIMULATE:
+  ROOT: data/simulated
+  SEQUENCES:
+    - {FRAMES: frames, SPLIT: train, SEQUENCE: walk, FRAMES_PER_EXPOSURE: 3}
+    - {FRAMES: frames, SPLIT: test, SEQUENCE: walk, FRAMES_PER_EXPOSURE: 3}
+SETTINGS: {DATA: {ROOT: data/simulated}}
+"""
+
+
+def test_high_speed_frames_become_a_data_set(tiny):
+    frames = tiny.folder / "frames"
+    frames.mkdir()
+    for number, frame in enumerate(render(SCENES[0], np.random.default_rng(0), 64, 96, 10)):
+        cv2.imwrite(str(frames / f"{number:06d}.png"), frame)
+    tiny.write("my.yaml", SIMULATED)
+    target = ("results/data/simulated/k8/dataset.json", "--configfile", "my.yaml")
+    tiny.make(*target)
+    dataset = read_json(tiny.folder / target[0])
+    assert {split: len(found) for split, found in dataset["splits"].items()} == {
+        "train": 1,
+        "test": 1,
+    }
+
+    os.utime(frames / "000003.png")
+    assert tiny.plan(*target) == []
+
+    cv2.imwrite(str(frames / "000003.png"), np.zeros((64, 96, 3), np.uint8))
+    jobs = tiny.plan(*target)
+    assert [job.wildcards["split"] for job in jobs if job.rule == "simulate"] == ["train", "test"]
+
+
+def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
+    root = tiny.folder / "data/tiny"
+    broken = [
+        next(root.glob("train/*/spike/000002.dat")),
+        next(root.glob("test/*/spike/000003.dat")),
+    ]
+    contents = [path.read_bytes() for path in broken]
+    for path in broken:
+        path.write_bytes(path.read_bytes()[:-1])
+    target = "results/data/tiny/k8/dataset.json"
+    done = tiny.snakemake("--cores", "2", target)
+    assert done.returncode != 0
+    message = done.stdout.partition("error: ")[2].partition("=====")[0]
+    for path in broken:
+        assert str(path.relative_to(tiny.folder)) in message
+    assert "Traceback" not in done.stdout
+    assert list(tiny.folder.glob("results/data/tiny/k8/**/*.zarr")) == []
+
+    for path, whole in zip(broken, contents, strict=True):
+        path.write_bytes(whole)
+    jobs = tiny.plan(target)
+    assert len([job for job in jobs if job.rule == "ingest"]) == len(broken)
