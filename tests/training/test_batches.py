@@ -5,7 +5,7 @@ from itertools import chain
 import pytest
 
 from vrtspike.errors import RunError
-from vrtspike.training.batches import LoaderOptions, PhasedBatches, ShuffledBatches
+from vrtspike.training.batches import CacheUse, LoaderOptions, PhasedBatches, ShuffledBatches
 
 from .forecast import Waves
 
@@ -80,6 +80,38 @@ def test_phases_follow_each_other(first, stride):
     assert [batch[0] // 100 * 100 for batch in found] == expected
     alone = ShuffledBatches(Recorder(4), 2, seed=1).keys(first, stride, 11)
     assert [[i % 100 for i in batch] for batch in found] == [[i for _, i in b] for b in alone]
+
+
+READS = {"count": 0}
+
+
+class Counted(Recorder):
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        READS["count"] += 1
+        return super().__getitem__(index)
+
+
+def observe() -> CacheUse:
+    """Stands for the counters of a cache in the process that reads."""
+    return CacheUse(hits=READS["count"] - 1, misses=1)
+
+
+@pytest.mark.parametrize(("workers", "processes"), [(0, 1), (2, 2)])
+def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, processes):
+    READS["count"] = 0
+    batches = ShuffledBatches(Counted(16), 2, 1, options=LoaderOptions(workers), observer=observe)
+    assert batches.cache_use() == CacheUse(0, 0)
+    assert len(list(batches.stream(0, 1, 36))) == 36
+    use = batches.cache_use()
+    # 72 reads; each process looks at its counters at every eighth.
+    assert use.misses == processes
+    assert 72 - 8 * processes <= use.hits + use.misses <= 72
+    assert ShuffledBatches(Counted(16), 2, 1).cache_use() is None
+
+
+def test_hit_rate():
+    assert CacheUse(0, 0).hit_rate == 0
+    assert CacheUse(3, 1).hit_rate == 0.75
 
 
 def test_noise_depends_on_epoch_and_index_alone():

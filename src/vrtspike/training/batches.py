@@ -7,12 +7,12 @@ of accumulated micro-batches decides only who computes which; the position of a 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from vrtspike.errors import RunError
 from vrtspike.training.seeding import mix_seed
@@ -21,6 +21,7 @@ Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
 
 _ORDER = 1
+_OBSERVE_EVERY = 8
 
 
 class SizedDataset(Protocol):
@@ -52,6 +53,24 @@ class LoaderOptions:
     persistent: bool = True
 
 
+@dataclass(frozen=True)
+class CacheUse:
+    """Look-ups in a cache of data."""
+
+    hits: int
+    misses: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of look-ups that were hits; 0 before the first."""
+        total = self.hits + self.misses
+        return self.hits / total if total else 0.0
+
+
+Observer: TypeAlias = Callable[[], CacheUse]
+"""Tells the use of the cache in the process that calls it; can be sent to a worker."""
+
+
 class Batches(Protocol):
     """The training batches of a run."""
 
@@ -60,6 +79,9 @@ class Batches(Protocol):
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
         """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
+
+    def cache_use(self) -> CacheUse | None:
+        """Use of the data's cache so far by this process and its workers; None without a cache."""
 
 
 class ShuffledBatches:
@@ -71,6 +93,7 @@ class ShuffledBatches:
         seed: decides the order.
         drop_last: whether an epoch's last, smaller batch is left out.
         options: the data loader.
+        observer: tells a reading process's use of its cache, where it has one.
 
     Raises:
         RunError: if there are not enough samples for one batch.
@@ -83,8 +106,12 @@ class ShuffledBatches:
         seed: int,
         drop_last: bool = True,
         options: LoaderOptions = LoaderOptions(),
+        observer: Observer | None = None,
     ) -> None:
         self._dataset = dataset
+        self._observer = observer
+        # Each reading process writes its own row: hits, misses.
+        self._uses = torch.zeros(max(1, options.workers), 2, dtype=torch.int64).share_memory_()
         self._batch_size = batch_size
         self._seed = seed
         self._options = options
@@ -112,7 +139,15 @@ class ShuffledBatches:
         keys = _Keys(self, first, stride, until)
         # One pass is the whole run: there is no next one to keep workers for.
         once = replace(self._options, persistent=False)
-        return iter(_loader(_Keyed(self._dataset), keys, once))
+        dataset = _Keyed(self._dataset, self._uses, self._observer)
+        return iter(_loader(dataset, keys, once))
+
+    def cache_use(self) -> CacheUse | None:
+        """Use of the cache so far by all processes that read for this one."""
+        if self._observer is None:
+            return None
+        hits, misses = self._uses.sum(dim=0).tolist()
+        return CacheUse(hits, misses)
 
     def _order(self, epoch: int) -> list[int]:
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
@@ -145,6 +180,13 @@ class PhasedBatches:
                 yield from batches.stream(first, stride, end)
                 first += -(-(end - first) // stride) * stride
             start += length
+
+    def cache_use(self) -> CacheUse | None:
+        """Use of the cache so far in all phases."""
+        uses = [use for phase in self._phases if (use := phase.cache_use()) is not None]
+        if not uses:
+            return None
+        return CacheUse(sum(use.hits for use in uses), sum(use.misses for use in uses))
 
 
 class ValidationBatches:
@@ -179,17 +221,32 @@ class ValidationBatches:
 
 
 class _Keyed(Dataset[Any]):
-    """Reads samples by (epoch, index)."""
+    """Reads samples by (epoch, index) and notes the use of the cache in a shared table."""
 
-    def __init__(self, dataset: SizedDataset) -> None:
+    def __init__(
+        self,
+        dataset: SizedDataset,
+        uses: torch.Tensor | None = None,
+        observer: Observer | None = None,
+    ) -> None:
         self._dataset = dataset
+        self._uses = uses
+        self._observer = observer
+        self._reads = 0
         self._set_epoch = getattr(dataset, "set_epoch", None)
 
     def __getitem__(self, key: Key) -> Any:  # noqa: ANN401 - any sample
         epoch, index = key
         if self._set_epoch is not None:
             self._set_epoch(epoch)
-        return self._dataset[index]
+        sample = self._dataset[index]
+        if self._observer is not None and self._uses is not None:
+            if self._reads % _OBSERVE_EVERY == 0:
+                use, worker = self._observer(), get_worker_info()
+                row = self._uses[0 if worker is None else worker.id]
+                row[0], row[1] = use.hits, use.misses
+            self._reads += 1
+        return sample
 
 
 class _Keys:
@@ -222,7 +279,7 @@ def _loader(
     )
 
 
-def _leave_signals_to_the_parent(worker: int) -> None:  # noqa: ARG001 - the signature of a hook
+def _leave_signals_to_the_parent(worker: int) -> None:
     # A signal for the whole process group shall not kill workers under a trainer that saves.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)

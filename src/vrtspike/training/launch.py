@@ -84,8 +84,8 @@ def launch(request: Request) -> int:
     check_files(settings)
     if plan.settings.NODES > 1:
         raise ConfigError(
-            f"NODES is {plan.settings.NODES}, but the launcher starts processes on one machine; set "
-            "NODES to 1, or start torchrun on every node yourself with --nnodes and "
+            f"NODES is {plan.settings.NODES}, but the launcher starts processes on one machine; "
+            "set NODES to 1, or start torchrun on every node yourself with --nnodes and "
             "scripts/train.py"
         )
     code = request.code or code_digest(request.program, neutral=OBSERVERS)
@@ -172,7 +172,7 @@ def _run(
     )
     asked: list[int] = []
 
-    def forward(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    def forward(number: int, frame: FrameType | None) -> None:
         asked.append(number)
         _ask_to_stop(process.pid)
 

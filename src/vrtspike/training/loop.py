@@ -210,7 +210,7 @@ class Trainer:
         self.display.update(status)
         self.log.step(status, result)
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
-            self.log.memory(step, self.ranks.device)
+            self.log.memory(step, self.ranks.device, self.batches.cache_use())
         if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise RunError(
                 f"step {step}: the gradients were not finite for {MAX_SKIPPED_IN_A_ROW} steps in a "

@@ -85,7 +85,7 @@ class Precision:
 
 
 def _inputs_to_bfloat16(
-    module: nn.Module,  # noqa: ARG001 - the signature of a hook
+    module: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from vrtspike.files import atomic_path
 from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.memory import memory_record, memory_warning
 from vrtspike.monitoring.records import Records, truncate_records
+from vrtspike.training.batches import CacheUse
 from vrtspike.training.progress import Progress, StepResult
 from vrtspike.training.run_folder import RunRecord
 
@@ -122,12 +124,11 @@ class RunLog:
             for name, picture in pictures.items():
                 self._board.add_image(name, picture, step, dataformats="HWC")
 
-    def memory(
-        self, step: int, device: torch.device, cache: dict[str, object] | None = None
-    ) -> None:
+    def memory(self, step: int, device: torch.device, use: CacheUse | None = None) -> None:
         """Record memory, and warn where it is nearly full."""
         if self._memory is None:
             return
+        cache = None if use is None else {**asdict(use), "hit_rate": round(use.hit_rate, 4)}
         record = memory_record(step, device, cache)
         self._memory.write(record)
         warning = memory_warning(record)

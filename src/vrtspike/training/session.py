@@ -11,7 +11,7 @@ from torch import nn
 
 from vrtspike.config import Settings
 from vrtspike.config.loading import load_settings_file
-from vrtspike.data.cache import cache_share
+from vrtspike.data.cache import cache_share, cache_statistics
 from vrtspike.data.clips import ClipDataset
 from vrtspike.data.dataset import DatasetManifest, load_dataset
 from vrtspike.data.loading import Workers, resolve_workers
@@ -23,6 +23,7 @@ from vrtspike.monitoring.memory import gpu_categories
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.training.batches import (
     Batches,
+    CacheUse,
     LoaderOptions,
     PhasedBatches,
     ShuffledBatches,
@@ -213,7 +214,8 @@ def training_batches(
         data = settings.DATA.model_copy(update={"CROP_SIZE": crop})
         clips = ClipDataset(dataset, data.TRAIN_SPLIT, data, seed=settings.SEED, cache_bytes=cache)
         size, drop_last = settings.TRAIN.BATCH_SIZE, loader.DROP_LAST
-        return ShuffledBatches(clips, size, settings.SEED, drop_last, options)
+        observer = _cache_use if cache else None
+        return ShuffledBatches(clips, size, settings.SEED, drop_last, options, observer)
 
     phases = settings.TRAIN.PROGRESSIVE
     if not phases:
@@ -235,6 +237,11 @@ def validation_batches(
     )
     size = settings.TRAIN.VAL_BATCH_SIZE
     return ValidationBatches(clips, size, ranks.rank, ranks.world_size, options)
+
+
+def _cache_use() -> CacheUse:
+    found = cache_statistics()
+    return CacheUse(found.hits, found.misses)
 
 
 def _pin(settings: Settings, ranks: Ranks) -> bool:

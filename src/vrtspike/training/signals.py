@@ -41,7 +41,7 @@ class StopRequest:
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
-    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number).name
 
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from vrtspike.monitoring.timing import section
 from vrtspike.training.batches import ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.precision import Precision
@@ -56,10 +57,10 @@ def validate(
             # The last round may find this process without a batch.
             for raw in islice(source, 1):
                 batch = task.prepare(raw, ranks.device)
-                with precision.autocast():
-                    output = task.forward(model, batch)
-                output = output.float()
-                found += task.metrics(output, batch)
+                with section("forward"), precision.autocast():
+                    output = task.forward(model, batch).float()
+                with section("metrics"):
+                    found += task.metrics(output, batch)
                 if round_ == 0 and ranks.is_main:
                     pictures = task.pictures(output, batch)
     finally:
