@@ -6,6 +6,7 @@ of accumulated micro-batches decides only who computes which; the position of a 
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -229,6 +230,7 @@ class _Keyed(Dataset[Any]):
         uses: torch.Tensor | None = None,
         observer: Observer | None = None,
     ) -> None:
+        self.module = type(dataset).__module__
         self._dataset = dataset
         self._uses = uses
         self._observer = observer
@@ -260,10 +262,11 @@ class _Keys:
         return self._batches.keys(*self._range)
 
 
-def _loader(
-    dataset: Dataset[Any], keys: Iterable[list[Key]], options: LoaderOptions
-) -> DataLoader[Any]:
+def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) -> DataLoader[Any]:
     several = options.workers > 0
+    if several:
+        # The server imports once what each worker would otherwise import for itself, in seconds.
+        multiprocessing.set_forkserver_preload([__name__, dataset.module])
     return DataLoader(
         dataset,
         batch_sampler=keys,
