@@ -1,4 +1,4 @@
-"""Train the run in a folder, as one of the processes that torchrun starts.
+r"""Train the run in a folder, as one of the processes that torchrun starts.
 
     torchrun --nproc-per-node 1 scripts/train.py --run-dir runs/my_run \
         --preset config/presets/demo.yaml --dataset results/data/demo/k32/dataset.json

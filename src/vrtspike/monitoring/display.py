@@ -77,7 +77,7 @@ class PlainDisplay:
             self._shown_at = now
             self.note(status.line())
 
-    def draw(self, block: Sequence[str], line: str) -> None:  # noqa: ARG002 - one of the two
+    def draw(self, block: Sequence[str], line: str) -> None:
         """Print the line."""
         self.note(line)
 
@@ -113,7 +113,7 @@ class TerminalDisplay:
         self._status = status
         self._redraw(force=status.step == status.total)
 
-    def draw(self, block: Sequence[str], line: str) -> None:  # noqa: ARG002 - one of the two
+    def draw(self, block: Sequence[str], line: str) -> None:
         """Redraw the timings."""
         self._block = block
         self._redraw(force=True)
