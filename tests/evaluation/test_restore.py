@@ -52,7 +52,7 @@ def test_the_real_model_restores_every_frame(clip, small_run):
     source, statistics = clip
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
     assert not model.training
-    tiling = tiling_for(small_run.settings.TEST.TILE, small_run.settings.DATA.CLIP_LEN)
+    tiling = tiling_for(TileSettings(SIZE=40, OVERLAP=16), small_run.settings.DATA.CLIP_LEN)
     one, four = (
         list(restore_frames(model, source, statistics, CPU, tiling, tiles_at_once=n, readers=r))
         for n, r in ((1, 0), (4, 1))
