@@ -125,8 +125,16 @@ class WindowAttention(nn.Module):
             if mutual_plan.geometry.padded != plan.geometry.padded:
                 padded = _pad(x, mutual_plan)
             qkv = self.qkv_mut(self._place_code(padded, mutual_plan))
-            out = torch.cat((self._attend(qkv, mutual_plan, None), out), dim=-1)
+            return self._project(self._attend(qkv, mutual_plan, None), out)
         return self.proj(out)
+
+    def _project(self, mutual: Tensor, own: Tensor) -> Tensor:
+        """``proj`` of [mutual, own] on the channels, without the copy that joins them."""
+        channels = own.shape[-1]
+        first = functional.linear(own, self.proj.weight[:, channels:], self.proj.bias)
+        rows = mutual.reshape(-1, channels)
+        both = torch.addmm(first.view_as(rows), rows, self.proj.weight[:, :channels].t())
+        return both.view(own.shape)
 
 
 def _pad(x: Tensor, plan: WindowPlan) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from types import MappingProxyType
 
 import torch
@@ -10,8 +11,10 @@ from torch import Tensor
 
 from vrtspike.errors import ConfigError
 from vrtspike.models.window_attention.explicit import explicit_attention
+from vrtspike.models.window_attention.flex import flex_window_attention
 from vrtspike.models.window_attention.fused import fused_attention
 from vrtspike.models.window_attention.recompute import recompute_attention
+from vrtspike.models.window_attention.triton_attention import triton_attention
 from vrtspike.models.windows import WindowPlan
 
 AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
@@ -21,6 +24,8 @@ IMPLEMENTATIONS: Mapping[str, AttentionFunction] = MappingProxyType(
         "explicit": explicit_attention,
         "fused": fused_attention,
         "recompute": recompute_attention,
+        "flex": flex_window_attention,
+        "triton": triton_attention,
     }
 )
 """Implementations by the name a preset gives them."""
@@ -38,11 +43,25 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
         ConfigError: no such implementation, or it cannot run on this device.
     """
     if name == "auto":
-        return "recompute"
+        # Both need no memory for scores; on a CPU there is no compiler to count on.
+        return "triton" if _triton_runs(device, dtype) else "recompute"
     if name not in IMPLEMENTATIONS:
         known = ", ".join(["auto", *IMPLEMENTATIONS])
         raise ConfigError(f"unknown attention implementation {name!r}; there are: {known}")
+    if name in ("flex", "triton") and not _triton_runs(device, dtype):
+        raise ConfigError(
+            f"attention implementation {name!r} needs a CUDA device, the package triton and a "
+            f"precision of at most 32 bits, found {device.type} and {dtype}; use auto"
+        )
     return name
+
+
+def _triton_runs(device: torch.device, dtype: torch.dtype) -> bool:
+    return (
+        device.type == "cuda"
+        and dtype in (torch.float32, torch.float16, torch.bfloat16)
+        and find_spec("triton") is not None
+    )
 
 
 def window_attention(
