@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.models.feed_forward import normalised_geglu
 from vrtspike.models.layers import GEGLU, DropPath
+from vrtspike.models.token_ops import normalised_geglu, normalised_linear
 from vrtspike.models.window_attention import window_attention
 from vrtspike.models.windows import (
     PlanCache,
@@ -42,7 +42,7 @@ class BlockOptions:
         checkpoint_attn: recompute the attention branch in the backward pass.
         checkpoint_ffn: recompute the feed-forward branch in the backward pass.
         recompute: ``cheap`` recomputes what costs little beside what it frees, whatever the
-            switches say: the norm and the hidden values of the feed-forward layer. ``none`` keeps
+            switches say: norms, and the hidden values of the feed-forward layer. ``none`` keeps
             every intermediate result that PyTorch's own rules keep.
     """
 
@@ -60,19 +60,19 @@ class WindowAttention(nn.Module):
         window: full window (Wd, Wh, Ww); mutual attention needs Wd = 2.
         heads: attention heads.
         mutual: add mutual attention.
-        attention: name of the implementation.
+        options: how to compute.
     """
 
     position_bias: Tensor
 
     def __init__(
-        self, channels: int, window: Size3, heads: int, *, mutual: bool, attention: str
+        self, channels: int, window: Size3, heads: int, *, mutual: bool, options: BlockOptions
     ) -> None:
         super().__init__()
         self.window = window
         self.heads = heads
         self.mutual = mutual
-        self.attention = attention
+        self.options = options
         rows = math.prod(2 * length - 1 for length in window)
         self.relative_position_bias_table = nn.Parameter(torch.empty(rows, heads))
         nn.init.trunc_normal_(self.relative_position_bias_table, std=_TABLE_STD)
@@ -89,28 +89,48 @@ class WindowAttention(nn.Module):
         corner = index[:tokens, :tokens]
         return functional.embedding(corner, self.relative_position_bias_table).permute(2, 0, 1)
 
-    def _place_code(self, x: Tensor, plan: WindowPlan) -> Tensor:
-        """Add the sine code of each token's place in its window to a padded map."""
+    def _code(self, plan: WindowPlan) -> Tensor:
+        """The sine code of each token's place in its window, (Hp, Wp, C) for a padded map."""
         _, window_h, window_w = plan.geometry.window
+        _, height, width = plan.geometry.padded
         code = self.position_bias.view(self.window[1], self.window[2], -1)
         # A clipped window takes the leading corner; tiling commutes with the cyclic shift.
         code = code[:window_h, :window_w].roll(plan.geometry.shift[1:], (0, 1))
-        grid = x.unflatten(3, (-1, window_w)).unflatten(2, (-1, window_h))
-        return (grid + code[:, None].to(x.dtype)).view(x.shape)
+        return code.repeat(height // window_h, width // window_w, 1)
+
+    def _project_in(
+        self, layer: nn.Linear, x: Tensor, norm: nn.LayerNorm, plan: WindowPlan, *, coded: bool
+    ) -> Tensor:
+        """Queries, keys and values of the padded map: (B, D, H, W, C) -> (B, L, 3C)."""
+        geometry = plan.geometry
+        code = self._code(plan) if coded else None
+        if self.options.recompute == "cheap" and geometry.padded[1:] == geometry.size[1:]:
+            rows = None if code is None else code.flatten(0, 1)
+            length = math.prod(geometry.padded)
+            return normalised_linear(x.flatten(1, 3), norm, layer, rows, length)
+        # Zeros at the end of each axis take part in attention, as the weights expect.
+        padded = functional.pad(norm(x), geometry.pad) if any(geometry.pad) else norm(x)
+        return layer(padded if code is None else padded + code.to(padded.dtype)).flatten(1, 3)
 
     def _attend(self, qkv: Tensor, plan: WindowPlan, bias: Tensor | None) -> Tensor:
-        """Attention of a padded map, cropped to the map: (B, Dp, Hp, Wp, 3C) -> (B, D, H, W, C)."""
-        out = window_attention(qkv.flatten(1, 3), bias, plan, self.heads, self.attention)
+        """Attention of a padded map, cropped to the map: (B, L, 3C) -> (B, D, H, W, C)."""
+        out = window_attention(qkv, bias, plan, self.heads, self.options.attention)
         depth, height, width = plan.geometry.size
         return out.unflatten(1, plan.geometry.padded)[:, :depth, :height, :width]
 
     def forward(
-        self, x: Tensor, index: Tensor, plan: WindowPlan, mutual_plan: WindowPlan | None
+        self,
+        x: Tensor,
+        norm: nn.LayerNorm,
+        index: Tensor,
+        plan: WindowPlan,
+        mutual_plan: WindowPlan | None,
     ) -> Tensor:
         """Attention of normalised features.
 
         Args:
-            x: (B, D, H, W, C).
+            x: (B, D, H, W, C), not yet normalised.
+            norm: the layer norm before attention.
             index: (N, N) relative position index of the full window.
             plan: windows of self attention.
             mutual_plan: windows of mutual attention.
@@ -118,15 +138,12 @@ class WindowAttention(nn.Module):
         Returns:
             (B, D, H, W, C).
         """
-        padded = _pad(x, plan)
-        bias = self._relative_bias(index, plan.tokens)
-        out = self._attend(self.qkv_self(padded), plan, bias)
-        if mutual_plan is not None:
-            if mutual_plan.geometry.padded != plan.geometry.padded:
-                padded = _pad(x, mutual_plan)
-            qkv = self.qkv_mut(self._place_code(padded, mutual_plan))
-            return self._project(self._attend(qkv, mutual_plan, None), out)
-        return self.proj(out)
+        qkv = self._project_in(self.qkv_self, x, norm, plan, coded=False)
+        out = self._attend(qkv, plan, self._relative_bias(index, plan.tokens))
+        if mutual_plan is None:
+            return self.proj(out)
+        qkv = self._project_in(self.qkv_mut, x, norm, mutual_plan, coded=True)
+        return self._project(self._attend(qkv, mutual_plan, None), out)
 
     def _project(self, mutual: Tensor, own: Tensor) -> Tensor:
         """``proj`` of [mutual, own] on the channels, without the copy that joins them."""
@@ -135,12 +152,6 @@ class WindowAttention(nn.Module):
         rows = mutual.reshape(-1, channels)
         both = torch.addmm(first.view_as(rows), rows, self.proj.weight[:, :channels].t())
         return both.view(own.shape)
-
-
-def _pad(x: Tensor, plan: WindowPlan) -> Tensor:
-    """Zeros at the end of each axis; they take part in attention as the weights expect."""
-    pad = plan.geometry.pad
-    return functional.pad(x, pad) if any(pad) else x
 
 
 class TMSABlock(nn.Module):
@@ -170,9 +181,7 @@ class TMSABlock(nn.Module):
         super().__init__()
         self.options = options
         self.norm1 = nn.LayerNorm(channels)
-        self.attn = WindowAttention(
-            channels, window, heads, mutual=mutual, attention=options.attention
-        )
+        self.attn = WindowAttention(channels, window, heads, mutual=mutual, options=options)
         self.drop_path = DropPath(drop_path)
         self.norm2 = nn.LayerNorm(channels)
         self.mlp = GEGLU(channels, int(channels * mlp_ratio))
@@ -181,7 +190,7 @@ class TMSABlock(nn.Module):
         self, x: Tensor, index: Tensor, plan: WindowPlan, mutual_plan: WindowPlan | None
     ) -> Tensor:
         """Drop path of attention of the normalised features."""
-        return self.drop_path(self.attn(self.norm1(x), index, plan, mutual_plan))
+        return self.drop_path(self.attn(x, self.norm1, index, plan, mutual_plan))
 
     def feed_forward_branch(self, x: Tensor) -> Tensor:
         """Drop path of the feed-forward layer of the normalised features."""

@@ -36,7 +36,7 @@ class Restorer(nn.Module):
 class PlainVRT(Restorer):
     """VRT without spikes; it takes voxels and ignores them."""
 
-    def forward(self, blur: Tensor, voxels: Tensor | None = None) -> Tensor:  # noqa: ARG002
+    def forward(self, blur: Tensor, voxels: Tensor | None = None) -> Tensor:
         """Restore a clip.
 
         Args:

@@ -184,7 +184,7 @@ def _(
     return torch.empty_like(qkv), torch.empty_like(grad_bias, dtype=dtype, device=qkv.device)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401, ARG001
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
     *tensors, ctx.bounds, ctx.heads = inputs
     ctx.save_for_backward(*tensors)
 

@@ -4,6 +4,10 @@ All read queries, keys and values where the linear layer left them, through the 
 plan: no roll, no partition, no copy. Scores exist only inside a kernel, in float32.
 """
 
+# The parameters of a kernel are pointers and numbers of the device, which have no Python types.
+# ruff: noqa: ANN001, ANN201, ANN202
+# mypy: disable-error-code="no-untyped-def, import-untyped"
+
 from __future__ import annotations
 
 import triton
