@@ -52,7 +52,7 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
         assert f'"{found}"' in report
     assert "blurry input, restored frame" in report
     assert "loss.svg" in report
-    assert "data:image/png;base64," in report
+    assert "data:image/png;" in report
 
 
 def test_a_second_run_has_nothing_to_do(finished):
