@@ -114,8 +114,9 @@ def _backward(
 def _(
     grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    like = tuple(torch.empty_like(t) for t in (x, offset, mask, weight))
-    return (*like, weight.new_empty(weight.shape[0]))
+    own = (torch.empty_like(t) for t in (x, offset, mask, weight))
+    grad_x, grad_offset, grad_mask, grad_weight = own
+    return grad_x, grad_offset, grad_mask, grad_weight, weight.new_empty(grad.shape[1])
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401

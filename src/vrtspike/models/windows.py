@@ -229,10 +229,10 @@ def sine_position_bias(
         (1, height * width, channels) float32.
 
     Raises:
-        ValueError: ``channels`` is odd.
+        ValueError: ``channels`` is no multiple of 4 (sine and cosine, of rows and of columns).
     """
-    if channels % 2:
-        raise ValueError(f"a sine position bias needs an even number of channels, not {channels}")
+    if channels % 4:
+        raise ValueError(f"a sine position bias needs a multiple of 4 channels, not {channels}")
     half = channels // 2
     # The published encoding normalises by the last coordinate plus this epsilon.
     epsilon = 1e-6

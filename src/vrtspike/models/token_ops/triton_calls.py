@@ -1,7 +1,7 @@
 """Triton kernels of :mod:`.pointwise`, one pass over memory each, and their calls."""
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN202
 # mypy: disable-error-code="no-untyped-def, import-untyped"
 
 from __future__ import annotations

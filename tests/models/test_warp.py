@@ -1,0 +1,68 @@
+"""Warping, padding and the flow network."""
+
+from __future__ import annotations
+
+import torch
+
+from vrtspike.models.flow import SpyNet
+from vrtspike.models.padding import pad_to_multiple
+from vrtspike.models.warp import corner_warp, flow_warp
+
+
+def constant_flow(x: float, y: float, height: int, width: int) -> torch.Tensor:
+    return torch.tensor([x, y]).view(1, 2, 1, 1).expand(1, 2, height, width)
+
+
+def test_whole_pixels_shift_and_outside_is_zero() -> None:
+    x = torch.rand(1, 3, 5, 7)
+    warped = flow_warp(x, constant_flow(2, 1, 5, 7))
+    torch.testing.assert_close(warped[..., :-1, :-2], x[..., 1:, 2:])
+    assert warped[..., -1, :].abs().max() < 1e-5
+    bordered = flow_warp(x, constant_flow(0, 9, 5, 7), padding="border")
+    torch.testing.assert_close(bordered, x[..., -1:, :].expand_as(x))
+
+
+def test_half_pixels_interpolate() -> None:
+    x = torch.rand(1, 1, 4, 6)
+    warped = flow_warp(x, constant_flow(0.5, 0, 4, 6))
+    torch.testing.assert_close(warped[..., :-1], (x[..., :-1] + x[..., 1:]) / 2)
+
+
+def test_corners_are_the_four_pixels_around_the_target() -> None:
+    x = torch.rand(1, 3, 5, 7)
+    corners = corner_warp(x, constant_flow(0.3, -0.6, 5, 7)).unflatten(1, (4, 3))
+    here = corners[0, :, :, 2, 3]
+    assert torch.equal(here[0], x[0, :, 1, 3])  # floor x, floor y
+    assert torch.equal(here[1], x[0, :, 2, 3])  # floor x, ceil y
+    assert torch.equal(here[2], x[0, :, 1, 4])  # ceil x, floor y
+    assert torch.equal(here[3], x[0, :, 2, 4])  # ceil x, ceil y
+    assert not corners[0, 0, :, 0].any()  # one row above the picture
+    assert not corner_warp(x, constant_flow(float("nan"), 0, 5, 7)).any()
+
+
+def test_padding_reflects_without_repeating_the_border() -> None:
+    x = torch.arange(5.0).view(1, 1, 1, 5).expand(1, 1, 8, 5)
+    assert pad_to_multiple(x, 8)[0, 0, 0].tolist() == [0, 1, 2, 3, 4, 3, 2, 1]
+    assert pad_to_multiple(x[..., :1], 4)[0, 0, 0].tolist() == [0, 0, 0, 0]
+    assert pad_to_multiple(x[..., :2], 8)[0, 0, 0].tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
+    whole = torch.rand(2, 8, 16)
+    assert pad_to_multiple(whole, 8) is whole
+
+
+def test_a_flow_network_without_weights_sees_no_motion() -> None:
+    torch.manual_seed(0)
+    flows = SpyNet()(torch.rand(2, 3, 40, 72), torch.rand(2, 3, 40, 72))
+    assert [tuple(flow.shape[2:]) for flow in flows] == [(40, 72), (20, 36), (10, 18), (5, 9)]
+    assert not any(flow.any() for flow in flows)
+
+
+def test_flows_are_rescaled_with_the_picture() -> None:
+    net = SpyNet()
+    with torch.no_grad():
+        for parameter in net.basic_module[5].basic_module[-1].parameters():
+            parameter.fill_(0.0)
+        net.basic_module[5].basic_module[-1].bias.copy_(torch.tensor([3.2, 6.4]))
+        flow = net(torch.rand(1, 3, 40, 48), torch.rand(1, 3, 40, 48), scales=1)[0]
+    # Computed at 64 x 64, wanted at 40 x 48.
+    torch.testing.assert_close(flow[:, 0], torch.full((1, 40, 48), 3.2 * 48 / 64))
+    torch.testing.assert_close(flow[:, 1], torch.full((1, 40, 48), 6.4 * 40 / 64))
