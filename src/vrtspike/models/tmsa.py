@@ -75,7 +75,7 @@ class WindowAttention(nn.Module):
         self.options = options
         rows = math.prod(2 * length - 1 for length in window)
         self.relative_position_bias_table = nn.Parameter(torch.empty(rows, heads))
-        nn.init.trunc_normal_(self.relative_position_bias_table, std=_TABLE_STD)
+        nn.init.normal_(self.relative_position_bias_table, std=_TABLE_STD)
         self.qkv_self = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(2 * channels if mutual else channels, channels)
         if mutual:

@@ -62,8 +62,7 @@ def published_buffers(vrt: VRT) -> dict[str, Tensor]:
     buffers = {}
     for name, module in vrt.named_modules():
         if isinstance(module, WindowAttention):
-            index = relative_position_index(module.window)
-            buffers[f"{name}.relative_position_index"] = index
+            buffers[f"{name}.relative_position_index"] = relative_position_index(module.window)
             if module.mutual:
                 buffers[f"{name}.position_bias"] = module.position_bias
     return buffers

@@ -201,20 +201,24 @@ class PlanCache:
         return {"_plans": {}}
 
 
-@lru_cache(maxsize=16)
 def relative_position_index(window: Size3) -> Tensor:
     """Row of the relative position bias table for every pair of tokens of a window.
 
     Returns:
         (N, N) int64 with N = Wd * Wh * Ww and values in [0, (2Wd-1)(2Wh-1)(2Ww-1)).
     """
+    return torch.tensor(_relative_positions(window))
+
+
+@lru_cache(maxsize=16)
+def _relative_positions(window: Size3) -> NDArray[np.int64]:
     axes = [np.arange(length) for length in window]
     coordinates = np.stack(np.meshgrid(*axes, indexing="ij")).reshape(3, -1)
     relative = coordinates[:, :, None] - coordinates[:, None, :]
     index = np.zeros(relative.shape[1:], dtype=np.int64)
     for axis, length in enumerate(window):
         index = index * (2 * length - 1) + relative[axis] + length - 1
-    return torch.from_numpy(index)
+    return index
 
 
 def sine_position_bias(

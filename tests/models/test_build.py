@@ -1,0 +1,92 @@
+"""From the configuration to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from vrtspike.config.model_schema import ModelSettings
+from vrtspike.models import PlainVRT, VRTSpike, build_model
+from vrtspike.models.weights import published_state_dict
+
+
+def settings(vrt: dict[str, Any] | None = None, **keys: Any) -> ModelSettings:
+    small = {
+        "EMBED_DIMS": [8] * 7 + [12] * 4,
+        "NUM_HEADS": 2,
+        "DEFORMABLE_GROUPS": 2,
+        "USE_CHECKPOINT_ATTN": False,
+        "USE_CHECKPOINT_FFN": False,
+    }
+    return ModelSettings.model_validate(
+        {
+            "CHANNELS_PER_SCALE": [8] * 4,
+            "VRT_DEPTHS": [1] * 8,
+            "WINDOW_SIZE": (2, 4, 4),
+            "VRT": {**small, **(vrt or {})},
+            **keys,
+        }
+    )
+
+
+def build(config: ModelSettings, **keys: Any) -> torch.nn.Module:
+    return build_model(config, bins=4, clip_len=3, crop_size=16, **keys)
+
+
+def test_a_spike_model_and_the_ablation_share_the_backbone() -> None:
+    spike, plain = build(settings()), build(settings(USE_SPIKE=False))
+    assert isinstance(spike, VRTSpike)
+    assert isinstance(plain, PlainVRT)
+    assert plain.state_dict().keys() < spike.state_dict().keys()
+    plain.load_state_dict({k: v for k, v in spike.state_dict().items() if k.startswith("vrt.")})
+    blur, voxels = torch.rand(1, 3, 3, 16, 16), torch.randn(1, 3, 4, 16, 16)
+    assert torch.equal(spike.eval()(blur, voxels), plain.eval()(blur, voxels))
+
+
+def test_a_list_of_eight_depths_gives_four_groups() -> None:
+    model = build(settings())
+    assert isinstance(model, VRTSpike)
+    assert len(model.vrt.stage8) == 1 + 4
+
+
+def test_settings_reach_the_model() -> None:
+    config = settings(
+        {"ATTENTION": "explicit", "USE_CHECKPOINT_FFN": True},
+        SPIKE_TSA={"HEADS": 2, "MAX_BATCH_TOKENS": 7},
+        FUSE={"INIT": "random", "ADAPTIVE_CHUNK": False, "CHUNK_SHAPE": "wide"},
+    )
+    model = build(config)
+    assert isinstance(model, VRTSpike)
+    block = model.vrt.get_submodule("stage1.residual_group2.blocks.0")
+    assert block.options.attention == "explicit"
+    assert block.options.checkpoint_ffn
+    assert not block.options.checkpoint_attn
+    assert model.spike_attention[0].heads == 2
+    assert model.spike_attention[0].chunks.max_tokens == 7
+    assert model.fusion[0].chunks.tile() == (32, 128)
+    assert model.fusion[0].proj.weight.any()
+
+
+def test_pretrained_weights_are_loaded_where_asked(tmp_path: Path) -> None:
+    source = build(settings(USE_SPIKE=False))
+    assert isinstance(source, PlainVRT)
+    path = tmp_path / "vrt.safetensors"
+    save_file(published_state_dict(source.vrt), path)
+    config = settings({"PRETRAINED": str(path)})
+    loaded = build(config)
+    assert isinstance(loaded, VRTSpike)
+    assert torch.equal(loaded.vrt.conv_last.weight, source.vrt.conv_last.weight)
+    fresh = build(config, pretrained=False)
+    assert isinstance(fresh, VRTSpike)
+    assert not torch.equal(fresh.vrt.conv_last.weight, source.vrt.conv_last.weight)
+
+
+@pytest.mark.parametrize("frames", [1, 4])
+def test_other_clips_than_the_trained_ones(frames: int) -> None:
+    model = build(settings())
+    blur = torch.rand(2, frames, 3, 20, 12)
+    assert model(blur, torch.randn(2, frames, 4, 20, 12)).shape == blur.shape

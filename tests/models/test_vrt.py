@@ -1,0 +1,187 @@
+"""The backbone as a whole, on small models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from vrtspike.errors import ConfigError
+from vrtspike.models.compiling import compile_blocks
+from vrtspike.models.tmsa import BlockOptions, Recompute, TMSAGroup
+from vrtspike.models.vrt import VRT
+from vrtspike.models.windows import PlanCache
+
+Build = Callable[..., VRT]
+
+
+def gradients(vrt: VRT, x: Tensor) -> dict[str, Tensor]:
+    vrt.zero_grad()
+    vrt(x).square().mean().backward()
+    return {name: p.grad.clone() for name, p in vrt.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3, 6, 18])
+def test_any_clip_length(small_vrt: Build, frames: int) -> None:
+    x = torch.rand(1, frames, 3, 16, 16)
+    y = small_vrt()(x)
+    assert y.shape == x.shape
+    assert torch.isfinite(y).all()
+
+
+@pytest.mark.parametrize("size", [(17, 31), (8, 8), (1, 1), (3, 40)])
+def test_any_picture_size(small_vrt: Build, size: tuple[int, int]) -> None:
+    x = torch.rand(1, 2, 3, *size)
+    assert small_vrt()(x).shape == x.shape
+
+
+def test_samples_of_a_batch_do_not_meet(small_vrt: Build) -> None:
+    vrt = small_vrt()
+    x = torch.rand(3, 3, 3, 16, 24)
+    with torch.no_grad():
+        together = vrt(x)
+        alone = torch.cat([vrt(sample[None]) for sample in x])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
+
+
+def test_every_parameter_gets_a_gradient(small_vrt: Build) -> None:
+    vrt = small_vrt()
+    found = gradients(vrt, torch.rand(1, 3, 3, 16, 16))
+    assert found.keys() == {name for name, _ in vrt.named_parameters()}
+
+
+@pytest.mark.parametrize("recompute", ["none", "cheap"])
+@pytest.mark.parametrize(("attn", "ffn"), [(True, False), (False, True), (True, True)])
+def test_checkpointing_changes_no_bit_of_a_gradient(
+    small_vrt: Build, recompute: str, attn: bool, ffn: bool
+) -> None:
+    x = torch.rand(1, 3, 3, 16, 16)
+    options: dict[str, Any] = {"recompute": recompute, "drop_path_rate": 0.5}
+    kept = small_vrt(**options)
+    checkpointed = small_vrt(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn, **options)
+    torch.manual_seed(1)
+    expected = gradients(kept, x)
+    torch.manual_seed(1)
+    found = gradients(checkpointed, x)
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_policies_and_implementations_agree(small_vrt: Build) -> None:
+    x = torch.rand(1, 3, 3, 16, 16)
+    expected = gradients(small_vrt(recompute="none", attention="explicit"), x)
+    for options in (
+        {"recompute": "cheap", "attention": "explicit"},
+        {"recompute": "cheap", "attention": "recompute"},
+        {"recompute": "none", "attention": "fused"},
+    ):
+        found = gradients(small_vrt(**options), x)
+        for name, grad in expected.items():
+            assert (found[name] - grad).norm() <= 1e-3 * grad.norm() + 1e-7, (options, name)
+
+
+def test_less_is_kept_by_checkpointing(small_vrt: Build) -> None:
+    def kept(**options: Any) -> int:
+        sizes: dict[int, int] = {}
+
+        def pack(tensor: Tensor) -> Tensor:
+            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        vrt = small_vrt(**options)
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            result = vrt(torch.rand(1, 4, 3, 32, 32))
+        assert result.requires_grad
+        return sum(sizes.values())
+
+    everything = kept(attention="explicit", recompute="none")
+    default = kept()
+    both = kept(use_checkpoint_attn=True, use_checkpoint_ffn=True)
+    assert both < default < everything
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(small_vrt: Build, dtype: torch.dtype) -> None:
+    vrt = small_vrt()
+    x = torch.rand(1, 2, 3, 16, 16)
+    with torch.no_grad():
+        exact = vrt(x)
+    with torch.autocast("cpu", dtype=dtype):
+        half = vrt(x)
+    half.float().square().mean().backward()
+    assert (half.float() - exact).abs().max() < 0.05
+    assert all(torch.isfinite(p.grad).all() for p in vrt.parameters() if p.grad is not None)
+
+
+def test_training_after_inference_mode(small_vrt: Build) -> None:
+    vrt = small_vrt()
+    x = torch.rand(1, 2, 3, 16, 16)
+    with torch.inference_mode():
+        vrt(x)
+    assert gradients(vrt, x)
+
+
+@pytest.mark.parametrize("recompute", ["none", "cheap"])
+def test_compiled_blocks_with_checkpointing(recompute: Recompute) -> None:
+    def group() -> TMSAGroup:
+        torch.manual_seed(0)
+        return TMSAGroup(
+            8,
+            (2, 4, 4),
+            2,
+            mutual=True,
+            mlp_ratio=2.0,
+            drop_path=(0.0, 0.0),
+            options=BlockOptions("auto", True, True, recompute),
+            plans=PlanCache(),
+        )
+
+    plain, compiled = group(), group()
+    # The graphs are captured as for the real compiler and run without a C++ compiler.
+    assert compile_blocks(compiled, backend="aot_eager") == 2
+    x = torch.rand(1, 3, 8, 8, 8)
+    for module in (plain, compiled):
+        module(x).square().mean().backward()
+    for a, b in zip(plain.parameters(), compiled.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_export(small_vrt: Build) -> None:
+    shallow = {"depths": (1,) * 8, "embed_dims": (8,) * 8, "num_heads": (2,) * 8}
+    vrt = small_vrt(attention="explicit", recompute="none", indep_reconsts=(), **shallow).eval()
+    x = torch.rand(1, 2, 3, 16, 16)
+    program = torch.export.export(vrt, (x,), strict=False)
+    with torch.no_grad():
+        torch.testing.assert_close(program.module()(x), vrt(x))
+        # Plans made while tracing must not stay behind in the model.
+        assert vrt(x[..., :8]).shape == (1, 2, 3, 16, 8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pa_frames": 4}, "pa_frames is 4"),
+        ({"depths": (2,) * 7}, "depths has 7 entries"),
+        ({"embed_dims": (8,) * 8}, "embed_dims has 8 entries"),
+        ({"num_heads": (2,) * 10}, "num_heads has 10 entries"),
+        ({"embed_dims": (8,) * 7 + (12, 16)}, "same width"),
+        ({"num_heads": (3,) * 9}, "no multiple of num_heads"),
+        ({"deformable_groups": 3}, "deformable_groups"),
+        ({"embed_dims": (10,) * 7 + (12,) * 2}, "multiple of 4"),
+        ({"embed_dims": (8, 8, 8, 8, 8, 16, 8, 12, 12)}, "must be equal"),
+        ({"window_size": (2, 0, 4)}, "window_size"),
+    ],
+)
+def test_impossible_arguments_are_refused(
+    small_vrt: Build, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        small_vrt(**changes)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 16, 16), (1, 2, 4, 16, 16), (1, 0, 3, 16, 16)])
+def test_wrong_shapes_are_refused(small_vrt: Build, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="expected a clip"):
+        small_vrt()(torch.rand(shape))

@@ -1,0 +1,130 @@
+"""The spike branch and its fusion with the backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+from vrtspike.errors import ConfigError
+from vrtspike.models.chunking import ChunkPolicy, ChunkShape
+from vrtspike.models.spike_encoder import SpikeEncoder3D, check_time_lengths
+from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
+from vrtspike.models.vrt import VRT
+from vrtspike.models.vrt_spike import PlainVRT, VRTSpike
+
+POLICIES = [
+    ChunkPolicy(max_tokens=1),
+    ChunkPolicy(max_tokens=100),
+    ChunkPolicy(max_tokens=10**9),
+    *(ChunkPolicy(adaptive=False, size=4, shape=shape) for shape in get_args(ChunkShape)),
+    ChunkPolicy(adaptive=False, size=1),
+    ChunkPolicy(adaptive=False, size=640),
+]
+
+
+@pytest.fixture
+def clip() -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    return torch.rand(1, 3, 3, 18, 22), torch.randn(1, 3, 4, 18, 22)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_chunks_do_not_change_the_result(policy: ChunkPolicy) -> None:
+    torch.manual_seed(0)
+    x, spikes = torch.randn(2, 2, 3, 5, 9, 8, dtype=torch.float64)
+    whole = ChunkPolicy(max_tokens=10**9)
+    attention = SpikeTemporalSA(8, 4, whole).double()
+    fusion = TemporalCrossAttn(8, 4, whole, identity=False).double()
+    expected = attention(x), fusion(x, spikes)
+    attention.chunks = fusion.chunks = policy
+    torch.testing.assert_close((attention(x), fusion(x, spikes)), expected, rtol=0, atol=1e-12)
+
+
+def test_attention_runs_along_time_only() -> None:
+    torch.manual_seed(0)
+    layer = SpikeTemporalSA(8, 2, ChunkPolicy())
+    x = torch.randn(1, 3, 4, 4, 8)
+    changed = x.clone()
+    changed[0, 1, 2, 3] += 1
+    difference = (layer(changed) - layer(x)).abs().sum(-1)[0]
+    assert (difference[:, 2, 3] > 0).all()
+    difference[:, 2, 3] = 0
+    assert not difference.any()
+
+
+def test_the_residual_carries_the_input_and_not_its_norm() -> None:
+    layer = TemporalCrossAttn(8, 2, ChunkPolicy(), identity=True)
+    x = 100 * torch.randn(1, 2, 3, 3, 8)
+    assert torch.equal(layer(x, torch.randn_like(x)), x)
+
+
+def test_encoder_scales() -> None:
+    encoder = SpikeEncoder3D(4, (8, 12, 16, 20))
+    features = encoder(torch.randn(1, 3, 4, 17, 24))
+    shapes = [tuple(f.shape) for f in features]
+    assert shapes == [
+        (1, 3, 24, 24, 8),
+        (1, 3, 12, 12, 12),
+        (1, 3, 6, 6, 16),
+        (1, 3, 3, 3, 20),
+    ]
+
+
+def test_time_lengths_are_checked() -> None:
+    check_time_lengths(SpikeEncoder3D(4, (8,) * 4), 5)
+    encoder = SpikeEncoder3D(4, (8,) * 4, (1, 2, 1))
+    lengths = [f.shape[1] for f in encoder(torch.randn(1, 5, 4, 8, 8))]
+    assert lengths == encoder.frames_at_scales(5) == [5, 5, 3, 3]
+    with pytest.raises(ConfigError, match=r"\[5, 5, 3, 3\] frames for a clip of 5"):
+        check_time_lengths(encoder, 5)
+
+
+def test_it_starts_out_equal_to_the_backbone(
+    small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor]
+) -> None:
+    vrt = small_vrt()
+    blur, voxels = clip
+    model = VRTSpike(vrt, bins=4)
+    assert torch.equal(model(blur, voxels), vrt(blur))
+    other = VRTSpike(vrt, bins=4, identity=False)
+    assert not torch.equal(other(blur, voxels), vrt(blur))
+
+
+def test_all_parts_learn(small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor]) -> None:
+    blur, voxels = clip
+    model = VRTSpike(small_vrt(), bins=4, identity=False)
+    model(blur, voxels).square().mean().backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
+    assert model.spike_encoder.stem.weight.grad is not None
+    assert model.spike_encoder.stem.weight.grad.any()
+
+
+@pytest.mark.parametrize("voxels", [None, torch.zeros(1, 3, 5, 18, 22), torch.zeros(1, 3, 4, 9, 11)])
+def test_wrong_voxels_are_refused(
+    small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor], voxels: Tensor | None
+) -> None:
+    with pytest.raises(ValueError, match=r"expected voxels of shape \(1, 3, 4, 18, 22\)"):
+        VRTSpike(small_vrt(), bins=4)(clip[0], voxels)
+
+
+def test_plain_vrt_ignores_voxels(
+    small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor]
+) -> None:
+    model = PlainVRT(small_vrt())
+    assert torch.equal(model(*clip), model(clip[0]))
+
+
+def test_heads_must_divide_the_channels() -> None:
+    with pytest.raises(ConfigError, match=r"SPIKE_TSA.*no multiple of HEADS, 3"):
+        SpikeTemporalSA(8, 3, ChunkPolicy())
+
+
+def test_flow_parameters_are_flow_and_alignment(small_vrt: Callable[..., VRT]) -> None:
+    names = VRTSpike(small_vrt(), bins=4).flow_parameters()
+    assert any(name.startswith("vrt.spynet.") for name in names)
+    assert "vrt.stage7.pa_deform.weight" in names
+    assert not any("residual_group" in name or "pa_fuse" in name for name in names)

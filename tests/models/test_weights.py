@@ -1,0 +1,101 @@
+"""Reading, checking and loading checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from vrtspike.errors import RunError
+from vrtspike.models.vrt import VRT
+from vrtspike.models.weights import (
+    depths_of,
+    load_spynet,
+    load_vrt,
+    published_state_dict,
+    read_checkpoint,
+)
+
+Build = Callable[..., VRT]
+
+
+@pytest.mark.parametrize("wrapper", [None, "params", "params_ema", "state_dict"])
+def test_pytorch_files_with_and_without_a_wrapper(
+    small_vrt: Build, tmp_path: Path, wrapper: str | None
+) -> None:
+    state = published_state_dict(small_vrt())
+    path = tmp_path / "weights.pth"
+    torch.save(state if wrapper is None else {wrapper: state}, path)
+    found = read_checkpoint(path)
+    assert found.keys() == state.keys()
+
+
+def test_published_checkpoints_load_with_their_buffers(small_vrt: Build, tmp_path: Path) -> None:
+    source, target = small_vrt(), small_vrt()
+    with torch.no_grad():
+        for parameter in source.parameters():
+            parameter.add_(1)
+    path = tmp_path / "weights.safetensors"
+    save_file(published_state_dict(source), path)
+    load_vrt(target, read_checkpoint(path), str(path))
+    for a, b in zip(source.parameters(), target.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_missing_and_an_unknown_entry_are_named(small_vrt: Build) -> None:
+    vrt = small_vrt()
+    state = published_state_dict(vrt)
+    state["stage9.weight"] = state.pop("conv_last.bias")
+    with pytest.raises(RunError) as error:
+        load_vrt(vrt, state, "some file")
+    assert "some file" in str(error.value)
+    assert "conv_last.bias: missing" in str(error.value)
+    assert "stage9.weight: not in this model" in str(error.value)
+
+
+def test_other_depths_are_told(small_vrt: Build) -> None:
+    state = published_state_dict(small_vrt())
+    assert depths_of(state) == [2, 1, 1, 1, 1, 1, 2, 2, 1]
+    deeper = small_vrt(depths=(2, 1, 1, 1, 1, 1, 3, 2, 1))
+    with pytest.raises(RunError, match=r"checkpoint has \[2, 1, 1, 1, 1, 1, 2, 2, 1\]"):
+        load_vrt(deeper, state, "some file")
+
+
+def test_weights_of_another_window_are_refused(small_vrt: Build) -> None:
+    # Equal table sizes, (2 * 2 - 1)(2 * 2 - 1)(2 * 8 - 1) rows each, but another order of rows.
+    wide = small_vrt(window_size=(2, 2, 8), mul_attn_ratio=0.0)
+    tall = small_vrt(window_size=(2, 8, 2), mul_attn_ratio=0.0)
+    with pytest.raises(RunError, match="another window"):
+        load_vrt(tall, published_state_dict(wide), "some file")
+
+
+@pytest.mark.parametrize("prefix", ["", "spynet."])
+def test_flow_weights_alone(small_vrt: Build, prefix: str) -> None:
+    vrt = small_vrt()
+    state = {
+        f"{prefix}{name}": torch.randn_like(tensor)
+        for name, tensor in vrt.spynet.state_dict().items()
+        if name not in ("mean", "std")
+    }
+    load_spynet(vrt, state, "some file")
+    name = "basic_module.3.basic_module.8.weight"
+    assert torch.equal(vrt.spynet.state_dict()[name], state[prefix + name])
+    del state[prefix + name]
+    with pytest.raises(RunError, match=name):
+        load_spynet(vrt, state, "some file")
+
+
+def test_bad_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no such checkpoint"):
+        read_checkpoint(tmp_path / "absent.pth")
+    broken = tmp_path / "broken.safetensors"
+    broken.write_bytes(b"\x10\x00\x00\x00\x00\x00\x00\x00{")
+    with pytest.raises(RunError, match="not a whole safetensors file"):
+        read_checkpoint(broken)
+    other = tmp_path / "other.pth"
+    torch.save({"epoch": 3}, other)
+    with pytest.raises(RunError, match="found no state dictionary"):
+        read_checkpoint(other)
