@@ -4,20 +4,14 @@
 rule demo:
     """Generate data, train, evaluate and report on it; end with a table of the results."""
     input:
-        "<results>/demo/summary.txt",
-
-
-rule demo_summary:
-    """Print what the demo reached, and how long each stage took."""
-    input:
         sequences="<results>/evaluate/demo/sequences.csv",
         report="<results>/demo/report.html",
     output:
         "<results>/demo/summary.txt",
     log:
-        "<logs>/demo_summary.log",
+        "<logs>/demo.log",
     benchmark:
-        "<benchmarks>/demo_summary.tsv"
+        "<benchmarks>/demo.tsv"
     localrule: True
     conda:
         "../environment.yml"

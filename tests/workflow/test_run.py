@@ -98,7 +98,8 @@ def test_a_changed_learning_rate_concerns_its_preset_and_is_named(finished):
 def test_settings_that_change_no_result_change_nothing(finished):
     finished.write(
         "more.yaml",
-        "SETTINGS: {DATALOADER: {TOTAL_WORKERS: 1}, LOG: {MEMORY_EVERY_STEPS: 7}}\nRUNS: elsewhere\n",
+        "RUNS: elsewhere\n"
+        "SETTINGS: {DATALOADER: {TOTAL_WORKERS: 1}, LOG: {MEMORY_EVERY_STEPS: 7}}\n",
     )
     assert nothing_to_do(finished, "--configfile", "more.yaml")
     assert nothing_to_do(finished, "--config", "SETTINGS={TEST: {NUM_WORKERS: 1}}", "GPUS=3")
