@@ -32,3 +32,4 @@ use rule report as demo_report with:
         "<logs>/demo_report.log",
     benchmark:
         "<benchmarks>/demo_report.tsv"
+    localrule: True
