@@ -86,7 +86,9 @@ class Case:
             recompute="none" if recompute == "none" else "cheap",
             **SIZES[self.size],
         )
-        return VRTSpike(vrt, bins=BINS) if self.model == "vrt-spike" else PlainVRT(vrt)
+        if self.model == "vrt":
+            return PlainVRT(vrt)
+        return VRTSpike(vrt, bins=BINS, checkpoint=attn)
 
     def inputs(self) -> tuple[Tensor, Tensor]:
         """Frames and voxels, on the default device."""
@@ -200,18 +202,20 @@ def count_flops(case: Case) -> float:
     return float(counter.get_total_flops())
 
 
-def _deform(x: Sequence[int], _: object, __: object, weight: Sequence[int], *___: object) -> int:
+def _deform(
+    x: Sequence[int], _: object, __: object, weight: Sequence[int], *___: object, **____: object
+) -> int:
     """FLOPs of the matrix product of a deformable convolution; its sampling is not counted."""
     return 2 * x[0] * weight[0] * weight[1] * 9 * x[2] * x[3]
 
 
-def _deform_backward(_: object, x: Sequence[int], *rest: Sequence[int], **__: object) -> int:
-    return 2 * _deform(x, None, None, rest[2])
+def _deform_backward(_: object, *inputs: Any, **__: object) -> int:  # noqa: ANN401
+    return 2 * _deform(*inputs)
 
 
 DEFORM_FLOPS = {
-    torch.ops.vrtspike.deform_conv: lambda *a, out_shape=None, **k: _deform(*a, **k),
-    torch.ops.vrtspike.deform_conv_backward: lambda *a, out_shape=None, **k: _deform_backward(*a),
+    torch.ops.vrtspike.guided_deform_conv: _deform,
+    torch.ops.vrtspike.guided_deform_conv_backward: _deform_backward,
 }
 
 

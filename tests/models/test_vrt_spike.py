@@ -103,7 +103,9 @@ def test_all_parts_learn(small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tens
     assert model.spike_encoder.stem.weight.grad.any()
 
 
-@pytest.mark.parametrize("voxels", [None, torch.zeros(1, 3, 5, 18, 22), torch.zeros(1, 3, 4, 9, 11)])
+@pytest.mark.parametrize(
+    "voxels", [None, torch.zeros(1, 3, 5, 18, 22), torch.zeros(1, 3, 4, 9, 11)]
+)
 def test_wrong_voxels_are_refused(
     small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor], voxels: Tensor | None
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from vrtspike.models.deform import KERNEL, POINTS, deform_conv
+from vrtspike.models.deform import KERNEL, POINTS, guided_deform_conv
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.warp import flow_warp
 
@@ -40,11 +40,11 @@ class DeformableAlignment(nn.Module):
 
         self.conv_offset = nn.Sequential(
             conv(2 * channels + 2, channels),
-            nn.LeakyReLU(0.1),
+            nn.LeakyReLU(0.1, inplace=True),
             conv(channels, channels),
-            nn.LeakyReLU(0.1),
+            nn.LeakyReLU(0.1, inplace=True),
             conv(channels, channels),
-            nn.LeakyReLU(0.1),
+            nn.LeakyReLU(0.1, inplace=True),
             last := conv(channels, 3 * POINTS * groups),
         )
         start_at_zero(last)
@@ -63,30 +63,12 @@ class DeformableAlignment(nn.Module):
         warped = flow_warp(neighbour, flow)
         guide = torch.cat((warped, current, flow.to(current.dtype)), dim=1)
         raw = self.conv_offset(guide)
-        points = 2 * POINTS * self.groups
-        moves, modulation = raw.split((points, points // 2), dim=1)
-        correction = self.max_magnitude * torch.tanh(moves.to(flow.dtype))
-        # Offsets come in (y, x) pairs, the flow in (x, y).
-        offset = correction.unflatten(1, (-1, 2)) + flow.flip(1).unsqueeze(1)
-        mask = torch.sigmoid(modulation)
-        return _deform(neighbour, offset.flatten(1, 2), mask, self.weight, self.bias)
-
-
-def _deform(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Deformable convolution in float32: no half-precision kernel exists on the CPU, and offsets
-    of half precision would round positions to whole pixels on a large picture.
-    """
-    exact = torch.promote_types(x.dtype, torch.float32)
-    with torch.autocast(x.device.type, enabled=False):
-        out = deform_conv(
-            x.to(exact), offset.to(exact), mask.to(exact), weight.to(exact), bias.to(exact)
-        )
-    return out.to(x.dtype)
+        return guided_deform_conv(neighbour, raw, flow, self.weight, self.bias, self.max_magnitude)
 
 
 def align_neighbours(
     align: DeformableAlignment, x: Tensor, backward: Tensor, forward: Tensor
-) -> tuple[Tensor, Tensor]:
+) -> Tensor:
     """Align every frame's next and previous neighbour, all 2(T-1) of them as one batch.
 
     Args:
@@ -96,16 +78,17 @@ def align_neighbours(
         forward: (B, T-1, 2, H, W), flow from frame t + 1 to t.
 
     Returns:
-        The aligned next and previous frames, (B, T, H, W, C) each; zeros where there is none.
+        The aligned next and previous frames on the channels, (B, T, H, W, 2C); zeros where there
+        is none.
     """
     b, t, h, w, c = x.shape
     if t == 1:
-        return torch.zeros_like(x), torch.zeros_like(x)
+        return x.new_zeros(b, t, h, w, 2 * c)
     early, late = x[:, :-1], x[:, 1:]
     neighbour = torch.cat((late, early)).flatten(0, 1).permute(0, 3, 1, 2)
     current = torch.cat((early, late)).flatten(0, 1).permute(0, 3, 1, 2)
     flow = torch.cat((backward, forward)).flatten(0, 1)
     aligned = align(neighbour, current, flow)
-    aligned = aligned.permute(0, 2, 3, 1).reshape(2, b, t - 1, h, w, c)
-    edge = x.new_zeros(b, 1, h, w, c).to(aligned.dtype)
-    return torch.cat((aligned[0], edge), dim=1), torch.cat((edge, aligned[1]), dim=1)
+    later, earlier = aligned.permute(0, 2, 3, 1).reshape(2, b, t - 1, h, w, c)
+    edge = later.new_zeros(b, 1, h, w, c)
+    return torch.cat((torch.cat((later, edge), dim=1), torch.cat((edge, earlier), dim=1)), dim=-1)

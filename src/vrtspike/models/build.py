@@ -47,6 +47,7 @@ def build_model(
         fuse_heads=settings.FUSE.HEADS,
         fuse_chunks=_chunks(settings.FUSE),
         identity=settings.FUSE.INIT == "identity",
+        checkpoint=settings.VRT.USE_CHECKPOINT_ATTN,
     )
     check_time_lengths(model.spike_encoder, clip_len)
     return model

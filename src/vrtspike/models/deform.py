@@ -1,12 +1,14 @@
-"""Modulated deformable convolution, by bilinear sampling and one matrix product per frame.
+"""Modulated deformable convolution guided by a flow.
 
-Source: Zhu et al., 2019, "Deformable ConvNets v2". The result is that of
-``torchvision.ops.deform_conv2d``, which runs on CUDA; on a CPU this one takes a fifth of its time.
-The sampled values, nine times the features, are made again in the backward pass.
+Source: Zhu et al., 2019, "Deformable ConvNets v2"; offsets as a bounded correction of a flow after
+BasicVSR++ (Chan et al., 2022) and VRT. The convolution is that of ``torchvision.ops``, which runs
+on CUDA; on a CPU bilinear sampling and one matrix product per frame take a fifth of its time.
+Offsets, modulation and sampled values, many times the features, are made again for the gradient.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,24 +18,44 @@ from torchvision.ops import deform_conv2d
 
 KERNEL = 3
 POINTS = KERNEL * KERNEL
+# 3.5 KB of sampled values a pixel at 96 channels: half a gigabyte.
+_PIXELS_CUDA = 1 << 17
+
+Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
-def deform_conv(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def guided_deform_conv(
+    x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor, max_magnitude: float
+) -> Tensor:
     """3 x 3 deformable convolution with padding 1.
+
+    Computed in float32 or better, whatever the types: offsets of half precision would round
+    positions to whole pixels on a large picture.
 
     Args:
         x: (N, C, H, W).
-        offset: (N, groups * 9 * 2, H, W), displacement of each sampling point in pixels, (y, x).
-        mask: (N, groups * 9, H, W), modulation of each sampling point.
+        raw: (N, groups * 27, H, W): first 18 numbers a group that become the displacement of its
+            9 sampling points, ``max_magnitude * tanh(raw) + flow``, in (y, x) pairs and pixels;
+            then 9 a group that become their modulation, ``sigmoid(raw)``.
+        flow: (N, 2, H, W), x first.
         weight: (C', C, 3, 3).
         bias: (C',).
+        max_magnitude: bound of the displacement beside the flow.
 
     Returns:
-        (N, C', H, W).
+        (N, C', H, W) in the type of ``x``.
     """
-    if x.is_cuda:
-        return deform_conv2d(x, offset, weight, bias, padding=1, mask=mask)
-    return _forward(x, offset, mask, weight, bias)
+    return _forward(x, raw, flow, weight, bias, max_magnitude)
+
+
+def offsets_and_mask(raw: Tensor, flow: Tensor, max_magnitude: float) -> tuple[Tensor, Tensor]:
+    """Displacement (N, groups * 18, H, W) and modulation (N, groups * 9, H, W)."""
+    exact = torch.promote_types(raw.dtype, torch.float32)
+    moves, modulation = raw.to(exact).split((raw.shape[1] // 3 * 2, raw.shape[1] // 3), dim=1)
+    correction = max_magnitude * torch.tanh(moves)
+    # Offsets come in (y, x) pairs, the flow in (x, y).
+    offset = correction.unflatten(1, (-1, 2)) + flow.to(exact).flip(1).unsqueeze(1)
+    return offset.flatten(1, 2), torch.sigmoid(modulation)
 
 
 def _sampling_grid(offset: Tensor, groups: int) -> Tensor:
@@ -59,8 +81,8 @@ def _sample(x: Tensor, grid: Tensor) -> Tensor:
     return sampled.unflatten(2, (POINTS, -1)).flatten(3)
 
 
-@torch.library.custom_op("vrtspike::deform_conv", mutates_args=())
-def _forward(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def deform_conv(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """``torchvision.ops.deform_conv2d`` with padding 1, without autograd; for a CPU."""
     groups = mask.shape[1] // POINTS
     matrix = weight.flatten(1)
     out = x.new_empty(x.shape[0], weight.shape[0], x.shape[2], x.shape[3])
@@ -71,15 +93,10 @@ def _forward(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: Tens
     return out
 
 
-@_forward.register_fake
-def _(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return x.new_empty(x.shape[0], weight.shape[0], x.shape[2], x.shape[3])
-
-
-@torch.library.custom_op("vrtspike::deform_conv_backward", mutates_args=())
-def _backward(
+def deform_conv_backward(
     grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> Gradients:
+    """Gradients of x, offset, mask, weight and bias of :func:`deform_conv`."""
     groups = mask.shape[1] // POINTS
     matrix = weight.flatten(1)
     grad_x, grad_offset, grad_mask = (torch.empty_like(t) for t in (x, offset, mask))
@@ -110,21 +127,93 @@ def _backward(
     return grad_x, grad_offset, grad_mask, grad_matrix.view_as(weight), grad.sum((0, 2, 3))
 
 
+def _deform_conv_backward_cuda(
+    grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor
+) -> Gradients:
+    groups = mask.shape[1] // POINTS
+    bias = weight.new_zeros(weight.shape[0])
+    strides_padding_dilation = (1, 1, 1, 1, 1, 1)
+    grad_x, grad_weight, grad_offset, grad_mask, grad_bias = (
+        torch.ops.torchvision._deform_conv2d_backward(
+            grad, x, weight, offset, mask, bias, *strides_padding_dilation, 1, groups, True
+        )
+    )
+    return grad_x, grad_offset, grad_mask, grad_weight, grad_bias
+
+
+def _frames_at_once(x: Tensor) -> Iterator[slice]:
+    """Parts of the frames whose offsets and sampled values exist at the same time."""
+    pixels = _PIXELS_CUDA if x.is_cuda else 1
+    step = max(pixels // (x.shape[2] * x.shape[3]), 1)
+    for start in range(0, x.shape[0], step):
+        yield slice(start, start + step)
+
+
+@torch.library.custom_op("vrtspike::guided_deform_conv", mutates_args=())
+def _forward(
+    x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor, max_magnitude: float
+) -> Tensor:
+    exact = torch.promote_types(raw.dtype, torch.float32)
+    matrix, vector = weight.to(exact), bias.to(exact)
+    out = x.new_empty(x.shape[0], weight.shape[0], x.shape[2], x.shape[3])
+    with torch.autocast(x.device.type, enabled=False):
+        for part in _frames_at_once(x):
+            offset, mask = offsets_and_mask(raw[part], flow[part], max_magnitude)
+            frames = x[part].to(exact).contiguous()
+            if x.is_cuda:
+                out[part] = deform_conv2d(frames, offset, matrix, vector, padding=1, mask=mask)
+            else:
+                out[part] = deform_conv(frames, offset, mask, matrix, vector)
+    return out
+
+
+@_forward.register_fake
+def _(x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, *_: Any) -> Tensor:  # noqa: ANN401
+    return x.new_empty(x.shape[0], weight.shape[0], x.shape[2], x.shape[3])
+
+
+@torch.library.custom_op("vrtspike::guided_deform_conv_backward", mutates_args=())
+def _backward(
+    grad: Tensor, x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, max_magnitude: float
+) -> list[Tensor]:
+    """Gradients of x, raw, flow, weight and bias."""
+    exact = torch.promote_types(raw.dtype, torch.float32)
+    matrix = weight.to(exact)
+    grad_x, grad_raw, grad_flow = (torch.empty_like(t) for t in (x, raw, flow))
+    grad_weight = torch.zeros_like(matrix)
+    grad_bias = matrix.new_zeros(weight.shape[0])
+    run = _deform_conv_backward_cuda if x.is_cuda else deform_conv_backward
+    for part in _frames_at_once(x):
+        offset, mask = offsets_and_mask(raw[part], flow[part], max_magnitude)
+        g, frames = (t[part].to(exact).contiguous() for t in (grad, x))
+        grad_x[part], grad_offset, grad_mask, for_weight, for_bias = run(
+            g, frames, offset, mask, matrix
+        )
+        grad_weight += for_weight
+        grad_bias += for_bias
+        points = offset.shape[1]
+        slope = max_magnitude * (1 - torch.tanh(raw[part, :points].to(exact)).square())
+        grad_raw[part, :points] = grad_offset * slope
+        grad_raw[part, points:] = grad_mask * mask * (1 - mask)
+        grad_flow[part] = grad_offset.unflatten(1, (-1, 2)).sum(1).flip(1)
+    return [grad_x, grad_raw, grad_flow, grad_weight.to(weight.dtype), grad_bias.to(weight.dtype)]
+
+
 @_backward.register_fake
 def _(
-    grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    own = (torch.empty_like(t) for t in (x, offset, mask, weight))
-    grad_x, grad_offset, grad_mask, grad_weight = own
-    return grad_x, grad_offset, grad_mask, grad_weight, weight.new_empty(grad.shape[1])
+    grad: Tensor, x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, max_magnitude: float
+) -> list[Tensor]:
+    own = [torch.empty_like(t) for t in (x, raw, flow, weight)]
+    return [*own, weight.new_empty(grad.shape[1])]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
-    ctx.save_for_backward(*inputs[:4])
+    *tensors, _, ctx.max_magnitude = inputs
+    ctx.save_for_backward(*tensors)
 
 
-def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401
-    return _backward(grad.contiguous(), *ctx.saved_tensors)
+def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    return (*_backward(grad, *ctx.saved_tensors, ctx.max_magnitude), None)
 
 
 _forward.register_autograd(_grads, setup_context=_save)

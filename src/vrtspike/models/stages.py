@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from vrtspike.models.alignment import DeformableAlignment, align_neighbours
 from vrtspike.models.layers import GEGLU, DepthToSpace, SpaceToDepth
+from vrtspike.models.recomputation import recomputed
 from vrtspike.models.tmsa import BlockOptions, TMSAGroup
+from vrtspike.models.token_ops import normalised_geglu
 from vrtspike.models.windows import PlanCache, Size3
 
 Direction = Literal["none", "down", "up"]
@@ -61,6 +63,7 @@ class Stage(nn.Module):
         plans: PlanCache,
     ) -> None:
         super().__init__()
+        self.options = options
         self.reshape = _reshape(fan_in, channels, direction)
         split = int(len(drop_path) * mutual_ratio)
 
@@ -92,8 +95,25 @@ class Stage(nn.Module):
 
     def align(self, x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
         """Parallel warping; flows as in :func:`align_neighbours`."""
-        later, earlier = align_neighbours(self.pa_deform, x, backward, forward)
-        return self.pa_fuse(torch.cat((x, later, earlier), dim=-1))
+        attn, ffn = self.options.checkpoint_attn, self.options.checkpoint_ffn
+
+        def warp(x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
+            return align_neighbours(self.pa_deform, x, backward, forward)
+
+        def warp_and_fuse(x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
+            return self._fuse(x, warp(x, backward, forward))
+
+        if attn and ffn:
+            return recomputed(True, warp_and_fuse, x, backward, forward)
+        aligned = recomputed(attn, warp, x, backward, forward)
+        return recomputed(ffn, self._fuse, x, aligned)
+
+    def _fuse(self, x: Tensor, aligned: Tensor) -> Tensor:
+        """Features of a frame and of its aligned neighbours, into one."""
+        whole = torch.cat((x, aligned), dim=-1)
+        if self.options.recompute == "cheap":
+            return normalised_geglu(whole, None, self.pa_fuse)
+        return self.pa_fuse(whole)
 
 
 class ReconstructionGroup(nn.Module):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor, nn
 
 from vrtspike.errors import ConfigError
 from vrtspike.models.chunking import ChunkPolicy, map_pixels
 from vrtspike.models.layers import start_at_zero
+from vrtspike.models.recomputation import recomputed
 
 _MLP_RATIO = 2
 
@@ -53,13 +56,17 @@ class SpikeTemporalSA(nn.Module):
         channels: feature channels.
         heads: attention heads.
         chunks: how many pixels to process at once.
+        checkpoint: recompute each chunk in the backward pass.
     """
 
-    def __init__(self, channels: int, heads: int, chunks: ChunkPolicy) -> None:
+    def __init__(
+        self, channels: int, heads: int, chunks: ChunkPolicy, *, checkpoint: bool = False
+    ) -> None:
         super().__init__()
         _check_heads("SPIKE_TSA", channels, heads)
         self.heads = heads
         self.chunks = chunks
+        self.checkpoint = checkpoint
         self.norm1 = nn.LayerNorm(channels)
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
@@ -68,7 +75,7 @@ class SpikeTemporalSA(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        return map_pixels(self._pixels, self.chunks, x)
+        return map_pixels(partial(recomputed, self.checkpoint, self._pixels), self.chunks, x)
 
     def _pixels(self, x: Tensor) -> Tensor:
         q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=-1)
@@ -84,13 +91,23 @@ class TemporalCrossAttn(nn.Module):
         heads: attention heads.
         chunks: how many pixels to process at once.
         identity: start with output projections of zero, so that the layer returns its input.
+        checkpoint: recompute each chunk in the backward pass.
     """
 
-    def __init__(self, channels: int, heads: int, chunks: ChunkPolicy, *, identity: bool) -> None:
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        chunks: ChunkPolicy,
+        *,
+        identity: bool,
+        checkpoint: bool = False,
+    ) -> None:
         super().__init__()
         _check_heads("FUSE", channels, heads)
         self.heads = heads
         self.chunks = chunks
+        self.checkpoint = checkpoint
         self.norm_query = nn.LayerNorm(channels)
         self.norm_spikes = nn.LayerNorm(channels)
         self.query = nn.Linear(channels, channels)
@@ -112,7 +129,8 @@ class TemporalCrossAttn(nn.Module):
         Returns:
             (B, T, H, W, C).
         """
-        return map_pixels(self._pixels, self.chunks, x, spikes)
+        layer = partial(recomputed, self.checkpoint, self._pixels)
+        return map_pixels(layer, self.chunks, x, spikes)
 
     def _pixels(self, x: Tensor, spikes: Tensor) -> Tensor:
         q = self.query(self.norm_query(x))

@@ -14,9 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from vrtspike.models.layers import GEGLU, DropPath
+from vrtspike.models.recomputation import recomputed
 from vrtspike.models.token_ops import normalised_geglu, normalised_linear
 from vrtspike.models.window_attention import window_attention
 from vrtspike.models.windows import (
@@ -39,8 +39,8 @@ class BlockOptions:
 
     Attributes:
         attention: implementation of window attention (a name of ``window_attention``).
-        checkpoint_attn: recompute the attention branch in the backward pass.
-        checkpoint_ffn: recompute the feed-forward branch in the backward pass.
+        checkpoint_attn: recompute attention, and the alignment of frames, in the backward pass.
+        checkpoint_ffn: recompute feed-forward layers, also that which fuses aligned frames.
         recompute: ``cheap`` recomputes what costs little beside what it frees, whatever the
             switches say: norms, and the hidden values of the feed-forward layer. ``none`` keeps
             every intermediate result that PyTorch's own rules keep.
@@ -202,16 +202,20 @@ class TMSABlock(nn.Module):
         self, x: Tensor, index: Tensor, plan: WindowPlan, mutual_plan: WindowPlan | None
     ) -> Tensor:
         """(B, D, H, W, C) -> same shape; arguments as in :class:`WindowAttention`."""
-        if self.options.checkpoint_attn and torch.is_grad_enabled():
-            x = x + checkpoint(
-                self.attention_branch, x, index, plan, mutual_plan, use_reentrant=False
-            )
-        else:
-            x = x + self.attention_branch(x, index, plan, mutual_plan)
-        # The cheap policy keeps nothing of this branch but its input, as a checkpoint would.
-        keeps_input_only = self.options.recompute == "cheap"
-        if self.options.checkpoint_ffn and torch.is_grad_enabled() and not keeps_input_only:
-            return x + checkpoint(self.feed_forward_branch, x, use_reentrant=False)
+        options = self.options
+        if options.checkpoint_attn and options.checkpoint_ffn:
+            # Both at once keep the input of the block and not that of each branch.
+            return recomputed(True, self._both_branches, x, index, plan, mutual_plan)
+        # The cheap policy keeps nothing of the second branch but its input anyway.
+        again = options.checkpoint_ffn and options.recompute == "none"
+        attention = (self.attention_branch, x, index, plan, mutual_plan)
+        x = x + recomputed(options.checkpoint_attn, *attention)
+        return x + recomputed(again, self.feed_forward_branch, x)
+
+    def _both_branches(
+        self, x: Tensor, index: Tensor, plan: WindowPlan, mutual_plan: WindowPlan | None
+    ) -> Tensor:
+        x = x + self.attention_branch(x, index, plan, mutual_plan)
         return x + self.feed_forward_branch(x)
 
 

@@ -51,8 +51,8 @@ class VRT(nn.Module):
         pa_frames: neighbours of parallel warping: 2, or 0 for a network without flow and
             alignment.
         deformable_groups: offset groups of the alignment.
-        use_checkpoint_attn: recompute attention branches in the backward pass.
-        use_checkpoint_ffn: recompute feed-forward branches in the backward pass.
+        use_checkpoint_attn: recompute attention and alignment in the backward pass.
+        use_checkpoint_ffn: recompute feed-forward layers in the backward pass.
         attention: implementation of window attention; see ``models.window_attention``.
         recompute: what is recomputed whatever the switches say; see ``models.tmsa.BlockOptions``.
 

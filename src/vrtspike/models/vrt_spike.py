@@ -61,6 +61,7 @@ class VRTSpike(Restorer):
         fuse_heads: heads of the fusion.
         fuse_chunks: its chunks.
         identity: start equal to the backbone alone.
+        checkpoint: recompute both attentions along time in the backward pass.
         temporal_strides: strides of the spike encoder along time.
     """
 
@@ -74,6 +75,7 @@ class VRTSpike(Restorer):
         fuse_heads: int = 4,
         fuse_chunks: ChunkPolicy | None = None,
         identity: bool = True,
+        checkpoint: bool = False,
         temporal_strides: Sequence[int] | None = None,
     ) -> None:
         super().__init__(vrt)
@@ -81,10 +83,19 @@ class VRTSpike(Restorer):
         self.bins = bins
         self.spike_encoder = SpikeEncoder3D(bins, widths, temporal_strides)
         self.spike_attention = nn.ModuleList(
-            SpikeTemporalSA(width, spike_heads, spike_chunks or ChunkPolicy()) for width in widths
+            SpikeTemporalSA(
+                width, spike_heads, spike_chunks or ChunkPolicy(), checkpoint=checkpoint
+            )
+            for width in widths
         )
         self.fusion = nn.ModuleList(
-            TemporalCrossAttn(width, fuse_heads, fuse_chunks or ChunkPolicy(), identity=identity)
+            TemporalCrossAttn(
+                width,
+                fuse_heads,
+                fuse_chunks or ChunkPolicy(),
+                identity=identity,
+                checkpoint=checkpoint,
+            )
             for width in widths
         )
 

@@ -24,8 +24,8 @@ from vrtspike.models.token_ops.pointwise import (
 )
 
 
-def normalised_geglu(x: Tensor, norm: nn.LayerNorm, mlp: GEGLU) -> Tensor:
-    """``mlp(norm(x))``, recomputed in the backward pass.
+def normalised_geglu(x: Tensor, norm: nn.LayerNorm | None, mlp: GEGLU) -> Tensor:
+    """``mlp(norm(x))``, or ``mlp(x)`` without a norm, recomputed in the backward pass.
 
     Args:
         x: (..., C).
@@ -37,8 +37,9 @@ def normalised_geglu(x: Tensor, norm: nn.LayerNorm, mlp: GEGLU) -> Tensor:
     """
     dtype = autocast_dtype(x)
     weights = (mlp.fc11.weight, mlp.fc11.bias, mlp.fc12.weight, mlp.fc12.bias)
+    scale_and_shift = (None, None) if norm is None else (norm.weight, norm.bias)
     out = _forward(
-        x.flatten(0, -2), norm.weight, norm.bias, *weights, mlp.fc2.weight, mlp.fc2.bias, dtype
+        x.flatten(0, -2), *scale_and_shift, *weights, mlp.fc2.weight, mlp.fc2.bias, dtype
     )
     return out.view(*x.shape[:-1], -1)
 
@@ -46,8 +47,8 @@ def normalised_geglu(x: Tensor, norm: nn.LayerNorm, mlp: GEGLU) -> Tensor:
 @torch.library.custom_op("vrtspike::normalised_geglu", mutates_args=())
 def _forward(
     x: Tensor,
-    scale: Tensor,
-    shift: Tensor,
+    scale: Tensor | None,
+    shift: Tensor | None,
     w11: Tensor,
     b11: Tensor,
     w12: Tensor,
@@ -61,7 +62,9 @@ def _forward(
     out = x.new_empty(x.shape[0], w2.shape[0], dtype=dtype)
     with torch.autocast(x.device.type, enabled=False):
         for part in pieces(x.shape[0], w11.shape[0], x.device):
-            normed, _, _ = normalise(x[part], scale, shift, dtype)
+            normed = x[part].to(dtype)
+            if scale is not None and shift is not None:
+                normed, _, _ = normalise(x[part], scale, shift, dtype)
             hidden = functional.linear(normed, first, first_bias)
             out[part] = functional.linear(gate(hidden), last, last_bias)
     return out
@@ -77,8 +80,8 @@ def _(x: Tensor, *rest: Any) -> Tensor:  # noqa: ANN401
 def _backward(
     grad: Tensor,
     x: Tensor,
-    scale: Tensor,
-    shift: Tensor,
+    scale: Tensor | None,
+    shift: Tensor | None,
     w11: Tensor,
     b11: Tensor,
     w12: Tensor,
@@ -86,38 +89,39 @@ def _backward(
     w2: Tensor,
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    """Gradients of x, scale, shift, (w11; w12), (b11; b12), w2 and b2."""
+    """Gradients of x, (w11; w12), (b11; b12), w2, b2 and, with a norm, of scale and shift."""
     first, first_bias = torch.cat((w11, w12)).to(dtype), torch.cat((b11, b12)).to(dtype)
     last = w2.to(dtype)
     sums = torch.promote_types(dtype, torch.float32)
     grad_x = torch.empty_like(x)
-    grad_scale, grad_shift = (torch.zeros_like(t, dtype=sums) for t in (scale, shift))
+    grad_norm = x.new_zeros(2, x.shape[1], dtype=sums)
     grad_first = torch.zeros_like(first, dtype=sums)
     grad_first_bias = torch.zeros_like(first_bias, dtype=sums)
     grad_last = torch.zeros_like(last, dtype=sums)
     grad_last_bias = x.new_zeros(w2.shape[0], dtype=sums)
     for part in pieces(x.shape[0], w11.shape[0], x.device):
         rows, g = x[part], grad[part]
-        normed, mean, rstd = normalise(rows, scale, shift, dtype)
+        normed, mean, rstd = rows.to(dtype), None, None
+        if scale is not None and shift is not None:
+            normed, mean, rstd = normalise(rows, scale, shift, dtype)
         hidden = functional.linear(normed, first, first_bias)
         product, grad_hidden = gate_backward(g @ last, hidden)
         grad_last += g.T @ product
         grad_last_bias += g.sum(0)
         grad_first += grad_hidden.T @ normed
         grad_first_bias += grad_hidden.sum(0)
-        grad_x[part], for_scale, for_shift = normalise_backward(
-            grad_hidden @ first, rows, mean, rstd, scale
-        )
-        grad_scale += for_scale
-        grad_shift += for_shift
+        grad_rows = grad_hidden @ first
+        if scale is not None and mean is not None and rstd is not None:
+            grad_rows, *for_norm = normalise_backward(grad_rows, rows, mean, rstd, scale)
+            grad_norm += torch.stack(for_norm)
+        grad_x[part] = grad_rows
     return [
         grad_x,
-        grad_scale.to(scale.dtype),
-        grad_shift.to(shift.dtype),
         grad_first.to(w11.dtype),
         grad_first_bias.to(b11.dtype),
         grad_last.to(w2.dtype),
         grad_last_bias.to(b11.dtype),
+        *(() if scale is None else (row.to(scale.dtype, copy=True) for row in grad_norm)),
     ]
 
 
@@ -128,8 +132,9 @@ def _(grad: Tensor, x: Tensor, *rest: Any) -> list[Tensor]:  # noqa: ANN401
         w11.new_empty(2 * w11.shape[0], w11.shape[1]),
         b11.new_empty(2 * b11.numel()),
     )
-    own = [torch.empty_like(t) for t in (x, scale, shift)]
-    return [*own, first, first_bias, torch.empty_like(w2), b11.new_empty(grad.shape[1])]
+    own = [torch.empty_like(t) for t in (scale, shift) if t is not None]
+    last_bias = b11.new_empty(grad.shape[1])
+    return [torch.empty_like(x), first, first_bias, torch.empty_like(w2), last_bias, *own]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
@@ -138,9 +143,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: A
 
 
 def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    x, scale, shift, first, first_bias, last, last_bias = _backward(
-        grad, *ctx.saved_tensors, ctx.dtype
-    )
+    grads = _backward(grad, *ctx.saved_tensors, ctx.dtype)
+    x, first, first_bias, last, last_bias, *for_norm = grads
+    scale, shift = for_norm or (None, None)
     w11, w12 = first.chunk(2)
     b11, b12 = first_bias.chunk(2)
     return x, scale, shift, w11, b11, w12, b12, last, last_bias, None
