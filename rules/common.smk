@@ -22,6 +22,7 @@ from vrtspike.provenance.weights import PUBLISHED
 from vrtspike.training.launch import OBSERVERS
 
 SCRIPTS = Path("scripts")
+CAPTIONS = sorted(str(path) for path in Path("workflow/report").glob("*.rst"))
 # Jobs find the Python that runs Snakemake, also where its environment is not activated.
 PYTHON_FOLDER = str(Path(sys.executable).parent)
 os.environ.update(PATH=os.pathsep.join([PYTHON_FOLDER, *os.get_exec_path()]))

@@ -4,9 +4,12 @@
 rule report:
     """One self-contained HTML file on the presets named by PRESETS."""
     input:
-        expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
-        expand(rules.analyze_performance.output, preset=PLAN.settings.PRESETS),
-        rules.compare.output,
+        captions=CAPTIONS,
+        results=[
+            *expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
+            *expand(rules.analyze_performance.output, preset=PLAN.settings.PRESETS),
+            *rules.compare.output,
+        ],
     output:
         "<results>/report.html",
     log:
@@ -19,13 +22,16 @@ rule report:
     params:
         options=nested_call,
     shell:
-        "snakemake {params.options} --report {output:q} -- {input:q} > {log:q} 2>&1"
+        "snakemake {params.options} --report {output:q} -- {input.results:q} > {log:q} 2>&1"
 
 
 use rule report as demo_report with:
     input:
-        expand(rules.evaluate.output, preset="demo"),
-        expand(rules.analyze_performance.output, preset="demo"),
+        captions=CAPTIONS,
+        results=[
+            *expand(rules.evaluate.output, preset="demo"),
+            *expand(rules.analyze_performance.output, preset="demo"),
+        ],
     output:
         "<results>/demo/report.html",
     log:

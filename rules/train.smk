@@ -33,6 +33,7 @@ rule train:
         configuration=configuration,
         folder=subpath(output.weights, parent=True),
     shell:
-        # The terminal shows the progress as well; tee outlives an interruption to write its end.
+        # The progress goes to the terminal, where it can be redrawn; messages also to the log. The
+        # run's folder keeps all figures. tee outlives an interruption to write its end.
         "python scripts/launch_training.py --preset {wildcards.preset} {params.configuration}"
-        " --dataset {input.dataset:q} --output {params.folder:q} 2>&1 | tee -i {log:q}"
+        " --dataset {input.dataset:q} --output {params.folder:q} 2> >(tee -i {log:q} >&2)"
