@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 # Programs of the environment come first, so that rules and tests find the same Python.
-RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+RUN := OMP_WAIT_POLICY=passive PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 CORES ?= all
 
 .PHONY: help setup demo test format lock clean
