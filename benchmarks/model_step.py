@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shape = (case.model, case.size, case.frames, case.crop, case.batch)
         if shape not in flops:
             flops[shape] = count_flops(case)
-        result = measure(case, device, options.repeats, flops[shape], ceilings[case.precision])
+        result = measure(case, device, options, flops[shape], ceilings[case.precision])
         rows.append({**asdict(case), **asdict(result)})
         print(line(case, result), flush=True)
     machine = describe(device) | {"matrix_tflops": {k: v / 1e12 for k, v in ceilings.items()}}
@@ -154,6 +154,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--crops", nargs="+", type=int, default=[64])
     add("--batches", nargs="+", type=int, default=[1])
     add("--compile", action="store_true", help="compile the transformer blocks")
+    add("--profile", type=int, default=0, metavar="ROWS", help="print the slowest operations too")
     add("--repeats", type=int, default=3, help="timed steps after the first; the median counts")
     add("--threads", type=int, help="CPU threads; PyTorch's choice if not given")
     add("--output", type=Path, default=Path(__file__).parent / "results")
@@ -224,7 +225,9 @@ def loss(restored: Tensor) -> Tensor:
     return ((restored.float() - 0.5).square() + 1e-6).sqrt().mean()
 
 
-def measure(case: Case, device: torch.device, repeats: int, flops: float, ceiling: float) -> Result:
+def measure(
+    case: Case, device: torch.device, options: argparse.Namespace, flops: float, ceiling: float
+) -> Result:
     """Build the model and time steps of it."""
     try:
         with device:
@@ -234,7 +237,9 @@ def measure(case: Case, device: torch.device, repeats: int, flops: float, ceilin
         kept = kept_bytes(case, model, inputs)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        times = [step(case, model, inputs) for _ in range(repeats)]
+        times = [step(case, model, inputs) for _ in range(options.repeats)]
+        if options.profile:
+            print_profile(case, model, inputs, options.profile)
     except torch.OutOfMemoryError:
         return Result(None, None, None, None, None, flops / 1e12, None)
     finally:
@@ -270,6 +275,15 @@ def step(case: Case, model: nn.Module, inputs: tuple[Tensor, Tensor]) -> tuple[f
     middle = now(device)
     value.backward()
     return middle - start, now(device) - middle
+
+
+def print_profile(case: Case, model: nn.Module, inputs: tuple[Tensor, Tensor], rows: int) -> None:
+    """The operations of one step that take longest."""
+    with torch.profiler.profile() as profiler:
+        step(case, model, inputs)
+    order = f"self_{inputs[0].device.type}_time_total"
+    table = profiler.key_averages().table(sort_by=order, row_limit=rows, max_name_column_width=60)
+    print(table)
 
 
 def now(device: torch.device) -> float:

@@ -33,15 +33,21 @@ def clip() -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-def test_chunks_do_not_change_the_result(policy: ChunkPolicy) -> None:
+@pytest.mark.parametrize("training", [False, True])
+def test_chunks_do_not_change_the_result(policy: ChunkPolicy, training: bool) -> None:
     torch.manual_seed(0)
     x, spikes = torch.randn(2, 2, 3, 5, 9, 8, dtype=torch.float64)
     whole = ChunkPolicy(max_tokens=10**9)
-    attention = SpikeTemporalSA(8, 4, whole).double()
-    fusion = TemporalCrossAttn(8, 4, whole, identity=False).double()
-    expected = attention(x), fusion(x, spikes)
+    attention = SpikeTemporalSA(8, 4, whole, checkpoint=training).double()
+    fusion = TemporalCrossAttn(8, 4, whole, identity=False, checkpoint=training).double()
+
+    def run() -> tuple[Tensor, Tensor]:
+        with torch.set_grad_enabled(training):
+            return attention(x), fusion(x, spikes)
+
+    expected = run()
     attention.chunks = fusion.chunks = policy
-    torch.testing.assert_close((attention(x), fusion(x, spikes)), expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(run(), expected, rtol=0, atol=1e-12)
 
 
 def test_attention_runs_along_time_only() -> None:
@@ -130,3 +136,23 @@ def test_flow_parameters_are_flow_and_alignment(small_vrt: Callable[..., VRT]) -
     assert any(name.startswith("vrt.spynet.") for name in names)
     assert "vrt.stage7.pa_deform.weight" in names
     assert not any("residual_group" in name or "pa_fuse" in name for name in names)
+
+
+def test_it_says_how_it_computes(small_vrt: Callable[..., VRT]) -> None:
+    model = PlainVRT(small_vrt(use_checkpoint_attn=True))
+    text = model.describe(torch.device("cpu"), torch.float32)
+    assert "recompute (auto asked for)" in text
+    assert "checkpointing: attention" in text
+
+
+def test_cross_attention_by_hand() -> None:
+    torch.manual_seed(0)
+    layer = TemporalCrossAttn(8, 2, ChunkPolicy(), identity=False)
+    x, spikes = torch.randn(2, 1, 4, 1, 1, 8)
+    q = layer.query(layer.norm_query(x)).view(4, 2, 4).transpose(0, 1)
+    key_value = layer.key_value(layer.norm_spikes(spikes)).view(4, 2, 2, 4)
+    k, v = key_value.permute(1, 2, 0, 3)
+    weights = (q @ k.transpose(-2, -1) / 2).softmax(-1)
+    middle = x + layer.proj((weights @ v).transpose(0, 1).reshape(x.shape))
+    expected = middle + layer.mlp(layer.norm2(middle))
+    torch.testing.assert_close(layer(x, spikes), expected)

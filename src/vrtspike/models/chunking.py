@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
+
+from vrtspike.models.recomputation import recomputed
 
 ChunkShape = Literal["square", "wide", "tall"]
 
@@ -40,13 +43,18 @@ class ChunkPolicy:
 
 
 def map_pixels(
-    layer: Callable[..., Tensor], policy: ChunkPolicy, x: Tensor, *others: Tensor
+    layer: Callable[..., Tensor],
+    policy: ChunkPolicy,
+    checkpoint: bool,
+    x: Tensor,
+    *others: Tensor,
 ) -> Tensor:
-    """Apply ``layer`` to all pixels, some at a time.
+    """Apply ``layer`` to all pixels, some at a time where that saves memory.
 
     Args:
         layer: takes and returns (B, T, P, C) tensors and treats each of the P pixels alone.
         policy: how to divide them.
+        checkpoint: recompute each chunk in the backward pass.
         x: (B, T, H, W, C).
         others: further arguments of the same size.
 
@@ -55,9 +63,13 @@ def map_pixels(
     """
     height, width = x.shape[2:4]
     tensors = (x, *others)
+    layer = partial(recomputed, checkpoint, layer)
     if policy.adaptive:
-        b, t = x.shape[:2]
-        count = min(math.ceil(b * t * height * width / policy.max_tokens), height * width)
+        tokens = x.shape[0] * x.shape[1] * height * width
+        count = min(math.ceil(tokens / policy.max_tokens), height * width)
+        if torch.is_grad_enabled() and not checkpoint:
+            # All is kept for the backward pass anyway; chunks would only cost time.
+            count = 1
         pieces = [tensor.flatten(2, 3).tensor_split(count, dim=2) for tensor in tensors]
         done = [layer(*piece) for piece in zip(*pieces, strict=True)]
         return (done[0] if count == 1 else torch.cat(done, dim=2)).unflatten(2, (height, width))

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from functools import partial
-
+import torch
 from torch import Tensor, nn
 
 from vrtspike.errors import ConfigError
 from vrtspike.models.chunking import ChunkPolicy, map_pixels
 from vrtspike.models.layers import start_at_zero
-from vrtspike.models.recomputation import recomputed
+from vrtspike.models.token_ops import normalised_linear
+from vrtspike.models.window_attention import window_attention
+from vrtspike.models.windows import PlanCache, clip_window
 
 _MLP_RATIO = 2
 
 
-def attend_over_time(q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
-    """Multi-head attention along time at each pixel.
+def attend_over_time(qkv: Tensor, heads: int, plans: PlanCache) -> Tensor:
+    """Multi-head attention along time at each pixel: window attention in windows of one pixel.
 
     Args:
-        q: (B, T, P, C) queries.
-        k: (B, S, P, C) keys.
-        v: (B, S, P, C) values.
+        qkv: (B, T, P, 3C), queries, keys and values.
         heads: attention heads; C must be a multiple.
+        plans: the plans of the model.
 
     Returns:
         (B, T, P, C).
     """
-
-    def split(x: Tensor) -> Tensor:
-        return x.unflatten(-1, (heads, -1)).permute(0, 2, 3, 1, 4)  # (B, P, heads, T, c)
-
-    q, k, v = split(q), split(k), split(v)
-    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
-    out = scores.softmax(dim=-1).to(v.dtype) @ v
-    return out.permute(0, 3, 1, 2, 4).flatten(3)
+    frames, pixels = qkv.shape[1:3]
+    size, window = (frames, pixels, 1), (frames, 1, 1)
+    plan = plans(clip_window(size, window, shifted=False, mutual=False), qkv.device)
+    return window_attention(qkv.flatten(1, 2), None, plan, heads).unflatten(1, (frames, pixels))
 
 
 class _FeedForward(nn.Sequential):
@@ -67,6 +63,7 @@ class SpikeTemporalSA(nn.Module):
         self.heads = heads
         self.chunks = chunks
         self.checkpoint = checkpoint
+        self.plans = PlanCache()
         self.norm1 = nn.LayerNorm(channels)
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
@@ -75,11 +72,13 @@ class SpikeTemporalSA(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        return map_pixels(partial(recomputed, self.checkpoint, self._pixels), self.chunks, x)
+        return map_pixels(self._pixels, self.chunks, self.checkpoint, x)
 
     def _pixels(self, x: Tensor) -> Tensor:
-        q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=-1)
-        x = x + self.proj(attend_over_time(q, k, v, self.heads))
+        tokens = x.flatten(1, 2)
+        qkv = normalised_linear(tokens, self.norm1, self.qkv, None, tokens.shape[1])
+        attended = attend_over_time(qkv.view(*x.shape[:3], -1), self.heads, self.plans)
+        x = x + self.proj(attended)
         return x + self.mlp(self.norm2(x))
 
 
@@ -108,6 +107,7 @@ class TemporalCrossAttn(nn.Module):
         self.heads = heads
         self.chunks = chunks
         self.checkpoint = checkpoint
+        self.plans = PlanCache()
         self.norm_query = nn.LayerNorm(channels)
         self.norm_spikes = nn.LayerNorm(channels)
         self.query = nn.Linear(channels, channels)
@@ -129,11 +129,13 @@ class TemporalCrossAttn(nn.Module):
         Returns:
             (B, T, H, W, C).
         """
-        layer = partial(recomputed, self.checkpoint, self._pixels)
-        return map_pixels(layer, self.chunks, x, spikes)
+        return map_pixels(self._pixels, self.chunks, self.checkpoint, x, spikes)
 
     def _pixels(self, x: Tensor, spikes: Tensor) -> Tensor:
-        q = self.query(self.norm_query(x))
-        k, v = self.key_value(self.norm_spikes(spikes)).chunk(2, dim=-1)
-        x = x + self.proj(attend_over_time(q, k, v, self.heads))
+        rgb, other = x.flatten(1, 2), spikes.flatten(1, 2)
+        length = rgb.shape[1]
+        query = normalised_linear(rgb, self.norm_query, self.query, None, length)
+        key_value = normalised_linear(other, self.norm_spikes, self.key_value, None, length)
+        qkv = torch.cat((query, key_value), dim=-1).view(*x.shape[:3], -1)
+        x = x + self.proj(attend_over_time(qkv, self.heads, self.plans))
         return x + self.mlp(self.norm2(x))

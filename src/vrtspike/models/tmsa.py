@@ -84,10 +84,16 @@ class WindowAttention(nn.Module):
             bias = sine_position_bias(window[1], window[2], channels)
             self.register_buffer("position_bias", bias, persistent=False)
 
+    def extra_repr(self) -> str:
+        """Window, heads and implementation, for ``print(model)``."""
+        kind = "mutual and self" if self.mutual else "self"
+        return f"{kind}, window={self.window}, heads={self.heads}, {self.options.attention}"
+
     def _relative_bias(self, index: Tensor, tokens: int) -> Tensor:
         """(heads, N, N) bias; a clipped window takes the leading corner of the full index."""
-        corner = index[:tokens, :tokens]
-        return functional.embedding(corner, self.relative_position_bias_table).permute(2, 0, 1)
+        corner = index[:tokens, :tokens].flatten()
+        rows = self.relative_position_bias_table.index_select(0, corner)
+        return rows.view(tokens, tokens, self.heads).permute(2, 0, 1)
 
     def _code(self, plan: WindowPlan) -> Tensor:
         """The sine code of each token's place in its window, (Hp, Wp, C) for a padded map."""

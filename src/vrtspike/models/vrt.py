@@ -89,6 +89,7 @@ class VRT(nn.Module):
         per_stage = [rates[end - depth : end] for end, depth in zip(ends, depths, strict=True)]
 
         self.embed_dims = tuple(embed_dims)
+        self.options = options
         self.pa_frames = pa_frames
         if pa_frames:
             self.spynet = SpyNet()

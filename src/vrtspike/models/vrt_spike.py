@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from vrtspike.models.chunking import ChunkPolicy
 from vrtspike.models.spike_encoder import SpikeEncoder3D
 from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.models.vrt import SCALES, VRT
+from vrtspike.models.window_attention import choose_implementation
 from vrtspike.monitoring.timing import section
 
 
@@ -23,6 +25,28 @@ class Restorer(nn.Module):
     def __init__(self, vrt: VRT) -> None:
         super().__init__()
         self.vrt = vrt
+
+    def describe(self, device: torch.device, dtype: torch.dtype) -> str:
+        """How the model computes on a device, in one line for the log of a run.
+
+        Args:
+            device: where it will run.
+            dtype: type of the products (autocast's, where autocast is on).
+        """
+        options = self.vrt.options
+        chosen = choose_implementation(options.attention, device, dtype)
+        again = [
+            name
+            for name, asked in (
+                ("attention", options.checkpoint_attn),
+                ("feed-forward", options.checkpoint_ffn),
+            )
+            if asked
+        ]
+        return (
+            f"window attention: {chosen} ({options.attention} asked for); recomputation: "
+            f"{options.recompute}; checkpointing: {' and '.join(again) or 'none'}"
+        )
 
     def flow_parameters(self) -> list[str]:
         """Names of the parameters of flow and alignment, which train later and more slowly."""

@@ -6,11 +6,12 @@ On CUDA each is one Triton kernel, where Triton is installed; elsewhere PyTorch'
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from vrtspike.models.window_attention.choice import has_triton
 
 EPSILON = 1e-5
 # Values of the widest intermediate result in one piece. On a CPU a piece stays in the cache
@@ -34,7 +35,7 @@ def autocast_dtype(x: Tensor) -> torch.dtype:
 
 
 def _use_triton(x: Tensor) -> bool:
-    return x.is_cuda and x.dtype != torch.float64 and find_spec("triton") is not None
+    return x.is_cuda and x.dtype != torch.float64 and has_triton()
 
 
 def normalise(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from importlib.util import find_spec
 from types import MappingProxyType
 
@@ -56,12 +57,15 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
     return name
 
 
+@lru_cache(maxsize=1)
+def has_triton() -> bool:
+    """Whether the package triton is installed."""
+    return find_spec("triton") is not None
+
+
 def _triton_runs(device: torch.device, dtype: torch.dtype) -> bool:
-    return (
-        device.type == "cuda"
-        and dtype in (torch.float32, torch.float16, torch.bfloat16)
-        and find_spec("triton") is not None
-    )
+    types = (torch.float32, torch.float16, torch.bfloat16)
+    return device.type == "cuda" and dtype in types and has_triton()
 
 
 def window_attention(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vrtspike.models.windows import WindowPlan
 
-_BLOCK = 64
+_LARGEST_BLOCK = 64
 _SMALLEST_DOT = 16
 # Programs that sum the gradient of the bias; a few for each multiprocessor of a large GPU.
 _BIAS_PROGRAMS = 2048
@@ -31,6 +31,11 @@ def triton_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: 
     return out
 
 
+def _block(tokens: int) -> int:
+    """Tokens that one program treats at once."""
+    return min(max(1 << (tokens - 1).bit_length(), _SMALLEST_DOT), _LARGEST_BLOCK)
+
+
 def _constants(qkv: Tensor, query: Tensor, heads: int) -> dict[str, Any]:
     """Compile-time constants of all kernels."""
     width = qkv.shape[2] // 3 // heads
@@ -39,7 +44,7 @@ def _constants(qkv: Tensor, query: Tensor, heads: int) -> dict[str, Any]:
         "HEADS": heads,
         "D": width,
         "BLOCK_D": max(1 << (width - 1).bit_length(), _SMALLEST_DOT),
-        "BLOCK": _BLOCK,
+        "BLOCK": _block(query.shape[1]),
         # Float32 in full: a model that asks for it wants its digits.
         "PRECISION": "ieee" if qkv.dtype == torch.float32 else "tf32",
     }
@@ -64,7 +69,7 @@ def _forward(
     bias = None if bias is None else bias.contiguous()
     out = qkv.new_empty(batch, length, width // 3)
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
-    blocks = -(-tokens // _BLOCK)
+    blocks = -(-tokens // _block(tokens))
     forward_kernel[(batch * windows * heads * blocks,)](
         qkv,
         qkv if bias is None else bias,
@@ -123,7 +128,7 @@ def _backward(
 
     batch, length, width = qkv.shape
     windows, tokens = query.shape
-    problems, blocks = batch * windows, -(-tokens // _BLOCK)
+    problems, blocks = batch * windows, -(-tokens // _block(tokens))
     qkv, grad = qkv.contiguous(), grad.contiguous()
     scale = (width // 3 // heads) ** -0.5
     table = qkv if bias is None else bias.contiguous()
