@@ -23,6 +23,7 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)  ## generate data, run the whole pipeline on it, end with a table and a report
 	$(RUN) snakemake --cores $(CORES) demo
+	@cat results/demo/summary.txt
 
 test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) ruff format --check .
@@ -31,7 +32,7 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) snakefmt --check workflow rules
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) snakemake --lint
-	$(RUN) pytest -n 2
+	$(RUN) pytest -n 2 --dist loadfile
 
 format: $(READY)  ## format Python and Snakemake files, write the generated reference
 	$(RUN) ruff format .
@@ -44,4 +45,4 @@ lock:  ## resolve requirements.lock anew from pyproject.toml (needs uv)
 	  --no-emit-index-url --no-emit-find-links --quiet pyproject.toml --output-file requirements.lock
 
 clean:  ## remove what the demo made
-	rm -rf data/demo results/*/demo results/report.html runs/demo
+	rm -rf data/demo results/demo results/*/demo runs/demo
