@@ -15,7 +15,8 @@ from vrtspike import provenance
 from vrtspike.config.merging import parse_overrides
 from vrtspike.config.results import evaluation_settings, result_settings
 from vrtspike.config.workflow import load_workflow
-from vrtspike.data.layouts import source_version, survey
+from vrtspike.data.survey import survey
+from vrtspike.data.versions import source_version
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError, DataError
 from vrtspike.files import json_digest, read_json
 from vrtspike.provenance.weights import PUBLISHED
@@ -101,6 +102,16 @@ def splits(wildcards):
     return [dataset.train_split, dataset.val_split]
 
 
+def layout(wildcards):
+    """How the files of the job's dataset are named."""
+    return DATASETS[wildcards.dataset].layout
+
+
+def on_error(wildcards):
+    """What to do with faulty sequences of the job's dataset."""
+    return DATASETS[wildcards.dataset].on_error
+
+
 def sensor_option(wildcards):
     """The size of the spike sensor where the configuration gives it."""
     size = DATASETS[wildcards.dataset].spike_size
@@ -112,7 +123,12 @@ def survey_of(dataset):
     """Digest of what stands below a data root; None, and a notice at the end, without data."""
     splits = [dataset.train_split, dataset.val_split]
     try:
-        return json_digest(survey(dataset.root, splits, dataset.blur_dir))
+        exclude = dataset.on_error == "exclude"
+        return json_digest(
+            survey(
+                dataset.root, splits, dataset.blur_dir, dataset.layout, exclude=exclude
+            )
+        )
     except DataError as error:
         # Said last, where it is read: a plan of many lines comes before it.
         atexit.register(print, NO_DATA.format(error=error), file=sys.stderr)
@@ -188,9 +204,17 @@ def ingest_manifests(wildcards):
 
 
 def store_manifests(wildcards):
-    """The store manifest of every sequence."""
-    path = f"<results>/data/{{dataset}}/k{wildcards.bins}/{{split}}/{{sequence}}.json"
-    return sequences(wildcards.dataset, path)
+    """The store manifest of every sequence that was not excluded."""
+    name, bins = wildcards.dataset, wildcards.bins
+    path = f"<results>/data/{{dataset}}/k{bins}/{{split}}/{{sequence}}.json"
+    manifests = sequences(name, path)
+    if DATASETS[name].on_error == "stop":
+        return manifests  # the gate lets all pass or none
+    accepted = checkpoints.accept.get(dataset=name, bins=bins).output[0]
+    return [
+        f"<results>/data/{name}/k{bins}/{sequence}.json"
+        for sequence in read_json(accepted)["sequences"]
+    ]
 
 
 def raw_version(wildcards):
@@ -206,6 +230,7 @@ def raw_version(wildcards):
             wildcards.split,
             manifest.format(**wildcards),
             blur_dir=dataset.blur_dir,
+            layout=dataset.layout,
         )
     except DataError:
         return "missing"  # the job meets the same error and reports it

@@ -17,11 +17,14 @@ checkpoint survey:
         *code("survey.py"),
         root=root,
         blur_dir=blur_dir,
+        layout=layout,
+        on_error=on_error,
         splits=splits,
         found=found,
     shell:
         "python scripts/survey.py --root {params.root:q} --dataset-name {wildcards.dataset}"
-        " --blur-dir {params.blur_dir} --splits {params.splits:q} --output {output:q}"
+        " --blur-dir {params.blur_dir} --layout {params.layout} --on-error {params.on_error}"
+        " --splits {params.splits:q} --output {output:q}"
         " > {log:q} 2>&1"
 
 
@@ -43,18 +46,24 @@ rule ingest:
         *code("ingest.py"),
         root=root,
         blur_dir=blur_dir,
+        layout=layout,
         sensor=sensor_option,
         version=raw_version,
     shell:
         "python scripts/ingest.py --root {params.root:q} --split {wildcards.split:q}"
         " --sequence {wildcards.sequence:q} --blur-dir {params.blur_dir} {params.sensor}"
+        " --layout {params.layout}"
         " --source-version {params.version} --output {output:q} > {log:q} 2>&1"
 
 
-rule accept:
-    """The gate: go on only if no sequence has a fault, else list every fault of all of them."""
+checkpoint accept:
+    """The gate: go on only if no sequence has a fault, else list every fault of all of them.
+
+    With DATA.ON_ERROR: exclude it goes on without the sequences that have faults.
+    """
     input:
-        ingest_manifests,
+        manifests=ingest_manifests,
+        survey="<results>/data/{dataset}/survey.json",
     output:
         "<results>/data/{dataset}/k{bins}/accepted.json",
     log:
@@ -65,5 +74,7 @@ rule accept:
         "../environment.yml"
     params:
         *code("accept.py"),
+        on_error=on_error,
     shell:
-        "python scripts/accept.py {input:q} --bins {wildcards.bins} --output {output:q} > {log:q} 2>&1"
+        "python scripts/accept.py {input.manifests:q} --survey {input.survey:q} --bins {wildcards.bins}"
+        " --on-error {params.on_error} --output {output:q} > {log:q} 2>&1"

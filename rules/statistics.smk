@@ -5,7 +5,8 @@
 checkpoint statistics:
     """Merge the histograms of all stores into the mean and deviation of the training split."""
     input:
-        store_manifests,
+        manifests=store_manifests,
+        accepted="<results>/data/{dataset}/k{bins}/accepted.json",
     output:
         "<results>/data/{dataset}/k{bins}/dataset.json",
     log:
@@ -18,6 +19,6 @@ checkpoint statistics:
         *code("dataset_statistics.py"),
         train_split=train_split,
     shell:
-        "python scripts/dataset_statistics.py --manifests {input:q} --dataset {wildcards.dataset}"
-        " --bins {wildcards.bins} --train-split {params.train_split:q} --output {output:q}"
+        "python scripts/dataset_statistics.py --manifests {input.manifests:q} --dataset {wildcards.dataset}"
+        " --accepted {input.accepted:q} --bins {wildcards.bins} --train-split {params.train_split:q} --output {output:q}"
         " > {log:q} 2>&1"

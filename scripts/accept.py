@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.data.accept import accept
-from vrtspike.files import write_json
+from vrtspike.files import read_json, write_json
 
 
 def main() -> None:
@@ -29,11 +29,25 @@ def main() -> None:
         default=[],
         help="voxel bins in use (DATA.K): exposures with fewer spike frames are faults",
     )
+    parser.add_argument("--survey", type=Path, help="survey of the same data: what it left out")
+    parser.add_argument(
+        "--on-error",
+        choices=["stop", "exclude"],
+        default="stop",
+        help="stop with a list of all faults, or leave out the sequences that have any",
+    )
     parser.add_argument("--output", type=Path, required=True, help="acceptance to write (JSON)")
     arguments = parser.parse_args()
-    accepted = accept(arguments.manifests, arguments.bins)
+    accepted = accept(
+        arguments.manifests,
+        arguments.bins,
+        exclude=arguments.on_error == "exclude",
+        excluded=read_json(arguments.survey)["excluded"] if arguments.survey else None,
+    )
     write_json(arguments.output, accepted)
     print(f"{len(accepted['sequences'])} sequences without faults")
+    for name, faults in accepted["excluded"].items():
+        print(f"EXCLUDED {name}: {'; '.join(faults)}")
 
 
 if __name__ == "__main__":

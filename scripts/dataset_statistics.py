@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.data.dataset import merge_dataset
-from vrtspike.files import write_json
+from vrtspike.files import read_json, write_json
 
 
 def main() -> None:
@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, help="name of the data set")
     parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.K)")
     parser.add_argument("--train-split", default="train", help="split the statistics come from")
+    parser.add_argument("--accepted", type=Path, help="acceptance: which sequences were left out")
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
     merged = merge_dataset(
@@ -29,6 +30,7 @@ def main() -> None:
         bins=arguments.bins,
         folder=arguments.output.parent,
         train_split=arguments.train_split,
+        excluded=read_json(arguments.accepted)["excluded"] if arguments.accepted else None,
     )
     write_json(arguments.output, merged)
     statistics = merged["statistics"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.data.ingest import ingest_sequence
+from vrtspike.data.layouts import LAYOUTS
 from vrtspike.data.progress import progress_bar
 from vrtspike.files import write_json
 
@@ -24,14 +25,15 @@ def main() -> None:
     parser.add_argument("--split", required=True, help="split of the sequence")
     parser.add_argument("--sequence", required=True, help="name of the sequence")
     parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
+    parser.add_argument("--layout", choices=["auto", *LAYOUTS], default="auto", help="of the files")
     parser.add_argument("--source-version", required=True, help="version of the raw files")
     parser.add_argument(
         "--spike-size",
         type=int,
         nargs=2,
         metavar=("H", "W"),
-        help="rows and columns of the spike sensor; default: the config.yaml beside the spikes, "
-        "else half the frames' size",
+        help="rows and columns of the spike sensor as in its files; default: the config.yaml "
+        "beside the spikes or the size in .npz files, else half the frames' size",
     )
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
@@ -43,6 +45,7 @@ def main() -> None:
             blur_dir=arguments.blur_dir,
             source_version=arguments.source_version,
             spike_size=tuple(arguments.spike_size) if arguments.spike_size else None,
+            layout=arguments.layout,
             progress=progress,
         )
     write_json(arguments.output, manifest)

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import run
-from vrtspike.data.layouts import survey
+from vrtspike.data.layouts import LAYOUTS
+from vrtspike.data.survey import survey
 from vrtspike.files import write_json
 
 
@@ -18,14 +19,26 @@ def main() -> None:
     parser.add_argument("--root", required=True, help="folder of the data set")
     parser.add_argument("--dataset-name", help="name used in messages; default: the folder's name")
     parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
+    parser.add_argument("--layout", choices=["auto", *LAYOUTS], default="auto", help="how to look")
+    parser.add_argument(
+        "--on-error", choices=["stop", "exclude"], default="stop", help="sequences with faults"
+    )
     parser.add_argument("--splits", nargs="+", default=["train", "test"], help="splits to look for")
     parser.add_argument("--output", type=Path, required=True, help="survey to write (JSON)")
     arguments = parser.parse_args()
-    found = survey(arguments.root, arguments.splits, arguments.blur_dir)
+    found = survey(
+        arguments.root,
+        arguments.splits,
+        arguments.blur_dir,
+        arguments.layout,
+        exclude=arguments.on_error == "exclude",
+    )
     write_json(arguments.output, found)
     frames = sum(sequence["frames"] for sequence in found["sequences"])
     name = arguments.dataset_name or Path(arguments.root).name
     print(f"{name}: {len(found['sequences'])} sequences, {frames} frames, {found['layout']}")
+    for excluded, faults in found["excluded"].items():
+        print(f"EXCLUDED {excluded}: {'; '.join(faults)}")
 
 
 if __name__ == "__main__":

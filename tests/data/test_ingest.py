@@ -170,7 +170,11 @@ def test_accept_lets_sound_sequences_pass_and_lists_all_other_faults(dataset, tm
     for number, name in enumerate(SEQUENCES):
         paths.append(tmp_path / f"{number}.json")
         write_json(paths[-1], ingest(dataset, name))
-    assert accept(paths, [32, 88]) == {"schema": 1, "sequences": sorted(SEQUENCES)}
+    assert accept(paths, [32, 88]) == {
+        "schema": 1,
+        "sequences": sorted(SEQUENCES),
+        "excluded": {},
+    }
     with pytest.raises(DataError, match=r"3 exposures hold fewer than DATA\.K = 89"):
         accept(paths, [32, 89])
     (dataset / SEQUENCES[0] / "sharp" / "000001.png").unlink()

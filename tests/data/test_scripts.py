@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from vrtspike.data.dataset import load_dataset
-from vrtspike.data.layouts import source_version
+from vrtspike.data.versions import source_version
 from vrtspike.files import read_json
 
 from .conftest import SEQUENCES

@@ -6,14 +6,14 @@ import pickle
 import numpy as np
 import pytest
 
-from vrtspike.data.cache import ChunkReader
+from vrtspike.data.readers import ChunkReader
+from vrtspike.data.spikes import pack_rows
 from vrtspike.data.store import (
     ARRAYS,
     Store,
     StoredFrame,
     StoreLayout,
     open_store,
-    pack_rows,
     write_store,
 )
 from vrtspike.data.voxels import voxelize
@@ -21,7 +21,7 @@ from vrtspike.errors import DataError
 
 # Sizes that are no multiples of chunks, and exposures of different lengths.
 LAYOUT = StoreLayout(("000004", "000005", "000006"), (24, 16, 24), (140, 164), (70, 82), 8)
-READERS = ("tensorstore", "zarr")
+READERS = ("mapped", "tensorstore", "zarr")
 
 
 def frames(seed=0):
@@ -63,7 +63,7 @@ def test_crops_of_all_arrays_come_back(path, reader):
 
 def test_digest_is_of_the_contents_and_not_of_their_packing(tmp_path, monkeypatch):
     first = write_store(tmp_path / "a.zarr", LAYOUT, frames())
-    monkeypatch.setattr("vrtspike.data.store.RGB_CHUNK", 64)
+    monkeypatch.setattr("vrtspike.data.store.BAND", 32)
     assert write_store(tmp_path / "b.zarr", LAYOUT, frames()) == first
     assert write_store(tmp_path / "c.zarr", LAYOUT, frames(1)) != first
     renamed = StoreLayout(("1", "2", "3"), *list(LAYOUT.__dict__.values())[1:])

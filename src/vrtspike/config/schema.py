@@ -49,9 +49,18 @@ class DataSettings(Section):
     TRAIN_SPLIT: str = key("Folder of the training sequences", "train", min_length=1)
     VAL_SPLIT: str = key("Folder of the test sequences", "test", min_length=1)
     BLUR_DIR: Literal["blur", "blur_gamma"] = key("Which blurry frames are used", "blur")
+    LAYOUT: Literal["auto", "spk_gopro", "kair", "nafnet"] = operational(
+        "How folders and files are named; auto: found by looking at them", "auto"
+    )
+    ON_ERROR: Literal["stop", "exclude"] = operational(
+        "Sequences with faults: stop with a list of all faults, or leave these sequences out and "
+        "record it",
+        "stop",
+    )
     SPIKE_SIZE: tuple[Positive, Positive] | None = key(
-        "Rows and columns of the spike sensor; null: config.yaml beside the spikes, else half "
-        "the frame's size",
+        "Rows and columns of the spike sensor as in its files (416 columns: the last 16 are no "
+        "picture); null: config.yaml beside the spikes or the .npz file, else half the frame's "
+        "size",
         None,
     )
     CROP_SIZE: Positive = key("Side of a training crop in RGB pixels", 256, multiple_of=8)
@@ -59,6 +68,11 @@ class DataSettings(Section):
     K: Positive = key("Bins of the voxel grid", 32, le=255)
     USE_PRECOMPUTED_VOXELS: bool = operational(
         "Read stored counts; false: voxelise the crop from the raw bits (equal tensors)", True
+    )
+    READER: Literal["mapped", "tensorstore", "zarr"] = operational(
+        "How stores are read: frames and bits mapped into memory and counts by tensorstore, or "
+        "everything by one library",
+        "mapped",
     )
     USE_RAM_CACHE: bool = operational("Keep decoded chunks in memory", True)
     CACHE_SIZE_GB: NonNegativeFloat = operational(

@@ -86,6 +86,8 @@ class Dataset:
     train_split: str
     val_split: str
     spike_size: tuple[int, int] | None
+    layout: str
+    on_error: str
     kind: Literal["raw", "demo", "simulated"]
 
 
@@ -123,6 +125,7 @@ class Workflow:
             self.settings.SIMULATE.ROOT: "simulated",
         }
         suffix = "" if data.BLUR_DIR == "blur" else f"-{data.BLUR_DIR}"
+        suffix += "" if data.ON_ERROR == "stop" else f"-{data.ON_ERROR}"
         return Dataset(
             name=_slug(Path(data.ROOT).resolve().name) + suffix,
             root=data.ROOT,
@@ -130,6 +133,8 @@ class Workflow:
             train_split=data.TRAIN_SPLIT,
             val_split=data.VAL_SPLIT,
             spike_size=data.SPIKE_SIZE,
+            layout=data.LAYOUT,
+            on_error=data.ON_ERROR,
             kind=kinds.get(data.ROOT, "raw"),
         )
 

@@ -10,42 +10,70 @@ from vrtspike.errors import DataError, list_faults
 from vrtspike.files import read_json
 
 
-def accept(manifests: Sequence[str | Path], bins: Sequence[int] = ()) -> dict[str, Any]:
+def accept(
+    manifests: Sequence[str | Path],
+    bins: Sequence[int] = (),
+    *,
+    exclude: bool = False,
+    excluded: dict[str, list[str]] | None = None,
+) -> dict[str, Any]:
     """Let a data set pass only if none of its sequences has a fault.
 
     Args:
         manifests: paths of all ingest manifests.
         bins: voxel bins in use; exposures with fewer spike frames are faults.
+        exclude: leave out sequences with faults and record them, instead of refusing all.
+        excluded: what the survey left out already, with its faults.
 
     Returns:
-        ``{"schema": 1, "sequences": ["train/GOPR...", ...]}``: deliberately no more, so that a
-        change in one sequence does not look like a change to all.
+        ``{"schema": 1, "sequences": ["train/GOPR...", ...], "excluded": {name: faults}}``:
+        deliberately no more, so that a change in one sequence does not look like a change to all.
 
     Raises:
-        DataError: with every fault of every sequence.
+        DataError: with every fault of every sequence; when excluding, only if nothing is left.
     """
-    faults: list[str] = []
-    names: list[str] = []
+    found: dict[str, list[str]] = {}
+    pictures: dict[str, str] = {}
     for path in manifests:
         manifest = read_json(path)
         name = f"{manifest['split']}/{manifest['sequence']}"
-        names.append(name)
-        faults += [f"{name}: {fault}" for fault in manifest["faults"]]
-        for k in bins:
-            short = [f["name"] for f in manifest["frames"] if f["spike_frames"] < k]
-            if short:
-                faults.append(
-                    f"{name}: {len(short)} exposures hold fewer than DATA.K = {k} spike frames, "
-                    f"first frame {short[0]}"
-                )
-    if not names:
+        found[name] = [*manifest["faults"], *_short_exposures(manifest, bins)]
+        contents = _contents(manifest)
+        if contents and contents in pictures:
+            found[name].append(f"its sharp frames are those of {pictures[contents]}, file by file")
+        pictures.setdefault(contents, name)
+    if not found:
         raise DataError("no ingest manifests given: there is nothing to accept")
-    if faults:
+    faulty = {name: faults for name, faults in found.items() if faults}
+    if faulty and (not exclude or len(faulty) == len(found)):
         raise DataError(
             list_faults(
                 "the data set has faults, nothing was written",
-                faults,
-                "Mend or remove these files (or their sequences) and run again.",
+                [f"{name}: {fault}" for name, faults in faulty.items() for fault in faults],
+                "Mend or remove these files (or their sequences) and run again; "
+                "DATA.ON_ERROR: exclude goes on without these sequences.",
             )
         )
-    return {"schema": 1, "sequences": sorted(names)}
+    return {
+        "schema": 1,
+        "sequences": sorted(set(found) - set(faulty)),
+        "excluded": {**(excluded or {}), **faulty},
+    }
+
+
+def _short_exposures(manifest: dict[str, Any], bins: Sequence[int]) -> list[str]:
+    faults = []
+    for k in bins:
+        short = [f["name"] for f in manifest["frames"] if f["spike_frames"] < k]
+        if short:
+            faults.append(
+                f"{len(short)} exposures hold fewer than DATA.K = {k} spike frames, "
+                f"first frame {short[0]}"
+            )
+    return faults
+
+
+def _contents(manifest: dict[str, Any]) -> str:
+    """The sharp frames of a sequence, as one text; empty where there are none."""
+    sharp = {frame["sharp"] for frame in manifest["frames"]}
+    return " ".join(entry["digest"] for entry in manifest["files"] if entry["path"] in sharp)

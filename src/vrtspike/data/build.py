@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.images import read_rgb
-from vrtspike.data.layouts import changed_files
-from vrtspike.data.spikes import read_spikes
-from vrtspike.data.store import StoredFrame, StoreLayout, pack_rows, write_store
-from vrtspike.data.voxels import Histogram, add_to_histogram, bin_edges, voxelize
+from vrtspike.data.spikes import read_rows
+from vrtspike.data.store import StoredFrame, StoreLayout, write_store
+from vrtspike.data.versions import changed_files
+from vrtspike.data.voxels import Histogram, add_to_histogram, bin_edges, voxelize_packed
 from vrtspike.errors import DataError, list_faults
 from vrtspike.files import read_json, write_json
 
@@ -93,17 +93,18 @@ def _frames(
     for number, frame in enumerate(manifest["frames"]):
         if progress:
             progress(number, total)
-        spikes = read_spikes(
+        bits = read_rows(
             root / frame["spikes"],
-            *layout.spike_size,
+            layout.spike_size[0],
+            manifest["spike_columns"],
             start=frame["spike_start"],
             count=frame["spike_frames"],
         )
-        counts = voxelize(spikes, layout.bins)
-        add_to_histogram(histogram, counts, len(spikes))
+        counts = voxelize_packed(bits, layout.bins)[..., : layout.spike_size[1]]
+        add_to_histogram(histogram, counts, len(bits))
         yield StoredFrame(
             blur=read_rgb(root / frame["blur"]),
             sharp=read_rgb(root / frame["sharp"]),
             voxels=counts,
-            bits=pack_rows(spikes),
+            bits=bits,
         )

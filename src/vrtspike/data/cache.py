@@ -1,4 +1,4 @@
-"""How stores are read: which library, and how much memory decoded chunks may take.
+"""How much memory decoded chunks may take, and how often they were found there.
 
 One budget is given for the machine and divided among all reading processes. Within a process it is
 the byte-bounded least-recently-used cache of tensorstore, which all stores of a data set share.
@@ -6,17 +6,14 @@ the byte-bounded least-recently-used cache of tensorstore, which all stores of a
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from vrtspike.errors import DataError
+import torch
+from torch.utils.data import get_worker_info
 
 if TYPE_CHECKING:
     from vrtspike.config.schema import DataSettings
-
-Reader = Literal["tensorstore", "zarr"]
 
 
 def cache_share(settings: DataSettings, processes: int) -> int:
@@ -34,7 +31,7 @@ def cache_share(settings: DataSettings, processes: int) -> int:
 
 @dataclass(frozen=True)
 class CacheStatistics:
-    """Look-ups in the caches of this process since it started."""
+    """Look-ups in caches of decoded chunks."""
 
     hits: int
     misses: int
@@ -57,69 +54,26 @@ def cache_statistics() -> CacheStatistics:
     return CacheStatistics(total("hit_count"), total("miss_count"))
 
 
-class ChunkReader:
-    """Opens the arrays of stores for reading; one object per process and data set.
+class CacheCounters:
+    """Hits and misses of all worker processes of a data set, in memory that they share.
 
-    It can be sent to worker processes: only the settings travel, each process makes its own cache
-    (handles of tensorstore must not cross a fork).
+    It travels to the workers with the data set; each writes into a row of its own and the process
+    that made it reads the sum.
     """
 
-    def __init__(self, reader: Reader = "tensorstore", cache_bytes: int = 0) -> None:
-        """Set up a reader; nothing is opened yet.
+    _ROWS = 256
 
-        Args:
-            reader: the library; tensorstore is several times faster than zarr.
-            cache_bytes: limit of the cache of decoded chunks; 0 is no cache. The zarr reader has
-                none.
-        """
-        self.reader = reader
-        self.cache_bytes = cache_bytes
-        self._context: Any = None
-        self._process = os.getpid()
+    def __init__(self) -> None:
+        self._table = torch.zeros((self._ROWS, 2), dtype=torch.int64).share_memory_()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is sent to another process: the settings."""
-        return {**self.__dict__, "_context": None}
+    def note(self) -> None:
+        """Write down what this process has counted so far."""
+        worker = get_worker_info()
+        row = 0 if worker is None else 1 + worker.id % (self._ROWS - 1)
+        found = cache_statistics()
+        self._table[row, 0], self._table[row, 1] = found.hits, found.misses
 
-    def open_array(self, path: Path) -> Any:  # noqa: ANN401 - a handle of either library
-        """Open one array for reading.
-
-        Raises:
-            DataError: if there is no array at ``path``.
-        """
-        if not (path / "zarr.json").is_file():
-            raise DataError(
-                f"{path}: the array is missing; delete the store and run voxelize again"
-            )
-        # The libraries are imported on first use, so that planning does not pay for them.
-        if self.reader == "zarr":
-            import zarr
-
-            return zarr.open_array(path, mode="r")
-        import tensorstore
-
-        return tensorstore.open(
-            {
-                "driver": "zarr3",
-                "kvstore": {"driver": "file", "path": str(path.resolve())},
-                "recheck_cached_data": False,
-                "recheck_cached_metadata": False,
-            },
-            read=True,
-            open=True,
-            context=self._shared_context(),
-        ).result()
-
-    def _shared_context(self) -> Any:  # noqa: ANN401 - a tensorstore.Context
-        import tensorstore
-
-        if self._context is None or self._process != os.getpid():
-            self._process = os.getpid()
-            self._context = tensorstore.Context(
-                {
-                    "cache_pool": {"total_bytes_limit": self.cache_bytes},
-                    # A worker is one of many: it decodes on one thread.
-                    "data_copy_concurrency": {"limit": 1},
-                }
-            )
-        return self._context
+    def total(self) -> CacheStatistics:
+        """The sum over all processes."""
+        hits, misses = self._table.sum(dim=0).tolist()
+        return CacheStatistics(hits, misses)

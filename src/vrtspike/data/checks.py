@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vrtspike.data.alignment import Alignment, align, require_match
 from vrtspike.data.images import luma, read_rgb
 from vrtspike.data.layouts import SequenceFiles, sensor_size
-from vrtspike.data.spikes import count_spike_frames, read_spikes
+from vrtspike.data.spikes import count_spike_frames, npz_shape, picture_columns, read_spikes
 from vrtspike.errors import DataError
 
 
@@ -29,6 +29,12 @@ class Frame:
     """First spike frame of the exposure in its file."""
     spike_frames: int
     """T."""
+    t0: int
+    """First step of the exposure, counted from the beginning of the sequence."""
+    t1: int
+    """The step after its last one: ``t0 + T``."""
+    spike_count: int
+    """Spikes of all pixels in the exposure."""
     center: float | None
     """Where the sharp frame was found in the exposure; None where that cannot be said."""
     correlation: float | None
@@ -41,14 +47,16 @@ class SequenceChecks:
         self, root: Path, files: SequenceFiles, spike_size: tuple[int, int] | None
     ) -> None:
         self.faults: list[str] = []
-        self.sensor: tuple[int, int] | None = spike_size
+        self.sensor: tuple[int, int] | None = None
+        """Rows and columns of the picture that the sensor gives."""
+        self.columns = 0
+        """Columns of a row in the spike files; more than the picture's in Vidar dumps."""
         self.rgb_size: tuple[int, int] | None = None
         self._root = root
         self._files = files
         self._first: str | None = None
-        if self.sensor is None:
-            with self._collect():
-                self.sensor = sensor_size(root, files)
+        with self._collect():
+            self._set_sensor(spike_size or sensor_size(root, files) or self._npz_size())
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
@@ -58,13 +66,28 @@ class SequenceChecks:
         except DataError as error:
             self.faults.append(str(error))
 
+    def _set_sensor(self, size: tuple[int, int] | None) -> None:
+        if size is not None:
+            self.columns = size[1]
+            self.sensor = size[0], picture_columns(size[1])
+
+    def _npz_size(self) -> tuple[int, int] | None:
+        """The sensor's size as the first spike file gives it, if it is of a kind that does."""
+        paths = [self._files.stream] if self._files.stream else list(self._files.spikes.values())
+        if not paths or not paths[0].endswith(".npz"):
+            return None
+        shape = npz_shape(self._root / paths[0])
+        if len(shape) != 3:
+            raise DataError(f"{self._root / paths[0]}: spikes of shape {shape}, (T, H, W) expected")
+        return shape[1], shape[2]
+
     def exposures(self, names: Sequence[str]) -> dict[str, tuple[str, int, int]]:
         """Spike file, first step and number of steps of each frame whose spikes can be read."""
         if names and self.sensor is None:
             self._sensor_from(names)
         if self.sensor is None:
             return {}
-        height, width = self.sensor
+        height, width = self.sensor[0], self.columns
         found: dict[str, tuple[str, int, int]] = {}
         if self._files.stream is None:
             for name in names:
@@ -96,21 +119,24 @@ class SequenceChecks:
                 height, width = read_rgb(self._root / self._files.sharp[name]).shape[:2]
             except DataError:
                 continue  # reported when this frame's turn comes
-            self.sensor = height // 2, width // 2
+            self._set_sensor((height // 2, width // 2))
             return
 
     def frame(
-        self, name: str, exposure: tuple[str, int, int] | None
+        self, name: str, exposure: tuple[str, int, int] | None, t0: int
     ) -> tuple[Frame | None, Alignment | None]:
-        """Check one frame; None where it cannot be used."""
+        """Check one frame whose exposure begins at step ``t0``; None where it cannot be used."""
         sharp = self._picture(self._files.sharp[name])
         blur = self._picture(self._files.blur[name])
         if sharp is None or blur is None or exposure is None or self.sensor is None:
             return None, None
         path, start, count = exposure
         found: Alignment | None = None
+        total = 0
         with self._collect():
-            spikes = read_spikes(self._root / path, *self.sensor, start=start, count=count)
+            size = self.sensor[0], self.columns
+            spikes = read_spikes(self._root / path, *size, start=start, count=count)
+            total = int(np.count_nonzero(spikes))
             try:
                 found = align(spikes, luma(sharp))
             except DataError as error:
@@ -123,6 +149,9 @@ class SequenceChecks:
             spikes=path,
             spike_start=start,
             spike_frames=count,
+            t0=t0,
+            t1=t0 + count,
+            spike_count=total,
             center=round(found.center, 2) if found and found.locates else None,
             correlation=round(found.correlation, 4) if found and found.assessable else None,
         )

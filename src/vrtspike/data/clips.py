@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from vrtspike.data.cache import ChunkReader
+from vrtspike.data.cache import CacheCounters, CacheStatistics
 from vrtspike.data.dataset import DatasetManifest, SequenceEntry, load_dataset
+from vrtspike.data.readers import ChunkReader
 from vrtspike.data.store import Store
-from vrtspike.data.voxels import voxelize
+from vrtspike.data.voxels import voxelize_packed
 from vrtspike.errors import DataError, list_faults
 
 if TYPE_CHECKING:
@@ -133,12 +135,14 @@ class SequenceReader:
             return self._store.read("voxels", frames, rows, slice(left, right))
         packed = self._store.read("bits", frames, rows, slice(left // 8, -(-right // 8)))
         first = left % 8
+        counts = np.empty(
+            (len(packed), self.layout.bins, rows.stop - rows.start, right - left), np.uint8
+        )
         steps = self.layout.spike_frames[frames]
-        counts = []
-        for bits, length in zip(packed, steps, strict=True):
-            spikes = np.unpackbits(bits[:length], axis=2, bitorder="little")
-            counts.append(voxelize(spikes[..., first : first + right - left], self.layout.bins))
-        return np.stack(counts)
+        for place, bits, length in zip(counts, packed, steps, strict=True):
+            voxels = voxelize_packed(bits[:length], self.layout.bins)
+            place[:] = voxels[..., first : first + right - left]
+        return counts
 
 
 class ClipDataset(Dataset[Sample]):
@@ -178,7 +182,8 @@ class ClipDataset(Dataset[Sample]):
         """
         manifest = dataset if isinstance(dataset, DatasetManifest) else load_dataset(dataset)
         _check_settings(manifest, settings)
-        reader = ChunkReader(cache_bytes=cache_bytes)
+        reader = ChunkReader(settings.READER, cache_bytes)
+        self._counters = CacheCounters() if cache_bytes else None
         self._sequences = [
             SequenceReader(entry, reader, precomputed=settings.USE_PRECOMPUTED_VOXELS)
             for entry in manifest.split(split)
@@ -205,6 +210,16 @@ class ClipDataset(Dataset[Sample]):
 
     def __getitem__(self, index: int) -> Sample:
         """Read clip ``index``; see :class:`Sample`."""
+        sample = self._sample(index)
+        if self._counters is not None:
+            self._counters.note()
+        return sample
+
+    def cache_statistics(self) -> CacheStatistics | None:
+        """Look-ups in the caches of all workers so far; None without a cache."""
+        return None if self._counters is None else self._counters.total()
+
+    def _sample(self, index: int) -> Sample:
         number, start = self._clips[index]
         sequence = self._sequences[number]
         length, size = self._settings.CLIP_LEN, self._settings.CROP_SIZE
@@ -238,11 +253,24 @@ def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
     def turn(values: torch.Tensor, first: int) -> torch.Tensor:
         axes = [axis for axis, wanted in ((first, rows), (first + 1, columns)) if wanted]
         turned = values.flip(axes) if axes else values
-        return (turned.transpose(first, first + 1) if swap else turned).contiguous()
+        return _transposed(turned, first) if swap else turned
 
     sample["blur"] = turn(sample["blur"], 1)
     sample["sharp"] = turn(sample["sharp"], 1)
     sample["counts"] = turn(sample["counts"], 2)
+
+
+def _transposed(values: torch.Tensor, first: int) -> torch.Tensor:
+    """Swap axes ``first`` and ``first + 1``; OpenCV does it in a fifth of the time of torch."""
+    shape = list(values.shape)
+    height, width = shape[first : first + 2]
+    shape[first : first + 2] = width, height
+    turned = np.empty(shape, dtype=np.uint8)
+    pictures = values.numpy().reshape(-1, height, width, *shape[first + 2 :])
+    targets = turned.reshape(-1, width, height, *shape[first + 2 :])
+    for picture, target in zip(pictures, targets, strict=True):
+        cv2.transpose(picture, target)
+    return torch.from_numpy(turned)
 
 
 def _check_settings(manifest: DatasetManifest, settings: DataSettings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ def merge_dataset(
     bins: int,
     folder: str | Path,
     train_split: str = "train",
+    excluded: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Merge the manifests of all stores into the data set's manifest.
 
@@ -34,10 +35,11 @@ def merge_dataset(
         bins: K; every store must have been built with it.
         folder: where the result will be written; the paths in it are relative to that.
         train_split: the split that mean and standard deviation are taken from, exactly.
+        excluded: faults of the sequences that were left out, for the record.
 
     Returns:
-        ``{"schema", "dataset", "bins", "blur_dir", "splits", "statistics", "digest"}``. The digest
-        covers the stores' contents, not their places.
+        ``{"schema", "dataset", "bins", "blur_dir", "excluded", "splits", "statistics",
+        "digest"}``. The digest covers the stores' contents, not their places.
 
     Raises:
         DataError: if there is no training sequence, a sequence occurs twice, or stores were built
@@ -75,6 +77,7 @@ def merge_dataset(
         "dataset": dataset,
         "bins": bins,
         "blur_dir": blur_dirs.pop(),
+        "excluded": dict(excluded or {}),
         "splits": {k: sorted(v, key=lambda s: s["sequence"]) for k, v in sorted(splits.items())},
         "statistics": {
             "mean": statistics.mean,

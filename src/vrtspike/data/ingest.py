@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from vrtspike.data.alignment import center_tolerance, expected_center
 from vrtspike.data.checks import Frame, SequenceChecks
-from vrtspike.data.layouts import SequenceFiles, find_sequence
+from vrtspike.data.layouts import AUTO, SequenceFiles, find_sequence
 from vrtspike.files import file_digest
 
 
@@ -27,6 +28,7 @@ def ingest_sequence(
     blur_dir: str,
     source_version: str,
     spike_size: tuple[int, int] | None = None,
+    layout: str = AUTO,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
@@ -39,8 +41,10 @@ def ingest_sequence(
         sequence: its name.
         blur_dir: folder of the blurry frames.
         source_version: version of the raw files, see :func:`vrtspike.data.layouts.source_version`.
-        spike_size: rows and columns of the sensor; None takes the size in a ``config.yaml`` beside
-            the spikes, else half the frames' size.
+        spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
+            with header columns); None takes the size in a ``config.yaml`` beside the spikes or
+            that of an ``.npz`` file, else half the frames' size.
+        layout: name of a layout, or ``auto``.
         progress: called with the frames done and their total.
 
     Returns:
@@ -50,17 +54,21 @@ def ingest_sequence(
         DataError: if the sequence's folder does not exist.
     """
     base = Path(root)
-    files = find_sequence(base, split, sequence, blur_dir)
-    faults = _partners(files, blur_dir)
+    files = find_sequence(base, split, sequence, blur_dir, layout)
+    faults = [*files.faults, *_partners(files, blur_dir)]
     names = sorted(set(files.blur) & set(files.sharp))
     checks = SequenceChecks(base, files, spike_size)
     exposures = checks.exposures(names)
+    faults += _gaps(names)
     frames: list[Frame] = []
+    begin = 0
     offsets: list[float] = []
     for number, name in enumerate(names):
         if progress:
             progress(number, len(names))
-        frame, found = checks.frame(name, exposures.get(name))
+        exposure = exposures.get(name)
+        frame, found = checks.frame(name, exposure, begin)
+        begin += exposure[2] if exposure else 0
         if frame is None:
             continue
         frames.append(frame)
@@ -78,6 +86,7 @@ def ingest_sequence(
         "files": [_file_entry(base, path, faults) for path in files.paths],
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
         "spike_size": list(checks.sensor) if checks.sensor else None,
+        "spike_columns": checks.columns or None,
         "frames": [asdict(frame) for frame in frames],
         "alignment": alignment,
         "faults": faults,
@@ -101,6 +110,19 @@ def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
                 f"frame {name} is in {', '.join(there)} but has no partner in {', '.join(missing)}"
             )
     return faults
+
+
+def _gaps(names: Sequence[str]) -> list[str]:
+    """Numbers that are missing altogether: a clip must not jump in time."""
+    if not all(name.isdigit() for name in names):
+        return []
+    numbers = [int(name) for name in names]
+    return [
+        f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
+        "make two sequences of it"
+        for (name, following), (a, b) in zip(pairwise(names), pairwise(numbers), strict=True)
+        if b != a + 1
+    ]
 
 
 def _file_entry(root: Path, path: str, faults: list[str]) -> dict[str, Any]:

@@ -12,16 +12,22 @@ array      shape              type  contents
 ========== ================== ===== =========================================================
 
 Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame), ``rgb_size``,
-``spike_size``, ``bins``. Each array is cut into chunks for random crops (about 128 x 128 RGB
-pixels of one frame), and all chunks of one frame form one file (a shard).
+``spike_size``, ``bins``.
+
+How the arrays are cut and coded was chosen by measurement (``benchmarks/data.py``). Frames and bits
+hardly compress (2.1 of 2.8 MB, 2.4 of 2.5 MB), so they lie uncompressed in bands of whole rows: a
+crop is a copy out of the page cache. Counts shrink seven times and are compressed (lz4 with bit
+shuffle) in squares. Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks
+of several frames form one file (a shard).
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import json
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,13 +35,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.cache import ChunkReader
+from vrtspike.data.readers import ArrayRead, ChunkReader, read_attributes
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_path, json_digest
 
 ARRAYS = ("blur", "sharp", "voxels", "bits")
-RGB_CHUNK = 128
-"""Side of a chunk in RGB pixels; sensor arrays use the same area at their own scale."""
+BAND = 48
+"""Rows of RGB pixels in a chunk of frames; chunks of bits cover the same area."""
+SQUARE = 128
+"""Side in RGB pixels of the area that a chunk of counts covers."""
+SHARD_BYTES = 24_000_000
+"""Decoded size of the frames that share a file; bounds memory while writing."""
+SHARD_FRAMES = 32
+"""Most frames of a file."""
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,11 @@ class StoreLayout:
         return self.rgb_size[0] // self.spike_size[0]
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, decoded."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of each array."""
         count, (height, width) = len(self.frames), self.spike_size
@@ -72,19 +90,26 @@ class StoreLayout:
     @property
     def chunks(self) -> dict[str, tuple[int, ...]]:
         """Shape of a chunk of each array."""
-        side = max(8, RGB_CHUNK // self.scale)
-        rgb = (1, RGB_CHUNK, RGB_CHUNK, 3)
+        (rows, columns), width = self.spike_size, self.rgb_size[1]
+        side, band = max(8, SQUARE // self.scale), max(1, BAND // self.scale)
+        rgb = (1, min(BAND, self.rgb_size[0]), width, 3)
         return {
             "blur": rgb,
             "sharp": rgb,
-            "voxels": (1, self.bins, side, side),
-            "bits": (1, max(self.spike_frames), side, side // 8),
+            "voxels": (1, self.bins, min(side, rows), min(side, columns)),
+            "bits": (1, max(self.spike_frames), min(band, rows), -(-columns // 8)),
         }
+
+    @property
+    def shard_frames(self) -> int:
+        """Frames that share a file."""
+        frame = 3 * self.rgb_size[0] * self.rgb_size[1]
+        return max(1, min(SHARD_BYTES // frame, SHARD_FRAMES, len(self.frames)))
 
     def attributes(self) -> dict[str, Any]:
         """The group's attributes, as JSON."""
         return {
-            "schema": 1,
+            "schema": SCHEMA,
             "frames": list(self.frames),
             "spike_frames": list(self.spike_frames),
             "rgb_size": list(self.rgb_size),
@@ -114,15 +139,10 @@ class StoredFrame:
     bits: NDArray[np.uint8]
 
 
-def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pack spikes (T, h, w) along their rows: uint8 (T, h, ceil(w / 8)), lowest bit first."""
-    return np.packbits(spikes, axis=2, bitorder="little")
-
-
 def write_store(
     path: str | os.PathLike[str], layout: StoreLayout, frames: Iterable[StoredFrame]
 ) -> str:
-    """Write a store atomically, holding one frame in memory at a time.
+    """Write a store atomically, holding the frames of one shard in memory at a time.
 
     Args:
         path: the store's folder; an older store there is replaced once the new one is complete.
@@ -134,41 +154,95 @@ def write_store(
         versions of libraries.
 
     Raises:
+        DataError: if the disk is full.
         ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
     """
-    # zarr is imported here because planning and reading with tensorstore do without it.
-    import zarr
-    from zarr.codecs import BloscCodec
-
-    digest = hashlib.sha256(json_digest(layout.attributes()).encode())
-    with atomic_path(path) as temporary:
-        group = zarr.create_group(temporary, zarr_format=3, attributes=layout.attributes())
-        arrays = {}
-        for name, shape in layout.shapes.items():
-            chunk = layout.chunks[name]
-            pieces = zip(shape[1:], chunk[1:], strict=True)
-            arrays[name] = group.create_array(
-                name,
-                shape=shape,
-                chunks=chunk,
-                shards=(1, *(-(-size // piece) * piece for size, piece in pieces)),
-                dtype="uint8",
-                compressors=BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),
-                fill_value=0,
-            )
-        count = 0
-        for count, frame in enumerate(frames, start=1):
-            steps = layout.spike_frames[count - 1]
-            for name, shape in layout.shapes.items():
-                values: NDArray[np.uint8] = getattr(frame, name)
-                expected = (steps, *shape[2:]) if name == "bits" else shape[1:]
-                if values.shape != expected or values.dtype != np.uint8:
-                    raise ValueError(f"{name} of frame {count}: {values.shape} is not {expected}")
-                digest.update(np.ascontiguousarray(values).data)
-                arrays[name][count - 1, : len(values)] = values
-        if count != len(layout.frames):
-            raise ValueError(f"{count} frames given, the layout names {len(layout.frames)}")
+    digest = ContentDigest(layout)
+    group = layout.shard_frames
+    buffers = {
+        name: np.zeros((group, *shape[1:]), np.uint8) for name, shape in layout.shapes.items()
+    }
+    try:
+        with atomic_path(path) as temporary:
+            arrays = _create_arrays(temporary, layout)
+            count = 0
+            for count, frame in enumerate(frames, start=1):
+                digest.add(frame)
+                place = (count - 1) % group
+                for name, buffer in buffers.items():
+                    values: NDArray[np.uint8] = getattr(frame, name)
+                    buffer[place, : len(values)] = values
+                    buffer[place, len(values) :] = 0
+                if place + 1 == group or count == len(layout.frames):
+                    for name, buffer in buffers.items():
+                        arrays[name][count - place - 1 : count] = buffer[: place + 1]
+            if count != len(layout.frames):
+                raise ValueError(f"{count} frames given, the layout names {len(layout.frames)}")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DataError(
+            f"{path}: the disk is full ({os.strerror(error.errno)}); nothing was kept. The store "
+            f"needs about {layout.nbytes / 1e6:.0f} MB. Free space, or set RESULTS to another "
+            "disk, and run again"
+        ) from error
     return digest.hexdigest()
+
+
+class ContentDigest:
+    """Digest of a store's decoded contents, frame by frame."""
+
+    def __init__(self, layout: StoreLayout) -> None:
+        attributes = {k: v for k, v in layout.attributes().items() if k != "schema"}
+        self._digest = hashlib.sha256(json_digest(attributes).encode())
+        self._layout = layout
+        self._count = 0
+
+    def add(self, frame: StoredFrame) -> None:
+        """Take in the next frame.
+
+        Raises:
+            ValueError: if its shapes do not follow the layout.
+        """
+        if self._count == len(self._layout.frames):
+            raise ValueError(f"more than the {self._count} frames that the layout names")
+        steps = self._layout.spike_frames[self._count]
+        self._count += 1
+        for name, shape in self._layout.shapes.items():
+            values: NDArray[np.uint8] = getattr(frame, name)
+            expected = (steps, *shape[2:]) if name == "bits" else shape[1:]
+            if values.shape != expected or values.dtype != np.uint8:
+                raise ValueError(f"{name} of frame {self._count}: {values.shape} is not {expected}")
+            self._digest.update(np.ascontiguousarray(values).data)
+
+    def hexdigest(self) -> str:
+        """The digest of what was added so far."""
+        return self._digest.hexdigest()
+
+
+def _create_arrays(path: Path, layout: StoreLayout) -> dict[str, Any]:
+    # zarr is imported here because planning and reading with other readers do without it.
+    import zarr
+    from zarr.codecs import BloscCodec, Crc32cCodec
+
+    group = zarr.create_group(path, zarr_format=3, attributes=layout.attributes())
+    arrays = {}
+    for name, shape in layout.shapes.items():
+        chunk = layout.chunks[name]
+        pieces = zip(shape[1:], chunk[1:], strict=True)
+        blosc = [BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle")]
+        arrays[name] = group.create_array(
+            name,
+            shape=shape,
+            chunks=chunk,
+            shards=(layout.shard_frames, *(-(-size // piece) * piece for size, piece in pieces)),
+            dtype="uint8",
+            compressors=[*(blosc if name == "voxels" else []), Crc32cCodec()],
+            fill_value=0,
+            # A chunk of zeros is written too: one that is absent is damage.
+            config={"write_empty_chunks": True},
+        )
+    return arrays
 
 
 class Store:
@@ -182,22 +256,19 @@ class Store:
         """Read the store's attributes.
 
         Args:
-            path: the store's folder.
-            reader: opens the arrays; None is tensorstore without a cache.
+            path: the store's folder, or its address on any file system that fsspec knows
+                (``s3://bucket/data/GOPR0372_07_00.zarr``); the latter is read by zarr.
+            reader: opens the arrays; None is the default reader without a cache.
 
         Raises:
             DataError: if there is no store or it was written by another version of the project.
         """
-        self.path = Path(path)
+        self.path = str(path)
         self._reader = reader or ChunkReader()
-        self._arrays: dict[str, Any] = {}
+        self._arrays: dict[str, ArrayRead] = {}
         self._process = os.getpid()
-        try:
-            metadata = json.loads((self.path / "zarr.json").read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError) as error:
-            raise DataError(f"{self.path}: no readable store; run voxelize again") from error
-        attributes = metadata.get("attributes", {})
-        if attributes.get("schema") != 1:
+        attributes = read_attributes(self.path)
+        if attributes.get("schema") != SCHEMA:
             raise DataError(f"{self.path}: not a store of this version; run voxelize again")
         self.layout = StoreLayout.from_attributes(attributes)
 
@@ -220,25 +291,25 @@ class Store:
         Raises:
             DataError: if a chunk cannot be read or decoded.
         """
-        axes: Sequence[slice] = (frames, rows, columns)
-        if name in ("voxels", "bits"):
-            axes = (frames, slice(None), rows, columns)
-        array = self._open(name)
+        shape = self.layout.shapes[name]
+        planes = [slice(0, shape[1])] if name in ("voxels", "bits") else []
+        wanted = (frames, *planes, rows, columns)
+        wanted += (slice(None),) * (len(shape) - len(wanted))
+        ranges = [slice(*s.indices(size)[:2]) for s, size in zip(wanted, shape, strict=True)]
+        read = self._open(name)
         try:
-            if self._reader.reader == "tensorstore":
-                return np.asarray(array[tuple(axes)].read().result(), dtype=np.uint8)
-            return np.asarray(array[tuple(axes)], dtype=np.uint8)
+            return read(tuple(ranges))
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"{self.path}/{name}: frames {frames.start} to {frames.stop} cannot be read "
                 f"({error}); delete the store and run voxelize again"
             ) from error
 
-    def _open(self, name: str) -> Any:  # noqa: ANN401 - a handle of either library
+    def _open(self, name: str) -> ArrayRead:
         if self._process != os.getpid():
             self._arrays, self._process = {}, os.getpid()
         if name not in self._arrays:
-            self._arrays[name] = self._reader.open_array(self.path / name)
+            self._arrays[name] = self._reader.open_array(f"{self.path}/{name}")
         return self._arrays[name]
 
 

@@ -8,11 +8,13 @@ deviation of the training split. :func:`normalize_counts` is the only definition
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -70,6 +72,43 @@ def voxelize(spikes: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
     for k in range(bins):
         np.add.reduce(spikes[edges[k] : edges[k + 1]], axis=0, dtype=np.uint8, out=counts[k])
     return counts
+
+
+def voxelize_packed(bits: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
+    """Like :func:`voxelize`, from packed spikes and several times faster.
+
+    A table turns each byte into eight counts of 0 or 1, one in each byte of a 64-bit number; adding
+    these numbers counts eight pixels at once (no count exceeds 255, so nothing carries over).
+
+    Args:
+        bits: uint8 (T, H, B), eight columns a byte, lowest bit first.
+        bins: K.
+
+    Returns:
+        uint8 (K, H, 8 B) counts.
+
+    Raises:
+        DataError: if K and T do not fit together (see :func:`bin_edges`).
+    """
+    edges = bin_edges(len(bits), bins).tolist()
+    _, height, width = bits.shape
+    rows = np.ascontiguousarray(bits).reshape(-1, width)
+    table = _byte_counts()
+    counts = np.empty((bins, height, width), dtype=np.uint64)
+    for k in range(bins):
+        # OpenCV looks up bytes many times faster than NumPy, but knows no 64-bit integers: their
+        # bits travel as floating-point numbers, with which nothing is computed.
+        found = cv2.LUT(rows[edges[k] * height : edges[k + 1] * height], table)
+        steps = np.asarray(found).view(np.uint64).reshape(-1, height, width)
+        np.add.reduce(steps, axis=0, out=counts[k])
+    return counts.view(np.uint8)
+
+
+@functools.cache
+def _byte_counts() -> NDArray[np.float64]:
+    """The eight bits of every byte, each in a byte of its own: (1, 256)."""
+    every = np.arange(256, dtype=np.uint8)[:, None]
+    return np.unpackbits(every, axis=1, bitorder="little").view(np.float64).reshape(1, 256)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,93 @@
+"""Whether raw files are still those that were ingested; sizes and dates before contents.
+
+Like :mod:`vrtspike.data.layouts` it stays within the standard library, because the workflow asks
+while it plans.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from vrtspike.data.layouts import AUTO, find_sequence
+from vrtspike.files import file_digest, json_digest, read_json
+
+
+def source_version(
+    root: str | os.PathLike[str],
+    sequence: str,
+    split: str,
+    manifest_path: str | os.PathLike[str],
+    blur_dir: str = "blur",
+    layout: str = AUTO,
+) -> str:
+    """Version of a sequence's raw files, cheap enough to ask while planning.
+
+    Where the ingest manifest of an earlier run lists exactly the present files, each with the same
+    size and date (or, when only the date differs, the same contents), the version written there is
+    returned: touching a file changes nothing. Otherwise it is a digest of names, sizes and dates.
+
+    Args:
+        root: the data set's folder.
+        sequence: name of the sequence.
+        split: its split.
+        manifest_path: where the ingest manifest of the sequence is or will be.
+        blur_dir: which blurry frames.
+        layout: name of a layout, or ``auto``.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Raises:
+        DataError: if the sequence's folder does not exist.
+    """
+    base = Path(root)
+    present = [
+        (path, *_size_and_date(base / path))
+        for path in find_sequence(base, split, sequence, blur_dir, layout).paths
+    ]
+    known = _known_files(Path(manifest_path), blur_dir)
+    if known is not None:
+        version, files = known
+        if len(files) == len(present) and all(_unchanged(base, files, *item) for item in present):
+            return version
+    return json_digest({"blur_dir": blur_dir, "files": present})
+
+
+def _size_and_date(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _known_files(manifest: Path, blur_dir: str) -> tuple[str, dict[str, dict[str, Any]]] | None:
+    """Version and files of an earlier manifest; None where there is none that can be trusted."""
+    try:
+        contents = read_json(manifest)
+    except (OSError, json.JSONDecodeError):
+        return None
+    if contents.get("schema") != 1 or contents.get("blur_dir") != blur_dir:
+        return None
+    return contents["source_version"], {entry["path"]: entry for entry in contents["files"]}
+
+
+def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> list[str]:
+    """Files of an ingest manifest whose contents are no longer those that were checked."""
+    base = Path(root)
+    files = {entry["path"]: entry for entry in manifest["files"]}
+    return [
+        path
+        for path in files
+        if not (base / path).is_file()
+        or not _unchanged(base, files, path, *_size_and_date(base / path))
+    ]
+
+
+def _unchanged(
+    root: Path, files: dict[str, dict[str, Any]], path: str, size: int, date: int
+) -> bool:
+    entry = files.get(path)
+    if entry is None or entry["size"] != size:
+        return False
+    return bool(entry["mtime_ns"] == date or entry["digest"] == file_digest(root / path))
