@@ -248,28 +248,38 @@ def _starts(frames: int, length: int, *, every: bool) -> list[int]:
 
 
 def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
-    """Flip and transpose all arrays of a sample alike, in place of the old ones."""
-
-    def turn(values: torch.Tensor, first: int) -> torch.Tensor:
-        axes = [axis for axis, wanted in ((first, rows), (first + 1, columns)) if wanted]
-        turned = values.flip(axes) if axes else values
-        return _transposed(turned, first) if swap else turned
-
-    sample["blur"] = turn(sample["blur"], 1)
-    sample["sharp"] = turn(sample["sharp"], 1)
-    sample["counts"] = turn(sample["counts"], 2)
+    """Flip and then transpose all arrays of a sample alike, in place of the old ones."""
+    if rows or columns or swap:
+        sample["blur"] = _turned(sample["blur"], 1, rows, columns, swap)
+        sample["sharp"] = _turned(sample["sharp"], 1, rows, columns, swap)
+        sample["counts"] = _turned(sample["counts"], 2, rows, columns, swap)
 
 
-def _transposed(values: torch.Tensor, first: int) -> torch.Tensor:
-    """Swap axes ``first`` and ``first + 1``; OpenCV does it in a fifth of the time of torch."""
+def _turned(
+    values: torch.Tensor, first: int, rows: bool, columns: bool, swap: bool
+) -> torch.Tensor:
+    """Flip and transpose axes ``first`` and ``first + 1``.
+
+    OpenCV does it plane by plane, within the processor's cache, in a fifth of the time of torch.
+    """
+    if swap:  # flipping rows first is flipping columns afterwards
+        rows, columns = columns, rows
     shape = list(values.shape)
     height, width = shape[first : first + 2]
-    shape[first : first + 2] = width, height
+    depth = shape[first + 2 :]
+    shape[first : first + 2] = (width, height) if swap else (height, width)
     turned = np.empty(shape, dtype=np.uint8)
-    pictures = values.numpy().reshape(-1, height, width, *shape[first + 2 :])
-    targets = turned.reshape(-1, width, height, *shape[first + 2 :])
-    for picture, target in zip(pictures, targets, strict=True):
-        cv2.transpose(picture, target)
+    planes = values.numpy().reshape(-1, height, width, *depth)
+    targets = turned.reshape(-1, *shape[first:])
+    code = {(True, False): 0, (False, True): 1, (True, True): -1}.get((rows, columns))
+    between = np.empty(shape[first:], dtype=np.uint8)
+    for plane, target in zip(planes, targets, strict=True):
+        if code is None:
+            cv2.transpose(plane, target)
+        elif swap:
+            cv2.flip(cv2.transpose(plane, between), code, target)
+        else:
+            cv2.flip(plane, code, target)
     return torch.from_numpy(turned)
 
 

@@ -35,6 +35,7 @@ class MappedArray:
         self._chunk: tuple[int, ...] = tuple(metadata["codecs"][0]["configuration"]["chunk_shape"])
         cut = [a for a in range(1, len(self.shape)) if self._chunk[a] != self._shard[a]]
         self._axis = cut[0] if cut else 1
+        self._zeros = "/0" * (len(self.shape) - 1)
 
     @staticmethod
     def can_read(metadata: dict[str, Any]) -> bool:
@@ -77,40 +78,45 @@ class MappedArray:
     ) -> None:
         """Copy frames ``first`` to ``stop`` of one file into ``out``."""
         number = first // self._shard[0]
-        path = self._path / "c" / str(number) / "/".join("0" for _ in self.shape[1:])
         axis, size = self._axis, self._chunk[self._axis]
         rows = box[axis]
-        with path.open("rb") as stream:
-            # Pages, not the file, are what the copies below read from the disk.
+        bands = range(rows.start // size, -(-rows.stop // size))
+        with open(f"{self._path}/c/{number}{self._zeros}", "rb") as stream:  # noqa: PTH123 - speed
             mapping = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        offsets = self._offsets(mapping, path)
-        for frame in range(first, stop):
-            starts = offsets[frame % self._shard[0]]
-            for band in range(rows.start // size, -(-rows.stop // size)):
+        index = self._index(mapping, number)
+        starts = index[first - number * self._shard[0] : stop - number * self._shard[0]].tolist()
+        self._read_ahead(mapping, [places[band] for places in starts for band in bands])
+        inside, place = list(box[1:]), [slice(None)] * (len(box) - 1)
+        for frame, places in enumerate(starts):
+            for band in bands:
                 low, high = max(rows.start, band * size), min(rows.stop, (band + 1) * size)
-                chunk = np.ndarray(self._chunk[1:], np.uint8, mapping, int(starts[band]))
-                inside, place = list(box[1:]), [slice(None)] * (len(box) - 1)
                 inside[axis - 1] = slice(low - band * size, high - band * size)
                 place[axis - 1] = slice(low - rows.start, high - rows.start)
-                out[(frame - first, *place)] = chunk[tuple(inside)]
+                chunk = np.ndarray(self._chunk[1:], np.uint8, mapping, places[band])
+                out[frame][tuple(place)] = chunk[tuple(inside)]
 
-    def _offsets(self, mapping: mmap.mmap, path: Path) -> NDArray[np.uint64]:
-        """Where each chunk of a shard begins: (frames, bands).
+    def _read_ahead(self, mapping: mmap.mmap, starts: list[int]) -> None:
+        """Ask for all chunks at once: page by page, a cold disk would be waited for each time."""
+        if not hasattr(mapping, "madvise"):
+            return
+        length = math.prod(self._chunk)
+        for start in starts:
+            page = start - start % mmap.PAGESIZE
+            mapping.madvise(mmap.MADV_WILLNEED, page, start + length - page)
 
-        Chunks beyond the array's last frame are absent and get an offset beyond every file.
-        """
+    def _index(self, mapping: mmap.mmap, number: int) -> NDArray[np.uint64]:
+        """Where each chunk of file ``number`` begins: (frames, bands), only frames that exist."""
+        frames = min(self._shard[0], self.shape[0] - number * self._shard[0])
         bands = self._shard[self._axis] // self._chunk[self._axis]
         count = self._shard[0] * bands
-        start = len(mapping) - 16 * count - _CRC_BYTES
-        if start < 0:
-            raise ValueError(f"{path} is cut: {len(mapping)} bytes")
-        index = np.ndarray((self._shard[0], bands, 2), "<u8", mapping, start)
+        end = len(mapping) - 16 * count - _CRC_BYTES
+        if end < 0:
+            raise ValueError(f"c/{number}{self._zeros} is cut: {len(mapping)} bytes")
+        index = np.ndarray((self._shard[0], bands, 2), "<u8", mapping, end)[:frames]
         length = math.prod(self._chunk) + _CRC_BYTES
-        number = int(path.relative_to(self._path).parts[1])
-        present = index[: self.shape[0] - number * self._shard[0]]
-        if (present[..., 1] != length).any() or int(present[..., 0].max()) + length > start:
-            raise ValueError(f"{path} is cut, or its index is damaged")
-        return np.asarray(index[..., 0])
+        if (index[..., 1] != length).any() or int(index[..., 0].max()) + length > end:
+            raise ValueError(f"c/{number}{self._zeros} is cut, or its index is damaged")
+        return np.asarray(index[..., 0], dtype=np.uint64)
 
 
 def _shard_shape(metadata: dict[str, Any]) -> tuple[int, ...]:
