@@ -1,9 +1,9 @@
 """How fast data are read, with a plain reference in the same run.
 
 A data set of GoPro's size per frame (720 x 1280 RGB, 88 x 360 x 640 spikes) is made in a temporary
-folder and read as training reads it. The references are what one would write first: PNG files decoded
-for every sample, and voxels summed bin by bin in Python. Times are CPU milliseconds of one process
-(medians), so that a busy machine changes them little; rates are by the clock.
+folder and read as training reads it. The references are what one would write first: PNG files
+decoded for every sample, and voxels summed bin by bin in Python. Times are CPU milliseconds of one
+process (medians), so that a busy machine changes them little; rates are by the clock.
 
     python benchmarks/data.py [--spikes FILE.dat --frame FILE.png] [--output benchmarks/results]
 """
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def _spikes_of(picture: NDArray[np.uint8], random: np.random.Generator) -> NDArr
     rate = np.asarray(gray, dtype=np.float32).mean(axis=2) / 510
     start = random.random(rate.shape, dtype=np.float32)
     levels = [np.floor(start + rate * step) for step in range(STEPS + 1)]
-    return np.stack([b > a for a, b in zip(levels, levels[1:], strict=False)]).astype(np.uint8)
+    return np.stack([b > a for a, b in pairwise(levels)]).astype(np.uint8)
 
 
 def plain_voxels(path: Path, dtype: type | None = None) -> NDArray[Any]:
@@ -106,8 +107,7 @@ def plain_voxels(path: Path, dtype: type | None = None) -> NDArray[Any]:
     bits = np.unpackbits(raw, axis=1, bitorder="little")
     spikes = bits.reshape(-1, HEIGHT // 2, WIDTH // 2)[:, ::-1]
     edges = bin_edges(len(spikes), BINS)
-    bounds = zip(edges[:-1], edges[1:], strict=True)
-    return np.stack([spikes[a:b].sum(axis=0, dtype=dtype) for a, b in bounds])
+    return np.stack([spikes[a:b].sum(axis=0, dtype=dtype) for a, b in pairwise(edges)])
 
 
 def plain_sample(root: Path, random: np.random.Generator) -> None:

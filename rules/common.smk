@@ -176,6 +176,7 @@ def simulation(wildcards):
         "theta": plan.THETA,
         "gamma": "none" if plan.GAMMA is None else plan.GAMMA,
         "seed": plan.SEED,
+        "interpolation": plan.INTERPOLATION,
     }
     return shlex.join(f"--{name}={value}" for name, value in options.items())
 
@@ -201,6 +202,14 @@ def ingest_manifests(wildcards):
     """The ingest manifest of every sequence."""
     path = "<results>/data/{dataset}/ingest/{split}/{sequence}.json"
     return sequences(wildcards.dataset, path)
+
+
+def alignments(presets):
+    """Tables and plots of the alignment of what these presets train on."""
+    names = sorted({PLAN.dataset(preset).name for preset in presets})
+    return expand(
+        "<results>/data/{dataset}/alignment.{kind}", dataset=names, kind=["csv", "svg"]
+    )
 
 
 def store_manifests(wildcards):

@@ -56,6 +56,36 @@ rule ingest:
         " --source-version {params.version} --output {output:q} > {log:q} 2>&1"
 
 
+rule alignment:
+    """Where each exposure lies in time, and how well its spikes show its sharp frame."""
+    input:
+        ingest_manifests,
+    output:
+        table=report(
+            "<results>/data/{dataset}/alignment.csv",
+            caption="../workflow/report/alignment.rst",
+            category="Data",
+            labels={"dataset": "{dataset}", "alignment": "table"},
+        ),
+        plot=report(
+            "<results>/data/{dataset}/alignment.svg",
+            caption="../workflow/report/alignment.rst",
+            category="Data",
+            labels={"dataset": "{dataset}", "alignment": "plot"},
+        ),
+    log:
+        "<logs>/alignment/{dataset}.log",
+    benchmark:
+        "<benchmarks>/alignment/{dataset}.tsv"
+    conda:
+        "../environment.yml"
+    params:
+        *code("alignment_table.py"),
+    shell:
+        "python scripts/alignment_table.py {input:q} --table {output.table:q} --plot {output.plot:q}"
+        " > {log:q} 2>&1"
+
+
 checkpoint accept:
     """The gate: go on only if no sequence has a fault, else list every fault of all of them.
 

@@ -9,6 +9,7 @@ rule report:
             *expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
             *expand(rules.analyze_performance.output, preset=PLAN.settings.PRESETS),
             *rules.compare.output,
+            *alignments(PLAN.settings.PRESETS),
         ],
     output:
         "<results>/report.html",
@@ -31,6 +32,7 @@ use rule report as demo_report with:
         results=[
             *expand(rules.evaluate.output, preset="demo"),
             *expand(rules.analyze_performance.output, preset="demo"),
+            *alignments(["demo"]),
         ],
     output:
         "<results>/demo/report.html",

@@ -1,4 +1,4 @@
-"""Make a sequence with blurry frames and spikes from a folder of high-frame-rate frames.
+"""Make sequences with blurry frames and spikes from folders of high-frame-rate frames.
 
 Blurry frames are means of successive frames, the sharp frame is the middle one, and spikes come
 from an integrate-and-fire sensor at half the frames' resolution, in the Spk-GoPro layout.
@@ -11,7 +11,9 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.data.progress import progress_bar
-from vrtspike.data.simulate_sequence import simulate_folder
+from vrtspike.data.simulate_sequence import FrameFolder, frame_folders, simulate_folder
+
+FRAMES_PER_EXPOSURE = 11
 
 
 def gamma_or_none(text: str) -> float | None:
@@ -20,16 +22,26 @@ def gamma_or_none(text: str) -> float | None:
 
 
 def main() -> None:
-    """Parse the arguments and simulate one sequence."""
+    """Parse the arguments and simulate one sequence or many."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--frames", type=Path, required=True, help="folder of pictures, in order")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--frames", type=Path, help="folder of pictures, in order")
+    source.add_argument(
+        "--source",
+        type=Path,
+        help="folder with many such folders below it (GOPRO_Large_all, X4K1000FPS, any other): "
+        "each becomes a sequence",
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder of the data set")
-    parser.add_argument("--split", default="train", help="split of the new sequence")
-    parser.add_argument("--sequence", required=True, help="name of the new sequence")
+    parser.add_argument("--split", default="train", help="split of sequences that have none")
+    parser.add_argument("--sequence", help="name of the new sequence; default: the folder's name")
     parser.add_argument(
-        "--frames-per-exposure", type=int, default=11, help="frames averaged into a blurry one"
+        "--frames-per-exposure",
+        type=int,
+        help="frames averaged into a blurry one; default: the number in a name such as "
+        f"GOPR0372_07_00, else {FRAMES_PER_EXPOSURE}",
     )
     parser.add_argument(
         "--steps-per-frame", type=int, default=8, help="spike steps from one frame to the next"
@@ -46,18 +58,41 @@ def main() -> None:
         "into blur_gamma/",
     )
     parser.add_argument("--seed", type=int, default=0, help="initial charge and noise")
+    parser.add_argument(
+        "--downscale", type=int, default=2, help="frame pixels per spike pixel along each side"
+    )
+    parser.add_argument(
+        "--interpolation",
+        choices=["linear", "flow"],
+        default="linear",
+        help="between frames: mix them, or move them by optical flow",
+    )
     arguments = parser.parse_args()
-    folder = arguments.output / arguments.split / arguments.sequence
-    with progress_bar(f"simulate {arguments.split}/{arguments.sequence}") as progress:
+    if arguments.source:
+        folders = frame_folders(arguments.source, arguments.split)
+    else:
+        name = arguments.sequence or arguments.frames.resolve().name
+        folders = [FrameFolder(arguments.frames, arguments.split, name)]
+    for folder in folders:
+        simulate(folder, arguments)
+
+
+def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
+    """Simulate one sequence."""
+    folder = arguments.output / source.split / source.sequence
+    known = source.frames_per_exposure or FRAMES_PER_EXPOSURE
+    with progress_bar(f"simulate {source.split}/{source.sequence}") as progress:
         written = simulate_folder(
-            arguments.frames,
+            source.path,
             folder,
-            frames_per_exposure=arguments.frames_per_exposure,
+            frames_per_exposure=arguments.frames_per_exposure or known,
             gamma=arguments.gamma,
             steps_per_frame=arguments.steps_per_frame,
             theta=arguments.theta,
             noise=arguments.noise,
             seed=arguments.seed,
+            downscale=arguments.downscale,
+            interpolation=arguments.interpolation,
             progress=progress,
         )
     print(

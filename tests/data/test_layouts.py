@@ -4,11 +4,22 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from vrtspike.data.layouts import find_sequence, sensor_size
+from vrtspike.data.build import build_store
+from vrtspike.data.images import read_rgb, write_png
+from vrtspike.data.ingest import ingest_sequence
+from vrtspike.data.layouts import SENSOR_FILE, find_sequence, sensor_size, sequence_names
+from vrtspike.data.simulate_sequence import write_sequence
+from vrtspike.data.spikes import read_spikes, write_spikes
+from vrtspike.data.store import open_store
 from vrtspike.data.survey import survey
+from vrtspike.data.voxels import voxelize
 from vrtspike.errors import DataError
+from vrtspike.files import write_json
+
+from .scenes import film
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 
@@ -89,3 +100,118 @@ def test_planning_pays_for_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     assert {"torch", "zarr", "pandas", "numpy", "cv2"}.isdisjoint(modules)
+
+
+def rearranged(dataset, patterns):
+    """Copy a data set into another layout; patterns give the folder and prefix of each part."""
+    target = dataset.with_name("rearranged")
+    for path in dataset.rglob("*.*"):
+        split, sequence, part, name = path.relative_to(dataset).parts
+        folder, prefix = patterns[part]
+        place = target / folder.format(split=split, sequence=sequence)
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place / f"{prefix.format(sequence=sequence)}{name}")
+    return target
+
+
+KAIR = {
+    "blur": ("{split}_GT_blurred/{sequence}", ""),
+    "sharp": ("{split}_GT/{sequence}", ""),
+    "spike": ("{split}_spike/{sequence}", ""),
+}
+NAFNET = {
+    "blur": ("{split}/input", "{sequence}-"),
+    "sharp": ("{split}/target", "{sequence}-"),
+    "spike": ("{split}/spike", "{sequence}-"),
+}
+
+
+@pytest.mark.parametrize(("layout", "patterns"), [("kair", KAIR), ("nafnet", NAFNET)])
+def test_other_layouts_give_the_same_sequences(dataset, layout, patterns):
+    root = rearranged(dataset, patterns)
+    here, there = (survey(path, ["train", "test"], "blur") for path in (dataset, root))
+    assert there["layout"] == layout
+    assert here["sequences"] == there["sequences"]
+    for name in ("GOPR0001_11_00", "GOPR0002_11_00"):
+        files = find_sequence(root, "train", name, "blur")
+        assert list(files.blur) == list(files.sharp) == list(files.spikes)
+        manifests = [
+            ingest_sequence(path, "train", name, blur_dir="blur", source_version="v")
+            for path in (dataset, root)
+        ]
+        assert manifests[1]["faults"] == []
+        digests = [sorted(entry["digest"] for entry in m["files"]) for m in manifests]
+        assert digests[0] == digests[1]
+
+
+def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
+    (dataset / "train_GT").mkdir()
+    with pytest.raises(DataError, match="no sequence folders"):
+        survey(dataset, ["train"], "blur")
+    assert survey(dataset, ["train"], "blur", "spk_gopro")["layout"] == "spk_gopro"
+
+
+def test_sequences_whose_names_begin_alike(dataset):
+    root = rearranged(dataset, NAFNET)
+    for path in list((root / "train").rglob("GOPR0002*")):
+        path.rename(path.with_name(path.name.replace("GOPR0002_11_00", "GOPR0001_11_00-b")))
+    assert sequence_names(root, "train") == ["GOPR0001_11_00", "GOPR0001_11_00-b"]
+    assert len(find_sequence(root, "train", "GOPR0001_11_00", "blur").blur) == 3
+
+
+@pytest.mark.parametrize("width", [64, 60])
+def test_npz_spikes_bring_their_size(dataset, width):
+    folder = dataset / SPLIT / NAME
+    for path in list((folder / "spike").iterdir()):
+        spikes = read_spikes(path, 48, 64)
+        np.savez_compressed(path.with_suffix(".npz"), spk=spikes[:, :, :width])
+        path.unlink()
+    for path in [*(folder / "blur").iterdir(), *(folder / "sharp").iterdir()]:
+        write_png(path, np.ascontiguousarray(read_rgb(path)[:, : 2 * width]))
+    manifest = ingest_sequence(dataset, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert manifest["spike_size"] == [48, width]
+    assert manifest["frames"][0]["spikes"].endswith("000001.npz")
+
+
+def test_vidar_dumps_lose_their_header_columns(tmp_path):
+    """Rows of 416 in the file, a picture of 400."""
+    film_frames = film(3, 3 * 7 + 1, height=56, width=400)
+    write_sequence(tmp_path / SPLIT / NAME, film_frames, frames_per_exposure=7, downscale=1)
+    for path in (tmp_path / SPLIT / NAME / "spike").iterdir():
+        spikes = read_spikes(path, 56, 400)
+        header = np.random.default_rng(0).integers(0, 2, (len(spikes), 56, 16), dtype=np.uint8)
+        write_spikes(path, np.concatenate([spikes, header], axis=2))
+    (tmp_path / SPLIT / SENSOR_FILE).write_text("spike_h: 56\nspike_w: 416\n")
+    manifest = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert manifest["spike_size"] == [56, 400]
+    assert manifest["spike_columns"] == 416
+    store = build_store(tmp_path, _written(tmp_path, manifest), 8, tmp_path / "k8" / "s.json")
+    assert store["spike_size"] == [56, 400]
+    counts = open_store(tmp_path / "k8" / "s.zarr").read(
+        "voxels", slice(0, 1), slice(None), slice(None)
+    )
+    assert counts.shape == (1, 8, 56, 400)
+    np.testing.assert_array_equal(counts[0], voxelize(spikes_of(tmp_path, 1), 8))
+
+
+def _written(folder, manifest):
+    write_json(folder / "ingest.json", manifest)
+    return folder / "ingest.json"
+
+
+def spikes_of(root, number):
+    return read_spikes(root / SPLIT / NAME / "spike" / f"{number:06d}.dat", 56, 416)
+
+
+# Sensors of the cameras and data sets in use, at the size of their frames.
+@pytest.mark.parametrize("size", [(250, 400), (384, 384), (180, 320), (1000, 1000)])
+def test_sensors_of_other_sizes(tmp_path, size):
+    write_sequence(tmp_path / SPLIT / NAME, film(4, 4, *size), frames_per_exposure=3, downscale=1)
+    manifest = ingest_sequence(
+        tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v", spike_size=size
+    )
+    assert manifest["faults"] == []
+    store = build_store(tmp_path, _written(tmp_path, manifest), 6, tmp_path / "s.json")
+    assert (store["rgb_size"], store["spike_size"]) == ([*size], [*size])

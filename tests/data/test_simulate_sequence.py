@@ -6,9 +6,16 @@ import pytest
 from vrtspike.data.images import read_rgb, write_png
 from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.simulate import simulate_spikes, synthesize_blur
-from vrtspike.data.simulate_sequence import frame_files, simulate_folder, write_sequence
+from vrtspike.data.simulate_sequence import (
+    frame_files,
+    frame_folders,
+    simulate_folder,
+    write_sequence,
+)
 from vrtspike.data.spikes import read_spikes
 from vrtspike.errors import DataError
+
+from .scenes import film
 
 
 def video(count, seed=0):
@@ -85,3 +92,24 @@ def test_real_frames_pass_ingestion(shared, tmp_path):
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([436, 1024], [218, 512])
     assert [frame["spike_frames"] for frame in manifest["frames"]] == [24, 24, 24]
     assert manifest["alignment"]["median_center"] == pytest.approx(8, abs=1)
+
+
+def test_folders_of_frames_in_the_known_trees(tmp_path):
+    names = {
+        "train/GOPR0372_07_00": ("train", "GOPR0372_07_00", 7),
+        "train/002/occ008.320": ("train", "002_occ008.320", None),
+        "test/Type1/TEST01_003_f0433": ("test", "Type1_TEST01_003_f0433", None),
+        "plain": ("valid", "plain", None),
+    }
+    for name in names:
+        write_png(tmp_path / name / "0000.png", film(1, 1)[0])
+    found = frame_folders(tmp_path, "valid")
+    assert {(f.split, f.sequence, f.frames_per_exposure) for f in found} == set(names.values())
+    (single,) = frame_folders(tmp_path / "plain")
+    assert (single.split, single.sequence) == ("train", "plain")
+    write_png(tmp_path / "train/002_occ008.320" / "0000.png", film(1, 1)[0])
+    with pytest.raises(DataError, match=r"would become train/002_occ008\.320"):
+        frame_folders(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no folders of frames"):
+        frame_folders(tmp_path / "empty")

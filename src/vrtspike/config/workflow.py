@@ -52,6 +52,9 @@ class SimulateSettings(Section):
     THETA: PositiveFloat = key("Firing threshold in units of full intensity", 2.0)
     GAMMA: PositiveFloat | None = key("Average in linear light of this gamma; null: as coded", None)
     SEED: NonNegative = key("Seed of the initial voltages", 0)
+    INTERPOLATION: Literal["linear", "flow"] = key(
+        "What the sensor sees between frames: a mixture of them, or moved by optical flow", "linear"
+    )
 
 
 class WorkflowSettings(Section):

@@ -38,10 +38,13 @@ def accept(
         manifest = read_json(path)
         name = f"{manifest['split']}/{manifest['sequence']}"
         found[name] = [*manifest["faults"], *_short_exposures(manifest, bins)]
-        contents = _contents(manifest)
-        if contents and contents in pictures:
+        # The same frames in both splits are the user's affair (they may be meant); twice in one
+        # split, a sequence lies there under two names.
+        contents = f"{manifest['split']} {_contents(manifest)}"
+        if contents in pictures:
             found[name].append(f"its sharp frames are those of {pictures[contents]}, file by file")
-        pictures.setdefault(contents, name)
+        elif manifest["frames"]:
+            pictures[contents] = name
     if not found:
         raise DataError("no ingest manifests given: there is nothing to accept")
     faulty = {name: faults for name, faults in found.items() if faults}
@@ -74,6 +77,6 @@ def _short_exposures(manifest: dict[str, Any], bins: Sequence[int]) -> list[str]
 
 
 def _contents(manifest: dict[str, Any]) -> str:
-    """The sharp frames of a sequence, as one text; empty where there are none."""
+    """The sharp frames of a sequence, as one text."""
     sharp = {frame["sharp"] for frame in manifest["frames"]}
     return " ".join(entry["digest"] for entry in manifest["files"] if entry["path"] in sharp)

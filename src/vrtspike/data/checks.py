@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vrtspike.data.alignment import Alignment, align, require_match
 from vrtspike.data.images import luma, read_rgb
 from vrtspike.data.layouts import SequenceFiles, sensor_size
+from vrtspike.data.order import require_order
 from vrtspike.data.spikes import count_spike_frames, npz_shape, picture_columns, read_spikes
 from vrtspike.errors import DataError
 
@@ -142,6 +143,7 @@ class SequenceChecks:
             except DataError as error:
                 raise DataError(f"{self._root / path}: {error}") from error
             require_match(found, self._root / path, self._files.sharp[name], self.sensor)
+            require_order(spikes, f"{self._root / path} (steps from {start})")
         frame = Frame(
             name=name,
             blur=self._files.blur[name],

@@ -112,6 +112,20 @@ def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
     return faults
 
 
+def _odd_lengths(frames: Sequence[Frame], usual: int) -> list[str]:
+    """Spike files of another length than the others whose frame is not where that length says."""
+    return [
+        f"{frame.spikes} holds {frame.spike_frames} spike frames, others {usual}, and its sharp "
+        f"frame lies at step {frame.center:.1f} instead of "
+        f"{expected_center(frame.spike_frames):.1f}: the file is cut or too long"
+        for frame in frames
+        if frame.spike_frames != usual
+        and frame.center is not None
+        and abs(frame.center - expected_center(frame.spike_frames))
+        > center_tolerance(frame.spike_frames)
+    ]
+
+
 def _gaps(names: Sequence[str]) -> list[str]:
     """Numbers that are missing altogether: a clip must not jump in time."""
     if not all(name.isdigit() for name in names):
@@ -161,6 +175,7 @@ def _judge_centers(
     if not frames:
         return summary
     steps = Counter(frame.spike_frames for frame in frames).most_common(1)[0][0]
+    faults += _odd_lengths(frames, steps)
     expected = expected_center(steps)
     summary["expected"] = expected
     if not offsets:

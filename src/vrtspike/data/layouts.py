@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,13 +78,32 @@ LAYOUTS = {
 AUTO = "auto"
 
 
+def is_folder(path: Path) -> bool:
+    """Whether a folder exists.
+
+    Raises:
+        DataError: if a folder above it may not be entered.
+    """
+    return _reached(path, Path.is_dir)
+
+
+def _reached(path: Path, question: Callable[[Path], bool]) -> bool:
+    try:
+        return question(path)
+    except PermissionError as error:
+        raise DataError(
+            f"{path}: cannot be reached ({error.strerror}); mend the permissions of the folders "
+            "above it"
+        ) from error
+
+
 def find_layout(root: Path, split: str, wanted: str = AUTO) -> Layout:
     """The layout of a split: the one asked for, else the one that its folders look like."""
     if wanted != AUTO:
         return LAYOUTS[wanted]
-    if (root / f"{split}_GT").is_dir():
+    if is_folder(root / f"{split}_GT"):
         return LAYOUTS["kair"]
-    if all((root / split / part).is_dir() for part in ("input", "target")):
+    if all(is_folder(root / split / part) for part in ("input", "target")):
         return LAYOUTS["nafnet"]
     return LAYOUTS["spk_gopro"]
 
@@ -130,7 +149,7 @@ def sequence_names(root: Path, split: str, layout: str = AUTO) -> list[str]:
     names: set[str] = set()
     for parent in parents:
         folder = root / parent.format(split=split, gamma="")
-        if not folder.is_dir():
+        if not is_folder(folder):
             continue
         with _listing(folder) as entries:
             for entry in entries:
@@ -164,7 +183,7 @@ def find_sequence(
     kind = find_layout(base, split, layout)
     folders = places(kind, split, name, blur_dir)
     if not kind.prefix and not any(
-        (base / p).is_dir() for p in (*folders.values(), f"{split}/{name}")
+        is_folder(base / p) for p in (*folders.values(), f"{split}/{name}")
     ):
         raise DataError(f"{base / split / name}: no such sequence folder")
     prefix = kind.prefix.format(sequence=name)
@@ -173,14 +192,15 @@ def find_sequence(
         f"{stream}{suffix}"
         for stream in (s.format(split=split, sequence=name) for s in kind.streams)
         for suffix in SPIKE_SUFFIXES
-        if (base / f"{stream}{suffix}").is_file()
+        if _reached(base / f"{stream}{suffix}", Path.is_file)
     ]
     if len(streams) > 1:
         faults.append(f"several spike files for the whole sequence: {', '.join(streams)}")
     spikes = _numbered(base, folders["spike"], SPIKE_SUFFIXES, prefix, faults)
     spikes.pop("spike", None)
     above = Path(folders["spike"])
-    sensor = next((p for p in (above, *above.parents) if (base / p / SENSOR_FILE).is_file()), None)
+    beside = (above, *above.parents)
+    sensor = next((p for p in beside if _reached(base / p / SENSOR_FILE, Path.is_file)), None)
     stream = streams[0] if streams else None
     return SequenceFiles(
         split=split,
@@ -199,7 +219,7 @@ def _numbered(
     root: Path, place: str, suffixes: tuple[str, ...], prefix: str, faults: list[str]
 ) -> dict[str, str]:
     """Files of a folder by number; others (GoPro has a stray text file or two) do not count."""
-    if not (root / place).is_dir():
+    if not is_folder(root / place):
         return {}
     with _listing(root / place) as entries:
         names = sorted(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.images import luma, shrink
+from vrtspike.data.interpolation import Between, Interpolation, interpolate
 from vrtspike.errors import DataError
 
 STEPS_PER_FRAME = 8
@@ -100,12 +101,13 @@ def stream_spikes(
     *,
     noise: float = 0.0,
     downscale: int = 2,
+    interpolation: Interpolation = "linear",
 ) -> Iterator[NDArray[np.bool_]]:
     """Simulate spikes frame by frame, holding two frames in memory.
 
     Yields:
         bool (steps_per_frame, h, w) for each frame: the steps from this frame to just before the
-        next one, with grey values interpolated linearly in time. The last frame stands still.
+        next one, with grey values interpolated in time. The last frame stands still.
 
     Raises:
         DataError: see :func:`simulate_spikes`.
@@ -120,10 +122,10 @@ def stream_spikes(
             height, width = following.shape
             sensor = SpikeSensor(height, width, theta=theta, noise=noise, seed=seed)
         if current is not None:
-            yield _interval(sensor, current, following, steps_per_frame)
+            yield _interval(sensor, interpolate(current, following, interpolation), steps_per_frame)
         current = following
     if sensor is not None and current is not None:
-        yield _interval(sensor, current, current, steps_per_frame)
+        yield _interval(sensor, interpolate(current, current, "linear"), steps_per_frame)
 
 
 def simulate_spikes(
@@ -134,11 +136,12 @@ def simulate_spikes(
     *,
     noise: float = 0.0,
     downscale: int = 2,
+    interpolation: Interpolation = "linear",
 ) -> NDArray[np.uint8]:
     """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
 
-    Frame i stands at step ``i * steps_per_frame``; grey values between frames are interpolated
-    linearly; after the last frame the scene stands still.
+    Frame i stands at step ``i * steps_per_frame``; grey values between frames are interpolated;
+    after the last frame the scene stands still.
 
     Args:
         frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded.
@@ -148,6 +151,7 @@ def simulate_spikes(
         noise: see :class:`SpikeSensor`.
         downscale: frame pixels per spike pixel along each side; 2 is Spk-GoPro's half resolution,
             1 keeps the frames' size.
+        interpolation: what is seen between frames, see :mod:`vrtspike.data.interpolation`.
 
     Returns:
         uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
@@ -156,7 +160,15 @@ def simulate_spikes(
         DataError: if there are no frames, sizes do not divide, or an option is out of range.
     """
     parts = list(
-        stream_spikes(frames, steps_per_frame, theta, seed, noise=noise, downscale=downscale)
+        stream_spikes(
+            frames,
+            steps_per_frame,
+            theta,
+            seed,
+            noise=noise,
+            downscale=downscale,
+            interpolation=interpolation,
+        )
     )
     if not parts:
         raise DataError("no frames to simulate spikes from")
@@ -175,13 +187,6 @@ def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32
     return gray / np.float32(255)
 
 
-def _interval(
-    sensor: SpikeSensor,
-    first: NDArray[np.float32],
-    second: NDArray[np.float32],
-    steps: int,
-) -> NDArray[np.bool_]:
-    """The steps from ``first`` up to ``second``, ``second`` itself excluded."""
-    difference = second - first
-    fractions = np.arange(steps, dtype=np.float32) / np.float32(steps)
-    return np.stack([sensor.step(first + fraction * difference) for fraction in fractions])
+def _interval(sensor: SpikeSensor, between: Between, steps: int) -> NDArray[np.bool_]:
+    """The steps from one frame up to the next one, which is excluded."""
+    return np.stack([sensor.step(between(step / steps)) for step in range(steps)])

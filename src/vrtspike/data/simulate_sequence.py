@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.images import encode_png, read_rgb
+from vrtspike.data.interpolation import Interpolation
 from vrtspike.data.simulate import STEPS_PER_FRAME, THETA, stream_spikes, synthesize_blur
 from vrtspike.data.spikes import pack_spikes
 from vrtspike.errors import DataError
@@ -49,6 +50,52 @@ def frame_files(folder: Path) -> list[Path]:
     return sorted(found, key=order)
 
 
+@dataclass(frozen=True)
+class FrameFolder:
+    """A folder of successive sharp frames, and the sequence that it becomes."""
+
+    path: Path
+    split: str
+    sequence: str
+
+    @property
+    def frames_per_exposure(self) -> int | None:
+        """N as GoPro's names tell it (7 in ``GOPR0372_07_00``), or None."""
+        found = re.search(r"_(\d\d)_\d\d$", self.sequence)
+        return int(found[1]) if found else None
+
+
+def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
+    """All folders of pictures below a data set of sharp frames.
+
+    GOPRO_Large_all (``train/GOPR0372_07_00/``), X4K1000FPS (``train/002/occ008.320/``,
+    ``test/Type1/TEST01_003_f0433/``) and any other tree: the first folder below the root is the
+    split, the others together name the sequence.
+
+    Args:
+        root: the data set's folder, or a single folder of pictures.
+        split: of folders that have none, because they stand directly in the root.
+
+    Raises:
+        DataError: if there are no pictures.
+    """
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder of frames")
+    found = []
+    for folder in sorted(p for p in (root, *root.rglob("*")) if p.is_dir()):
+        if any(path.suffix.lower() in FRAME_SUFFIXES for path in folder.iterdir()):
+            parts = folder.relative_to(root).parts or (root.resolve().name,)
+            first, rest = (parts[0], parts[1:]) if len(parts) > 1 else (split, parts)
+            found.append(FrameFolder(folder, first, "_".join(rest)))
+    if not found:
+        raise DataError(f"{root}: no folders of frames ({', '.join(FRAME_SUFFIXES)}) below it")
+    names = [(folder.split, folder.sequence) for folder in found]
+    twice = sorted({"/".join(name) for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{root}: several folders would become {', '.join(twice)}; rename them")
+    return found
+
+
 def simulate_folder(
     frames: Path,
     folder: Path,
@@ -59,6 +106,8 @@ def simulate_folder(
     theta: float = THETA,
     noise: float = 0.0,
     seed: int = 0,
+    downscale: int = 2,
+    interpolation: Interpolation = "linear",
     progress: Callable[[int, int], None] | None = None,
 ) -> Written:
     """Turn a folder of high-frame-rate frames into a sequence; see :func:`write_sequence`.
@@ -72,6 +121,8 @@ def simulate_folder(
         theta: threshold of the sensor.
         noise: noise of the sensor.
         seed: of the sensor.
+        downscale: frame pixels per spike pixel along each side.
+        interpolation: what the sensor sees between frames.
         progress: called with the frames done and their total.
 
     Raises:
@@ -95,6 +146,8 @@ def simulate_folder(
         theta=theta,
         noise=noise,
         seed=seed,
+        downscale=downscale,
+        interpolation=interpolation,
         progress=count,
     )
 
@@ -116,6 +169,8 @@ def write_sequence(
     theta: float = THETA,
     noise: float = 0.0,
     seed: int = 0,
+    downscale: int = 2,
+    interpolation: Interpolation = "linear",
     replace: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Written:
@@ -135,6 +190,8 @@ def write_sequence(
         theta: threshold of the sensor.
         noise: noise of the sensor.
         seed: initial charge and noise of the sensor.
+        downscale: frame pixels per spike pixel along each side.
+        interpolation: what the sensor sees between frames.
         replace: remove frames of an earlier run that this one does not write; False refuses them.
         progress: called with 1 after each frame.
 
@@ -163,7 +220,15 @@ def write_sequence(
             yield frame
 
     # The sensor runs one frame behind: it needs the next frame to interpolate towards.
-    intervals = stream_spikes(record(), steps_per_frame, theta, seed, noise=noise)
+    intervals = stream_spikes(
+        record(),
+        steps_per_frame,
+        theta,
+        seed,
+        noise=noise,
+        downscale=downscale,
+        interpolation=interpolation,
+    )
     for interval in intervals:
         spikes.append(interval)
         if progress:

@@ -57,20 +57,29 @@ def survey(
     faults: list[str] = []
     excluded: dict[str, list[str]] = {}
     found: list[SequenceFiles] = []
+    files: SequenceFiles | None
     for split in dict.fromkeys(splits):
-        kind = find_layout(base, split, layout)
-        names = sequence_names(base, split, layout)
+        try:
+            kind = find_layout(base, split, layout)
+            names = sequence_names(base, split, layout)
+        except DataError as error:
+            faults.append(str(error))
+            continue
         if not names:
             where = kind.sharp.format(split=split, sequence="<sequence>", gamma="")
             faults.append(f"{base / split}: no sequence folders; expected {where}/")
         for name in names:
-            files = find_sequence(base, split, name, blur_dir, layout)
-            missing = _missing_parts(base, files, blur_dir)
+            try:
+                files = find_sequence(base, split, name, blur_dir, layout)
+                missing = _missing_parts(base, files, blur_dir)
+            except DataError as error:
+                files, missing = None, [str(error)]
             if missing and exclude:
                 excluded[f"{split}/{name}"] = missing
                 continue
             faults += missing
-            found.append(files)
+            if files is not None:
+                found.append(files)
         if names and not any(files.split == split for files in found):
             faults.append(f"{base / split}: all {len(names)} sequences have faults")
     if faults:

@@ -1,4 +1,4 @@
-"""Compare stores with what was written: every chunk with its checksum, contents with their digest."""
+"""Compare stores with what was written: chunks with checksums, contents with their digest."""
 
 from __future__ import annotations
 

@@ -1,0 +1,54 @@
+"""Where every exposure lies in time and how well its spikes show it: one line for each frame."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from vrtspike.data.alignment import expected_center
+from vrtspike.files import atomic_write_text, read_json
+
+COLUMNS = (
+    "split",
+    "sequence",
+    "frame",
+    "t0",
+    "t1",
+    "spike_count",
+    "expected_center",
+    "center",
+    "correlation",
+)
+"""``t0`` and ``t1`` are spike steps from the beginning of the sequence, ``t1`` excluded; the centres
+are steps of the exposure. ``center`` and ``correlation`` are empty where nothing can be said."""
+
+
+def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
+    """Rows of the table, sorted, from the ingest manifests of a data set."""
+    rows = []
+    for path in manifests:
+        manifest = read_json(path)
+        for frame in manifest["frames"]:
+            rows.append(
+                {
+                    "split": manifest["split"],
+                    "sequence": manifest["sequence"],
+                    "frame": frame["name"],
+                    **{key: frame[key] for key in ("t0", "t1", "spike_count")},
+                    "expected_center": expected_center(frame["spike_frames"]),
+                    **{key: frame[key] for key in ("center", "correlation")},
+                }
+            )
+    return sorted(rows, key=lambda row: (row["split"], row["sequence"], row["frame"]))
+
+
+def write_alignment_table(path: str | Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write the table as CSV."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    atomic_write_text(path, text.getvalue())
