@@ -87,10 +87,7 @@ rule alignment:
 
 
 checkpoint accept:
-    """The gate: go on only if no sequence has a fault, else list every fault of all of them.
-
-    With DATA.ON_ERROR: exclude it goes on without the sequences that have faults.
-    """
+    """The gate: go on only if no sequence has a fault, else list all faults (or leave them out)."""
     input:
         manifests=ingest_manifests,
         survey="<results>/data/{dataset}/survey.json",

@@ -161,7 +161,12 @@ def test_all_faults_of_a_data_set_in_one_go_or_left_out_by_name(dataset, tmp_pat
     with pytest.raises(DataError) as caught:
         accept(paths)
     message = str(caught.value)
-    for part in ("(3)", "000002.dat", "16 bits", f"copy: its sharp frames are those of {SEQUENCES[1]}"):
+    for part in (
+        "(3)",
+        "000002.dat",
+        "16 bits",
+        f"copy: its sharp frames are those of {SEQUENCES[1]}",
+    ):
         assert part in message
     accepted = accept(paths, exclude=True, excluded={"train/x": ["no spikes"]})
     # Of two equal sequences the first one stays.

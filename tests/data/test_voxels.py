@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vrtspike.data.spikes import read_rows, read_spikes
 from vrtspike.data.voxels import (
     add_to_histogram,
     bin_edges,
@@ -14,6 +15,7 @@ from vrtspike.data.voxels import (
     merge_histograms,
     normalize_counts,
     voxelize,
+    voxelize_packed,
 )
 from vrtspike.errors import DataError
 
@@ -89,3 +91,27 @@ def test_statistics_of_nothing_or_of_a_constant_are_refused():
         histogram_statistics({})
     with pytest.raises(DataError, match="no signal"):
         histogram_statistics({2: np.array([10, 0, 0])})
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_packed_spikes_give_the_same_counts(data):
+    steps, height, width = data.draw(st.tuples(*[st.integers(1, n) for n in (90, 7, 20)]))
+    bins = data.draw(st.integers(1, steps))
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    spikes = random.integers(0, 2, (steps, height, width), dtype=np.uint8)
+    counts = voxelize_packed(np.packbits(spikes, axis=2, bitorder="little"), bins)
+    np.testing.assert_array_equal(counts[..., :width], voxelize(spikes, bins))
+    assert not counts[..., width:].any()
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("bins", [1, 5, 32, 88])
+def test_real_spikes_counted_either_way(shared, bins):
+    path = shared / "samples" / "spk_gopro" / "000226.dat"
+    spikes, rows = read_spikes(path, 360, 640), read_rows(path, 360, 640)
+    whole = voxelize(spikes, bins)
+    np.testing.assert_array_equal(voxelize_packed(rows, bins), whole)
+    # A crop that begins within a byte.
+    part = voxelize_packed(rows[:, 51:179, 12:29], bins)[..., 5 : 5 + 128]
+    np.testing.assert_array_equal(part, whole[:, 51:179, 101:229])

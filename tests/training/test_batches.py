@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 
 import pytest
 
@@ -122,3 +122,17 @@ def test_noise_depends_on_epoch_and_index_alone():
     assert not waves[2]["past"].equal(first)
     waves.set_epoch(1)
     assert waves[2]["past"].equal(first)
+
+
+def test_blocks_of_successive_samples_stay_together():
+    batches = ShuffledBatches(Recorder(22), 1, seed=3, block=5)
+    whole = [index for [(_, index)] in batches.keys(0, 1, 22)]
+    assert sorted(whole) == list(range(22))
+    changes = sum(a // 5 != b // 5 for a, b in pairwise(whole))
+    assert changes == 4
+    assert whole != sorted(whole)
+    following = [index for [(_, index)] in batches.keys(22, 1, 44)]
+    assert sorted(following) == list(range(22))
+    assert following != whole
+    # Ranks and resumed runs see parts of the same order.
+    assert [key for [key] in batches.keys(1, 2, 22)] == [(0, index) for index in whole[1::2]]

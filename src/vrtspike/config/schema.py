@@ -94,6 +94,9 @@ class DataloaderSettings(Section):
     VAL_PREFETCH_FACTOR: Positive = operational("Batches a validation worker reads ahead", 2)
     PIN_MEMORY: bool = operational("Page-locked host memory for copies to the GPU", True)
     PERSISTENT_WORKERS: bool = operational("Keep workers from one epoch to the next", True)
+    SHUFFLE_BLOCK: Positive = key(
+        "Successive clips that stay together when an epoch is shuffled; 1: all are shuffled", 1
+    )
     DROP_LAST: bool = key("Drop an epoch's last, incomplete batch", True)
 
     @field_validator("TOTAL_WORKERS")

@@ -22,7 +22,7 @@ COLUMNS = (
     "center",
     "correlation",
 )
-"""``t0`` and ``t1`` are spike steps from the beginning of the sequence, ``t1`` excluded; the centres
+"""``t0`` and ``t1`` are spike steps from the beginning of the sequence, ``t1`` excluded; centres
 are steps of the exposure. ``center`` and ``correlation`` are empty where nothing can be said."""
 
 

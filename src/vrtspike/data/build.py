@@ -8,7 +8,7 @@ from typing import Any
 
 from vrtspike.data.images import read_rgb
 from vrtspike.data.spikes import read_rows
-from vrtspike.data.store import StoredFrame, StoreLayout, write_store
+from vrtspike.data.store import StoredFrame, StoreLayout, remove_leftovers, write_store
 from vrtspike.data.versions import changed_files
 from vrtspike.data.voxels import Histogram, add_to_histogram, bin_edges, voxelize_packed
 from vrtspike.errors import DataError, list_faults
@@ -55,6 +55,8 @@ def build_store(
             bin_edges(frame["spike_frames"], bins)
         except DataError as error:
             raise DataError(f"{name}, frame {frame['name']}: {error}") from error
+    output = Path(output)
+    remove_leftovers(output.with_suffix(".zarr"))
     layout = StoreLayout(
         frames=tuple(frame["name"] for frame in manifest["frames"]),
         spike_frames=tuple(frame["spike_frames"] for frame in manifest["frames"]),
@@ -62,7 +64,6 @@ def build_store(
         spike_size=(manifest["spike_size"][0], manifest["spike_size"][1]),
         bins=bins,
     )
-    output = Path(output)
     store = output.with_suffix(".zarr")
     histogram: Histogram = {}
     frames = _frames(Path(root), manifest, layout, histogram, progress)

@@ -9,9 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-from torch.utils.data import get_worker_info
-
 if TYPE_CHECKING:
     from vrtspike.config.schema import DataSettings
 
@@ -52,28 +49,3 @@ def cache_statistics() -> CacheStatistics:
         return sum(value["value"] for metric in metrics for value in metric["values"])
 
     return CacheStatistics(total("hit_count"), total("miss_count"))
-
-
-class CacheCounters:
-    """Hits and misses of all worker processes of a data set, in memory that they share.
-
-    It travels to the workers with the data set; each writes into a row of its own and the process
-    that made it reads the sum.
-    """
-
-    _ROWS = 256
-
-    def __init__(self) -> None:
-        self._table = torch.zeros((self._ROWS, 2), dtype=torch.int64).share_memory_()
-
-    def note(self) -> None:
-        """Write down what this process has counted so far."""
-        worker = get_worker_info()
-        row = 0 if worker is None else 1 + worker.id % (self._ROWS - 1)
-        found = cache_statistics()
-        self._table[row, 0], self._table[row, 1] = found.hits, found.misses
-
-    def total(self) -> CacheStatistics:
-        """The sum over all processes."""
-        hits, misses = self._table.sum(dim=0).tolist()
-        return CacheStatistics(hits, misses)

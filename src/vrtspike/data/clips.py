@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from vrtspike.data.cache import CacheCounters, CacheStatistics
 from vrtspike.data.dataset import DatasetManifest, SequenceEntry, load_dataset
 from vrtspike.data.readers import ChunkReader
 from vrtspike.data.store import Store
@@ -183,7 +182,6 @@ class ClipDataset(Dataset[Sample]):
         manifest = dataset if isinstance(dataset, DatasetManifest) else load_dataset(dataset)
         _check_settings(manifest, settings)
         reader = ChunkReader(settings.READER, cache_bytes)
-        self._counters = CacheCounters() if cache_bytes else None
         self._sequences = [
             SequenceReader(entry, reader, precomputed=settings.USE_PRECOMPUTED_VOXELS)
             for entry in manifest.split(split)
@@ -210,16 +208,6 @@ class ClipDataset(Dataset[Sample]):
 
     def __getitem__(self, index: int) -> Sample:
         """Read clip ``index``; see :class:`Sample`."""
-        sample = self._sample(index)
-        if self._counters is not None:
-            self._counters.note()
-        return sample
-
-    def cache_statistics(self) -> CacheStatistics | None:
-        """Look-ups in the caches of all workers so far; None without a cache."""
-        return None if self._counters is None else self._counters.total()
-
-    def _sample(self, index: int) -> Sample:
         number, start = self._clips[index]
         sequence = self._sequences[number]
         length, size = self._settings.CLIP_LEN, self._settings.CROP_SIZE

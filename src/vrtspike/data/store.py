@@ -27,6 +27,7 @@ import errno
 import hashlib
 import math
 import os
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,6 +188,13 @@ def write_store(
             "disk, and run again"
         ) from error
     return digest.hexdigest()
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what writers of this store left behind that were killed and could not clean up."""
+    for pattern in (f".{path.stem}.*.tmp{path.suffix}", f".{path.name}.*.old"):
+        for folder in path.parent.glob(pattern):
+            shutil.rmtree(folder)
 
 
 class ContentDigest:

@@ -95,6 +95,9 @@ class ShuffledBatches:
         drop_last: whether an epoch's last, smaller batch is left out.
         options: the data loader.
         observer: tells a reading process's use of its cache, where it has one.
+        block: successive samples that stay together in the order (blocks are shuffled, and the
+            samples within each): 1 shuffles all samples globally, more reads neighbouring frames
+            soon after each other, at the price of batches that are more alike.
 
     Raises:
         RunError: if there are not enough samples for one batch.
@@ -108,8 +111,10 @@ class ShuffledBatches:
         drop_last: bool = True,
         options: LoaderOptions = LoaderOptions(),
         observer: Observer | None = None,
+        block: int = 1,
     ) -> None:
         self._dataset = dataset
+        self._block = block
         self._observer = observer
         # Each reading process writes its own row: hits, misses.
         self._uses = torch.zeros(max(1, options.workers), 2, dtype=torch.int64).share_memory_()
@@ -152,7 +157,15 @@ class ShuffledBatches:
 
     def _order(self, epoch: int) -> list[int]:
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
-        order: list[int] = torch.randperm(len(self._dataset), generator=generator).tolist()
+        samples = len(self._dataset)
+        blocks = torch.randperm(-(-samples // self._block), generator=generator).tolist()
+        if self._block == 1:
+            return list(blocks)
+        order: list[int] = []
+        for block in blocks:
+            first = block * self._block
+            size = min(self._block, samples - first)
+            order += (first + torch.randperm(size, generator=generator)).tolist()
         return order
 
 

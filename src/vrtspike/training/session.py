@@ -215,7 +215,9 @@ def training_batches(
         clips = ClipDataset(dataset, data.TRAIN_SPLIT, data, seed=settings.SEED, cache_bytes=cache)
         size, drop_last = settings.TRAIN.BATCH_SIZE, loader.DROP_LAST
         observer = _cache_use if cache else None
-        return ShuffledBatches(clips, size, settings.SEED, drop_last, options, observer)
+        return ShuffledBatches(
+            clips, size, settings.SEED, drop_last, options, observer, loader.SHUFFLE_BLOCK
+        )
 
     phases = settings.TRAIN.PROGRESSIVE
     if not phases:

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from vrtspike.data.build import build_store
+from vrtspike.data.ingest import ingest_sequence
+from vrtspike.data.mapped import MappedArray
+from vrtspike.data.readers import ChunkReader
+from vrtspike.data.spikes import pack_rows, read_spikes
+from vrtspike.data.store import ARRAYS, Store, StoredFrame, StoreLayout, write_store
+from vrtspike.data.verify import verify_store
+from vrtspike.data.voxels import voxelize
+from vrtspike.errors import DataError
+from vrtspike.files import read_json, write_json
+
+from .conftest import SEQUENCES
+
+# Several files of several frames each, the last not full; bands that do not fill the frame.
+LAYOUT = StoreLayout(
+    tuple(f"{n:06d}" for n in range(7)), (12, 16, 9, 16, 16, 16, 12), (106, 68), (53, 34), 4
+)
+
+
+def frames():
+    random = np.random.default_rng(0)
+    for steps in LAYOUT.spike_frames:
+        spikes = random.integers(0, 2, (steps, 53, 34), dtype=np.uint8)
+        pictures = random.integers(0, 256, (2, 106, 68, 3), dtype=np.uint8)
+        yield StoredFrame(*pictures, voxels=voxelize(spikes, 4), bits=pack_rows(spikes))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("readers") / "s.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vrtspike.data.store.SHARD_FRAMES", 3)
+        write_store(path, LAYOUT, frames())
+    return path
+
+
+def test_all_readers_read_the_same(path):
+    random = np.random.default_rng(1)
+    stores = [Store(path, ChunkReader(reader)) for reader in ("mapped", "tensorstore", "zarr")]
+    for _ in range(40):
+        name = ARRAYS[random.integers(4)]
+        shape = LAYOUT.shapes[name]
+        axes = (0, 2, 3) if name in ("voxels", "bits") else (0, 1, 2)
+        box = [slice(*sorted(random.choice(shape[a] + 1, 2, replace=False))) for a in axes]
+        first, *others = [store.read(name, *box) for store in stores]
+        assert all(np.array_equal(first, other) for other in others)
+
+
+def test_frames_and_bits_are_mapped_and_counts_are_not(path):
+    kinds = {name: read_json(path / name / "zarr.json") for name in ARRAYS}
+    mapped = {name for name, metadata in kinds.items() if MappedArray.can_read(metadata)}
+    assert mapped == {"blur", "sharp", "bits"}
+
+
+@pytest.mark.parametrize("damage", ["cut", "lost", "empty", "index"])
+def test_a_damaged_file_is_an_error_when_mapped(path, tmp_path, damage):
+    copy = tmp_path / "s.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vrtspike.data.store.SHARD_FRAMES", 3)
+        write_store(copy, LAYOUT, frames())
+    shard = copy / "sharp/c/1/0/0/0"
+    contents = shard.read_bytes()
+    if damage == "lost":
+        shard.unlink()
+    else:
+        index = contents[:-20] + bytes([255]) * 8 + contents[-12:]
+        shard.write_bytes({"cut": contents[:-200], "empty": b"", "index": index}[damage])
+    store = Store(copy)
+    store.read("sharp", slice(0, 3), slice(0, 106), slice(0, 68))
+    with pytest.raises(DataError, match="run voxelize again"):
+        store.read("sharp", slice(2, 5), slice(0, 106), slice(0, 68))
+
+
+def test_a_store_on_another_file_system(path):
+    """As on an object store: only addresses and bytes, no local files."""
+    system = MemoryFileSystem()
+    system.put(str(path), "/bucket/s.zarr", recursive=True)
+    store = Store("memory://bucket/s.zarr")
+    assert store.layout == LAYOUT
+    here = Store(path)
+    for name in ARRAYS:
+        box = (slice(2, 5), slice(7, 40), slice(1, 4))
+        np.testing.assert_array_equal(store.read(name, *box), here.read(name, *box))
+    with pytest.raises(DataError, match="nothing"):
+        Store("memory://bucket/nothing.zarr")
+
+
+@pytest.mark.parametrize("bins", [1, 2, 7, 11, 32, 44, 63, 88])
+def test_counts_and_bits_give_the_same_voxels_for_every_number_of_bins(pristine, tmp_path, bins):
+    manifest = tmp_path / "ingest.json"
+    split, name = SEQUENCES[0].split("/")
+    found = ingest_sequence(pristine, split, name, blur_dir="blur", source_version="v")
+    write_json(manifest, found)
+    build_store(pristine, manifest, bins, tmp_path / "s.json")
+    store = Store(tmp_path / "s.zarr")
+    spikes = read_spikes(pristine / found["frames"][1]["spikes"], 48, 64)
+    counts = store.read("voxels", slice(1, 2), slice(0, 48), slice(0, 64))[0]
+    np.testing.assert_array_equal(counts, voxelize(spikes, bins))
+    bits = store.read("bits", slice(1, 2), slice(0, 48), slice(0, 8))[0]
+    np.testing.assert_array_equal(np.unpackbits(bits, axis=2, bitorder="little"), spikes)
+
+
+WRITER = """
+import sys, time
+from vrtspike.data import build
+from vrtspike.data.store import write_store
+
+def slowly(path, layout, frames):
+    def trickle():
+        for frame in frames:
+            yield frame
+            print("frame", flush=True)
+            time.sleep(60)
+    return write_store(path, layout, trickle())
+
+build.write_store = slowly
+build.build_store(*sys.argv[1:3], 8, sys.argv[3])
+"""
+
+
+def test_a_killed_writer_leaves_nothing_that_counts_and_the_next_one_cleans_up(pristine, tmp_path):
+    manifest, output = tmp_path / "ingest.json", tmp_path / "stores" / "s.json"
+    split, name = SEQUENCES[0].split("/")
+    found = ingest_sequence(pristine, split, name, blur_dir="blur", source_version="v")
+    write_json(manifest, found)
+    command = [sys.executable, "-c", WRITER, pristine, manifest, output]
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"frame\n"
+        os.kill(writer.pid, signal.SIGKILL)
+    assert not output.exists()
+    assert not output.with_suffix(".zarr").exists()
+    assert len(list(output.parent.iterdir())) == 1
+    start = time.time()
+    build_store(pristine, manifest, 8, output)
+    assert verify_store(output) == []
+    assert sorted(p.name for p in output.parent.iterdir()) == ["s.json", "s.zarr"]
+    assert output.stat().st_mtime >= start - 1
