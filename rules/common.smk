@@ -206,7 +206,8 @@ def ingest_manifests(wildcards):
 
 def alignments(presets):
     """Tables and plots of the alignment of what these presets train on."""
-    names = sorted({PLAN.dataset(preset).name for preset in presets})
+    known = [preset for preset in presets if preset in PLAN.presets]
+    names = sorted({PLAN.dataset(preset).name for preset in known})
     return expand(
         "<results>/data/{dataset}/alignment.{kind}", dataset=names, kind=["csv", "svg"]
     )

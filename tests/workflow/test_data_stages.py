@@ -68,3 +68,25 @@ def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
         path.write_bytes(whole)
     jobs = tiny.plan(target)
     assert len([job for job in jobs if job.rule == "ingest"]) == len(broken)
+
+
+def test_faulty_sequences_are_left_out_on_request_and_recorded(tiny):
+    broken = sorted((tiny.folder / "data/tiny").glob("train/*/spike/000002.dat"))[0]
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:-1])
+    name = "/".join(broken.relative_to(tiny.folder / "data/tiny").parts[:2])
+    tiny.write("exclude.yaml", "SETTINGS: {DATA: {ON_ERROR: exclude}}\n")
+    target = ("results/data/tiny-exclude/k8/dataset.json", "--configfile", "exclude.yaml")
+    printed = tiny.make(*target)
+    dataset = read_json(tiny.folder / target[0])
+    assert list(dataset["excluded"]) == [name]
+    assert "000002.dat" in dataset["excluded"][name][0]
+    assert name not in {f"train/{entry['sequence']}" for entry in dataset["splits"]["train"]}
+    assert "accept" in printed
+    assert tiny.plan(*target) == []
+
+    broken.write_bytes(whole)
+    rules = [job.rule for job in tiny.plan(*target)]
+    assert rules.count("ingest") == 1
+    tiny.make(*target)
+    assert read_json(tiny.folder / target[0])["excluded"] == {}

@@ -45,7 +45,7 @@ BAND = 48
 """Rows of RGB pixels in a chunk of frames; chunks of bits cover the same area."""
 SQUARE = 128
 """Side in RGB pixels of the area that a chunk of counts covers."""
-SHARD_BYTES = 24_000_000
+SHARD_BYTES = 12_000_000
 """Decoded size of the frames that share a file; bounds memory while writing."""
 SHARD_FRAMES = 32
 """Most frames of a file."""
