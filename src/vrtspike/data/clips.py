@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from vrtspike.data.augmentation import turned
 from vrtspike.data.dataset import DatasetManifest, SequenceEntry, load_dataset
 from vrtspike.data.readers import ChunkReader
 from vrtspike.data.store import Store
@@ -238,37 +238,9 @@ def _starts(frames: int, length: int, *, every: bool) -> list[int]:
 def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
     """Flip and then transpose all arrays of a sample alike, in place of the old ones."""
     if rows or columns or swap:
-        sample["blur"] = _turned(sample["blur"], 1, rows, columns, swap)
-        sample["sharp"] = _turned(sample["sharp"], 1, rows, columns, swap)
-        sample["counts"] = _turned(sample["counts"], 2, rows, columns, swap)
-
-
-def _turned(
-    values: torch.Tensor, first: int, rows: bool, columns: bool, swap: bool
-) -> torch.Tensor:
-    """Flip and transpose axes ``first`` and ``first + 1``.
-
-    OpenCV does it plane by plane, within the processor's cache, in a fifth of the time of torch.
-    """
-    if swap:  # flipping rows first is flipping columns afterwards
-        rows, columns = columns, rows
-    shape = list(values.shape)
-    height, width = shape[first : first + 2]
-    depth = shape[first + 2 :]
-    shape[first : first + 2] = (width, height) if swap else (height, width)
-    turned = np.empty(shape, dtype=np.uint8)
-    planes = values.numpy().reshape(-1, height, width, *depth)
-    targets = turned.reshape(-1, *shape[first:])
-    code = {(True, False): 0, (False, True): 1, (True, True): -1}.get((rows, columns))
-    between = np.empty(shape[first:], dtype=np.uint8)
-    for plane, target in zip(planes, targets, strict=True):
-        if code is None:
-            cv2.transpose(plane, target)
-        elif swap:
-            cv2.flip(cv2.transpose(plane, between), code, target)
-        else:
-            cv2.flip(plane, code, target)
-    return torch.from_numpy(turned)
+        sample["blur"] = turned(sample["blur"], 1, rows, columns, swap)
+        sample["sharp"] = turned(sample["sharp"], 1, rows, columns, swap)
+        sample["counts"] = turned(sample["counts"], 2, rows, columns, swap)
 
 
 def _check_settings(manifest: DatasetManifest, settings: DataSettings) -> None:
