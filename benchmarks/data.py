@@ -14,7 +14,6 @@ import argparse
 import csv
 import itertools
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -47,6 +46,17 @@ from vrtspike.training.batches import ShuffledBatches
 
 HEIGHT, WIDTH, STEPS, BINS, CLIP, CROP = 720, 1280, 88, 32, 5, 256
 SEQUENCES, FRAMES = 2, 16
+
+# Runs a program and prints its own peak memory: the parent's would count for its children.
+MEASURED = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as end:
+    assert not end.code
+print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
+"""
 
 
 def cpu_ms(work: Callable[[], Any], repeat: int) -> float:
@@ -233,12 +243,16 @@ def ingestion(folder: Path, manifest: Path) -> Iterable[tuple[str, float, str]]:
     """Time and peak memory of the job that builds the store of one sequence."""
     program = Path(__file__).parent.parent / "scripts" / "voxelize.py"
     options = ["--root", folder / "raw", "--manifest", manifest, "--bins", BINS]
-    command = [sys.executable, program, *options, "--output", folder / "again" / "s.json"]
+    command = [sys.executable, "-c", MEASURED, program, *options]
     start = time.perf_counter()
-    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(
+        [str(part) for part in (*command, "--output", folder / "again" / "s.json")],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     yield "voxelize: one frame", 1e3 * (time.perf_counter() - start) / FRAMES, "ms by the clock"
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    yield "voxelize: peak memory", peak / 1e3, "MB"
+    yield "voxelize: peak memory", int(done.stdout.split()[-2]) / 1e3, "MB"
 
 
 def decoding(path: Path) -> Iterable[tuple[str, float, str]]:
