@@ -171,7 +171,7 @@ def sample_times(manifest: Path, raw: Path) -> Iterable[tuple[str, float, str]]:
             kind = "counts" if precomputed else "bits"
             times = cpu_times(read, 60)
             yield f"sample: {reader}, {kind}", statistics.median(times), "ms"
-            # Another job on the sibling of a hardware thread doubles CPU times.
+            # On a busy machine CPU times vary, too: the fastest says what the work itself takes.
             yield f"sample: {reader}, {kind}, fastest of 60", times[0], "ms"
             walls = []
             for _ in range(3):

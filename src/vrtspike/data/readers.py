@@ -59,7 +59,7 @@ def keep_freed_memory() -> None:
     """Teach the C library's allocator to keep what samples free for the next ones.
 
     By default it returns blocks of this size to the operating system, and to get their pages again
-    costs a reading process half of its time (1,700 page faults a sample against 80). glibc raises
+    costs a reading process half of its time (1,700 page faults a sample against 120). glibc raises
     its thresholds to the size of the largest block (up to 32 MB) that was freed so far; elsewhere
     this does nothing.
     """
