@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -50,3 +51,30 @@ def test_output_and_gradients_agree(
     golden_vrt: Callable[..., VRT], golden_tensors: dict[str, Tensor], case: str
 ) -> None:
     compare(golden_vrt(), golden_tensors, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["t5", "t6"])
+@pytest.mark.parametrize("attn", [False, True])
+@pytest.mark.parametrize("ffn", [False, True])
+@pytest.mark.parametrize(
+    ("attention", "recompute"),
+    [("explicit", "none"), ("fused", "none"), ("recompute", "none"), ("recompute", "cheap")],
+)
+@pytest.mark.skipif("VRTSPIKE_ALL_GOLDEN" not in os.environ, reason="minutes; VRTSPIKE_ALL_GOLDEN")
+def test_every_way_to_compute_agrees(
+    golden_vrt: Callable[..., VRT],
+    golden_tensors: dict[str, Tensor],
+    case: str,
+    attn: bool,
+    ffn: bool,
+    attention: str,
+    recompute: str,
+) -> None:
+    vrt = golden_vrt(
+        attention=attention,
+        recompute=recompute,
+        use_checkpoint_attn=attn,
+        use_checkpoint_ffn=ffn,
+    )
+    compare(vrt, golden_tensors, case)

@@ -55,19 +55,19 @@ class _Pieces:
         # Half precision would lose the small differences that softmax is about.
         self.dtype = torch.promote_types(qkv.dtype, torch.float32)
         self.scale = (self.channels // heads) ** -0.5
+        self.step = max(_PIECE // (heads * self.tokens**2), 1)
         # (B * L * 3, C): row 3 * token holds its query, the next its key, then its value.
         self.rows = qkv.contiguous().view(-1, self.channels)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Positions of queries, keys and results in the batch, and the bias with the mask."""
-        step = max(_PIECE // (self.heads * self.tokens**2), 1)
         for number, (start, stop) in enumerate(zip(self.bounds, self.bounds[1:], strict=False)):
             shape = (self.heads, self.tokens, self.tokens)
             mask = self.masks[number].to(self.dtype)
             bias = mask.expand(shape) if self.bias is None else self.bias.to(self.dtype) + mask
             for sample in range(self.batch):
-                for first in range(start, stop, step):
-                    part = slice(first, min(first + step, stop))
+                for first in range(start, stop, self.step):
+                    part = slice(first, min(first + self.step, stop))
                     offset = sample * self.length
                     yield (
                         (self.query[part] + offset).view(-1),
@@ -90,11 +90,18 @@ class _Pieces:
         """Queries (0), keys (1) or values (2) at the positions, (m * heads, N, c)."""
         return self.split(self.rows.index_select(0, 3 * positions + third))
 
-    def weights(self, q: Tensor, k: Tensor, bias: Tensor) -> Tensor:
-        """softmax(q k^T / sqrt(c) + bias), (m * heads, N, N)."""
-        scores = torch.bmm(q * self.scale, k.transpose(1, 2))
+    def scratch(self) -> Tensor:
+        """Room for the scores of a piece; fresh memory for each piece would cost page faults."""
+        return self.rows.new_empty(
+            self.step * self.heads, self.tokens, self.tokens, dtype=self.dtype
+        )
+
+    def weights(self, q: Tensor, k: Tensor, bias: Tensor, scores: Tensor, out: Tensor) -> Tensor:
+        """softmax(q k^T / sqrt(c) + bias), (m * heads, N, N), in ``out`` by way of ``scores``."""
+        scores, out = scores[: q.shape[0]], out[: q.shape[0]]
+        torch.bmm(q * self.scale, k.transpose(1, 2), out=scores)
         scores.view(-1, *bias.shape).add_(bias)
-        return torch.softmax(scores, dim=-1)
+        return torch.softmax(scores, dim=-1, out=out)
 
 
 @torch.library.custom_op("vrtspike::window_attention", mutates_args=())
@@ -111,24 +118,16 @@ def _forward(
     pieces = _Pieces(qkv, bias, query, key, out, masks, bounds, heads)
     result = qkv.new_empty(qkv.shape[0], qkv.shape[1], pieces.channels)
     rows = result.view(-1, pieces.channels)
+    scores, weights = pieces.scratch(), pieces.scratch()
     for queries, keys, places, bias_and_mask in pieces:
         q, k, v = pieces.load(queries, 0), pieces.load(keys, 1), pieces.load(keys, 2)
-        attended = torch.bmm(pieces.weights(q, k, bias_and_mask), v)
+        attended = torch.bmm(pieces.weights(q, k, bias_and_mask, scores, weights), v)
         rows.index_copy_(0, places, pieces.join(attended).to(rows.dtype))
     return result
 
 
 @_forward.register_fake
-def _(
-    qkv: Tensor,
-    bias: Tensor | None,
-    query: Tensor,
-    key: Tensor,
-    out: Tensor,
-    masks: Tensor,
-    bounds: Sequence[int],
-    heads: int,
-) -> Tensor:
+def _(qkv: Tensor, *_: Any) -> Tensor:  # noqa: ANN401
     return qkv.new_empty(qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3)
 
 
@@ -150,13 +149,15 @@ def _backward(
     grad_rows = grad.contiguous().view(-1, pieces.channels)
     shape = (heads, pieces.tokens, pieces.tokens)
     grad_bias = qkv.new_zeros(shape if bias is not None else (0,), dtype=pieces.dtype)
+    scores, room, other = pieces.scratch(), pieces.scratch(), pieces.scratch()
     for queries, keys, places, bias_and_mask in pieces:
         q, k, v = pieces.load(queries, 0), pieces.load(keys, 1), pieces.load(keys, 2)
         g = pieces.split(grad_rows.index_select(0, places))
-        weights = pieces.weights(q, k, bias_and_mask)
+        weights = pieces.weights(q, k, bias_and_mask, scores, room)
         grad_v = torch.bmm(weights.transpose(1, 2), g)
-        grad_scores = torch.ops.aten._softmax_backward_data(
-            torch.bmm(g, v.transpose(1, 2)), weights, -1, pieces.dtype
+        grad_weights = torch.bmm(g, v.transpose(1, 2), out=scores[: q.shape[0]])
+        grad_scores = torch.ops.aten._softmax_backward_data.out(
+            grad_weights, weights, -1, pieces.dtype, grad_input=other[: q.shape[0]]
         )
         if bias is not None:
             grad_bias += grad_scores.view(-1, *shape).sum(0)
@@ -168,20 +169,10 @@ def _backward(
 
 
 @_backward.register_fake
-def _(
-    grad: Tensor,
-    qkv: Tensor,
-    bias: Tensor | None,
-    query: Tensor,
-    key: Tensor,
-    out: Tensor,
-    masks: Tensor,
-    bounds: Sequence[int],
-    heads: int,
-) -> tuple[Tensor, Tensor]:
+def _(grad: Tensor, qkv: Tensor, bias: Tensor | None, *_: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
     dtype = torch.promote_types(qkv.dtype, torch.float32)
-    grad_bias = torch.empty(0) if bias is None else bias
-    return torch.empty_like(qkv), torch.empty_like(grad_bias, dtype=dtype, device=qkv.device)
+    grad_bias = qkv.new_empty(0 if bias is None else bias.shape, dtype=dtype)
+    return torch.empty_like(qkv), grad_bias
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401

@@ -90,19 +90,10 @@ def _forward(
 
 
 @_forward.register_fake
-def _(
-    qkv: Tensor,
-    bias: Tensor | None,
-    query: Tensor,
-    key: Tensor,
-    place: Tensor,
-    regions: Tensor,
-    masked: bool,
-    heads: int,
-) -> tuple[Tensor, Tensor]:
+def _(qkv: Tensor, _: Tensor | None, query: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
     batch, length, width = qkv.shape
     windows, tokens = query.shape
-    lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
+    lse = qkv.new_empty(batch * windows, rest[-1], tokens, dtype=torch.float32)
     return qkv.new_empty(batch, length, width // 3), lse
 
 
@@ -155,22 +146,9 @@ def _backward(
 
 
 @_backward.register_fake
-def _(
-    grad: Tensor,
-    qkv: Tensor,
-    bias: Tensor | None,
-    query: Tensor,
-    key: Tensor,
-    place: Tensor,
-    regions: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    masked: bool,
-    heads: int,
-) -> tuple[Tensor, Tensor]:
-    tokens = query.shape[1]
-    grad_bias = lse.new_empty(0) if bias is None else lse.new_empty(heads, tokens, tokens)
-    return torch.empty_like(qkv), grad_bias
+def _(_: Tensor, qkv: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    shape = 0 if bias is None else bias.shape
+    return torch.empty_like(qkv), qkv.new_empty(shape, dtype=torch.float32)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401
