@@ -55,7 +55,7 @@ def test_a_list_of_eight_depths_gives_four_groups() -> None:
 
 def test_settings_reach_the_model() -> None:
     config = settings(
-        {"ATTENTION": "explicit", "USE_CHECKPOINT_FFN": True},
+        {"ATTENTION": "explicit", "RECOMPUTE": "none", "USE_CHECKPOINT_FFN": True},
         SPIKE_TSA={"HEADS": 2, "MAX_BATCH_TOKENS": 7},
         FUSE={"INIT": "random", "ADAPTIVE_CHUNK": False, "CHUNK_SHAPE": "wide"},
     )
@@ -63,6 +63,7 @@ def test_settings_reach_the_model() -> None:
     assert isinstance(model, VRTSpike)
     block = model.vrt.get_submodule("stage1.residual_group2.blocks.0")
     assert block.options.attention == "explicit"
+    assert block.options.recompute == "none"
     assert block.options.checkpoint_ffn
     assert not block.options.checkpoint_attn
     assert model.spike_attention[0].heads == 2

@@ -38,6 +38,14 @@ def test_any_picture_size(small_vrt: Build, size: tuple[int, int]) -> None:
     assert small_vrt()(x).shape == x.shape
 
 
+def test_without_flow_and_alignment(small_vrt: Build) -> None:
+    vrt = small_vrt(pa_frames=0)
+    assert not any("spynet" in name or "pa_" in name for name, _ in vrt.named_parameters())
+    x = torch.rand(1, 3, 3, 16, 16)
+    assert gradients(vrt, x).keys() == {name for name, _ in vrt.named_parameters()}
+    assert vrt(x).shape == x.shape
+
+
 def test_samples_of_a_batch_do_not_meet(small_vrt: Build) -> None:
     vrt = small_vrt()
     x = torch.rand(3, 3, 3, 16, 24)
@@ -105,7 +113,7 @@ def test_less_is_kept_by_checkpointing(small_vrt: Build) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast(small_vrt: Build, dtype: torch.dtype) -> None:
     vrt = small_vrt()
-    x = torch.rand(1, 2, 3, 16, 16)
+    x = torch.rand(1, 2, 3, 8, 8)
     with torch.no_grad():
         exact = vrt(x)
     with torch.autocast("cpu", dtype=dtype):
@@ -123,6 +131,7 @@ def test_training_after_inference_mode(small_vrt: Build) -> None:
     assert gradients(vrt, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recompute", ["none", "cheap"])
 def test_compiled_blocks_with_checkpointing(recompute: Recompute) -> None:
     def group() -> TMSAGroup:
@@ -133,14 +142,14 @@ def test_compiled_blocks_with_checkpointing(recompute: Recompute) -> None:
             2,
             mutual=True,
             mlp_ratio=2.0,
-            drop_path=(0.0, 0.0),
+            drop_path=(0.0,),
             options=BlockOptions("auto", True, True, recompute),
             plans=PlanCache(),
         )
 
     plain, compiled = group(), group()
     # The graphs are captured as for the real compiler and run without a C++ compiler.
-    assert compile_blocks(compiled, backend="aot_eager") == 2
+    assert compile_blocks(compiled, backend="aot_eager") == 1
     x = torch.rand(1, 3, 8, 8, 8)
     for module in (plain, compiled):
         module(x).square().mean().backward()
@@ -148,6 +157,7 @@ def test_compiled_blocks_with_checkpointing(recompute: Recompute) -> None:
         torch.testing.assert_close(a.grad, b.grad)
 
 
+@pytest.mark.slow
 def test_export(small_vrt: Build) -> None:
     shallow = {"depths": (1,) * 8, "embed_dims": (8,) * 8, "num_heads": (2,) * 8}
     vrt = small_vrt(attention="explicit", recompute="none", indep_reconsts=(), **shallow).eval()

@@ -51,8 +51,13 @@ class VRTSettings(Section):
     INDEP_RECONSTS: tuple[NonNegative, ...] = key(
         "Groups (numbered as in VRT_DEPTHS) whose windows hold a single frame", (9, 10)
     )
-    ATTENTION: Literal["auto", "explicit", "fused", "recompute", "flex"] = operational(
+    ATTENTION: Literal["auto", "explicit", "fused", "recompute", "flex", "triton"] = operational(
         "Implementation of window attention; auto takes the best for device and precision", "auto"
+    )
+    RECOMPUTE: Literal["none", "cheap"] = operational(
+        "What is recomputed whatever the checkpoint switches say; cheap: norms, the hidden values "
+        "of feed-forward layers, offsets of the alignment",
+        "cheap",
     )
 
 

@@ -70,6 +70,7 @@ def _build_vrt(settings: ModelSettings, clip_len: int, crop_size: int) -> VRT:
         use_checkpoint_attn=settings.VRT.USE_CHECKPOINT_ATTN,
         use_checkpoint_ffn=settings.VRT.USE_CHECKPOINT_FFN,
         attention=settings.VRT.ATTENTION,
+        recompute=settings.VRT.RECOMPUTE,
     )
 
 

@@ -127,9 +127,10 @@ def deform_conv_backward(
     return grad_x, grad_offset, grad_mask, grad_matrix.view_as(weight), grad.sum((0, 2, 3))
 
 
-def _deform_conv_backward_cuda(
+def torchvision_backward(
     grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor
 ) -> Gradients:
+    """The same gradients by torchvision's own kernel, without its forward pass; for CUDA."""
     groups = mask.shape[1] // POINTS
     bias = weight.new_zeros(weight.shape[0])
     strides_padding_dilation = (1, 1, 1, 1, 1, 1)
@@ -182,7 +183,7 @@ def _backward(
     grad_x, grad_raw, grad_flow = (torch.empty_like(t) for t in (x, raw, flow))
     grad_weight = torch.zeros_like(matrix)
     grad_bias = matrix.new_zeros(weight.shape[0])
-    run = _deform_conv_backward_cuda if x.is_cuda else deform_conv_backward
+    run = torchvision_backward if x.is_cuda else deform_conv_backward
     for part in _frames_at_once(x):
         offset, mask = offsets_and_mask(raw[part], flow[part], max_magnitude)
         g, frames = (t[part].to(exact).contiguous() for t in (grad, x))

@@ -136,6 +136,8 @@ def load_spynet(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     Raises:
         RunError: an entry is missing, unknown or of another shape.
     """
+    if not vrt.pa_frames:
+        raise RunError(f"{source}: flow weights for a model without flow; set PA_FRAMES: 2")
     found = {name.removeprefix("spynet."): tensor for name, tensor in state.items()}
     expected = vrt.spynet.state_dict()
     whole = {"mean": expected["mean"], "std": expected["std"], **found}

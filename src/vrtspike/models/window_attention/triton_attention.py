@@ -39,12 +39,14 @@ def _block(tokens: int) -> int:
 def _constants(qkv: Tensor, query: Tensor, heads: int) -> dict[str, Any]:
     """Compile-time constants of all kernels."""
     width = qkv.shape[2] // 3 // heads
+    block = _block(query.shape[1])
     return {
         "N": query.shape[1],
         "HEADS": heads,
         "D": width,
         "BLOCK_D": max(1 << (width - 1).bit_length(), _SMALLEST_DOT),
-        "BLOCK": _block(query.shape[1]),
+        "BLOCK": block,
+        "num_warps": block // _SMALLEST_DOT,
         # Float32 in full: a model that asks for it wants its digits.
         "PRECISION": "ieee" if qkv.dtype == torch.float32 else "tf32",
     }
