@@ -1,21 +1,21 @@
-"""A training process of the forecast task, started by torchrun in the tests."""
+"""A training process of the forecast task, started by torchrun or forked in the tests."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
-def main() -> int:
+def train_as_one_of_many(folder: Path, train: dict[str, Any], workers: int = 0) -> int:
+    """Train as the environment's RANK says; returns the exit status."""
     from training.setup_run import forecast_settings, forecast_trainer
     from vrtspike.training.distributed import join
-    from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest, stop_with_parent
+    from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest
 
-    stop_with_parent()
-    folder, train, workers = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
     with StopRequest() as stop, join("cpu") as ranks:
         trainer = forecast_trainer(
             folder,
@@ -34,4 +34,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from vrtspike.training.signals import stop_with_parent
+
+    stop_with_parent()
+    sys.exit(train_as_one_of_many(Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])))

@@ -15,6 +15,7 @@ from vrtspike.errors import RunError
 from vrtspike.files import atomic_path
 
 FORMAT = "vrtspike-checkpoint-1"
+BEST = "best.pt"
 _NAME = re.compile(r"step_(\d{8})\.pt$")
 
 
@@ -42,11 +43,28 @@ def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> Pat
         keep: checkpoints that stay, this one included.
     """
     path = checkpoint_path(folder, state["step"])
-    with atomic_path(path) as temporary:
-        torch.save({"format": FORMAT, **state}, temporary)
+    _write(path, state)
     for _, old in list_checkpoints(folder)[keep:]:
         old.unlink()
     return path
+
+
+def save_best(folder: str | Path, state: dict[str, Any]) -> Path:
+    """Keep a state as the best one, besides the newest; replaces the previous best atomically."""
+    path = Path(folder) / BEST
+    _write(path, state)
+    return path
+
+
+def remove_leftovers(folder: str | Path) -> None:
+    """Remove what processes that were killed while saving left behind."""
+    for path in Path(folder).glob(".*.tmp.pt"):
+        path.unlink()
+
+
+def _write(path: Path, state: dict[str, Any]) -> None:
+    with atomic_path(path) as temporary:
+        torch.save({"format": FORMAT, **state}, temporary)
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:

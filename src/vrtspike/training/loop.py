@@ -26,6 +26,7 @@ from vrtspike.training.checkpoints import (
     check_same_run,
     latest_checkpoint,
     micro_batches_per_step,
+    save_best,
     save_checkpoint,
 )
 from vrtspike.training.distributed import Ranks, Replica
@@ -241,6 +242,8 @@ class Trainer:
         self.log.validation(step, self._epoch(), found.metrics, pictures)
         if is_best:
             self.log.best(self.trained_model())
+            if self.ranks.is_main:
+                save_best(self.log.checkpoints, self._state())
         figures = ", ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
         self.display.note(f"validation after step {step}: {figures}{' (best)' * is_best}")
         return True
@@ -277,16 +280,20 @@ class Trainer:
         """Write a checkpoint; every process waits until it stands."""
         with section("checkpoint"):
             if self.ranks.is_main:
-                state = {
-                    "step": self.progress.step,
-                    "fingerprint": self.log.fingerprint,
-                    "micro_batches": self.micro_batches,
-                    "optimizer_type": type(self.optimizer).__name__,
-                    **{name: part.state_dict() for name, part in self._parts().items()},
-                }
-                save_checkpoint(self.log.checkpoints, state, self.train.KEEP_LAST)
+                save_checkpoint(self.log.checkpoints, self._state(), self.train.KEEP_LAST)
                 self.log.saved(self.progress)
             self.ranks.barrier()
+
+    def _state(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {
+            "step": self.progress.step,
+            "fingerprint": self.log.fingerprint,
+            "settings": self.settings.model_dump(mode="json"),
+            "micro_batches": self.micro_batches,
+            "optimizer_type": type(self.optimizer).__name__,
+            **{name: part.state_dict() for name, part in self._parts().items()},
+        }
 
     def _restore(self, state: dict[str, Any] | None) -> None:
         """Continue from a checkpoint's state, if there is one."""

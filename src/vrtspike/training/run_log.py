@@ -19,6 +19,7 @@ from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.memory import memory_record, memory_warning
 from vrtspike.monitoring.records import Records, truncate_records
 from vrtspike.training.batches import CacheUse
+from vrtspike.training.checkpoints import remove_leftovers
 from vrtspike.training.progress import Progress, StepResult
 from vrtspike.training.run_folder import RunRecord
 
@@ -67,6 +68,7 @@ class RunLog:
         """Open the records to go on after ``step``; what lies beyond it is removed."""
         if not self._enabled:
             return
+        remove_leftovers(self.checkpoints)
         for name in (METRICS, MEMORY):
             truncate_records(self.folder / name, step)
         self._metrics = Records(self.folder / METRICS)
