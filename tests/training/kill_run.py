@@ -20,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torch._dynamo
+
 import training.setup_run
 from training.forecast_run import train_as_one_of_many
 from vrtspike.training.signals import stop_with_parent

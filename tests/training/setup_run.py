@@ -71,6 +71,6 @@ def records(folder: Path, *, timeless: bool = True) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     if timeless:
         for line in lines:
-            for name in ("time", "samples_per_second", "data_ms"):
+            for name in ("time", "seconds", "samples_per_second", "data_ms"):
                 line.pop(name, None)
     return lines

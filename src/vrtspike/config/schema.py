@@ -122,6 +122,17 @@ class LogSettings(Section):
     TIMING_FILE: bool = operational("Write timings to a file", True)
     TIMING_CONSOLE_INTERVAL: Positive = operational("Steps between console updates", 10)
     TIMING_FILE_INTERVAL: Positive = operational("Steps between flushes of the file", 50)
+    PROFILE_STEPS: tuple[Positive, Positive] | None = operational(
+        "First and last step of a window under torch.profiler (logs/profile_*), such as [20, 22]",
+        None,
+    )
+
+    @field_validator("PROFILE_STEPS")
+    @classmethod
+    def _window_in_order(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:
+        if value is not None and value[0] > value[1]:
+            raise ValueError(f"found {list(value)}, expected the first step before the last")
+        return value
 
 
 class TileSettings(Section):

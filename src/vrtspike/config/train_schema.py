@@ -42,7 +42,9 @@ class ScheduleSettings(Section):
 class EarlyStoppingSettings(Section):
     """Stop when validation has not improved."""
 
-    METRIC: Literal["psnr", "ssim"] = key("Watched validation metric", "psnr")
+    METRIC: Literal["psnr", "ssim", "main"] = key(
+        "Watched validation metric; main: the task's own (PSNR here)", "psnr"
+    )
     PATIENCE: Positive = key("Validations without improvement before stopping", 5)
 
 

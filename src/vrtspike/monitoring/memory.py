@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 import psutil
 import torch
 from torch import nn
+
+from vrtspike.files import atomic_write_text, write_json
 
 MEGABYTE = 2**20
 HIGH_PERCENT = 90.0
@@ -19,7 +22,8 @@ def measure_memory(device: torch.device) -> dict[str, object]:
     Returns:
         ``process_mb`` and ``children_mb`` (resident, data loading workers are children),
         ``system_used_mb``, ``system_total_mb``, ``system_percent``, and ``gpu``: None on a CPU,
-        else ``allocated_mb``, ``reserved_mb``, ``peak_mb`` (allocated, since the start) and
+        else ``utilisation_percent`` (the driver's figure for the last moment),
+        ``allocated_mb``, ``reserved_mb``, ``peak_mb`` (allocated, since the start) and
         ``total_mb``.
     """
     system = psutil.virtual_memory()
@@ -92,6 +96,26 @@ def gpu_categories(
     return {"kind": "gpu_categories", **sizes, "activations_mb": activations, "peak_mb": peak}
 
 
+def write_snapshot(folder: Path, contents: dict[str, object], device: torch.device) -> Path:
+    """Write down what fills a device's memory at this moment, for a run that ran out of it.
+
+    Args:
+        folder: for ``out_of_memory.json`` and, on CUDA, ``out_of_memory.txt`` (the allocator's own
+            summary) and ``out_of_memory.pickle`` (for https://pytorch.org/memory_viz).
+        contents: of the memory by category, from :func:`gpu_categories`.
+        device: whose memory is full.
+
+    Returns:
+        the JSON file.
+    """
+    path = folder / "out_of_memory.json"
+    write_json(path, {**measure_memory(device), "categories": contents})
+    if device.type == "cuda":
+        atomic_write_text(path.with_suffix(".txt"), torch.cuda.memory_summary(device))
+        torch.cuda.memory._dump_snapshot(str(path.with_suffix(".pickle")))
+    return path
+
+
 def _megabytes(tensors: Iterable[torch.Tensor]) -> float:
     return round(sum(t.numel() * t.element_size() for t in tensors) / MEGABYTE, 2)
 
@@ -108,6 +132,7 @@ def _gpu(device: torch.device) -> dict[str, object] | None:
     if device.type != "cuda":
         return None
     return {
+        "utilisation_percent": torch.cuda.utilization(device),
         "allocated_mb": torch.cuda.memory_allocated(device) // MEGABYTE,
         "reserved_mb": torch.cuda.memory_reserved(device) // MEGABYTE,
         "peak_mb": torch.cuda.max_memory_allocated(device) // MEGABYTE,

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
@@ -31,6 +31,7 @@ from vrtspike.monitoring.timing_layout import (
     StepTimes,
     TerminalBlock,
     TimingConsole,
+    Work,
     console_block,
     console_line,
     step_text,
@@ -143,6 +144,7 @@ class TimingLogger:
         self._history: dict[str, array[float]] = {}
         self._sums: dict[str, float] = {}
         self._steps = self._samples = self._frames = 0
+        self._work: Work | None = None
         self._text: TextIO | None = None
         self._lines: TextIO | None = None
         if enabled and file:
@@ -151,6 +153,17 @@ class TimingLogger:
             start = time.strftime("%Y%m%d-%H%M%S")
             self._text = (folder / f"timing_{start}.log").open("a", encoding="utf-8")
             self._lines = (folder / f"timing_{start}.jsonl").open("a", encoding="utf-8")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is measured."""
+        return self._enabled
+
+    def note_work(self, work: Work) -> None:
+        """Take in how much arithmetic a sample is; the summary then tells FLOP/s."""
+        self._work = work
+        if self._lines is not None:
+            self._lines.write(json.dumps({"kind": "work", **asdict(work)}) + "\n")
 
     def section(self, name: str) -> AbstractContextManager[object]:
         """Time the body as ``name``, a path relative to the section it runs in."""
@@ -191,7 +204,7 @@ class TimingLogger:
     def summary(self) -> dict[str, object]:
         """Mean, min, max, p50 and p95 per name in milliseconds, throughput, share of data wait."""
         self._drain()
-        return summarize(self._history, self._steps, self._samples, self._frames)
+        return summarize(self._history, self._steps, self._samples, self._frames, self._work)
 
     def print_summary(self) -> None:
         """Show the summary on the console and append it to both files; nothing without steps."""

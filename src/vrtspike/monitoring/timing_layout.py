@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TextIO
 
 import numpy as np
@@ -159,8 +160,34 @@ def console_line(step: StepTimes) -> str:
     return f"timing step {step.number}: total {total:.1f}ms | " + " | ".join(parts)
 
 
+@dataclass(frozen=True)
+class Work:
+    """Floating-point operations of a run.
+
+    Attributes:
+        flops_per_sample: of one training sample, forward and backward, estimated from the forward
+            pass; own kernels and deformable convolutions are not counted.
+        peak_flops_per_second: what a large matrix product reaches on the devices of the run.
+    """
+
+    flops_per_sample: float
+    peak_flops_per_second: float
+
+    def rates(self, samples_per_second: float) -> dict[str, float]:
+        """FLOP/s at a throughput, and the share of the peak (model FLOP utilisation)."""
+        rate = samples_per_second * self.flops_per_sample
+        return {
+            "flops_per_second": round(rate),
+            "flop_utilisation": round(rate / self.peak_flops_per_second, 6),
+        }
+
+
 def summarize(
-    history: Mapping[str, Sequence[float]], steps: int, samples: int, frames: int
+    history: Mapping[str, Sequence[float]],
+    steps: int,
+    samples: int,
+    frames: int,
+    work: Work | None = None,
 ) -> dict[str, object]:
     """Statistics of a whole run.
 
@@ -169,11 +196,13 @@ def summarize(
         steps: number of steps.
         samples: samples processed in all of them.
         frames: frames processed in all of them.
+        work: arithmetic of a sample, where it is known.
 
     Returns:
         ``sections``: per path ``count``, ``mean``, ``min``, ``max``, ``p50``, ``p95`` in
         milliseconds; ``steps``; ``samples_per_second`` and ``frames_per_second`` over the time of
-        the steps; ``data_share``: the part of that time that waited for data.
+        the steps; ``data_share``: the part of that time that waited for data; with ``work`` also
+        ``flops_per_second`` and ``flop_utilisation``.
     """
     sections: dict[str, dict[str, float]] = {}
     for path in _tree_order(list(history)):
@@ -191,6 +220,7 @@ def summarize(
     return {
         "steps": steps,
         "sections": sections,
+        **({} if work is None or not seconds else work.rates(samples / seconds)),
         "samples_per_second": round(samples / seconds, 4) if seconds else 0.0,
         "frames_per_second": round(frames / seconds, 4) if seconds else 0.0,
         "data_share": round(data / seconds, 6) if seconds else 0.0,
@@ -226,4 +256,10 @@ def summary_text(summary: Mapping[str, object]) -> str:
         f"{summary['samples_per_second']:.3f} samples/s, {summary['frames_per_second']:.3f} "
         f"frames/s, {100 * float(str(summary['data_share'])):.2f} % of the step waited for data"
     )
+    if "flops_per_second" in summary:
+        lines.append(
+            f"about {float(str(summary['flops_per_second'])) / 1e12:.4g} TFLOP/s, "
+            f"{100 * float(str(summary['flop_utilisation'])):.1f} % of what a matrix product "
+            "reaches on this device"
+        )
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Literal
 
 import torch
@@ -20,25 +21,23 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from vrtspike.config import Settings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.display import Display, Status
+from vrtspike.monitoring.profiling import ProfileWindow
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.training.batches import Batches, ValidationBatches
-from vrtspike.training.checkpoints import (
-    check_same_run,
-    latest_checkpoint,
-    micro_batches_per_step,
-    save_best,
-    save_checkpoint,
-)
+from vrtspike.training.checkpoints import latest_checkpoint, micro_batches_per_step
+from vrtspike.training.compiling import compile_model
 from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, scaled_learning_rate
 from vrtspike.training.precision import Precision
-from vrtspike.training.progress import Progress, Speed, StepResult
+from vrtspike.training.progress import EpochPace, Progress, Speed, StepResult
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.schedules import Schedule
+from vrtspike.training.run_state import RunState, Stateful
+from vrtspike.training.schedules import Schedule, total_steps
 from vrtspike.training.seeding import seed_everything
 from vrtspike.training.signals import StopRequest
 from vrtspike.training.tasks import Task
 from vrtspike.training.validation import validate
+from vrtspike.training.work import estimate_work
 
 MAX_SKIPPED_IN_A_ROW = 20
 """Optimiser steps skipped one after the other before a run stops: this is no passing overflow."""
@@ -79,8 +78,8 @@ class Trainer:
         self.ranks, self.log, self.timing, self.display = ranks, log, timing, display
         self.precision = Precision(train, ranks.device)
         self.model = self.precision.prepare(model)
-        state = latest_checkpoint(log.checkpoints)
-        self.micro_batches = micro_batches_per_step(train, ranks.world_size, state)
+        checkpoint = latest_checkpoint(log.checkpoints)
+        self.micro_batches = micro_batches_per_step(train, ranks.world_size, checkpoint)
         self.total = total_steps(settings, batches.per_epoch, self.micro_batches)
         rate = scaled_learning_rate(train, self.micro_batches)
         self.flow = self._flow_parameters()
@@ -90,20 +89,34 @@ class Trainer:
         self.average: AveragedModel | None = None
         if train.EMA > 0:
             self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
-        self.progress = Progress()
-        self._restore(state)
-        self.replica = Replica(_compiled(model, train.COMPILE_MODEL, train.COMPILE_MODE), ranks)
+        self.progress, self.pace = Progress(), EpochPace()
+        parts: dict[str, Stateful] = {
+            "progress": self.progress,
+            "pace": self.pace,
+            "model": model,
+            "precision": self.precision,
+        }
+        if self.average is not None:
+            parts["average"] = self.average
+        self.state = RunState(
+            log.checkpoints, log.fingerprint, settings, self.micro_batches, self.optimizer, parts
+        )
+        self._resume(checkpoint)
+        self.replica = Replica(compile_model(model, train), ranks)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end, or until someone asks to stop; the state is saved in both cases."""
         save_every = self.train.SAVE_EVERY_STEPS
         speed = Speed(self.progress.step, self.total)
+        profile = self._profile_window()
         with self.timing.activate():
             stream = self._stream()
+            if self.timing.enabled and not self._is_finished():
+                stream = self._estimate_work(stream)
             # A run may have been stopped before the validation that its last step was due.
             stopping = self._validation_is_due() and not self._validate(stop)
             while not stopping and not self._is_finished():
-                with section("step"):
+                with profile.step(self.progress.step + 1), section("step"):
                     result, stopping = self._step(stream, stop)
                 self._record(result, speed)
                 if not stopping and self._validation_is_due():
@@ -111,6 +124,8 @@ class Trainer:
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
                 self.timing.step(self.progress.step, result.samples, result.frames)
+        if self._is_finished() and self.pace.samples:
+            self.log.epoch(self.progress.step, self._epoch(), self.pace.close())
         if stopping:
             self.display.note(
                 f"stopped by {stop.received or 'a signal to another process'} after step "
@@ -197,7 +212,7 @@ class Trainer:
     def _record(self, result: StepResult, speed: Speed) -> None:
         """Write a step to the records and the display; stop a run that no longer learns."""
         step = self.progress.step
-        speed.count(result.samples)
+        self.pace.count(speed.count(result.samples), result.samples)
         status = Status(
             step=step,
             total=self.total,
@@ -210,6 +225,8 @@ class Trainer:
         )
         self.display.update(status)
         self.log.step(status, result)
+        if step * self.micro_batches // self.batches.per_epoch >= self._epoch():
+            self.log.epoch(step, self._epoch(), self.pace.close())
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
             self.log.memory(step, self.ranks.device, self.batches.cache_use())
         if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
@@ -243,7 +260,7 @@ class Trainer:
         if is_best:
             self.log.best(self.trained_model())
             if self.ranks.is_main:
-                save_best(self.log.checkpoints, self._state())
+                self.state.save_best(step)
         figures = ", ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
         self.display.note(f"validation after step {step}: {figures}{' (best)' * is_best}")
         return True
@@ -256,7 +273,9 @@ class Trainer:
 
     def _watched(self) -> str:
         stopping = self.train.EARLY_STOPPING
-        return self.task.metric if stopping is None else stopping.METRIC
+        if stopping is None or stopping.METRIC == "main":
+            return self.task.metric
+        return stopping.METRIC
 
     def _last_metric(self) -> tuple[str, float] | None:
         value = self.progress.metrics.get(self.task.metric)
@@ -272,6 +291,17 @@ class Trainer:
             first + self.ranks.rank, world, until=self.total * self.micro_batches
         )
 
+    def _estimate_work(self, stream: Iterator[Any]) -> Iterator[Any]:
+        """Count a sample's operations by means of the first batch; returns the whole stream."""
+        first = next(stream)
+        work = estimate_work(self.model, self.task, first, self.precision, self.ranks)
+        self.timing.note_work(work)
+        return chain([first], stream)
+
+    def _profile_window(self) -> ProfileWindow:
+        window = self.settings.LOG.PROFILE_STEPS if self.ranks.is_main else None
+        return ProfileWindow(self.log.folder / "logs", window, self.ranks.device, self.display.note)
+
     def _flow_parameters(self) -> set[str]:
         names = getattr(self.model, "flow_parameters", None)
         return set() if self.train.FREEZE_FLOW_STEPS is None or names is None else set(names())
@@ -280,61 +310,13 @@ class Trainer:
         """Write a checkpoint; every process waits until it stands."""
         with section("checkpoint"):
             if self.ranks.is_main:
-                save_checkpoint(self.log.checkpoints, self._state(), self.train.KEEP_LAST)
+                self.state.save(self.progress.step)
                 self.log.saved(self.progress)
             self.ranks.barrier()
 
-    def _state(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
-        return {
-            "step": self.progress.step,
-            "fingerprint": self.log.fingerprint,
-            "settings": self.settings.model_dump(mode="json"),
-            "micro_batches": self.micro_batches,
-            "optimizer_type": type(self.optimizer).__name__,
-            **{name: part.state_dict() for name, part in self._parts().items()},
-        }
-
-    def _restore(self, state: dict[str, Any] | None) -> None:
-        """Continue from a checkpoint's state, if there is one."""
-        if state is not None:
-            check_same_run(state, self.log.fingerprint, self.optimizer, self.log.checkpoints)
-            for name, part in self._parts().items():
-                part.load_state_dict(state[name])
+    def _resume(self, checkpoint: dict[str, Any] | None) -> None:
+        """Go on after a checkpoint, or begin."""
+        if checkpoint is not None:
+            self.state.restore(checkpoint)
             self.display.note(f"resuming after step {self.progress.step} of {self.total}")
         self.log.begin(self.progress.step)
-
-    def _parts(self) -> dict[str, Any]:
-        """Everything with a state, under its name in a checkpoint."""
-        parts = {
-            "progress": self.progress,
-            "model": self.model,
-            "optimizer": self.optimizer,
-            "precision": self.precision,
-        }
-        return parts if self.average is None else parts | {"average": self.average}
-
-
-def total_steps(settings: Settings, per_epoch: int, micro_batches: int) -> int:
-    """Optimiser steps of a run; accumulation goes on across the end of an epoch.
-
-    Args:
-        settings: ``EPOCHS`` (or the phases' epochs) and ``MAX_STEPS``.
-        per_epoch: micro-batches of an epoch.
-        micro_batches: micro-batches of a step, over all processes.
-    """
-    train = settings.TRAIN
-    epochs = sum(phase.EPOCHS for phase in train.PROGRESSIVE) or train.EPOCHS
-    steps = max(1, epochs * per_epoch // micro_batches)
-    return steps if train.MAX_STEPS is None else min(steps, train.MAX_STEPS)
-
-
-def _compiled(model: nn.Module, wanted: bool, mode: str) -> nn.Module:
-    """Compile the model in place: its blocks where it knows them, else as a whole."""
-    if wanted:
-        compile_blocks = getattr(model, "compile_blocks", None)
-        if compile_blocks is None:
-            model.compile(mode=mode)
-        else:
-            compile_blocks(mode=mode)
-    return model

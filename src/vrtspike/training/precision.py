@@ -49,6 +49,13 @@ class Precision:
             model.register_forward_pre_hook(_inputs_to_bfloat16, with_kwargs=True)
         return model
 
+    @property
+    def compute_type(self) -> torch.dtype:
+        """The type of matrix products in the forward pass."""
+        if self.name == "bf16-true":
+            return torch.bfloat16
+        return _HALF.get(self.name, torch.float32)
+
     def autocast(self) -> AbstractContextManager[object]:
         """The context of the forward pass."""
         dtype = _HALF.get(self.name)

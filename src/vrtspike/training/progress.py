@@ -112,6 +112,42 @@ class Progress:
             setattr(self, name, value)
 
 
+@dataclass
+class EpochPace:
+    """Time and samples of the present epoch; it goes on where a run was interrupted.
+
+    Attributes:
+        seconds: in which the run was at work, validations and checkpoints included.
+        samples: samples seen, of all processes.
+    """
+
+    seconds: float = 0.0
+    samples: int = 0
+
+    def count(self, seconds: float, samples: int) -> None:
+        """Count a step."""
+        self.seconds += seconds
+        self.samples += samples
+
+    def close(self) -> dict[str, float]:
+        """The figures of the epoch; begins the next one."""
+        found = {
+            "seconds": round(self.seconds, 3),
+            "samples": self.samples,
+            "samples_per_second": round(self.samples / max(self.seconds, 1e-9), 4),
+        }
+        self.seconds, self.samples = 0.0, 0
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """All fields."""
+        return asdict(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        self.seconds, self.samples = state["seconds"], state["samples"]
+
+
 class Speed:
     """Samples a second, smoothed, and the time that remains.
 
@@ -125,13 +161,15 @@ class Speed:
         self._start = self._last = time.monotonic()
         self.samples_per_second = 0.0
 
-    def count(self, samples: int) -> None:
-        """Count the samples of a step that has just ended."""
+    def count(self, samples: int) -> float:
+        """Count the samples of a step that has just ended; returns the seconds since the last."""
         now = time.monotonic()
-        rate = samples / max(now - self._last, 1e-9)
+        seconds = now - self._last
+        rate = samples / max(seconds, 1e-9)
         old = self.samples_per_second
         self.samples_per_second = old + _SMOOTHING * (rate - old) if old else rate
         self._last = now
+        return seconds
 
     def remaining(self, step: int) -> float:
         """Seconds to the end at the mean pace of this process, validations included."""

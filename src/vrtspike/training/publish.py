@@ -11,7 +11,7 @@ from typing import Any
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_path, read_json, write_json
 from vrtspike.monitoring.records import read_records
-from vrtspike.monitoring.timing_layout import summarize
+from vrtspike.monitoring.timing_layout import Work, summarize
 from vrtspike.training.run_folder import RECORD, ResolvedRun
 
 FINAL_WEIGHTS = "weights.safetensors"
@@ -51,8 +51,13 @@ def merged_timings(folder: Path) -> list[dict[str, Any]]:
     """The timing records of all starts of a run: each step as it was last computed, one summary."""
     steps: dict[int, dict[str, Any]] = {}
     # The names hold the time of the start, so their order is that of the starts.
+    work: Work | None = None
     for path in sorted(folder.glob("timing_*.jsonl")):
-        steps |= {r["step"]: r for r in read_records(path) if r["kind"] == "step"}
+        found = read_records(path)
+        steps |= {r["step"]: r for r in found if r["kind"] == "step"}
+        for record in found:
+            if record["kind"] == "work":
+                work = Work(record["flops_per_sample"], record["peak_flops_per_second"])
     if not steps:
         return []
     records = [steps[step] for step in sorted(steps)]
@@ -61,7 +66,8 @@ def merged_timings(folder: Path) -> list[dict[str, Any]]:
         for name, ms in record["ms"].items():
             history.setdefault(name, []).append(ms)
     samples, frames = (sum(record[key] for record in records) for key in ("samples", "frames"))
-    return [*records, {"kind": "summary", **summarize(history, len(records), samples, frames)}]
+    summary = summarize(history, len(records), samples, frames, work)
+    return [*records, {"kind": "summary", **summary}]
 
 
 def _write_lines(path: Path, records: list[dict[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from vrtspike.files import atomic_path
-from vrtspike.monitoring.display import Display, Status
+from vrtspike.monitoring.display import Display, Status, format_duration
 from vrtspike.monitoring.memory import memory_record, memory_warning
 from vrtspike.monitoring.records import Records, truncate_records
 from vrtspike.training.batches import CacheUse
@@ -102,6 +102,20 @@ class RunLog:
                 self._board.add_scalar(f"loss/{name}", value, status.step)
             for name in ("loss", "lr", "grad_norm", "samples_per_second", "data_ms"):
                 self._board.add_scalar(f"train/{name}", record[name], status.step)
+
+    def epoch(self, step: int, epoch: int, figures: dict[str, float]) -> None:
+        """Record and show how long an epoch took: ``seconds``, ``samples``, and their ratio."""
+        if self._metrics is None:
+            return
+        now = round(time.time(), 3)
+        self._metrics.write({"kind": "epoch", "step": step, "epoch": epoch, **figures, "time": now})
+        if self._board is not None:
+            for name, value in figures.items():
+                self._board.add_scalar(f"epoch/{name}", value, epoch)
+        self._display.note(
+            f"epoch {epoch}: {format_duration(figures['seconds'])}, {figures['samples']:.0f} "
+            f"samples, {figures['samples_per_second']:.3g} samples/s"
+        )
 
     def validation(
         self,

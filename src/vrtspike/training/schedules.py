@@ -6,7 +6,22 @@ import math
 
 import torch
 
+from vrtspike.config import Settings
 from vrtspike.config.train_schema import ScheduleSettings
+
+
+def total_steps(settings: Settings, per_epoch: int, micro_batches: int) -> int:
+    """Optimiser steps of a run; accumulation goes on across the end of an epoch.
+
+    Args:
+        settings: ``EPOCHS`` (or the phases' epochs) and ``MAX_STEPS``.
+        per_epoch: micro-batches of an epoch.
+        micro_batches: micro-batches of a step, over all processes.
+    """
+    train = settings.TRAIN
+    epochs = sum(phase.EPOCHS for phase in train.PROGRESSIVE) or train.EPOCHS
+    steps = max(1, epochs * per_epoch // micro_batches)
+    return steps if train.MAX_STEPS is None else min(steps, train.MAX_STEPS)
 
 
 def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:

@@ -1,0 +1,114 @@
+"""Train any model on any data for any task, with everything the training loop offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from vrtspike.config import Settings, result_settings
+from vrtspike.data.loading import Workers
+from vrtspike.errors import RunError
+from vrtspike.files import json_digest
+from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.process import Outcome, Problem, loader_options, train_run
+from vrtspike.training.run_folder import ResolvedRun
+from vrtspike.training.tasks import Task
+
+_SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
+
+
+def fit(
+    folder: str | Path,
+    task: Task,
+    *,
+    model_class: Callable[..., nn.Module],
+    dataset_class: Callable[..., SizedDataset],
+    model_parameters: Mapping[str, Any] | None = None,
+    dataset_parameters: Mapping[str, Any] | None = None,
+    validation_parameters: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    device: str | None = None,
+) -> Outcome:
+    """Train a model, or continue where the run in ``folder`` stopped.
+
+    Precision, data loading workers, accumulation, clipping, compilation, moving average, exact
+    resume, timing, memory and the summary of each epoch work as for the presets of this project.
+    Under ``torchrun`` the processes share the work.
+
+    Args:
+        folder: of the run: checkpoints, logs, weights.
+        task: what a batch means.
+        model_class: called with ``model_parameters``.
+        dataset_class: makes a map-style data set, called with ``dataset_parameters``; worker
+            processes import it, so it must stand at the top level of a module.
+        model_parameters: JSON values.
+        dataset_parameters: JSON values.
+        validation_parameters: likewise, for the validation data; None for no validation.
+        settings: any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
+        device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
+
+    Raises:
+        RunError: if the folder holds a run of other parameters or settings, or a parameter is no
+            JSON value.
+    """
+    folder = Path(folder)
+    model_parameters, dataset_parameters = model_parameters or {}, dataset_parameters or {}
+    known = _checked(settings or {})
+    parts = {
+        "task": _name(type(task)),
+        "model": [_name(model_class), model_parameters],
+        "dataset": [_name(dataset_class), dataset_parameters],
+        "settings": {name: result_settings(known)[name] for name in _SECTIONS},
+    }
+    run = ResolvedRun(type(task).__name__, known, _name(dataset_class), _fingerprint(parts))
+    train = known.TRAIN
+
+    def build(ranks: Ranks, workers: Workers) -> Problem:
+        loader = known.DATALOADER
+        batches = ShuffledBatches(
+            dataset_class(**dataset_parameters),
+            train.BATCH_SIZE,
+            known.SEED,
+            loader.DROP_LAST,
+            loader_options(known, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks),
+        )
+        validation = None
+        if validation_parameters is not None:
+            validation = ValidationBatches(
+                dataset_class(**validation_parameters),
+                train.VAL_BATCH_SIZE,
+                ranks.rank,
+                ranks.world_size,
+                loader_options(known, workers.val, loader.VAL_PREFETCH_FACTOR, ranks),
+            )
+        model = model_class(**model_parameters).to(ranks.device)
+        return Problem(model, task, batches, validation)
+
+    return train_run(run, folder, build, device=device)
+
+
+def _checked(settings: Mapping[str, Any]) -> Settings:
+    for name in settings:
+        if name not in _SECTIONS:
+            raise RunError(
+                f"{name} does not concern a problem of your own; there are {', '.join(_SECTIONS)}"
+            )
+    return Settings.model_validate(dict(settings))
+
+
+def _name(thing: Callable[..., object]) -> str:
+    return f"{thing.__module__}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+
+
+def _fingerprint(parts: dict[str, Any]) -> str:
+    try:
+        return json_digest(parts)[:12]
+    except TypeError as error:
+        raise RunError(
+            f"parameters of models and data sets are JSON values, so that a run can be told from "
+            f"another: {error}"
+        ) from error

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from vrtspike.errors import RunError
+from vrtspike.training.fit import fit
+from vrtspike.training.process import Outcome
+
+from .forecast import Forecaster, ForecastTask, Waves
+
+TRAIN = {
+    "EPOCHS": 3,
+    "BATCH_SIZE": 2,
+    "GRADIENT_ACCUMULATION_STEPS": 2,
+    "PRECISION": "bf16-mixed",
+    "OPTIM": {"LR": 1e-2},
+}
+
+
+def run(folder: Path, task: ForecastTask | None = None, **train: Any) -> Outcome:
+    return fit(
+        folder,
+        task or ForecastTask(),
+        model_class=Forecaster,
+        model_parameters={"width": 8},
+        dataset_class=Waves,
+        dataset_parameters={"count": 10},
+        validation_parameters={"count": 4},
+        settings={
+            "TRAIN": TRAIN | train,
+            "DATALOADER": {"TRAIN_WORKERS": 0, "VAL_WORKERS": 0},
+            "LOG": {"TENSORBOARD": False, "PROFILE_STEPS": [2, 3]},
+        },
+        device="cpu",
+    )
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Path, Outcome]:
+    folder = tmp_path_factory.mktemp("fit")
+    return folder, run(folder)
+
+
+def test_every_epoch_has_its_time_and_samples(finished):
+    folder, outcome = finished
+    assert (outcome.status, outcome.step) == ("finished", 7)
+    epochs = [r for r in lines(folder / "metrics.jsonl") if r["kind"] == "epoch"]
+    # Five batches of two are an epoch, a step takes two of them: it ends within steps 3, 5 and 8.
+    assert [(r["epoch"], r["step"], r["samples"]) for r in epochs] == [
+        (1, 3, 12),
+        (2, 5, 8),
+        (3, 7, 8),
+    ]
+    for record in epochs:
+        pace = record["samples"] / record["seconds"]
+        assert record["samples_per_second"] == pytest.approx(pace, rel=0.01)
+
+
+def test_the_summary_tells_the_arithmetic(finished):
+    (path,) = (finished[0] / "logs").glob("timing_*.jsonl")
+    summary = lines(path)[-1]
+    (work,) = [r for r in lines(path) if r["kind"] == "work"]
+    # Three convolutions of 3 x 3 on 16 x 16 pixels, a multiplication and an addition each; forward
+    # and twice as much backward.
+    products = 9 * 16 * 16 * (3 * 8 + 8 * 8 + 8 * 2)
+    assert work["flops_per_sample"] == 3 * 2 * products
+    rate = summary["samples_per_second"] * work["flops_per_sample"]
+    assert summary["flops_per_second"] == pytest.approx(rate, rel=1e-3)
+    assert 0 < summary["flop_utilisation"] < 1
+
+
+def test_profiled_steps_leave_a_trace_and_a_table(finished):
+    logs = finished[0] / "logs"
+    assert "convolution" in (logs / "profile_2-3.txt").read_text()
+    events = json.loads((logs / "profile_2-3.json").read_text())["traceEvents"]
+    assert any("optimizer" in event["name"].lower() for event in events if "name" in event)
+
+
+def test_the_run_describes_itself(finished):
+    record = json.loads((finished[0] / "run.json").read_text())
+    assert (record["name"], record["status"]) == ("ForecastTask", "finished")
+    assert record["dataset"].endswith("forecast.Waves")
+    checkpoint = torch.load(finished[0] / "checkpoints" / "best.pt", weights_only=True)
+    assert checkpoint["settings"]["TRAIN"]["OPTIM"]["LR"] == 1e-2
+    assert checkpoint["fingerprint"] == record["fingerprint"]
+
+
+def test_a_folder_belongs_to_one_problem(finished):
+    with pytest.raises(RunError, match="belong to run"):
+        run(finished[0], OPTIM={"LR": 1e-3})
+
+
+def test_only_settings_of_training_are_taken(tmp_path):
+    options = {"model_class": Forecaster, "dataset_class": Waves}
+    with pytest.raises(RunError, match="DATA does not concern"):
+        fit(tmp_path, ForecastTask(), settings={"DATA": {"K": 4}}, **options)
+    with pytest.raises(RunError, match="JSON values"):
+        fit(tmp_path, ForecastTask(), dataset_parameters={"count": torch.ones(1)}, **options)
+
+
+class Greedy(ForecastTask):
+    """Asks for more memory than there is, in the third step."""
+
+    def losses(self, output, batch, step):
+        if step == 2:
+            raise torch.OutOfMemoryError("tried to allocate 20 GiB")
+        return super().losses(output, batch, step)
+
+
+def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
+    with pytest.raises(RunError, match=r"(?s)20 GiB.*TRAIN\.BATCH_SIZE.*out_of_memory\.json"):
+        run(tmp_path, Greedy())
+    snapshot = json.loads((tmp_path / "logs" / "out_of_memory.json").read_text())
+    assert snapshot["process_mb"] > 0
+    assert snapshot["categories"]["parameters_mb"] == pytest.approx(0.0, abs=0.1)
+    assert json.loads((tmp_path / "run.json").read_text())["status"] == "failed"
+
+
+def test_the_example_of_the_guide_learns(tmp_path, monkeypatch, repository, capsys):
+    text = (repository / "docs" / "extending.md").read_text()
+    (source,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    program = tmp_path / "forecast_example.py"
+    program.write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    runpy.run_path(str(program), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert re.search(r"epoch 8: 0:\d\d, 64 samples, [\d.e+]+ samples/s", shown)
+    skill = float(re.search(r"finished after 64 steps, skill ([\d.]+)", shown).group(1))
+    assert skill > 0.8
