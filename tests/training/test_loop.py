@@ -101,6 +101,7 @@ VARIANTS = [
     {"PRECISION": "bf16-true"},
     {"PRECISION": "32", "OPTIM": {"TYPE": "adamw8bit", "LR": 1e-2}},
     {"PRECISION": "16-mixed", "OPTIM": {"TYPE": "adamw8bit", "LR": 1e-2}},
+    {"PRECISION": "bf16-mixed", "OPTIM": {"TYPE": "adamw8bit", "LR": 1e-2}},
     {"PRECISION": "32", "GRADIENT_ACCUMULATION_STEPS": 3, "EMA": 0.5},
 ]
 
@@ -147,11 +148,14 @@ def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
     assert_same(final_state(tmp_path / "whole"), final_state(tmp_path / "cut"))
 
 
-def test_workers_change_nothing(tmp_path):
-    settings = forecast_settings({"MAX_STEPS": 4})
+def test_resumed_with_another_number_of_workers_is_bit_identical(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 8})
     train(tmp_path / "none", settings)
-    train(tmp_path / "two", settings, workers=2)
-    assert_same(final_state(tmp_path / "none"), final_state(tmp_path / "two"))
+    train(tmp_path / "cut", settings, workers=2, task=StopAfter(2 * 4, signal.SIGTERM))
+    assert records(tmp_path / "cut")[-1]["step"] == 4
+    train(tmp_path / "cut", settings, workers=1)
+    assert_same(final_state(tmp_path / "none"), final_state(tmp_path / "cut"))
+    assert records(tmp_path / "none") == records(tmp_path / "cut")
 
 
 def test_accumulation_goes_on_across_epochs(tmp_path):
