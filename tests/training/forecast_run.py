@@ -28,7 +28,9 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], workers: int = 0) 
         outcome = trainer.run(stop)
         trainer.timing.close()
         # Every process must have learned the same weights.
-        sums = ranks.gather(sum(float(p.double().sum()) for p in trainer.model.parameters()))
+        sums = ranks.gather(
+            sum(float(p.detach().double().sum()) for p in trainer.model.parameters())
+        )
         assert len(set(sums)) == 1, sums
     return 0 if outcome == "finished" else EXIT_INTERRUPTED
 

@@ -1,7 +1,7 @@
-"""Trains with two processes undisturbed, then again with killing them at many moments.
+"""Trains with two processes: undisturbed, asked to stop now and then, killed at many moments.
 
 A program of its own: it imports everything once and forks each process, so that a start takes a
-tenth of a second. Started by test_fault_injection.py.
+tenth of a second. Started by test_distributed.py; prints what happened as JSON.
 """
 
 from __future__ import annotations
@@ -67,22 +67,29 @@ def is_saving(folder: Path) -> bool:
 
 def steps_done(folder: Path) -> int:
     path = folder / "metrics.jsonl"
-    return path.read_bytes().count(b"\n") if path.is_file() else 0
+    return path.read_bytes().count(b'"kind": "train"') if path.is_file() else 0
+
+
+def last_step(folder: Path) -> int:
+    return json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["step"]
+
+
+def wait_for_steps(folder: Path, steps: int) -> None:
+    begin, deadline = steps_done(folder), time.monotonic() + PATIENCE_S
+    while steps_done(folder) < begin + steps and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def wait_for_the_moment(folder: Path, number: int, rng: random.Random) -> str:
     """Wait until it is time to kill; every second time that is while a checkpoint is written."""
-    saving, begin = number % 2 == 1, steps_done(folder)
-    steps = rng.randrange(1, 6)
-    deadline = time.monotonic() + PATIENCE_S
     if number % 5 == 0:
         time.sleep(rng.uniform(0.0, 0.3))
         return "start"
-    while steps_done(folder) < begin + steps and time.monotonic() < deadline:
-        time.sleep(0.001)
-    if not saving:
+    wait_for_steps(folder, rng.randrange(1, 6))
+    if number % 2 == 0:
         time.sleep(rng.uniform(0.0, 0.03))
         return "step"
+    deadline = time.monotonic() + PATIENCE_S
     while not is_saving(folder) and time.monotonic() < deadline:
         time.sleep(0.0002)
     return "save"
@@ -104,22 +111,50 @@ def end(pids: list[int], patience_s: float) -> list[int]:
     return found
 
 
-def main() -> None:
-    folder, train = Path(sys.argv[1]), json.loads(sys.argv[2])
-    kills, rng = int(sys.argv[3]), random.Random(int(sys.argv[4]))
-    whole, killed = folder / "whole", folder / "killed"
-    ends = [end(start(whole, train), 10 * PATIENCE_S)]
+def train_undisturbed(folder: Path, train: dict[str, Any]) -> list[int]:
+    return end(start(folder, train), 10 * PATIENCE_S)
+
+
+def train_with_stops(folder: Path, train: dict[str, Any], rng: random.Random) -> list[dict]:
+    """Ask one process to stop, three times, and finish the run."""
+    history = []
+    for name in ("SIGTERM", "SIGUSR1", "SIGTERM"):
+        pids = start(folder, train)
+        wait_for_steps(folder, rng.randrange(3, 9))
+        asked = time.monotonic()
+        os.kill(pids[rng.randrange(RANKS)], getattr(signal, name))
+        statuses = end(pids, PATIENCE_S)
+        seconds, last = time.monotonic() - asked, last_step(folder)
+        history.append({"statuses": statuses, "seconds": seconds, "step": last})
+        history[-1]["saved"] = (folder / "checkpoints" / f"step_{last:08d}.pt").is_file()
+    history.append({"statuses": train_undisturbed(folder, train)})
+    return history
+
+
+def train_with_kills(
+    folder: Path, train: dict[str, Any], kills: int, rng: random.Random
+) -> list[dict]:
+    """Kill one process or both, again and again, and finish the run."""
     history = []
     for number in range(kills):
-        pids = start(killed, train)
-        moment = wait_for_the_moment(killed, number, rng)
+        pids = start(folder, train)
+        moment = wait_for_the_moment(folder, number, rng)
         one = pids[0 if moment == "save" else rng.randrange(RANKS)]
         for pid in pids if rng.random() < 0.3 else [one]:
             os.kill(pid, signal.SIGKILL)
         statuses = end(pids, AGENT_PATIENCE_S)
-        history.append({"moment": moment, "statuses": statuses, "torn": is_saving(killed)})
-    ends.append(end(start(killed, train), 10 * PATIENCE_S))
-    print(json.dumps({"history": history, "ends": ends}))
+        history.append({"moment": moment, "statuses": statuses, "torn": is_saving(folder)})
+    history.append({"statuses": train_undisturbed(folder, train)})
+    return history
+
+
+def main() -> None:
+    folder, train, kills = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
+    rng = random.Random(int(sys.argv[4]))
+    whole = train_undisturbed(folder / "whole", train)
+    stopped = train_with_stops(folder / "stopped", train, rng)
+    killed = train_with_kills(folder / "killed", train, kills, rng)
+    print(json.dumps({"whole": whole, "stopped": stopped, "killed": killed}))
 
 
 if __name__ == "__main__":
