@@ -141,8 +141,10 @@ def start_node(folder: Path, port: int) -> subprocess.Popen:
         *("--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "test"),
         *("--max-restarts", "1", str(HERE / "forecast_run.py"), str(folder), json.dumps(RUN), "0"),
     ]
+    # As the launcher sets it: restarted processes find the store of their predecessors otherwise.
+    environment = {**ENVIRONMENT, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     return subprocess.Popen(
-        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
@@ -156,9 +158,13 @@ def test_two_nodes_restart_after_a_crash(runs, tmp_path):
         time.sleep(0.01)
     children = Path(f"/proc/{nodes[1].pid}/task/{nodes[1].pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
-    for node in nodes:
-        output, _ = node.communicate(timeout=120)
-        assert node.returncode == 0, output
+    try:
+        for node in nodes:
+            output, _ = node.communicate(timeout=90)
+            assert node.returncode == 0, output
+    finally:
+        for node in nodes:
+            node.kill()
     assert len(list((tmp_path / "logs").glob("timing_*.jsonl"))) == 2
     assert_same_result(tmp_path, runs.whole)
 
