@@ -1,12 +1,26 @@
-r"""Train the run in a folder, as one of the processes that torchrun starts.
+r"""Train a model, or continue where the run in a folder stopped.
 
-    torchrun --nproc-per-node 1 scripts/train.py --run-dir runs/my_run \
+Start a run (on two GPUs; without torchrun it takes one GPU, or the CPU where there is none):
+
+    torchrun --nproc-per-node 2 scripts/train.py --run-dir runs/my_run \
         --preset config/presets/demo.yaml --dataset results/data/demo/k32/dataset.json
 
-starts a run; without --preset the folder's settings.json is read and the run continues from its
-last checkpoint. SIGTERM, SIGUSR1 or Ctrl-C end it between two steps with everything saved: the exit
-status is then 75, and the same command continues. scripts/launch_training.py does all this for
-presets by name, takes free GPUs, and publishes the result.
+Continue it, on as many GPUs as divide its batches per step:
+
+    torchrun --nproc-per-node 2 scripts/train.py --run-dir runs/my_run
+
+The folder receives settings.json (what is computed), run.json (where and when, figures so far),
+metrics.jsonl, tensorboard/, logs/ (time and memory), pictures/, checkpoints/ and at the end
+weights.safetensors; best.safetensors are the best of all validations.
+
+SIGTERM, SIGUSR1 or Ctrl-C end the run after the present step with everything saved. After a crash
+it continues from the last checkpoint (TRAIN.SAVE_EVERY_STEPS). The result is the same in any case.
+Exit status: 0 finished, 75 stopped and saved (start again to continue), 2 something is wrong with
+the input and the message says what, 1 a crash. With torchrun --max-restarts N, set
+TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
+
+scripts/launch_training.py does all this for presets by name, takes free GPUs, and publishes the
+result; snakemake does it for everything from raw data to the report.
 """
 
 from __future__ import annotations
@@ -27,15 +41,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--run-dir", type=Path, required=True, help="folder of the run")
-    parser.add_argument("--preset", type=Path, help="preset file of a new run")
-    parser.add_argument("--dataset", type=Path, help="dataset manifest of a new run")
+    parser.add_argument(
+        "--run-dir", type=Path, required=True, help="folder of the run; made where it is missing"
+    )
+    parser.add_argument(
+        "--preset", type=Path, metavar="YAML", help="preset of a new run; leave it out to continue"
+    )
+    parser.add_argument(
+        "--dataset",
+        type=Path,
+        metavar="JSON",
+        help="dataset manifest of a new run (made by the rule statistics)",
+    )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="replaces a key of the preset, such as TRAIN.BATCH_SIZE=2; may be repeated",
+        help="replaces a key of the preset, such as TRAIN.BATCH_SIZE=2 (config/README.md has all); "
+        "may be repeated; a run that exists takes only keys that leave its result as it is",
     )
     arguments = parser.parse_args()
     stop_with_parent()

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from vrtspike.errors import ConfigError
 from vrtspike.training.devices import Devices
-from vrtspike.training.launch import STATUS_FILE, report_status, training_environment
+from vrtspike.training.launch import STATUS_FILE, report_status, train, training_environment
 
 
 @pytest.mark.parametrize(("given", "ranks", "expected"), [("1", 1, "1"), ("1", 4, "1")])
@@ -46,3 +48,43 @@ def test_status_goes_to_the_launcher(tmp_path, monkeypatch, status, world, expec
     monkeypatch.setenv("RANK", "0")
     report_status(status)
     assert path.read_text() == str(status)
+
+
+def test_several_nodes_need_an_allocation(tmp_path, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with pytest.raises(ConfigError, match="NODES is 2, but this is no Slurm job"):
+        train(tmp_path, Devices(), Path("train.py"), nodes=2)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    with pytest.raises(ConfigError, match="NODES is 3, but the Slurm job has 2"):
+        train(tmp_path, Devices(), Path("train.py"), nodes=3)
+
+
+SRUN = """#!/usr/bin/env python3
+# Starts the command once for each of two nodes, both on this machine.
+import subprocess, sys
+command = sys.argv[1 + sys.argv[1:].index(sys.executable) :]
+nodes = [subprocess.Popen(command) for _ in range(2)]
+sys.exit(max(node.wait() for node in nodes))
+"""
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from vrtspike.training.launch import report_status
+folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+(folder / f"rank{os.environ['RANK']}").write_text(os.environ["WORLD_SIZE"])
+sys.exit(report_status(75))
+"""
+
+
+def test_two_nodes_train_as_one_run(tmp_path, monkeypatch):
+    srun, program = tmp_path / "srun", tmp_path / "program.py"
+    srun.write_text(SRUN.replace("/usr/bin/env python3", sys.executable))
+    srun.chmod(0o755)
+    program.write_text(PROGRAM)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_JOB_ID", str(os.getpid()))
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    assert train(tmp_path, Devices(), program, nodes=2) == 75
+    assert [(tmp_path / f"rank{n}").read_text() for n in range(2)] == ["2", "2"]

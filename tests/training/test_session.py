@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,11 +31,12 @@ from vrtspike.files import write_json
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.losses import charbonnier
 from vrtspike.training.publish import publish
-from vrtspike.training.run_folder import ResolvedRun, prepare_folder
+from vrtspike.training.run_folder import ResolvedRun, prepare_folder, resolve_run
 from vrtspike.training.session import (
     build_network,
     build_task,
     load_teacher,
+    run_session,
     training_batches,
 )
 
@@ -216,12 +218,64 @@ def check_published(folder: Path) -> None:
 
 
 def test_user_errors_are_told_without_traceback(place, repository, tmp_path):
-    changed = json.dumps({"SETTINGS": {"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}}})
-    process = start(repository, place, tmp_path, "--config", changed)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 2, output
-    assert "vgg16-397923af.pth: no such file" in output
-    assert "Traceback" not in output
+    command = [
+        *(sys.executable, str(repository / "scripts" / "train.py"), "--run-dir", str(tmp_path)),
+        *("--preset", str(place / "presets" / "tiny.yaml")),
+        *("--dataset", str(place / "k4" / "dataset.json")),
+        *("--set", "LOSS.VGG_PERCEPTUAL.WEIGHT=0.1", "--set", f"WEIGHTS.DIR={tmp_path}"),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert "vgg16-397923af.pth: no such file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
+    """A run of the preset in this process, without the launcher."""
+    settings = load_preset(place / "presets" / "tiny.yaml", overrides)
+    resolve_run("tiny", settings, place / "k4" / "dataset.json", "code").write(folder)
+    assert run_session(folder) == 0
+    return settings
+
+
+def test_progressive_run_distils_from_a_teacher(place, result, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    publish(result, tmp_path / "teacher")
+    phases = "[{CROP_SIZE: 16, EPOCHS: 1}, {CROP_SIZE: 32, EPOCHS: 1}]"
+    train_here(
+        place,
+        tmp_path / "run",
+        f"TRAIN.PROGRESSIVE={phases}",
+        f"TRAIN.DISTILL.TEACHER={tmp_path / 'teacher'}",
+        "TRAIN.FREEZE_FLOW_STEPS=2",
+        "TRAIN.EMA=0.5",
+        "TRAIN.MAX_STEPS=null",
+    )
+    steps = [r for r in metrics(tmp_path / "run") if r["kind"] == "train"]
+    # Four clips are an epoch of four steps, first of small crops, then of large ones.
+    assert [r["step"] for r in steps] == list(range(1, 9))
+    assert all(r["losses"].keys() == {"charbonnier", "distillation"} for r in steps)
+    (log,) = (tmp_path / "run" / "logs").glob("timing_*.jsonl")
+    timings = [json.loads(line) for line in log.read_text().splitlines()]
+    names = [set(r["ms"]) for r in timings if r["kind"] == "step"]
+    assert all("step/forward/teacher" in name for name in names)
+    epochs = [r for r in metrics(tmp_path / "run") if r["kind"] == "epoch"]
+    assert [(r["epoch"], r["samples"]) for r in epochs] == [(1, 4), (2, 4)]
+
+
+def test_augmented_clips_resume_exactly_with_other_workers(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    steps = ("TRAIN.MAX_STEPS=4", "LOSS.CHARBONNIER.WEIGHT=1.0")
+    settings = train_here(place, tmp_path / "whole", *steps, "DATALOADER.TRAIN_WORKERS=0")
+    assert settings.DATA.AUGMENT
+    # As after a crash: the checkpoint of step 2 is the newest, the records go on.
+    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+    (tmp_path / "cut" / "checkpoints" / "step_00000004.pt").unlink()
+    train_here(place, tmp_path / "cut", *steps, "DATALOADER.TRAIN_WORKERS=1")
+    whole, cut = (load_file(tmp_path / name / "weights.safetensors") for name in ("whole", "cut"))
+    for name, value in whole.items():
+        assert torch.equal(value, cut[name]), name
 
 
 def progressive() -> Settings:

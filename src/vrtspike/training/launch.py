@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -82,12 +83,6 @@ def launch(request: Request) -> int:
         raise RunError(f"no preset {request.preset!r}; there are: {known}")
     settings = plan.presets[request.preset]
     check_files(settings)
-    if plan.settings.NODES > 1:
-        raise ConfigError(
-            f"NODES is {plan.settings.NODES}, but the launcher starts processes on one machine; "
-            "set NODES to 1, or start torchrun on every node yourself with --nnodes and "
-            "scripts/train.py"
-        )
     code = request.code or code_digest(request.program, neutral=OBSERVERS)
     run = resolve_run(request.preset, settings, request.dataset, code)
     folder = (request.runs or Path(plan.settings.RUNS)) / run.name / run.fingerprint
@@ -98,22 +93,34 @@ def launch(request: Request) -> int:
         print(f"result: {request.output} (the run was finished before)", flush=True)
         return 0
     with take_gpus(plan.settings.GPUS if request.gpus is None else request.gpus) as devices:
-        status = train(folder, devices, request.program)
+        status = train(folder, devices, request.program, plan.settings.NODES)
     if status == 0:
         publish(folder, request.output)
         print(f"result: {request.output}", flush=True)
     return status
 
 
-def train(folder: Path, devices: Devices, program: Path) -> int:
-    """Run the training program under ``torchrun``, one process per GPU; returns its status."""
+def train(folder: Path, devices: Devices, program: Path, nodes: int = 1) -> int:
+    """Run the training program under ``torchrun``, one process per GPU; returns its status.
+
+    Args:
+        folder: of the run.
+        devices: of this node; the others must have as many.
+        program: the training program.
+        nodes: machines of the run; more than one needs a Slurm allocation of that size.
+
+    Raises:
+        ConfigError: if there is no such allocation.
+    """
     ranks = max(1, len(devices.names))
-    with tempfile.TemporaryDirectory(prefix="vrtspike-") as temporary:
+    command = [
+        *_torchrun(nodes, os.environ),
+        *("--nproc-per-node", str(ranks), str(program), "--run-dir", str(folder)),
+    ]
+    # The first process may run on another node, which shares the run's folder with this one.
+    shared = folder if nodes > 1 else None
+    with tempfile.TemporaryDirectory(prefix=".vrtspike-", dir=shared) as temporary:
         status_file = Path(temporary) / "status"
-        command = [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node", str(ranks), str(program), "--run-dir", str(folder)),
-        ]
         environment = training_environment(devices, ranks, status_file)
         code, was_stopped = _run(command, environment, devices.locks)
         if status_file.is_file():
@@ -123,6 +130,27 @@ def train(folder: Path, devices: Devices, program: Path) -> int:
         return EXIT_INTERRUPTED
     print(f"training failed (torchrun ended with {code}); the run stays in {folder}", flush=True)
     return 1
+
+
+def _torchrun(nodes: int, environment: Mapping[str, str]) -> list[str]:
+    """The command that starts the processes of this machine, or of all nodes of a Slurm job."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run"]
+    if nodes == 1:
+        return [*torchrun, "--standalone"]
+    job, allocated = environment.get("SLURM_JOB_ID"), environment.get("SLURM_JOB_NUM_NODES", "1")
+    if job is None or int(allocated) < nodes:
+        found = "this is no Slurm job" if job is None else f"the Slurm job has {allocated}"
+        raise ConfigError(
+            f"NODES is {nodes}, but {found}. Set nodes: {nodes} among the resources of the rule "
+            "train in the profile (docs/clusters.md), or start torchrun on every node yourself "
+            "with --nnodes and scripts/train.py --run-dir"
+        )
+    port = 20000 + int(job) % 20000
+    return [
+        *("srun", "--nodes", str(nodes), "--ntasks", str(nodes), "--ntasks-per-node", "1"),
+        *(*torchrun, "--nnodes", str(nodes), "--rdzv-backend", "c10d", "--rdzv-id", job),
+        *("--rdzv-endpoint", f"{socket.gethostname()}:{port}"),
+    ]
 
 
 def training_environment(devices: Devices, ranks: int, status_file: Path) -> dict[str, str]:
@@ -135,6 +163,9 @@ def training_environment(devices: Devices, ranks: int, status_file: Path) -> dic
         "CUDA_VISIBLE_DEVICES": ",".join(devices.names),
         "OMP_NUM_THREADS": str(max(1, available // ranks)),
         STATUS_FILE: str(status_file),
+        # With a shared store the processes of a restart (--max-restarts) wait for their
+        # predecessors.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
 
 
@@ -188,11 +219,13 @@ def _ask_to_stop(torchrun: int) -> None:
     """Send SIGTERM to the training processes, or to ``torchrun`` before it has started them.
 
     ``torchrun`` itself would pass it on, but kill what has not ended after 30 seconds, and take the
-    stop for a crash.
+    stop for a crash. On several nodes there is no other way: ``srun`` tells the ``torchrun`` of
+    each.
     """
     try:
         agent = psutil.Process(torchrun)
-        for process in agent.children() or [agent]:
+        remote = agent.name() == "srun"
+        for process in [agent] if remote else agent.children() or [agent]:
             process.send_signal(signal.SIGTERM)
     except psutil.NoSuchProcess:
         # It has just ended by itself.
