@@ -112,6 +112,7 @@ def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, proces
 def test_hit_rate():
     assert CacheUse(0, 0).hit_rate == 0
     assert CacheUse(3, 1).hit_rate == 0.75
+    assert CacheUse(3, 5, evictions=2).items == 3
 
 
 def test_noise_depends_on_epoch_and_index_alone():

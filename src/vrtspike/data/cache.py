@@ -32,6 +32,8 @@ class CacheStatistics:
 
     hits: int
     misses: int
+    evictions: int = 0
+    """Entries that were dropped because the cache was full."""
 
     @property
     def hit_rate(self) -> float:
@@ -41,11 +43,11 @@ class CacheStatistics:
 
 
 def cache_statistics() -> CacheStatistics:
-    """Hits and misses of all caches of this process (chunks and indices of shards)."""
+    """Look-ups of all caches of this process (chunks and indices of shards)."""
     import tensorstore
 
     def total(name: str) -> int:
         metrics = tensorstore.experimental_collect_matching_metrics(f"/tensorstore/cache/{name}")
         return sum(value["value"] for metric in metrics for value in metric["values"])
 
-    return CacheStatistics(total("hit_count"), total("miss_count"))
+    return CacheStatistics(total("hit_count"), total("miss_count"), total("evict_count"))

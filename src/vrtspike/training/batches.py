@@ -56,10 +56,16 @@ class LoaderOptions:
 
 @dataclass(frozen=True)
 class CacheUse:
-    """Look-ups in a cache of data."""
+    """Look-ups in a cache of data; ``evictions`` are entries dropped because it was full."""
 
     hits: int
     misses: int
+    evictions: int = 0
+
+    @property
+    def items(self) -> int:
+        """Entries in the cache now: every miss has added one."""
+        return self.misses - self.evictions
 
     @property
     def hit_rate(self) -> float:
@@ -116,8 +122,8 @@ class ShuffledBatches:
         self._dataset = dataset
         self._block = block
         self._observer = observer
-        # Each reading process writes its own row: hits, misses.
-        self._uses = torch.zeros(max(1, options.workers), 2, dtype=torch.int64).share_memory_()
+        # Each reading process writes its own row: hits, misses, evictions.
+        self._uses = torch.zeros(max(1, options.workers), 3, dtype=torch.int64).share_memory_()
         self._batch_size = batch_size
         self._seed = seed
         self._options = options
@@ -152,8 +158,8 @@ class ShuffledBatches:
         """Use of the cache so far by all processes that read for this one."""
         if self._observer is None:
             return None
-        hits, misses = self._uses.sum(dim=0).tolist()
-        return CacheUse(hits, misses)
+        hits, misses, evictions = self._uses.sum(dim=0).tolist()
+        return CacheUse(hits, misses, evictions)
 
     def _order(self, epoch: int) -> list[int]:
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
@@ -200,7 +206,8 @@ class PhasedBatches:
         uses = [use for phase in self._phases if (use := phase.cache_use()) is not None]
         if not uses:
             return None
-        return CacheUse(sum(use.hits for use in uses), sum(use.misses for use in uses))
+        columns = zip(*((use.hits, use.misses, use.evictions) for use in uses), strict=True)
+        return CacheUse(*map(sum, columns))
 
 
 class ValidationBatches:
@@ -259,7 +266,7 @@ class _Keyed(Dataset[Any]):
             if self._reads % _OBSERVE_EVERY == 0:
                 use, worker = self._observer(), get_worker_info()
                 row = self._uses[0 if worker is None else worker.id]
-                row[0], row[1] = use.hits, use.misses
+                row[0], row[1], row[2] = use.hits, use.misses, use.evictions
             self._reads += 1
         return sample
 

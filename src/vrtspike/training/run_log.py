@@ -144,7 +144,9 @@ class RunLog:
         """Record memory, and warn where it is nearly full."""
         if self._memory is None:
             return
-        cache = None if use is None else {**asdict(use), "hit_rate": round(use.hit_rate, 4)}
+        cache: dict[str, object] | None = None
+        if use is not None:
+            cache = {**asdict(use), "items": use.items, "hit_rate": round(use.hit_rate, 4)}
         record = memory_record(step, device, cache)
         self._memory.write(record)
         warning = memory_warning(record)

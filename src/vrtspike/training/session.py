@@ -152,4 +152,4 @@ def validation_batches(
 
 def _cache_use() -> CacheUse:
     found = cache_statistics()
-    return CacheUse(found.hits, found.misses)
+    return CacheUse(found.hits, found.misses, found.evictions)
