@@ -12,6 +12,7 @@ from vrtspike.config import Settings
 from vrtspike.monitoring.display import SilentDisplay
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches, ValidationBatches
+from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
@@ -47,6 +48,7 @@ def forecast_trainer(
     samples: int = 10,
     fingerprint: str = "test",
     timing: bool = False,
+    compiler: Compiler = compile_whole,
 ) -> Trainer:
     ranks = ranks or Ranks(0, 0, 1, 1, torch.device("cpu"))
     seed_everything(settings.SEED)
@@ -63,6 +65,7 @@ def forecast_trainer(
         log=RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display),
         timing=TimingLogger(folder / "logs", "cpu", enabled=timing, console=False),
         display=display,
+        compiler=compiler,
     )
 
 

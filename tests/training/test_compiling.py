@@ -1,50 +1,37 @@
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import nn
 
-from vrtspike.config.train_schema import TrainSettings
-from vrtspike.training.compiling import compile_model
+from vrtspike.training.compiling import compile_whole
+
+from .forecast import Forecaster
+from .setup_run import forecast_settings
+from .test_loop import train
 
 
-class Blocks(nn.Module):
-    """Two blocks that it compiles itself, without a C++ compiler."""
+def test_a_run_compiles_what_its_compiler_says(tmp_path):
+    asked = []
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
-        self.modes: list[str] = []
+    def compile_outlet(model: nn.Module, mode: str) -> None:
+        asked.append(mode)
+        # A backend that needs no C++ compiler.
+        model.outlet.compile(backend="aot_eager")
 
-    def compile_blocks(self, mode: str) -> None:
-        self.modes.append(mode)
-        for block in (self.first, self.second):
-            block.compile(backend="aot_eager")
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.second(self.first(x).relu())
-
-
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
-def test_a_model_compiles_its_own_blocks(mode):
-    model = Blocks()
-    train = TrainSettings(COMPILE_MODEL=True, COMPILE_MODE=mode)
-    assert compile_model(model, train) is model
-    assert model.modes == [mode]
+    results = []
+    for name, compiled in (("eager", False), ("compiled", True)):
+        torch.manual_seed(7)
+        model = Forecaster()
+        wanted = {"MAX_STEPS": 5, "COMPILE_MODEL": compiled, "COMPILE_MODE": "max-autotune"}
+        settings = forecast_settings(wanted)
+        train(tmp_path / name, settings, model=model, compiler=compile_outlet)
+        results.append(model.state_dict())
+    assert asked == ["max-autotune"]
+    for name, value in results[0].items():
+        torch.testing.assert_close(results[1][name], value, rtol=1e-3, atol=1e-4)
 
 
-def test_compiled_blocks_compute_and_learn_what_they_did():
-    model, x = Blocks(), torch.randn(3, 4)
-    model(x).sum().backward()
-    expected, gradient = model(x), model.first.weight.grad.clone()
-    model.zero_grad()
-    compile_model(model, TrainSettings(COMPILE_MODEL=True))
-    model(x).sum().backward()
-    torch.testing.assert_close(model(x), expected)
-    torch.testing.assert_close(model.first.weight.grad, gradient)
-
-
-def test_nothing_is_compiled_unasked():
-    model = Blocks()
-    compile_model(model, TrainSettings())
-    assert model.modes == []
+def test_without_blocks_the_whole_model_is_compiled():
+    model = Forecaster()
+    compile_whole(model, "default")
+    assert model._compiled_call_impl is not None

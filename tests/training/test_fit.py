@@ -64,7 +64,7 @@ def test_every_epoch_has_its_time_and_samples(finished):
     ]
     for record in epochs:
         pace = record["samples"] / record["seconds"]
-        assert record["samples_per_second"] == pytest.approx(pace, rel=0.01)
+        assert record["samples_per_second"] == pytest.approx(pace, rel=0.1)
 
 
 def test_the_summary_tells_the_arithmetic(finished):

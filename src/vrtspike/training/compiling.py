@@ -1,22 +1,16 @@
-"""Compilation of a model's blocks."""
+"""How a model is compiled where ``TRAIN.COMPILE_MODEL`` is set."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from torch import nn
 
-from vrtspike.config.train_schema import TrainSettings
+Compiler: TypeAlias = Callable[[nn.Module, str], object]
+"""Compiles a model in place, in a mode of ``torch.compile``."""
 
 
-def compile_model(model: nn.Module, train: TrainSettings) -> nn.Module:
-    """Compile a model in place where ``TRAIN.COMPILE_MODEL`` is set.
-
-    A model that knows its blocks (a method ``compile_blocks(mode=...)``) compiles those; another
-    one is compiled as a whole.
-    """
-    if train.COMPILE_MODEL:
-        compile_blocks = getattr(model, "compile_blocks", None)
-        if compile_blocks is None:
-            model.compile(mode=train.COMPILE_MODE)
-        else:
-            compile_blocks(mode=train.COMPILE_MODE)
-    return model
+def compile_whole(model: nn.Module, mode: str) -> None:
+    """Compile a model as one graph; for models whose shapes do not change from step to step."""
+    model.compile(mode=mode)

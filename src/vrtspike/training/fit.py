@@ -13,6 +13,7 @@ from vrtspike.data.loading import Workers
 from vrtspike.errors import RunError
 from vrtspike.files import json_digest
 from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
+from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.process import Outcome, Problem, loader_options, train_run
 from vrtspike.training.run_folder import ResolvedRun
@@ -31,6 +32,7 @@ def fit(
     dataset_parameters: Mapping[str, Any] | None = None,
     validation_parameters: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    compiler: Compiler = compile_whole,
     device: str | None = None,
 ) -> Outcome:
     """Train a model, or continue where the run in ``folder`` stopped.
@@ -49,6 +51,7 @@ def fit(
         dataset_parameters: JSON values.
         validation_parameters: likewise, for the validation data; None for no validation.
         settings: any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
+        compiler: compiles the model in place where TRAIN.COMPILE_MODEL is set.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
 
     Raises:
@@ -86,7 +89,7 @@ def fit(
                 loader_options(known, workers.val, loader.VAL_PREFETCH_FACTOR, ranks),
             )
         model = model_class(**model_parameters).to(ranks.device)
-        return Problem(model, task, batches, validation)
+        return Problem(model, task, batches, validation, compiler)
 
     return train_run(run, folder, build, device=device)
 

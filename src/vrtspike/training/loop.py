@@ -25,7 +25,7 @@ from vrtspike.monitoring.profiling import ProfileWindow
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.training.batches import Batches, ValidationBatches
 from vrtspike.training.checkpoints import latest_checkpoint, micro_batches_per_step
-from vrtspike.training.compiling import compile_model
+from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, scaled_learning_rate
 from vrtspike.training.precision import Precision
@@ -57,6 +57,7 @@ class Trainer:
         log: the run's records.
         timing: the timing logger; enabled on the first process only.
         display: what a person sees.
+        compiler: compiles the model where ``COMPILE_MODEL`` is set.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Trainer:
         log: RunLog,
         timing: TimingLogger,
         display: Display,
+        compiler: Compiler = compile_whole,
     ) -> None:
         train = settings.TRAIN
         self.task, self.batches, self.validation = task, batches, validation
@@ -102,17 +104,19 @@ class Trainer:
             log.checkpoints, log.fingerprint, settings, self.micro_batches, self.optimizer, parts
         )
         self._resume(checkpoint)
-        self.replica = Replica(compile_model(model, train), ranks)
+        if train.COMPILE_MODEL:
+            compiler(model, train.COMPILE_MODE)
+        self.replica = Replica(model, ranks)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end, or until someone asks to stop; the state is saved in both cases."""
         save_every = self.train.SAVE_EVERY_STEPS
         speed = Speed(self.progress.step, self.total)
         profile = self._profile_window()
+        stream = self._stream()
+        if self.timing.enabled and not self._is_finished():
+            stream = self._estimate_work(stream)
         with self.timing.activate():
-            stream = self._stream()
-            if self.timing.enabled and not self._is_finished():
-                stream = self._estimate_work(stream)
             # A run may have been stopped before the validation that its last step was due.
             stopping = self._validation_is_due() and not self._validate(stop)
             while not stopping and not self._is_finished():

@@ -20,6 +20,7 @@ from vrtspike.monitoring.environment import describe_environment
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.training.batches import Batches, LoaderOptions, ValidationBatches
+from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks, join
 from vrtspike.training.loop import Trainer
 from vrtspike.training.run_folder import ResolvedRun, RunRecord, hold_run
@@ -45,12 +46,14 @@ class Problem:
         task: from batch to loss, from batch to metrics.
         training: the training batches.
         validation: the validation batches of this process; None for no validation.
+        compiler: compiles the model, where the settings ask for it.
     """
 
     model: nn.Module
     task: Task
     training: Batches
     validation: ValidationBatches | None
+    compiler: Compiler = compile_whole
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ def train_run(
             log=log,
             timing=timing,
             display=display,
+            compiler=problem.compiler,
         )
         _begin(run, trainer, record, facts)
         return _train(trainer, record, stop)

@@ -15,6 +15,7 @@ from vrtspike.data.dataset import DatasetManifest, load_dataset
 from vrtspike.data.loading import Workers
 from vrtspike.errors import RunError
 from vrtspike.models import build_model
+from vrtspike.models.compiling import compile_blocks
 from vrtspike.training.batches import (
     Batches,
     CacheUse,
@@ -48,6 +49,7 @@ def run_session(folder: Path) -> int:
             build_task(settings, dataset, ranks.device),
             training_batches(settings, dataset, workers, ranks),
             validation_batches(settings, dataset, workers, ranks),
+            compile_blocks,
         )
 
     outcome = train_run(run, folder, build, dataset_digest=dataset.digest)
