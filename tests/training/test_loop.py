@@ -233,6 +233,18 @@ def test_moving_average_is_what_is_validated(tmp_path):
     assert (average - before).norm() < (last - before).norm()
 
 
+def test_validation_that_no_checkpoint_knows_is_not_recorded_twice(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 8})
+    train(tmp_path / "whole", settings)
+    # Stopped before the validation of step 5; killed right after it was made up for.
+    train(tmp_path / "cut", settings, task=StopAfter(10, signal.SIGTERM))
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path / "cut", settings, task=CrashAfter(1))
+    assert records(tmp_path / "cut")[-1]["kind"] == "validation"
+    train(tmp_path / "cut", settings)
+    assert records(tmp_path / "whole") == records(tmp_path / "cut")
+
+
 class FlowForecaster(Forecaster):
     def flow_parameters(self) -> list[str]:
         return ["inlet.weight", "inlet.bias"]

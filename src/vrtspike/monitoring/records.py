@@ -52,12 +52,22 @@ def read_records(path: str | Path) -> list[dict[str, Any]]:
     return records
 
 
-def truncate_records(path: str | Path, step: int) -> None:
-    """Remove what lies beyond ``step``, so that a resumed run continues without repeats."""
+def truncate_records(path: str | Path, step: int, **limits: int) -> None:
+    """Remove what lies beyond ``step``, so that a resumed run continues without repeats.
+
+    Args:
+        path: a file of records; it may be missing.
+        step: the last step whose records stay.
+        limits: the same for records of one kind, where it differs.
+    """
     path = Path(path)
     if not path.exists():
         return
-    kept = [record for record in read_records(path) if record.get("step", 0) <= step]
+
+    def stays(record: dict[str, Any]) -> bool:
+        return bool(record.get("step", 0) <= limits.get(record.get("kind", ""), step))
+
+    kept = filter(stays, read_records(path))
     atomic_write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
 
 

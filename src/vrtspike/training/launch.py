@@ -147,9 +147,11 @@ def _torchrun(nodes: int, environment: Mapping[str, str]) -> list[str]:
         )
     port = 20000 + int(job) % 20000
     return [
-        *("srun", "--nodes", str(nodes), "--ntasks", str(nodes), "--ntasks-per-node", "1"),
+        *("srun", "--overlap", "--nodes", str(nodes), "--ntasks", str(nodes)),
+        *("--ntasks-per-node", "1"),
         *(*torchrun, "--nnodes", str(nodes), "--rdzv-backend", "c10d", "--rdzv-id", job),
         *("--rdzv-endpoint", f"{socket.gethostname()}:{port}"),
+        *("--signals-to-handle", "SIGTERM,SIGINT,SIGUSR1"),
     ]
 
 
@@ -219,13 +221,15 @@ def _ask_to_stop(torchrun: int) -> None:
     """Send SIGTERM to the training processes, or to ``torchrun`` before it has started them.
 
     ``torchrun`` itself would pass it on, but kill what has not ended after 30 seconds, and take the
-    stop for a crash. On several nodes there is no other way: ``srun`` tells the ``torchrun`` of
-    each.
+    stop for a crash. On several nodes there is no other way: ``srun`` hands SIGUSR1 to the
+    ``torchrun`` of each (at SIGTERM it would end them).
     """
     try:
         agent = psutil.Process(torchrun)
-        remote = agent.name() == "srun"
-        for process in [agent] if remote else agent.children() or [agent]:
+        if agent.name() == "srun":
+            agent.send_signal(signal.SIGUSR1)
+            return
+        for process in agent.children() or [agent]:
             process.send_signal(signal.SIGTERM)
     except psutil.NoSuchProcess:
         # It has just ended by itself.

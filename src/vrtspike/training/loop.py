@@ -128,8 +128,6 @@ class Trainer:
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
                 self.timing.step(self.progress.step, result.samples, result.frames)
-        if self._is_finished() and self.pace.samples:
-            self.log.epoch(self.progress.step, self._epoch(), self.pace.close())
         if stopping:
             self.display.note(
                 f"stopped by {stop.received or 'a signal to another process'} after step "
@@ -229,7 +227,8 @@ class Trainer:
         )
         self.display.update(status)
         self.log.step(status, result)
-        if step * self.micro_batches // self.batches.per_epoch >= self._epoch():
+        epoch_ends = step * self.micro_batches // self.batches.per_epoch >= self._epoch()
+        if epoch_ends or step >= self.total:
             self.log.epoch(step, self._epoch(), self.pace.close())
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
             self.log.memory(step, self.ranks.device, self.batches.cache_use())
@@ -323,4 +322,4 @@ class Trainer:
         if checkpoint is not None:
             self.state.restore(checkpoint)
             self.display.note(f"resuming after step {self.progress.step} of {self.total}")
-        self.log.begin(self.progress.step)
+        self.log.begin(self.progress.step, self.progress.validated_step)
