@@ -206,10 +206,11 @@ def test_terminal_is_redrawn_in_place(tmp_path):
                 timing.log(name, ms)
             timing.step(number)
         timing.close()
-        shown = ""
+        written = b""
         # A terminal hands out what was written in pieces.
-        while shown.count("Total:") < 2:
-            shown += os.read(master, 1 << 16).decode()
+        while written.count(b"Total:") < 2 or not written.endswith(b"\n"):
+            written += os.read(master, 1 << 16)
+        shown = written.decode()
     os.close(master)
     first, second = shown.split("\x1b[7A")
     assert "Timing Profile (Step 41)" in first
