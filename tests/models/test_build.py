@@ -80,10 +80,19 @@ def test_pretrained_weights_are_loaded_where_asked(tmp_path: Path) -> None:
     config = settings({"PRETRAINED": str(path)})
     loaded = build(config)
     assert isinstance(loaded, VRTSpike)
-    assert torch.equal(loaded.vrt.conv_last.weight, source.vrt.conv_last.weight)
+    assert torch.equal(loaded.vrt.conv_first.weight, source.vrt.conv_first.weight)
     fresh = build(config, pretrained=False)
     assert isinstance(fresh, VRTSpike)
-    assert not torch.equal(fresh.vrt.conv_last.weight, source.vrt.conv_last.weight)
+    assert not torch.equal(fresh.vrt.conv_first.weight, source.vrt.conv_first.weight)
+
+
+def test_an_untrained_network_returns_its_input() -> None:
+    blur, voxels = torch.rand(1, 3, 3, 16, 16), torch.randn(1, 3, 4, 16, 16)
+    for model in (build(settings()), build(settings(USE_SPIKE=False))):
+        assert torch.equal(model(blur, voxels), blur)
+        # Its first step already moves it: the last layer has a gradient.
+        model(blur, voxels).square().mean().backward()
+        assert model.get_submodule("vrt.conv_last").get_parameter("weight").grad.any()
 
 
 @pytest.mark.parametrize("frames", [1, 4])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vrtspike.config.model_schema import ModelSettings, TemporalAttentionSettings
 from vrtspike.models.chunking import ChunkPolicy
+from vrtspike.models.layers import start_at_zero
 from vrtspike.models.spike_encoder import check_time_lengths
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import PlainVRT, Restorer, VRTSpike
@@ -31,6 +32,8 @@ def build_model(
         RunError: a checkpoint is missing or belongs to another model.
     """
     vrt = _build_vrt(settings, clip_len, crop_size)
+    # An untrained network returns its input: training starts at the blurry frame's PSNR.
+    start_at_zero(vrt.conv_last)
     if pretrained:
         # The whole model first: weights of the flow given on their own win.
         if settings.VRT.PRETRAINED is not None:
