@@ -42,9 +42,13 @@ def test_a_spike_model_and_the_ablation_share_the_backbone() -> None:
     assert isinstance(spike, VRTSpike)
     assert isinstance(plain, PlainVRT)
     assert plain.state_dict().keys() < spike.state_dict().keys()
+    # An untrained network returns its input; this one shall not.
+    torch.nn.init.normal_(spike.vrt.conv_last.weight)
     plain.load_state_dict({k: v for k, v in spike.state_dict().items() if k.startswith("vrt.")})
     blur, voxels = torch.rand(1, 3, 3, 16, 16), torch.randn(1, 3, 4, 16, 16)
-    assert torch.equal(spike.eval()(blur, voxels), plain.eval()(blur, voxels))
+    restored = spike.eval()(blur, voxels)
+    assert not torch.equal(restored, blur)
+    assert torch.equal(restored, plain.eval()(blur, voxels))
 
 
 def test_a_list_of_eight_depths_gives_four_groups() -> None:
