@@ -1,0 +1,63 @@
+"""Every Snakemake command of the documentation, and the examples it shows."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import cv2
+import pytest
+
+from .project import Project
+
+PAGES = ("README.md", "README.zh-CN.md", "docs/tutorial.md", "docs/clusters.md", "config/README.md")
+
+
+def documented(repository: Path) -> list[str]:
+    """The lines of shell blocks that call Snakemake, without placeholders and comments."""
+    commands = []
+    for page in PAGES:
+        text = (repository / page).read_text(encoding="utf-8")
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            if language not in ("", "bash"):
+                continue
+            lines = [line.split(" #")[0].strip() for line in block.splitlines()]
+            commands += [line for line in lines if line.startswith("snakemake")]
+    return sorted({line for line in commands if "<" not in line and "my.yaml" not in line})
+
+
+@pytest.mark.workflow
+def test_every_documented_command_can_be_planned(repository, clone):
+    commands = documented(repository)
+    assert len(commands) >= 10
+    (clone.folder / "data/frames/walk").mkdir(parents=True)
+    for command in commands:
+        done = clone.snakemake("--dry-run", *shlex.split(command)[1:])
+        assert done.returncode == 0, f"{command}\n{done.stdout}"
+
+
+@pytest.mark.workflow
+@pytest.mark.shared
+def test_frames_of_a_high_speed_camera_become_a_report(shared, repository, tmp_path):
+    project = Project.copy(repository, tmp_path / "project")
+    frames = project.folder / "data/frames/walk"
+    frames.mkdir(parents=True)
+    for path in sorted((shared / "samples/sharp_sequence").glob("*.png")):
+        picture = cv2.imread(str(path))
+        cv2.imwrite(str(frames / path.name), picture[160:320, 300:540])  # a part is quicker
+    project.make(
+        "report",
+        "--configfile",
+        "config/examples/high_frame_rate.yaml",
+        "--config",
+        "SET=TRAIN.MAX_STEPS=2 DATA.CROP_SIZE=32",
+    )
+    results = project.folder / "results/high_frame_rate"
+    with (results / "evaluate/demo/sequences.csv").open(newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert row["sequence"] == "walk"
+    assert int(row["frames"]) == 3
+    assert 20 < float(row["psnr_blur"]) < 40
+    assert "</html>" in (results / "report.html").read_text()[-200:]
