@@ -39,7 +39,7 @@ from vrtspike.data.dataset import merge_dataset
 from vrtspike.data.images import read_rgb, write_png
 from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.spikes import read_rows, write_spikes
-from vrtspike.data.store import ARRAYS, StoreLayout
+from vrtspike.data.store import StoreLayout, open_store
 from vrtspike.data.voxels import bin_edges, voxelize_packed
 from vrtspike.files import write_json
 from vrtspike.training.batches import ShuffledBatches
@@ -206,7 +206,8 @@ def loader_rate(manifest: Path, workers: int, samples: int, **values: Any) -> fl
 def megabytes_per_frame(manifest: Path) -> Iterable[tuple[str, float, str]]:
     """Size on disk of each array and of all, per frame."""
     total = 0.0
-    for name in ARRAYS:
+    store = next(manifest.parent.glob("*/*.zarr"))
+    for name in open_store(store).layout.shapes:
         files = [p for p in manifest.parent.glob(f"*/*.zarr/{name}/**/*") if p.is_file()]
         size = sum(path.stat().st_size for path in files) / (SEQUENCES * FRAMES * 1e6)
         total += size

@@ -23,7 +23,8 @@ def main() -> None:
     write_alignment_table(arguments.table, rows)
     table = pd.DataFrame(rows, columns=COLUMNS).astype({"center": float, "correlation": float})
     plot_alignment(arguments.plot, table)
-    print(f"{len(rows)} exposures, median correlation {table['correlation'].median():.3f}")
+    correlation = f", median correlation {table['correlation'].median():.3f}" if rows else ""
+    print(f"{len(rows)} exposures{correlation}")
 
 
 if __name__ == "__main__":

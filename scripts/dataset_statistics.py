@@ -34,6 +34,9 @@ def main() -> None:
     )
     write_json(arguments.output, merged)
     statistics = merged["statistics"]
+    if statistics is None:
+        print(f"{arguments.dataset}: no spikes, so there are no statistics of them")
+        return
     print(
         f"{arguments.dataset}: log1p(rate) has mean {statistics['mean']:.4f} and standard "
         f"deviation {statistics['std']:.4f} over {statistics['count']} voxels of "

@@ -51,10 +51,15 @@ def main() -> None:
     write_json(arguments.output, manifest)
     faults = manifest["faults"]
     alignment = manifest["alignment"]
+    spikes = "no spikes"
+    if manifest["spikes"]:
+        spikes = (
+            f"exposure centre {alignment['median_center']} (expected {alignment['expected']}), "
+            f"correlation {alignment['median_correlation']}"
+        )
     print(
-        f"{arguments.split}/{arguments.sequence}: {len(manifest['frames'])} frames, exposure "
-        f"centre {alignment['median_center']} (expected {alignment['expected']}), correlation "
-        f"{alignment['median_correlation']}, {len(faults)} faults"
+        f"{arguments.split}/{arguments.sequence}: {len(manifest['frames'])} frames, {spikes}, "
+        f"{len(faults)} faults"
     )
     for fault in faults:
         print(f"  - {fault}")

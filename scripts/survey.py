@@ -36,7 +36,10 @@ def main() -> None:
     write_json(arguments.output, found)
     frames = sum(sequence["frames"] for sequence in found["sequences"])
     name = arguments.dataset_name or Path(arguments.root).name
-    print(f"{name}: {len(found['sequences'])} sequences, {frames} frames, {found['layout']}")
+    spikes = "" if found["spikes"] else ", without spikes"
+    print(
+        f"{name}: {len(found['sequences'])} sequences, {frames} frames, {found['layout']}{spikes}"
+    )
     for excluded, faults in found["excluded"].items():
         print(f"EXCLUDED {excluded}: {'; '.join(faults)}")
 

@@ -41,10 +41,11 @@ def test_manifest_of_a_sound_sequence(pristine):
     assert all(len(entry["digest"]) == 64 for entry in manifest["files"])
     assert [frame["name"] for frame in manifest["frames"]] == ["000001", "000002", "000003"]
     frame = manifest["frames"][1]
-    assert frame["spikes"] == f"{SPLIT}/{NAME}/spike/000002.dat"
-    assert (frame["spike_start"], frame["spike_frames"]) == (0, 88)
-    assert frame["center"] == pytest.approx(40, abs=2)
-    assert frame["correlation"] > 0.8
+    exposure = frame["spikes"]
+    assert exposure["path"] == f"{SPLIT}/{NAME}/spike/000002.dat"
+    assert (exposure["start"], exposure["steps"]) == (0, 88)
+    assert exposure["center"] == pytest.approx(40, abs=2)
+    assert exposure["correlation"] > 0.8
     assert manifest["alignment"]["expected"] == 40
     assert manifest["alignment"]["median_center"] == pytest.approx(40, abs=1.5)
 
@@ -70,7 +71,7 @@ def test_stream_is_divided_among_the_frames(dataset):
     (folder / "spike.dat").write_bytes(whole)
     manifest = ingest(dataset)
     assert manifest["faults"] == []
-    assert [f["spike_start"] for f in manifest["frames"]] == [0, 88, 176]
+    assert [f["spikes"]["start"] for f in manifest["frames"]] == [0, 88, 176]
     (folder / "spike.dat").write_bytes(whole[: -48 * 64 // 8])
     assert "263 spike frames cannot be divided evenly among 3" in only_fault(ingest(dataset))
 

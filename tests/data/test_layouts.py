@@ -171,7 +171,7 @@ def test_npz_spikes_bring_their_size(dataset, width):
     manifest = ingest_sequence(dataset, SPLIT, NAME, blur_dir="blur", source_version="v")
     assert manifest["faults"] == []
     assert manifest["spike_size"] == [48, width]
-    assert manifest["frames"][0]["spikes"].endswith("000001.npz")
+    assert manifest["frames"][0]["spikes"]["path"].endswith("000001.npz")
 
 
 def test_vidar_dumps_lose_their_header_columns(tmp_path):

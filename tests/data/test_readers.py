@@ -15,7 +15,7 @@ from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.mapped import MappedArray
 from vrtspike.data.readers import ChunkReader
 from vrtspike.data.spikes import pack_rows, read_spikes
-from vrtspike.data.store import ARRAYS, Store, StoredFrame, StoreLayout, write_store
+from vrtspike.data.store import Store, StoredFrame, StoreLayout, write_store
 from vrtspike.data.verify import verify_store
 from vrtspike.data.voxels import voxelize
 from vrtspike.errors import DataError
@@ -50,7 +50,7 @@ def test_all_readers_read_the_same(path):
     random = np.random.default_rng(1)
     stores = [Store(path, ChunkReader(reader)) for reader in ("mapped", "tensorstore", "zarr")]
     for _ in range(40):
-        name = ARRAYS[random.integers(4)]
+        name = list(LAYOUT.shapes)[random.integers(4)]
         shape = LAYOUT.shapes[name]
         axes = (0, 2, 3) if name in ("voxels", "bits") else (0, 1, 2)
         box = [slice(*sorted(random.choice(shape[a] + 1, 2, replace=False))) for a in axes]
@@ -59,7 +59,7 @@ def test_all_readers_read_the_same(path):
 
 
 def test_frames_and_bits_are_mapped_and_counts_are_not(path):
-    kinds = {name: read_json(path / name / "zarr.json") for name in ARRAYS}
+    kinds = {name: read_json(path / name / "zarr.json") for name in LAYOUT.shapes}
     mapped = {name for name, metadata in kinds.items() if MappedArray.can_read(metadata)}
     assert mapped == {"blur", "sharp", "bits"}
 
@@ -90,7 +90,7 @@ def test_a_store_on_another_file_system(path):
     store = Store("memory://bucket/s.zarr")
     assert store.layout == LAYOUT
     here = Store(path)
-    for name in ARRAYS:
+    for name in LAYOUT.shapes:
         box = (slice(2, 5), slice(7, 40), slice(1, 4))
         np.testing.assert_array_equal(store.read(name, *box), here.read(name, *box))
     with pytest.raises(DataError, match="nothing"):
@@ -105,7 +105,7 @@ def test_counts_and_bits_give_the_same_voxels_for_every_number_of_bins(pristine,
     write_json(manifest, found)
     build_store(pristine, manifest, bins, tmp_path / "s.json")
     store = Store(tmp_path / "s.zarr")
-    spikes = read_spikes(pristine / found["frames"][1]["spikes"], 48, 64)
+    spikes = read_spikes(pristine / found["frames"][1]["spikes"]["path"], 48, 64)
     counts = store.read("voxels", slice(1, 2), slice(0, 48), slice(0, 64))[0]
     np.testing.assert_array_equal(counts, voxelize(spikes, bins))
     bits = store.read("bits", slice(1, 2), slice(0, 48), slice(0, 8))[0]

@@ -9,7 +9,6 @@ import pytest
 from vrtspike.data.readers import ChunkReader
 from vrtspike.data.spikes import pack_rows
 from vrtspike.data.store import (
-    ARRAYS,
     Store,
     StoredFrame,
     StoreLayout,
@@ -47,7 +46,7 @@ def path(tmp_path_factory):
 def test_crops_of_all_arrays_come_back(path, reader):
     store = open_store(path, ChunkReader(reader))
     assert store.layout == LAYOUT
-    for name in ARRAYS:
+    for name in LAYOUT.shapes:
         arrays = [getattr(frame, name) for frame in frames()]
         if name == "bits":
             arrays = [np.pad(a, ((0, 24 - len(a)), (0, 0), (0, 0))) for a in arrays]

@@ -67,12 +67,12 @@ def test_tiles_must_fall_on_whole_spike_pixels(clip):
     source, statistics = clip
     frames = restore_frames(Local(), source, statistics, CPU, Tiling(32, 8, 0, 0))
     assert next(frames).shape == (48, 64, 3)
-    source.sensor = (12, 16)  # four frame pixels per spike pixel
+    source.ratio = 4
     try:
         with pytest.raises(ConfigError, match="multiples of 4"):
             next(restore_frames(Local(), source, statistics, CPU, Tiling(32, 6, 0, 0)))
     finally:
-        source.sensor = (24, 32)
+        source.ratio = 2
 
 
 def test_temporal_windows_share_a_third():

@@ -49,7 +49,7 @@ def test_a_folder_gives_what_the_store_gives(stored, sequence):
     folder = FolderSequence(sequence / "blur", sequence / "spike", BINS)
     assert list(folder.names) == list(stored.names)
     assert folder.size == stored.size
-    assert folder.sensor == stored.sensor
+    assert folder.ratio == stored.ratio == 2
     expected, window = stored.read(slice(0, 5)), folder.read(slice(0, 5))
     np.testing.assert_array_equal(window.blur, expected.blur)
     np.testing.assert_array_equal(window.counts, expected.counts)
@@ -109,7 +109,7 @@ def test_simulated_spikes_follow_the_frames(tmp_path):
 def test_a_scaled_source_keeps_brightness_and_rates(stored):
     half = ScaledSource(stored, 0.5)
     assert half.size == (24, 32)
-    assert half.sensor == (12, 16)
+    assert half.ratio == 2
     window, whole = half.read(slice(0, 2)), stored.read(slice(0, 2))
     assert window.blur.shape == (2, 24, 32, 3)
     assert window.counts.shape == (2, BINS, 12, 16)

@@ -43,7 +43,8 @@ def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
 
 
 def fingerprint_of(tmp_path, settings: Settings, digest: str = "d", code: str = "c") -> str:
-    write_json(tmp_path / "dataset.json", {"digest": digest})
+    statistics = {"mean": 0.1, "std": 0.2, "count": 3}
+    write_json(tmp_path / "dataset.json", {"digest": digest, "statistics": statistics})
     return resolve_run("x", settings, tmp_path / "dataset.json", code).fingerprint
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from vrtspike.analysis.plots import draw
+from vrtspike.analysis.plots import draw, say
 
 MOST_SEQUENCES = 60
 
@@ -18,13 +18,17 @@ def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
     Args:
         path: where to write, ``.svg``.
         table: with the columns of :data:`vrtspike.data.alignment_table.COLUMNS`. Of more than 60
-            sequences, those with the lowest correlation are shown.
+            sequences, those with the lowest correlation are shown. A data set without spikes has
+            no rows; the plot then says so.
     """
     name = table["split"] + "/" + table["sequence"]
     worst = table.groupby(name)["correlation"].median().sort_values(na_position="last")
     shown = sorted(worst.index[:MOST_SEQUENCES], reverse=True)
 
     def fill(figure: Figure) -> None:
+        if table.empty:
+            say(figure.subplots(), "The data set has no spikes.")
+            return
         left, right = figure.subplots(1, 2, sharey=True)
         for place, sequence in enumerate(shown):
             frames = table[name == sequence]

@@ -34,10 +34,13 @@ def accept(
     """
     found: dict[str, list[str]] = {}
     pictures: dict[str, str] = {}
+    without_spikes: list[str] = []
     for path in manifests:
         manifest = read_json(path)
         name = f"{manifest['split']}/{manifest['sequence']}"
         found[name] = [*manifest["faults"], *_short_exposures(manifest, bins)]
+        if not manifest["spikes"]:
+            without_spikes.append(name)
         # The same frames in both splits are the user's affair (they may be meant); twice in one
         # split, a sequence lies there under two names.
         contents = f"{manifest['split']} {_contents(manifest)}"
@@ -47,6 +50,9 @@ def accept(
             pictures[contents] = name
     if not found:
         raise DataError("no ingest manifests given: there is nothing to accept")
+    if len(without_spikes) < len(found):
+        for name in without_spikes:
+            found[name].append("no spikes, but other sequences of the data set have them")
     faulty = {name: faults for name, faults in found.items() if faults}
     if faulty and (not exclude or len(faulty) == len(found)):
         raise DataError(
@@ -67,7 +73,11 @@ def accept(
 def _short_exposures(manifest: dict[str, Any], bins: Sequence[int]) -> list[str]:
     faults = []
     for k in bins:
-        short = [f["name"] for f in manifest["frames"] if f["spike_frames"] < k]
+        short = [
+            frame["name"]
+            for frame in manifest["frames"]
+            if frame["spikes"] is not None and frame["spikes"]["steps"] < k
+        ]
         if short:
             faults.append(
                 f"{len(short)} exposures hold fewer than DATA.K = {k} spike frames, "

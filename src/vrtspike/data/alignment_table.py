@@ -27,19 +27,25 @@ are steps of the exposure. ``center`` and ``correlation`` are empty where nothin
 
 
 def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
-    """Rows of the table, sorted, from the ingest manifests of a data set."""
+    """Rows of the table, sorted, from the ingest manifests of a data set.
+
+    A data set without spikes has no exposures and so gives no rows.
+    """
     rows = []
     for path in manifests:
         manifest = read_json(path)
         for frame in manifest["frames"]:
+            exposure = frame["spikes"]
+            if exposure is None:
+                continue
             rows.append(
                 {
                     "split": manifest["split"],
                     "sequence": manifest["sequence"],
                     "frame": frame["name"],
-                    **{key: frame[key] for key in ("t0", "t1", "spike_count")},
-                    "expected_center": expected_center(frame["spike_frames"]),
-                    **{key: frame[key] for key in ("center", "correlation")},
+                    **{key: exposure[key] for key in ("t0", "t1", "center", "correlation")},
+                    "spike_count": exposure["count"],
+                    "expected_center": expected_center(exposure["steps"]),
                 }
             )
     return sorted(rows, key=lambda row: (row["split"], row["sequence"], row["frame"]))

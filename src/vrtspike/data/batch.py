@@ -19,32 +19,35 @@ class Clip:
     """float32 (B, T, 3, H, W), 0 to 1."""
     sharp: torch.Tensor | None
     """float32 (B, T, 3, H, W), 0 to 1; None where there is no truth."""
-    voxels: torch.Tensor
+    voxels: torch.Tensor | None
     """float32 (B, T, K, H, W): standardised log1p of spike rates, each spike pixel repeated over
-    the RGB pixels it covers."""
+    the RGB pixels it covers; None where there are no spikes."""
 
 
 def prepare_batch(
-    batch: Mapping[str, Any], statistics: Statistics, device: torch.device | str
+    batch: Mapping[str, Any], statistics: Statistics | None, device: torch.device | str
 ) -> Clip:
     """Move a batch to the device as integers and convert it there.
 
     Args:
         batch: collated samples of :class:`vrtspike.data.clips.ClipDataset`: ``blur`` uint8
-            (B, T, H, W, 3), ``counts`` uint8 (B, T, K, h, w), ``spike_frames`` int (B, T), and
-            ``sharp`` like ``blur`` where there is one.
-        statistics: of the training split.
+            (B, T, H, W, 3); ``sharp`` like it where there is one; ``counts`` uint8 (B, T, K, h, w)
+            and ``spike_frames`` int (B, T) where there are spikes.
+        statistics: of the training split; None where its data set has no spikes, the batch's are
+            then left aside.
         device: where the model is.
     """
     device = torch.device(device)
     blur = batch["blur"].to(device, non_blocking=True)
     sharp = batch.get("sharp")
-    counts = batch["counts"].to(device, non_blocking=True)
-    steps = batch["spike_frames"].to(device, non_blocking=True)
-    voxels = normalize_counts(counts, steps, statistics.mean, statistics.std)
-    scale = blur.shape[-3] // counts.shape[-2]
-    if scale > 1:
-        voxels = voxels.repeat_interleave(scale, dim=-2).repeat_interleave(scale, dim=-1)
+    voxels = None
+    if statistics is not None and "counts" in batch:
+        counts = batch["counts"].to(device, non_blocking=True)
+        steps = batch["spike_frames"].to(device, non_blocking=True)
+        voxels = normalize_counts(counts, steps, statistics.mean, statistics.std)
+        scale = blur.shape[-3] // counts.shape[-2]
+        if scale > 1:
+            voxels = voxels.repeat_interleave(scale, dim=-2).repeat_interleave(scale, dim=-1)
     return Clip(
         blur=_to_float(blur),
         sharp=None if sharp is None else _to_float(sharp.to(device, non_blocking=True)),

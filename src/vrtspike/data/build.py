@@ -22,7 +22,7 @@ def build_store(
     output: str | Path,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Decode the frames of a sequence, count its spikes, and write store and manifest.
+    """Decode the frames of a sequence, count its spikes if any, and write store and manifest.
 
     The store stands beside the manifest, ``<sequence>.zarr``, and is complete before the manifest
     appears. One frame is held in memory at a time.
@@ -50,18 +50,19 @@ def build_store(
         raise DataError(
             list_faults(f"files of {name} changed since ingestion", changed, "Run ingest again.")
         )
-    for frame in manifest["frames"]:
+    spike_frames = [frame["spikes"]["steps"] for frame in manifest["frames"] if frame["spikes"]]
+    for frame, steps in zip(manifest["frames"], spike_frames, strict=manifest["spikes"]):
         try:
-            bin_edges(frame["spike_frames"], bins)
+            bin_edges(steps, bins)
         except DataError as error:
             raise DataError(f"{name}, frame {frame['name']}: {error}") from error
     output = Path(output)
     remove_leftovers(output.with_suffix(".zarr"))
     layout = StoreLayout(
         frames=tuple(frame["name"] for frame in manifest["frames"]),
-        spike_frames=tuple(frame["spike_frames"] for frame in manifest["frames"]),
+        spike_frames=tuple(spike_frames),
         rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
-        spike_size=(manifest["spike_size"][0], manifest["spike_size"][1]),
+        spike_size=tuple(manifest["spike_size"]) if manifest["spikes"] else None,
         bins=bins,
     )
     store = output.with_suffix(".zarr")
@@ -94,18 +95,18 @@ def _frames(
     for number, frame in enumerate(manifest["frames"]):
         if progress:
             progress(number, total)
+        blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
+        if layout.spike_size is None:
+            yield StoredFrame(blur, sharp)
+            continue
+        exposure = frame["spikes"]
         bits = read_rows(
-            root / frame["spikes"],
+            root / exposure["path"],
             layout.spike_size[0],
             manifest["spike_columns"],
-            start=frame["spike_start"],
-            count=frame["spike_frames"],
+            start=exposure["start"],
+            count=exposure["steps"],
         )
         counts = voxelize_packed(bits, layout.bins)[..., : layout.spike_size[1]]
         add_to_histogram(histogram, counts, len(bits))
-        yield StoredFrame(
-            blur=read_rgb(root / frame["blur"]),
-            sharp=read_rgb(root / frame["sharp"]),
-            voxels=counts,
-            bits=bits,
-        )
+        yield StoredFrame(blur, sharp, voxels=counts, bits=bits)

@@ -19,26 +19,35 @@ from vrtspike.errors import DataError
 
 
 @dataclass(frozen=True)
-class Frame:
-    """One exposure of a sequence; paths are relative to the data set's root."""
+class Exposure:
+    """The spikes of one frame."""
 
-    name: str
-    blur: str
-    sharp: str
-    spikes: str
-    spike_start: int
+    path: str
+    """Their file, relative to the data set's root."""
+    start: int
     """First spike frame of the exposure in its file."""
-    spike_frames: int
+    steps: int
     """T."""
     t0: int
     """First step of the exposure, counted from the beginning of the sequence."""
     t1: int
     """The step after its last one: ``t0 + T``."""
-    spike_count: int
+    count: int
     """Spikes of all pixels in the exposure."""
     center: float | None
     """Where the sharp frame was found in the exposure; None where that cannot be said."""
     correlation: float | None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of a sequence; paths are relative to the data set's root."""
+
+    name: str
+    blur: str
+    sharp: str
+    spikes: Exposure | None
+    """None in a sequence without spikes."""
 
 
 class SequenceChecks:
@@ -56,6 +65,8 @@ class SequenceChecks:
         self._root = root
         self._files = files
         self._first: str | None = None
+        if not files.has_spikes:
+            return
         with self._collect():
             self._set_sensor(spike_size or sensor_size(root, files) or self._npz_size())
 
@@ -84,7 +95,7 @@ class SequenceChecks:
 
     def exposures(self, names: Sequence[str]) -> dict[str, tuple[str, int, int]]:
         """Spike file, first step and number of steps of each frame whose spikes can be read."""
-        if names and self.sensor is None:
+        if names and self.sensor is None and self._files.has_spikes:
             self._sensor_from(names)
         if self.sensor is None:
             return {}
@@ -129,35 +140,49 @@ class SequenceChecks:
         """Check one frame whose exposure begins at step ``t0``; None where it cannot be used."""
         sharp = self._picture(self._files.sharp[name])
         blur = self._picture(self._files.blur[name])
-        if sharp is None or blur is None or exposure is None or self.sensor is None:
+        if sharp is None or blur is None:
             return None, None
-        path, start, count = exposure
+        spikes: Exposure | None = None
+        found: Alignment | None = None
+        if self._files.has_spikes:
+            if exposure is None or self.sensor is None:
+                return None, None
+            spikes, found = self._exposure(self.sensor, exposure, t0, name, sharp)
+        return Frame(name, self._files.blur[name], self._files.sharp[name], spikes), found
+
+    def _exposure(
+        self,
+        sensor: tuple[int, int],
+        exposure: tuple[str, int, int],
+        t0: int,
+        name: str,
+        sharp: NDArray[np.uint8],
+    ) -> tuple[Exposure, Alignment | None]:
+        """Check the spikes of a frame against its sharp picture."""
+        path, start, steps = exposure
         found: Alignment | None = None
         total = 0
         with self._collect():
-            size = self.sensor[0], self.columns
-            spikes = read_spikes(self._root / path, *size, start=start, count=count)
+            size = sensor[0], self.columns
+            spikes = read_spikes(self._root / path, *size, start=start, count=steps)
             total = int(np.count_nonzero(spikes))
             try:
                 found = align(spikes, luma(sharp))
             except DataError as error:
                 raise DataError(f"{self._root / path}: {error}") from error
-            require_match(found, self._root / path, self._files.sharp[name], self.sensor)
+            require_match(found, self._root / path, self._files.sharp[name], sensor)
             require_order(spikes, f"{self._root / path} (steps from {start})")
-        frame = Frame(
-            name=name,
-            blur=self._files.blur[name],
-            sharp=self._files.sharp[name],
-            spikes=path,
-            spike_start=start,
-            spike_frames=count,
+        checked = Exposure(
+            path=path,
+            start=start,
+            steps=steps,
             t0=t0,
-            t1=t0 + count,
-            spike_count=total,
+            t1=t0 + steps,
+            count=total,
             center=round(found.center, 2) if found and found.locates else None,
             correlation=round(found.correlation, 4) if found and found.assessable else None,
         )
-        return frame, found
+        return checked, found
 
     def _picture(self, path: str) -> NDArray[np.uint8] | None:
         """A readable 8-bit RGB picture of the size of the sequence's first, or None."""

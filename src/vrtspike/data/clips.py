@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -30,9 +30,9 @@ class Sample(TypedDict):
     """uint8 (T, H, W, 3)."""
     sharp: torch.Tensor
     """uint8 (T, H, W, 3)."""
-    counts: torch.Tensor
-    """uint8 (T, K, h, w): spikes per bin."""
-    spike_frames: torch.Tensor
+    counts: NotRequired[torch.Tensor]
+    """uint8 (T, K, h, w): spikes per bin; absent, as the next, in a data set without spikes."""
+    spike_frames: NotRequired[torch.Tensor]
     """int32 (T,): steps of each exposure."""
     sequence: str
     """``<split>/<sequence>``."""
@@ -101,14 +101,17 @@ class SequenceReader:
         frames = slice(start, start + count)
         rows = slice(window.top, window.top + window.height)
         columns = slice(window.left, window.left + window.width)
-        return Sample(
+        sample = Sample(
             blur=torch.from_numpy(self._store.read("blur", frames, rows, columns)),
             sharp=torch.from_numpy(self._store.read("sharp", frames, rows, columns)),
-            counts=torch.from_numpy(self._counts(frames, window)),
-            spike_frames=torch.tensor(self.layout.spike_frames[frames], dtype=torch.int32),
             sequence=self.name,
             start=start,
         )
+        if self.layout.spike_size is not None:
+            sample["counts"] = torch.from_numpy(self._counts(frames, window))
+            steps = self.layout.spike_frames[frames]
+            sample["spike_frames"] = torch.tensor(steps, dtype=torch.int32)
+        return sample
 
     def _check(self, start: int, count: int, window: Window) -> None:
         height, width = self.layout.rgb_size
@@ -240,7 +243,8 @@ def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
     if rows or columns or swap:
         sample["blur"] = turned(sample["blur"], 1, rows, columns, swap)
         sample["sharp"] = turned(sample["sharp"], 1, rows, columns, swap)
-        sample["counts"] = turned(sample["counts"], 2, rows, columns, swap)
+        if "counts" in sample:
+            sample["counts"] = turned(sample["counts"], 2, rows, columns, swap)
 
 
 def _check_settings(manifest: DatasetManifest, settings: DataSettings) -> None:

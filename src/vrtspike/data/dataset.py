@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +39,17 @@ def merge_dataset(
 
     Returns:
         ``{"schema", "dataset", "bins", "blur_dir", "excluded", "splits", "statistics",
-        "digest"}``. The digest covers the stores' contents, not their places.
+        "digest"}``. The digest covers the stores' contents, not their places; ``statistics`` is
+        null in a data set without spikes.
 
     Raises:
-        DataError: if there is no training sequence, a sequence occurs twice, or stores were built
-            with other bins or from other blurry frames.
+        DataError: if there is no training sequence, a sequence occurs twice, stores were built
+            with other bins or from other blurry frames, or only some hold spikes.
     """
     splits: dict[str, list[dict[str, Any]]] = {}
     histograms, digests = [], {}
     blur_dirs = set()
+    with_spikes: dict[bool, str] = {}
     for path in sorted(Path(p) for p in manifests):
         store = read_json(path)
         name = f"{store['split']}/{store['sequence']}"
@@ -57,6 +59,7 @@ def merge_dataset(
             raise DataError(f"{path}: built with {store['bins']} bins, {bins} expected")
         digests[name] = store["digest"]
         blur_dirs.add(store["blur_dir"])
+        with_spikes[store["spike_size"] is not None] = name
         splits.setdefault(store["split"], []).append(
             {
                 "sequence": store["sequence"],
@@ -71,7 +74,11 @@ def merge_dataset(
         raise DataError(f"no sequence of the training split {train_split!r} among the manifests")
     if len(blur_dirs) > 1:
         raise DataError(f"stores from different blurry frames: {', '.join(sorted(blur_dirs))}")
-    statistics = histogram_statistics(merge_histograms(histograms))
+    if len(with_spikes) > 1:
+        raise DataError(f"{with_spikes[True]} holds spikes, {with_spikes[False]} does not")
+    statistics = None
+    if True in with_spikes:
+        statistics = asdict(histogram_statistics(merge_histograms(histograms)))
     contents: dict[str, Any] = {
         "schema": 1,
         "dataset": dataset,
@@ -79,11 +86,7 @@ def merge_dataset(
         "blur_dir": blur_dirs.pop(),
         "excluded": dict(excluded or {}),
         "splits": {k: sorted(v, key=lambda s: s["sequence"]) for k, v in sorted(splits.items())},
-        "statistics": {
-            "mean": statistics.mean,
-            "std": statistics.std,
-            "count": statistics.count,
-        },
+        "statistics": statistics,
     }
     covered = {k: contents[k] for k in ("bins", "blur_dir", "statistics")}
     contents["digest"] = json_digest({**covered, "stores": digests})
@@ -110,7 +113,8 @@ class DatasetManifest:
     bins: int
     blur_dir: str
     digest: str
-    statistics: Statistics
+    statistics: Statistics | None
+    """None in a data set without spikes."""
     sequences: tuple[SequenceEntry, ...]
 
     def split(self, name: str) -> tuple[SequenceEntry, ...]:
@@ -125,9 +129,12 @@ class DatasetManifest:
             raise DataError(f"{self.path}: no split {name!r}; there are: {known}")
         return found
 
-    def statistics_for(self, settings: DataSettings) -> Statistics:
-        """The statistics to normalise with: DATA.NORM where given, else the training split's."""
-        if settings.NORM.MEAN is None or settings.NORM.STD is None:
+    def statistics_for(self, settings: DataSettings) -> Statistics | None:
+        """The statistics to normalise with: DATA.NORM where given, else the training split's.
+
+        None in a data set without spikes.
+        """
+        if self.statistics is None or settings.NORM.MEAN is None or settings.NORM.STD is None:
             return self.statistics
         return Statistics(settings.NORM.MEAN, settings.NORM.STD, 0)
 
@@ -155,12 +162,13 @@ def load_dataset(path: str | Path) -> DatasetManifest:
         for split, entries in contents["splits"].items()
         for entry in entries
     ]
+    statistics = contents["statistics"]
     return DatasetManifest(
         path=path,
         name=contents["dataset"],
         bins=contents["bins"],
         blur_dir=contents["blur_dir"],
         digest=contents["digest"],
-        statistics=Statistics(**contents["statistics"]),
+        statistics=Statistics(**statistics) if statistics is not None else None,
         sequences=tuple(sequences),
     )

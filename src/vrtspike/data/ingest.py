@@ -15,8 +15,9 @@ from statistics import median
 from typing import Any
 
 from vrtspike.data.alignment import center_tolerance, expected_center
-from vrtspike.data.checks import Frame, SequenceChecks
+from vrtspike.data.checks import Exposure, Frame, SequenceChecks
 from vrtspike.data.layouts import AUTO, SequenceFiles, find_sequence
+from vrtspike.data.versions import INGEST_SCHEMA
 from vrtspike.files import file_digest
 
 
@@ -33,7 +34,8 @@ def ingest_sequence(
 ) -> dict[str, Any]:
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
 
-    Frames are read one at a time.
+    Frames are read one at a time. A sequence without any spike file has no faults for that: whether
+    the others have them, survey and gate look at.
 
     Args:
         root: the data set's folder.
@@ -72,15 +74,16 @@ def ingest_sequence(
         if frame is None:
             continue
         frames.append(frame)
-        if found is not None and found.locates:
-            offsets.append(found.center - expected_center(frame.spike_frames))
+        if found is not None and found.locates and exposure:
+            offsets.append(found.center - expected_center(exposure[2]))
     faults += checks.faults
-    alignment = _judge_centers(frames, offsets, faults)
+    alignment = _judge_centers([f.spikes for f in frames if f.spikes], offsets, faults)
     return {
-        "schema": 1,
+        "schema": INGEST_SCHEMA,
         "sequence": sequence,
         "split": split,
         "layout": files.layout,
+        "spikes": files.has_spikes,
         "blur_dir": blur_dir,
         "source_version": source_version,
         "files": [_file_entry(base, path, faults) for path in files.paths],
@@ -96,7 +99,7 @@ def ingest_sequence(
 def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
     """Frames that lack their blurry, sharp or spike partner."""
     parts = {blur_dir: set(files.blur), "sharp": set(files.sharp)}
-    if files.stream is None:
+    if files.spikes and files.stream is None:
         parts["spike"] = set(files.spikes)
     everything = set().union(*parts.values())
     if not everything:
@@ -112,17 +115,17 @@ def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
     return faults
 
 
-def _odd_lengths(frames: Sequence[Frame], usual: int) -> list[str]:
+def _odd_lengths(exposures: Sequence[Exposure], usual: int) -> list[str]:
     """Spike files of another length than the others whose frame is not where that length says."""
     return [
-        f"{frame.spikes} holds {frame.spike_frames} spike frames, others {usual}, and its sharp "
-        f"frame lies at step {frame.center:.1f} instead of "
-        f"{expected_center(frame.spike_frames):.1f}: the file is cut or too long"
-        for frame in frames
-        if frame.spike_frames != usual
-        and frame.center is not None
-        and abs(frame.center - expected_center(frame.spike_frames))
-        > center_tolerance(frame.spike_frames)
+        f"{exposure.path} holds {exposure.steps} spike frames, others {usual}, and its sharp "
+        f"frame lies at step {exposure.center:.1f} instead of "
+        f"{expected_center(exposure.steps):.1f}: the file is cut or too long"
+        for exposure in exposures
+        if exposure.steps != usual
+        and exposure.center is not None
+        and abs(exposure.center - expected_center(exposure.steps))
+        > center_tolerance(exposure.steps)
     ]
 
 
@@ -157,25 +160,25 @@ def _file_entry(root: Path, path: str, faults: list[str]) -> dict[str, Any]:
 
 
 def _judge_centers(
-    frames: Sequence[Frame], offsets: Sequence[float], faults: list[str]
+    exposures: Sequence[Exposure], offsets: Sequence[float], faults: list[str]
 ) -> dict[str, float | None]:
     """Compare the median centre with the expected one and report a sequence that is shifted.
 
     Args:
-        frames: the sequence's usable frames.
-        offsets: found less expected centre, of the frames whose centre can be told.
+        exposures: of the sequence's usable frames; none in a sequence without spikes.
+        offsets: found less expected centre, of the exposures whose centre can be told.
         faults: where a shift is reported.
     """
-    correlations = [frame.correlation for frame in frames if frame.correlation is not None]
+    correlations = [found.correlation for found in exposures if found.correlation is not None]
     summary: dict[str, float | None] = {
         "expected": None,
         "median_center": None,
         "median_correlation": round(median(correlations), 4) if correlations else None,
     }
-    if not frames:
+    if not exposures:
         return summary
-    steps = Counter(frame.spike_frames for frame in frames).most_common(1)[0][0]
-    faults += _odd_lengths(frames, steps)
+    steps = Counter(exposure.steps for exposure in exposures).most_common(1)[0][0]
+    faults += _odd_lengths(exposures, steps)
     expected = expected_center(steps)
     summary["expected"] = expected
     if not offsets:

@@ -10,8 +10,8 @@ Known layouts, found by looking at the folders (``DATA.LAYOUT`` names one instea
     ``<root>/<split>/{input,target,spike}/<sequence>-NNNNNN.{png,dat}``.
 
 Spikes are ``.dat`` or ``.npz`` files with the number of their blurry frame, or one for the whole
-sequence. Folders that hold only sharp frames (GOPRO_Large_all, X4K1000FPS) go through
-``scripts/simulate.py`` first.
+sequence. A data set may have none at all (GOPRO_Large as it is published). Folders that hold only
+sharp frames (GOPRO_Large_all, X4K1000FPS) go through ``scripts/simulate.py`` first.
 
 Only names, sizes and dates are looked at here. The workflow imports this module while it plans, so
 it stays within the standard library.
@@ -127,6 +127,11 @@ class SequenceFiles:
     """A ``config.yaml`` that may give the sensor's size."""
     faults: tuple[str, ...] = ()
     """Files that claim the same frame."""
+
+    @property
+    def has_spikes(self) -> bool:
+        """Whether there is any spike file."""
+        return bool(self.spikes or self.stream)
 
     @property
     def paths(self) -> list[str]:

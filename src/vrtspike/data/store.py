@@ -11,6 +11,9 @@ array      shape              type  contents
                                     T = the sequence's longest exposure are padded with zeros
 ========== ================== ===== =========================================================
 
+A store of a sequence without spikes holds ``blur`` and ``sharp`` only; its ``spike_frames`` is
+empty and its ``spike_size`` null.
+
 Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame), ``rgb_size``,
 ``spike_size``, ``bins``.
 
@@ -40,7 +43,6 @@ from vrtspike.data.readers import ArrayRead, ChunkReader, read_attributes
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_path, json_digest
 
-ARRAYS = ("blur", "sharp", "voxels", "bits")
 BAND = 48
 """Rows of RGB pixels in a chunk of frames; chunks of bits cover the same area."""
 SQUARE = 128
@@ -58,19 +60,22 @@ class StoreLayout:
 
     frames: tuple[str, ...]
     spike_frames: tuple[int, ...]
+    """T of each frame; empty without spikes."""
     rgb_size: tuple[int, int]
-    spike_size: tuple[int, int]
+    spike_size: tuple[int, int] | None
+    """None without spikes."""
     bins: int
 
     def __post_init__(self) -> None:
         """Refuse a layout without frames."""
-        if len(self.frames) != len(self.spike_frames) or not self.frames:
+        exposures = len(self.frames) if self.spike_size else 0
+        if len(self.spike_frames) != exposures or not self.frames:
             raise ValueError("a store needs at least one frame, and one spike count for each")
 
     @property
     def scale(self) -> int:
-        """RGB pixels per spike pixel along each side."""
-        return self.rgb_size[0] // self.spike_size[0]
+        """RGB pixels per spike pixel along each side; 1 without spikes."""
+        return self.rgb_size[0] // self.spike_size[0] if self.spike_size else 1
 
     @property
     def nbytes(self) -> int:
@@ -79,11 +84,14 @@ class StoreLayout:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each array."""
-        count, (height, width) = len(self.frames), self.spike_size
+        """Shape of each array, by its name."""
+        count = len(self.frames)
+        rgb = dict.fromkeys(("blur", "sharp"), (count, *self.rgb_size, 3))
+        if self.spike_size is None:
+            return {**rgb}
+        height, width = self.spike_size
         return {
-            "blur": (count, *self.rgb_size, 3),
-            "sharp": (count, *self.rgb_size, 3),
+            **rgb,
             "voxels": (count, self.bins, height, width),
             "bits": (count, max(self.spike_frames), height, -(-width // 8)),
         }
@@ -91,12 +99,14 @@ class StoreLayout:
     @property
     def chunks(self) -> dict[str, tuple[int, ...]]:
         """Shape of a chunk of each array."""
-        (rows, columns), width = self.spike_size, self.rgb_size[1]
+        height, width = self.rgb_size
+        rgb = {name: (1, min(BAND, height), width, 3) for name in ("blur", "sharp")}
+        if self.spike_size is None:
+            return {**rgb}
+        rows, columns = self.spike_size
         side, band = max(8, SQUARE // self.scale), max(1, BAND // self.scale)
-        rgb = (1, min(BAND, self.rgb_size[0]), width, 3)
         return {
-            "blur": rgb,
-            "sharp": rgb,
+            **rgb,
             "voxels": (1, self.bins, min(side, rows), min(side, columns)),
             "bits": (1, max(self.spike_frames), min(band, rows), -(-columns // 8)),
         }
@@ -114,30 +124,34 @@ class StoreLayout:
             "frames": list(self.frames),
             "spike_frames": list(self.spike_frames),
             "rgb_size": list(self.rgb_size),
-            "spike_size": list(self.spike_size),
+            "spike_size": list(self.spike_size) if self.spike_size else None,
             "bins": self.bins,
         }
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:
         """The inverse of :meth:`attributes`."""
+        spike_size = attributes["spike_size"]
         return cls(
             frames=tuple(attributes["frames"]),
             spike_frames=tuple(attributes["spike_frames"]),
             rgb_size=(attributes["rgb_size"][0], attributes["rgb_size"][1]),
-            spike_size=(attributes["spike_size"][0], attributes["spike_size"][1]),
+            spike_size=(spike_size[0], spike_size[1]) if spike_size else None,
             bins=attributes["bins"],
         )
 
 
 @dataclass(frozen=True)
 class StoredFrame:
-    """The arrays of one frame, shaped as one entry of the store's arrays."""
+    """The arrays of one frame, shaped as one entry of the store's arrays.
+
+    ``voxels`` and ``bits`` are None in a store without spikes.
+    """
 
     blur: NDArray[np.uint8]
     sharp: NDArray[np.uint8]
-    voxels: NDArray[np.uint8]
-    bits: NDArray[np.uint8]
+    voxels: NDArray[np.uint8] | None = None
+    bits: NDArray[np.uint8] | None = None
 
 
 def write_store(
@@ -214,11 +228,13 @@ class ContentDigest:
         """
         if self._count == len(self._layout.frames):
             raise ValueError(f"more than the {self._count} frames that the layout names")
-        steps = self._layout.spike_frames[self._count]
+        place = self._count
         self._count += 1
         for name, shape in self._layout.shapes.items():
             values: NDArray[np.uint8] = getattr(frame, name)
-            expected = (steps, *shape[2:]) if name == "bits" else shape[1:]
+            expected = shape[1:]
+            if name == "bits":
+                expected = (self._layout.spike_frames[place], *shape[2:])
             if values.shape != expected or values.dtype != np.uint8:
                 raise ValueError(f"{name} of frame {self._count}: {values.shape} is not {expected}")
             self._digest.update(np.ascontiguousarray(values).data)
@@ -288,7 +304,7 @@ class Store:
         """Read a crop of consecutive frames.
 
         Args:
-            name: one of :data:`ARRAYS`.
+            name: one of the layout's ``shapes``.
             frames: which frames.
             rows: which rows, in the array's own pixels.
             columns: which columns (of ``bits``: which bytes).

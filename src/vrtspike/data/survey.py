@@ -7,13 +7,16 @@ because the workflow imports it while it plans.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vrtspike.data.layouts import (
     AUTO,
     LAYOUTS,
+    Layout,
     SequenceFiles,
     find_layout,
     find_sequence,
@@ -41,12 +44,14 @@ def survey(
         exclude: leave out sequences with faults and record them, instead of refusing all.
 
     Returns:
-        ``{"schema": 1, "root", "layout", "sequences": [{"split", "name", "frames"}], "excluded"}``,
-        sorted. ``layout`` is the layouts in use, joined by a plus sign; ``excluded`` holds the
-        faults of each sequence that was left out.
+        ``{"schema": 1, "root", "layout", "spikes", "sequences": [{"split", "name", "frames"}],
+        "excluded"}``, sorted. ``layout`` is the layouts in use, joined by a plus sign; ``spikes``
+        is false where no sequence has spike files; ``excluded`` holds the faults of each sequence
+        that was left out.
 
     Raises:
-        DataError: if the root or a split is missing or empty, or a sequence lacks frames or spikes.
+        DataError: if the root or a split is missing or empty, a sequence lacks frames, or only
+            some sequences have spikes.
     """
     base = Path(root)
     if not base.is_dir():
@@ -55,9 +60,7 @@ def survey(
             f"{' and '.join(splits)}, or generate the demo data (scripts/demo_data.py)"
         )
     faults: list[str] = []
-    excluded: dict[str, list[str]] = {}
-    found: list[SequenceFiles] = []
-    files: SequenceFiles | None
+    looked_at: list[_LookedAt] = []
     for split in dict.fromkeys(splits):
         try:
             kind = find_layout(base, split, layout)
@@ -68,20 +71,21 @@ def survey(
         if not names:
             where = kind.sharp.format(split=split, sequence="<sequence>", gamma="")
             faults.append(f"{base / split}: no sequence folders; expected {where}/")
-        for name in names:
-            try:
-                files = find_sequence(base, split, name, blur_dir, layout)
-                missing = _missing_parts(base, files, blur_dir)
-            except DataError as error:
-                files, missing = None, [str(error)]
-            if missing and exclude:
-                excluded[f"{split}/{name}"] = missing
-                continue
-            faults += missing
-            if files is not None:
-                found.append(files)
-        if names and not any(files.split == split for files in found):
-            faults.append(f"{base / split}: all {len(names)} sequences have faults")
+        looked_at += [_look_at(base, split, name, blur_dir, layout) for name in names]
+    found = [sequence.files for sequence in looked_at if sequence.files is not None]
+    spikes = any(files.has_spikes for files in found)
+    if spikes:
+        for sequence in looked_at:
+            sequence.faults += _missing_spikes(base, sequence.files, blur_dir)
+    excluded: dict[str, list[str]] = {}
+    if exclude:
+        excluded = {f"{s.split}/{s.name}": s.faults for s in looked_at if s.faults}
+        found = [files for files in found if f"{files.split}/{files.name}" not in excluded]
+        for split, count in Counter(sequence.split for sequence in looked_at).items():
+            if not any(files.split == split for files in found):
+                faults.append(f"{base / split}: all {count} sequences have faults")
+    else:
+        faults += [fault for sequence in looked_at for fault in sequence.faults]
     if faults:
         raise DataError(
             list_faults(f"{base} cannot be used as it is", faults, _advice(base, found, blur_dir))
@@ -90,6 +94,7 @@ def survey(
         "schema": 1,
         "root": str(root),
         "layout": "+".join(sorted({files.layout for files in found})),
+        "spikes": spikes,
         "sequences": [
             {"split": files.split, "name": files.name, "frames": len(files.blur)} for files in found
         ],
@@ -99,31 +104,61 @@ def survey(
 
 def _advice(root: Path, found: Sequence[SequenceFiles], blur_dir: str) -> str:
     advice = f"The expected folders: <split>/<sequence>/{{{blur_dir},sharp,spike}}."
-    if found and not any(files.spikes or files.stream for files in found):
+    if found and not any(files.blur or files.sharp or files.has_spikes for files in found):
         advice += (
-            " This looks like GoPro without spike recordings: scripts/simulate.py makes blurry"
-            " frames and spikes from the 240 fps frames (GOPRO_Large_all)."
+            " These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "
+            f"spikes are made of all of them by scripts/simulate.py --source {root}"
         )
-        if not any(files.blur or files.sharp for files in found):
-            advice += f" For all folders of frames at once: scripts/simulate.py --source {root}"
     return advice
 
 
-def _missing_parts(root: Path, files: SequenceFiles, blur_dir: str) -> list[str]:
-    place = f"{root / files.split / files.name}"
-    kind = LAYOUTS[files.layout.removesuffix("_stream")]
-    folders = places(kind, files.split, files.name, blur_dir)
+@dataclass
+class _LookedAt:
+    """A sequence, as far as it could be looked at."""
+
+    split: str
+    name: str
+    files: SequenceFiles | None
+    faults: list[str]
+
+
+def _look_at(root: Path, split: str, name: str, blur_dir: str, layout: str) -> _LookedAt:
+    try:
+        files = find_sequence(root, split, name, blur_dir, layout)
+        return _LookedAt(split, name, files, _missing_frames(root, files, blur_dir))
+    except DataError as error:
+        return _LookedAt(split, name, None, [str(error)])
+
+
+def _missing_frames(root: Path, files: SequenceFiles, blur_dir: str) -> list[str]:
+    place, folders = f"{root / files.split / files.name}", _folders(files, blur_dir)
     faults = [f"{place}: {fault}" for fault in files.faults]
     if not files.blur:
         faults.append(f"{place}: no blurry frames ({folders['blur']}/*.png)")
     if not files.sharp:
         faults.append(f"{place}: no sharp frames ({folders['sharp']}/*.png)")
-    if not files.spikes and not files.stream:
-        streams = [f"{s}.dat" for s in kind.streams]
-        stream = streams[0].format(split=files.split, sequence=files.name)
-        faults.append(f"{place}: no spikes ({folders['spike']}/*.dat or {stream}, or .npz)")
     if files.spikes and files.stream:
         faults.append(
             f"{place}: both {folders['spike']}/*.dat and {files.stream}; remove the one not meant"
         )
     return faults
+
+
+def _missing_spikes(root: Path, files: SequenceFiles | None, blur_dir: str) -> list[str]:
+    """What a sequence lacks whose data set has spikes."""
+    if files is None or files.has_spikes:
+        return []
+    stream = _kind(files).streams[0].format(split=files.split, sequence=files.name)
+    return [
+        f"{root / files.split / files.name}: no spikes "
+        f"({_folders(files, blur_dir)['spike']}/*.dat or {stream}.dat, or .npz), but other "
+        "sequences have them"
+    ]
+
+
+def _kind(files: SequenceFiles) -> Layout:
+    return LAYOUTS[files.layout.removesuffix("_stream")]
+
+
+def _folders(files: SequenceFiles, blur_dir: str) -> dict[str, str]:
+    return places(_kind(files), files.split, files.name, blur_dir)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.readers import ChunkReader
-from vrtspike.data.store import ARRAYS, ContentDigest, Store, StoredFrame
+from vrtspike.data.store import ContentDigest, Store, StoredFrame
 from vrtspike.errors import DataError
 from vrtspike.files import read_json
 
@@ -68,17 +68,18 @@ def verify_store(
     store = Store(path.with_name(manifest["store"]), ChunkReader("tensorstore"))
     digest = ContentDigest(store.layout)
     faults: list[str] = []
-    for number, steps in enumerate(store.layout.spike_frames):
+    layout = store.layout
+    for number in range(len(layout.frames)):
         if progress:
-            progress(number, len(store.layout.frames))
+            progress(number, len(layout.frames))
         frame: dict[str, Any] = {}
-        for name in ARRAYS:
+        for name in layout.shapes:
             try:
                 whole = store.read(name, slice(number, number + 1), slice(None), slice(None))[0]
             except DataError:
                 faults += _damaged_chunks(store, name, number)
             else:
-                frame[name] = whole[:steps] if name == "bits" else whole
+                frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
         if not faults:
             digest.add(StoredFrame(**frame))
     if not faults and digest.hexdigest() != manifest["digest"]:

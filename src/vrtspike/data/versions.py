@@ -14,6 +14,9 @@ from typing import Any
 from vrtspike.data.layouts import AUTO, find_sequence
 from vrtspike.files import file_digest, json_digest, read_json
 
+INGEST_SCHEMA = 2
+"""Version of the ingest manifest's format."""
+
 
 def source_version(
     root: str | os.PathLike[str],
@@ -67,7 +70,7 @@ def _known_files(manifest: Path, blur_dir: str) -> tuple[str, dict[str, dict[str
         contents = read_json(manifest)
     except (OSError, json.JSONDecodeError):
         return None
-    if contents.get("schema") != 1 or contents.get("blur_dir") != blur_dir:
+    if contents.get("schema") != INGEST_SCHEMA or contents.get("blur_dir") != blur_dir:
         return None
     return contents["source_version"], {entry["path"]: entry for entry in contents["files"]}
 

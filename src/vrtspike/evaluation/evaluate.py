@@ -16,6 +16,7 @@ import torch
 from vrtspike.analysis.published import PublishedRun
 from vrtspike.data.dataset import SequenceEntry, load_dataset
 from vrtspike.data.images import write_png
+from vrtspike.data.requirements import require_spikes
 from vrtspike.data.store import open_store
 from vrtspike.errors import ConfigError
 from vrtspike.evaluation.measure import (
@@ -89,7 +90,8 @@ def evaluate_run(
         the contents of ``summary.json``.
 
     Raises:
-        ConfigError: if the data set was built with other bins than the model takes.
+        ConfigError: if the data set was built with other bins than the model takes, or has no
+            spikes and the model needs them.
         DataError: if the split or a store is missing.
         RunError: if the weights belong to another model.
     """
@@ -100,6 +102,7 @@ def evaluate_run(
             f"{dataset_path}: built with {dataset.bins} bins, but DATA.K of the run is "
             f"{settings.DATA.K}; give the data set the run was trained on"
         )
+    require_spikes(str(dataset_path), dataset.statistics is not None, settings)
     entries = dataset.split(settings.DATA.VAL_SPLIT)
     model = load_model(weights, settings, device)
     metrics, missing = select_metrics(test.METRICS, settings.WEIGHTS.DIR, device)

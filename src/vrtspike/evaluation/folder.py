@@ -29,7 +29,7 @@ SIMULATED = "simulated from the blurry frames: they hold no more than the frames
 def restore_folder(
     model: nn.Module,
     source: FrameSource,
-    statistics: Statistics,
+    statistics: Statistics | None,
     device: torch.device,
     tiling: Tiling,
     output: Path,
@@ -43,7 +43,7 @@ def restore_folder(
     Args:
         model: called as ``model(blur, voxels)``.
         source: the blurry frames and their spikes.
-        statistics: what the training data was standardised with.
+        statistics: what the training data was standardised with; None if it had no spikes.
         device: where the model is.
         tiling: how the clip is cut.
         output: folder for ``restored/<frame>.png``, ``comparison/<frame>.png`` and

@@ -72,7 +72,7 @@ def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
 def restore_frames(
     model: nn.Module,
     source: FrameSource,
-    statistics: Statistics,
+    statistics: Statistics | None,
     device: torch.device,
     tiling: Tiling,
     *,
@@ -83,8 +83,8 @@ def restore_frames(
 
     Args:
         model: called as ``model(blur, voxels)`` with (B, T, 3, H, W) and (B, T, K, H, W).
-        source: the blurry frames and their spikes.
-        statistics: what the training data was standardised with.
+        source: the blurry frames and their spikes, if any.
+        statistics: what the training data was standardised with; None if it had no spikes.
         device: where the model is.
         tiling: how the clip is cut.
         tiles_at_once: tiles restored together.
@@ -97,7 +97,7 @@ def restore_frames(
         ConfigError: if tiles would not fall on whole pixels of the sensor.
         DataError: if a frame cannot be read.
     """
-    ratio = source.size[0] // source.sensor[0]
+    ratio = source.ratio
     if tiling.size % ratio or tiling.overlap % ratio:
         raise ConfigError(
             f"TEST.TILE: SIZE {tiling.size} and OVERLAP {tiling.overlap} must be multiples of "
@@ -105,16 +105,12 @@ def restore_frames(
         )
 
     def restore(window: Window, areas: Sequence[Area]) -> torch.Tensor:
-        batch = {
-            "blur": _stack([window.blur[:, rows, columns] for rows, columns in areas]),
-            "counts": _stack(
-                [
-                    window.counts[..., _part(rows, ratio), _part(columns, ratio)]
-                    for rows, columns in areas
-                ]
-            ),
-            "spike_frames": _stack([window.spike_frames] * len(areas)),
-        }
+        batch = {"blur": _stack([window.blur[:, rows, columns] for rows, columns in areas])}
+        counts, steps = window.counts, window.spike_frames
+        if counts is not None and steps is not None:
+            parts = [(_part(rows, ratio), _part(columns, ratio)) for rows, columns in areas]
+            batch["counts"] = _stack([counts[..., rows, columns] for rows, columns in parts])
+            batch["spike_frames"] = _stack([steps] * len(areas))
         clip = prepare_batch(batch, statistics, device)
         with torch.inference_mode():
             output: torch.Tensor = model(clip.blur, clip.voxels)

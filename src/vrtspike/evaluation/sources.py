@@ -28,13 +28,14 @@ class Window:
 
     Attributes:
         blur: uint8 (T, H, W, 3) RGB.
-        counts: (T, K, h, w) spikes per bin; uint8, or float32 where areas were averaged.
+        counts: (T, K, h, w) spikes per bin; uint8, or float32 where areas were averaged; None,
+            as the next, where there are no spikes.
         spike_frames: int32 (T,), steps of each exposure.
     """
 
     blur: NDArray[np.uint8]
-    counts: NDArray[np.uint8] | NDArray[np.float32]
-    spike_frames: NDArray[np.int32]
+    counts: NDArray[np.uint8] | NDArray[np.float32] | None = None
+    spike_frames: NDArray[np.int32] | None = None
 
 
 class FrameSource(Protocol):
@@ -46,8 +47,8 @@ class FrameSource(Protocol):
     size: tuple[int, int]
     """Height and width of the frames."""
 
-    sensor: tuple[int, int]
-    """Rows and columns of the spike sensor; a frame's pixel count is a whole multiple per side."""
+    ratio: int
+    """Pixels of a frame for each spike pixel along each side; 1 where there are no spikes."""
 
     def read(self, frames: slice) -> Window:
         """Read consecutive frames; called from several threads."""
@@ -64,16 +65,15 @@ class StoredSequence:
         self._store = store
         self.names: Sequence[str] = store.layout.frames
         self.size = store.layout.rgb_size
-        self.sensor = store.layout.spike_size
+        self.ratio = store.layout.scale
 
     def read(self, frames: slice) -> Window:
-        """Read consecutive frames with their spike counts."""
-        steps = self._store.layout.spike_frames[frames]
-        return Window(
-            self._store.read("blur", frames, slice(None), slice(None)),
-            self._store.read("voxels", frames, slice(None), slice(None)),
-            np.array(steps, np.int32),
-        )
+        """Read consecutive frames, with their spike counts if there are any."""
+        blur = self._store.read("blur", frames, slice(None), slice(None))
+        if self._store.layout.spike_size is None:
+            return Window(blur)
+        counts = self._store.read("voxels", frames, slice(None), slice(None))
+        return Window(blur, counts, np.array(self._store.layout.spike_frames[frames], np.int32))
 
     def read_sharp(self, frame: int) -> NDArray[np.uint8]:
         """One sharp frame, uint8 (H, W, 3)."""
@@ -91,19 +91,21 @@ class ScaledSource:
     def __init__(self, source: FrameSource, scale: float) -> None:
         self._source = source
         self.names = source.names
-        ratio = source.size[0] // source.sensor[0]
-        rows, columns = (max(1, round(side * scale)) for side in source.sensor)
-        self.sensor = (rows, columns)
-        self.size = (rows * ratio, columns * ratio)
+        self.ratio = source.ratio
+        rows, columns = (max(1, round(side // self.ratio * scale)) for side in source.size)
+        self._sensor = (rows, columns)
+        self.size = (rows * self.ratio, columns * self.ratio)
 
     def read(self, frames: slice) -> Window:
         """Read consecutive frames and resize them; counts become means of counts."""
         window = self._source.read(frames)
+        blur = np.stack([resize_image(image, self.size) for image in window.blur])
+        if window.counts is None:
+            return Window(blur)
         counts = [
-            np.stack([_resize(plane.astype(np.float32), self.sensor) for plane in grid])
+            np.stack([_resize(plane.astype(np.float32), self._sensor) for plane in grid])
             for grid in window.counts
         ]
-        blur = np.stack([resize_image(image, self.size) for image in window.blur])
         return Window(blur, np.stack(counts), window.spike_frames)
 
 
@@ -139,12 +141,13 @@ class FolderSequence:
         self._files = png_files(blur)
         self.names: Sequence[str] = [path.stem for path in self._files]
         self.size = _frame_size(self._files[0])
-        self.sensor = sensor or (self.size[0] // 2, self.size[1] // 2)
-        ratios = {self.size[side] / self.sensor[side] for side in (0, 1)}
-        if len(ratios) > 1 or ratios.pop() % 1:
+        self._sensor = sensor or (self.size[0] // 2, self.size[1] // 2)
+        ratios = {self.size[side] / self._sensor[side] for side in (0, 1)}
+        self.ratio = int(min(ratios))
+        if ratios != {self.ratio}:
             raise DataError(
                 f"{blur}: frames of {self.size[0]} x {self.size[1]} are no whole multiple of the "
-                f"sensor's {self.sensor[0]} x {self.sensor[1]}; check the sensor size"
+                f"sensor's {self._sensor[0]} x {self._sensor[1]}; check the sensor size"
             )
         self._bins = bins
         self._exposures = self._find_exposures(spikes)
@@ -152,7 +155,7 @@ class FolderSequence:
     def read(self, frames: slice) -> Window:
         """Read consecutive frames and count their spikes."""
         counts = [
-            voxelize(read_spikes(path, *self.sensor, start=start, count=steps), self._bins)
+            voxelize(read_spikes(path, *self._sensor, start=start, count=steps), self._bins)
             for path, start, steps in self._exposures[frames]
         ]
         steps = [exposure[2] for exposure in self._exposures[frames]]
@@ -165,7 +168,7 @@ class FolderSequence:
     def _find_exposures(self, spikes: Path) -> list[tuple[Path, int, int]]:
         """File, first step and number of steps for each frame."""
         if spikes.is_file():
-            total = count_spike_frames(spikes, *self.sensor)
+            total = count_spike_frames(spikes, *self._sensor)
             steps, rest = divmod(total, len(self._files))
             if rest:
                 raise DataError(
@@ -177,7 +180,7 @@ class FolderSequence:
         for name in self.names:
             path = spikes / f"{name}.dat"
             try:
-                exposures.append((path, 0, count_spike_frames(path, *self.sensor)))
+                exposures.append((path, 0, count_spike_frames(path, *self._sensor)))
             except DataError as error:
                 faults.append(str(error))
         if faults:
@@ -201,7 +204,7 @@ class SimulatedSequence:
         self._files = png_files(blur)
         self.names: Sequence[str] = [path.stem for path in self._files]
         self.size = _frame_size(self._files[0])
-        self.sensor = (self.size[0] // 2, self.size[1] // 2)
+        self.ratio = 2
         # The sensor's charge runs on from frame to frame, so they are simulated in order, once;
         # counts are what is kept: a few megabytes a frame.
         intervals = stream_spikes(self._halves(), SIMULATED_STEPS // 2)

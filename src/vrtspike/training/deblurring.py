@@ -50,7 +50,7 @@ class DeblurringTask:
     """Restore clips; the loss is a sum of terms, the metrics are PSNR and SSIM on 8-bit RGB.
 
     Args:
-        statistics: mean and standard deviation of the voxels' log rate.
+        statistics: mean and standard deviation of the voxels' log rate; None without spikes.
         terms: of the loss.
         teacher: for distillation.
     """
@@ -58,7 +58,7 @@ class DeblurringTask:
     metric = "psnr"
 
     def __init__(
-        self, statistics: Statistics, terms: Sequence[Term], teacher: Teacher | None = None
+        self, statistics: Statistics | None, terms: Sequence[Term], teacher: Teacher | None = None
     ) -> None:
         self._statistics = statistics
         self._terms = terms

@@ -18,6 +18,7 @@ from vrtspike.config import Settings, load_preset, result_settings
 from vrtspike.config.loading import check_files, settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.reading import given_document
+from vrtspike.data.requirements import require_spikes
 from vrtspike.errors import RunError
 from vrtspike.files import json_digest, read_json, write_json
 from vrtspike.provenance import code_digest
@@ -93,12 +94,15 @@ def resolve_run(name: str, settings: Settings, dataset: Path, code: str) -> Reso
 
     Raises:
         RunError: if there is no such dataset manifest.
+        ConfigError: if the model needs spikes and the data set has none.
     """
     if not dataset.is_file():
         raise RunError(f"{dataset}: no such dataset manifest; the rule 'statistics' makes it")
+    manifest = read_json(dataset)
+    require_spikes(str(dataset), manifest["statistics"] is not None, settings)
     decisive = {
         "settings": result_settings(settings),
-        "dataset": read_json(dataset)["digest"],
+        "dataset": manifest["digest"],
         "code": code,
     }
     return ResolvedRun(name, settings, str(dataset.resolve()), json_digest(decisive)[:12])
