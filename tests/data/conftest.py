@@ -20,6 +20,19 @@ def pristine(tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="session")
+def plain(pristine, tmp_path_factory):
+    """The small data set without its spikes; not to be changed."""
+    root = tmp_path_factory.mktemp("plain") / "dataset"
+    return shutil.copytree(pristine, root, ignore=shutil.ignore_patterns("spike"))
+
+
+@pytest.fixture
+def plain_copy(plain, tmp_path):
+    """A copy of it that a test may damage."""
+    return shutil.copytree(plain, tmp_path / "plain_copy")
+
+
 @pytest.fixture
 def dataset(pristine, tmp_path):
     """A copy of the small data set that a test may damage."""

@@ -41,10 +41,29 @@ def test_missing_root_says_what_to_set(tmp_path):
         survey(tmp_path / "nowhere", ["train"], "blur")
 
 
-def test_plain_gopro_is_told_that_spikes_are_missing(dataset):
-    for folder in dataset.rglob("spike"):
-        shutil.rmtree(folder)
-    with pytest.raises(DataError, match=r"\(3\)(.|\n)*without spike recordings.*simulate\.py"):
+def test_a_data_set_has_spikes_everywhere_or_nowhere(dataset):
+    assert survey(dataset, ["train", "test"], "blur")["spikes"] is True
+    folders = sorted(dataset.rglob("spike"))
+    shutil.rmtree(folders[0])
+    shutil.rmtree(folders[1])
+    with pytest.raises(DataError, match=r"\(2\)") as caught:
+        survey(dataset, ["train", "test"], "blur")
+    for folder in folders[:2]:
+        assert f"{folder.parent}: no spikes" in str(caught.value)
+    shutil.rmtree(folders[2])
+    found = survey(dataset, ["train", "test"], "blur")
+    assert found["spikes"] is False
+    assert [sequence["frames"] for sequence in found["sequences"]] == [3, 3, 3]
+
+
+def test_folders_of_sharp_frames_only_are_sent_to_the_simulators(dataset):
+    for path in dataset.rglob("*.*"):
+        path.rename(path.parents[1] / path.name)
+    for folder in dataset.rglob("*/*/*/"):
+        folder.rmdir()
+    for path in dataset.rglob("*.dat"):
+        path.unlink()
+    with pytest.raises(DataError, match=r"no blurry frames(.|\n)*simulate\.py --source"):
         survey(dataset, ["train", "test"], "blur")
 
 
@@ -126,7 +145,12 @@ NAFNET = {
 }
 
 
-@pytest.mark.parametrize(("layout", "patterns"), [("kair", KAIR), ("nafnet", NAFNET)])
+LAYOUT_PATTERNS = pytest.mark.parametrize(
+    ("layout", "patterns"), [("kair", KAIR), ("nafnet", NAFNET)]
+)
+
+
+@LAYOUT_PATTERNS
 def test_other_layouts_give_the_same_sequences(dataset, layout, patterns):
     root = rearranged(dataset, patterns)
     here, there = (survey(path, ["train", "test"], "blur") for path in (dataset, root))
@@ -142,6 +166,18 @@ def test_other_layouts_give_the_same_sequences(dataset, layout, patterns):
         assert manifests[1]["faults"] == []
         digests = [sorted(entry["digest"] for entry in m["files"]) for m in manifests]
         assert digests[0] == digests[1]
+
+
+@LAYOUT_PATTERNS
+def test_other_layouts_may_have_no_spikes_either(dataset, layout, patterns):
+    for folder in dataset.rglob("spike"):
+        shutil.rmtree(folder)
+    root = rearranged(dataset, patterns)
+    found = survey(root, ["train", "test"], "blur")
+    assert (found["layout"], found["spikes"]) == (layout, False)
+    assert [sequence["frames"] for sequence in found["sequences"]] == [3, 3, 3]
+    manifest = ingest_sequence(root, "train", NAME, blur_dir="blur", source_version="v")
+    assert (manifest["faults"], len(manifest["frames"])) == ([], 3)
 
 
 def test_a_layout_that_is_asked_for_is_not_guessed(dataset):

@@ -90,7 +90,7 @@ def test_real_frames_pass_ingestion(shared, tmp_path):
     manifest = ingest_sequence(tmp_path, "train", "s", blur_dir="blur", source_version="v")
     assert manifest["faults"] == []
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([436, 1024], [218, 512])
-    assert [frame["spike_frames"] for frame in manifest["frames"]] == [24, 24, 24]
+    assert [frame["spikes"]["steps"] for frame in manifest["frames"]] == [24, 24, 24]
     assert manifest["alignment"]["median_center"] == pytest.approx(8, abs=1)
 
 

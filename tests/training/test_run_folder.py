@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from vrtspike.config import Settings
-from vrtspike.errors import RunError
+from vrtspike.errors import ConfigError, RunError
 from vrtspike.files import write_json
 from vrtspike.training.run_folder import ResolvedRun, RunRecord, hold_run, resolve_run
 
@@ -64,6 +64,16 @@ def test_fingerprint_names_settings_data_and_code_that_decide_the_result(tmp_pat
     assert len(others - {same}) == 3
     with pytest.raises(RunError, match="no such dataset manifest"):
         resolve_run("x", settings(), tmp_path / "none.json", "c")
+
+
+def test_a_model_with_spikes_is_refused_on_a_data_set_without(tmp_path):
+    dataset = tmp_path / "dataset.json"
+    write_json(dataset, {"digest": "d", "statistics": None})
+    with pytest.raises(ConfigError, match=r"USE_SPIKE to false.*high_frame_rate") as caught:
+        resolve_run("x", Settings(), dataset, "c")
+    assert str(dataset) in str(caught.value)
+    plain = Settings.model_validate({"MODEL": {"USE_SPIKE": False}})
+    assert resolve_run("x", plain, dataset, "c").dataset == str(dataset)
 
 
 def test_settings_of_a_run_are_read_as_written(tmp_path):

@@ -75,7 +75,10 @@ def merge_dataset(
     if len(blur_dirs) > 1:
         raise DataError(f"stores from different blurry frames: {', '.join(sorted(blur_dirs))}")
     if len(with_spikes) > 1:
-        raise DataError(f"{with_spikes[True]} holds spikes, {with_spikes[False]} does not")
+        raise DataError(
+            f"{with_spikes[True]} holds spikes, {with_spikes[False]} does not; put the missing "
+            "spike files there, or leave the sequence out"
+        )
     statistics = None
     if True in with_spikes:
         statistics = asdict(histogram_statistics(merge_histograms(histograms)))
