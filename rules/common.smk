@@ -15,6 +15,7 @@ from vrtspike import provenance
 from vrtspike.config.merging import parse_overrides
 from vrtspike.config.results import evaluation_settings, result_settings
 from vrtspike.config.workflow import load_workflow
+from vrtspike.data.requirements import require_spikes
 from vrtspike.data.survey import survey
 from vrtspike.data.versions import source_version
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError, DataError
@@ -120,14 +121,12 @@ def sensor_option(wildcards):
 
 @functools.cache
 def survey_of(dataset):
-    """Digest of what stands below a data root; None, and a notice at the end, without data."""
+    """What stands below a data root; None, and a notice at the end, without data."""
     splits = [dataset.train_split, dataset.val_split]
     try:
         exclude = dataset.on_error == "exclude"
-        return json_digest(
-            survey(
-                dataset.root, splits, dataset.blur_dir, dataset.layout, exclude=exclude
-            )
+        return survey(
+            dataset.root, splits, dataset.blur_dir, dataset.layout, exclude=exclude
         )
     except DataError as error:
         # Said last, where it is read: a plan of many lines comes before it.
@@ -138,7 +137,8 @@ def survey_of(dataset):
 def found(wildcards):
     """Changes when sequences are added to or removed from a data root that users fill."""
     dataset = DATASETS[wildcards.dataset]
-    return survey_of(dataset) if dataset.kind == "raw" else None
+    known = survey_of(dataset) if dataset.kind == "raw" else None
+    return json_digest(known) if known else None
 
 
 def generated(wildcards):
@@ -248,11 +248,17 @@ def raw_version(wildcards):
 
 def dataset_manifest(wildcards):
     """The dataset of the job's preset; unchanged contents leave what depends on it as it is."""
-    name, bins = (
-        PLAN.dataset(wildcards.preset).name,
-        PLAN.presets[wildcards.preset].DATA.K,
-    )
-    return checkpoints.statistics.get(dataset=name, bins=bins).output[0]
+    dataset, preset = PLAN.dataset(wildcards.preset), PLAN.presets[wildcards.preset]
+    known = survey_of(dataset) if dataset.kind == "raw" else None
+    if known:
+        try:
+            require_spikes(
+                f"preset {wildcards.preset}, {dataset.root}", known["spikes"], preset
+            )
+        except ConfigError as error:
+            raise WorkflowError(str(error))
+    found = checkpoints.statistics.get(dataset=dataset.name, bins=preset.DATA.K)
+    return found.output[0]
 
 
 def teacher(wildcards):

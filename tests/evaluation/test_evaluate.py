@@ -121,3 +121,14 @@ def test_other_bins_and_a_missing_split_are_refused(small_run, tmp_path):
     with pytest.raises(DataError, match="no split 'test'"):
         evaluate_run(weights, run, other, tmp_path, CPU, lambda done, total: None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_with_spikes_is_refused_on_a_data_set_without(small_run, tmp_path):
+    manifest = json.loads(small_run.dataset.read_text()) | {"statistics": None}
+    other = small_run.dataset.with_name("without_spikes.json")
+    other.write_text(json.dumps(manifest))
+    run = read_published(small_run.train)
+    weights = small_run.train / "weights.safetensors"
+    with pytest.raises(ConfigError, match=r"without_spikes\.json: no sequence .* has spike files"):
+        evaluate_run(weights, run, other, tmp_path, CPU, lambda done, total: None)
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ from torch import nn
 
 from vrtspike.config.schema import TileSettings
 from vrtspike.data.dataset import load_dataset
-from vrtspike.data.store import open_store
+from vrtspike.data.store import StoredFrame, StoreLayout, open_store, write_store
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import StoredSequence
@@ -73,6 +73,23 @@ def test_tiles_must_fall_on_whole_spike_pixels(clip):
             next(restore_frames(Local(), source, statistics, CPU, Tiling(32, 6, 0, 0)))
     finally:
         source.ratio = 2
+
+
+def test_without_spikes_the_model_is_given_none(clip, tmp_path):
+    class Blurry(nn.Module):
+        def forward(self, blur: torch.Tensor, voxels: torch.Tensor | None) -> torch.Tensor:
+            assert voxels is None
+            return blur
+
+    frames = np.random.default_rng(0).integers(0, 256, (2, 2, 33, 47, 3), dtype=np.uint8)
+    layout = StoreLayout(("1", "2"), (), (33, 47), None, 4)
+    write_store(tmp_path / "s.zarr", layout, (StoredFrame(*pair) for pair in frames))
+    source = StoredSequence(open_store(tmp_path / "s.zarr"))
+    restored = list(restore_frames(Blurry(), source, None, CPU, Tiling(16, 4, 0, 0)))
+    np.testing.assert_array_equal(restored, frames[:, 0])
+    with_spikes, _ = clip
+    restored = list(restore_frames(Blurry(), with_spikes, None, CPU, Tiling(0, 0, 0, 0)))
+    np.testing.assert_array_equal(restored, with_spikes.read(slice(0, 5)).blur)
 
 
 def test_temporal_windows_share_a_third():

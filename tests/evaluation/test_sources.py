@@ -6,7 +6,7 @@ import pytest
 from vrtspike.data.dataset import load_dataset
 from vrtspike.data.images import read_rgb, write_png
 from vrtspike.data.spikes import read_spikes, write_spikes
-from vrtspike.data.store import open_store
+from vrtspike.data.store import StoredFrame, StoreLayout, open_store, write_store
 from vrtspike.data.voxels import voxelize
 from vrtspike.errors import DataError
 from vrtspike.evaluation.sources import (
@@ -116,3 +116,17 @@ def test_a_scaled_source_keeps_brightness_and_rates(stored):
     expected = whole.counts.reshape(2, BINS, 12, 2, 16, 2).mean(axis=(3, 5))
     np.testing.assert_allclose(window.counts, expected, atol=1e-5)
     assert window.blur.mean() == pytest.approx(whole.blur.mean(), abs=0.5)
+
+
+def test_a_store_without_spikes_gives_frames_only(tmp_path):
+    frames = np.random.default_rng(0).integers(0, 256, (3, 2, 15, 21, 3), dtype=np.uint8)
+    layout = StoreLayout(("1", "2", "3"), (), (15, 21), None, BINS)
+    write_store(tmp_path / "s.zarr", layout, (StoredFrame(*pair) for pair in frames))
+    source = StoredSequence(open_store(tmp_path / "s.zarr"))
+    window = source.read(slice(1, 3))
+    np.testing.assert_array_equal(window.blur, frames[1:, 0])
+    assert (window.counts, window.spike_frames, source.ratio) == (None, None, 1)
+    half = ScaledSource(source, 0.5)
+    assert half.size == (8, 10)
+    assert half.read(slice(0, 1)).blur.shape == (1, 8, 10, 3)
+    assert half.read(slice(0, 1)).counts is None

@@ -74,6 +74,15 @@ def test_a_model_with_spikes_is_refused_on_a_data_set_without(tmp_path):
     assert str(dataset) in str(caught.value)
     plain = Settings.model_validate({"MODEL": {"USE_SPIKE": False}})
     assert resolve_run("x", plain, dataset, "c").dataset == str(dataset)
+    distill = {"TEACHER": str(tmp_path / "teacher")}
+    student = Settings.model_validate(
+        {"MODEL": {"USE_SPIKE": False}, "TRAIN": {"DISTILL": distill}}
+    )
+    write_json(tmp_path / "teacher/settings.json", plain.model_dump(mode="json"))
+    resolve_run("x", student, dataset, "c")
+    write_json(tmp_path / "teacher/settings.json", Settings().model_dump(mode="json"))
+    with pytest.raises(ConfigError, match=r"with TRAIN\.DISTILL\.TEACHER .*teacher: no sequence"):
+        resolve_run("x", student, dataset, "c")
 
 
 def test_settings_of_a_run_are_read_as_written(tmp_path):

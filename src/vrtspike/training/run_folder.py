@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from vrtspike.config import Settings, load_preset, result_settings
-from vrtspike.config.loading import check_files, settings_from
+from vrtspike.config.loading import check_files, load_settings_file, settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.reading import given_document
 from vrtspike.data.requirements import require_spikes
@@ -94,18 +94,27 @@ def resolve_run(name: str, settings: Settings, dataset: Path, code: str) -> Reso
 
     Raises:
         RunError: if there is no such dataset manifest.
-        ConfigError: if the model needs spikes and the data set has none.
+        ConfigError: if the model or its teacher needs spikes and the data set has none.
     """
     if not dataset.is_file():
         raise RunError(f"{dataset}: no such dataset manifest; the rule 'statistics' makes it")
     manifest = read_json(dataset)
-    require_spikes(str(dataset), manifest["statistics"] is not None, settings)
+    _check_spikes(dataset, manifest["statistics"] is not None, settings)
     decisive = {
         "settings": result_settings(settings),
         "dataset": manifest["digest"],
         "code": code,
     }
     return ResolvedRun(name, settings, str(dataset.resolve()), json_digest(decisive)[:12])
+
+
+def _check_spikes(dataset: Path, has_spikes: bool, settings: Settings) -> None:
+    require_spikes(str(dataset), has_spikes, settings)
+    teacher = settings.TRAIN.DISTILL.TEACHER if settings.TRAIN.DISTILL else None
+    # One that is missing is reported where its weights are read.
+    if teacher is not None and (Path(teacher) / SETTINGS).is_file():
+        taught = load_settings_file(Path(teacher) / SETTINGS)
+        require_spikes(f"{dataset}, with TRAIN.DISTILL.TEACHER {teacher}", has_spikes, taught)
 
 
 def prepare_folder(
