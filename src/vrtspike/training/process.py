@@ -47,6 +47,7 @@ class Problem:
         training: the training batches.
         validation: the validation batches of this process; None for no validation.
         compiler: compiles the model, where the settings ask for it.
+        note: one line on how the model computes, for the log of the run.
     """
 
     model: nn.Module
@@ -54,6 +55,7 @@ class Problem:
     training: Batches
     validation: ValidationBatches | None
     compiler: Compiler = compile_whole
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def train_run(
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
         display.note(_describe(workers, run.settings))
         problem = build(ranks, workers)
+        if problem.note:
+            display.note(problem.note)
         timing = _timing(run.settings, folder, ranks, display)
         record = RunRecord(folder, ranks.is_main)
         board = run.settings.LOG.TENSORBOARD

@@ -14,7 +14,7 @@ from vrtspike.data.clips import ClipDataset
 from vrtspike.data.dataset import DatasetManifest, load_dataset
 from vrtspike.data.loading import Workers
 from vrtspike.errors import RunError
-from vrtspike.models import build_model
+from vrtspike.models import Restorer, build_model
 from vrtspike.models.compiling import compile_blocks
 from vrtspike.training.batches import (
     Batches,
@@ -26,6 +26,7 @@ from vrtspike.training.batches import (
 from vrtspike.training.deblurring import DeblurringTask, Teacher
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.losses import build_terms
+from vrtspike.training.precision import Precision
 from vrtspike.training.process import Problem, loader_options, train_run
 from vrtspike.training.run_folder import ResolvedRun
 from vrtspike.training.signals import EXIT_INTERRUPTED
@@ -44,19 +45,22 @@ def run_session(folder: Path) -> int:
     settings, dataset = run.settings, load_dataset(run.dataset)
 
     def build(ranks: Ranks, workers: Workers) -> Problem:
+        model = build_network(settings).to(ranks.device)
+        dtype = Precision(settings.TRAIN, ranks.device).compute_type
         return Problem(
-            build_network(settings).to(ranks.device),
+            model,
             build_task(settings, dataset, ranks.device),
             training_batches(settings, dataset, workers, ranks),
             validation_batches(settings, dataset, workers, ranks),
             compile_blocks,
+            model.describe(ranks.device, dtype),
         )
 
     outcome = train_run(run, folder, build, dataset_digest=dataset.digest)
     return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
 
 
-def build_network(settings: Settings, *, pretrained: bool = True) -> nn.Module:
+def build_network(settings: Settings, *, pretrained: bool = True) -> Restorer:
     """The model of a preset, for its largest crops."""
     phases = settings.TRAIN.PROGRESSIVE
     crop = max([phase.CROP_SIZE for phase in phases], default=settings.DATA.CROP_SIZE)

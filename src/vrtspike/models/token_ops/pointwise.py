@@ -1,7 +1,4 @@
-"""Layer norm and the gate of GEGLU with their gradients, as plain functions without autograd.
-
-On CUDA each is one Triton kernel, where Triton is installed; elsewhere PyTorch's own operations.
-"""
+"""Layer norm and the gate of GEGLU with their gradients, as plain functions without autograd."""
 
 from __future__ import annotations
 
@@ -10,8 +7,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from vrtspike.models.window_attention.choice import has_triton
 
 EPSILON = 1e-5
 # Values of the widest intermediate result in one piece. On a CPU a piece stays in the cache
@@ -34,10 +29,6 @@ def autocast_dtype(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
-def _use_triton(x: Tensor) -> bool:
-    return x.is_cuda and x.dtype != torch.float64 and has_triton()
-
-
 def normalise(
     x: Tensor, scale: Tensor, shift: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,10 +43,6 @@ def normalise(
     Returns:
         The result (rows, C), and mean and reciprocal standard deviation (rows, 1).
     """
-    if _use_triton(x):
-        from vrtspike.models.token_ops import triton_calls
-
-        return triton_calls.normalise(x, scale, shift, dtype)
     exact = torch.promote_types(x.dtype, torch.float32)
     normed, mean, rstd = torch.native_layer_norm(
         x.to(exact), x.shape[1:], scale.to(exact), shift.to(exact), EPSILON
@@ -67,10 +54,6 @@ def normalise_backward(
     grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of x (in its type), scale and shift (in float32 or better)."""
-    if _use_triton(x):
-        from vrtspike.models.token_ops import triton_calls
-
-        return triton_calls.normalise_backward(grad, x, mean, rstd, scale)
     exact = mean.dtype
     grad_x, grad_scale, grad_shift = torch.ops.aten.native_layer_norm_backward(
         grad.to(exact),
@@ -87,20 +70,12 @@ def normalise_backward(
 
 def gate(hidden: Tensor) -> Tensor:
     """GELU(first half) * second half: (rows, 2H) -> (rows, H)."""
-    if _use_triton(hidden):
-        from vrtspike.models.token_ops import triton_calls
-
-        return triton_calls.gate(hidden)
     first, second = hidden.chunk(2, dim=1)
     return functional.gelu(first) * second
 
 
 def gate_backward(grad: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
     """The gate's result again, (rows, H), and the gradient of ``hidden``, (rows, 2H)."""
-    if _use_triton(hidden):
-        from vrtspike.models.token_ops import triton_calls
-
-        return triton_calls.gate_backward(grad, hidden)
     first, second = hidden.chunk(2, dim=1)
     gated = functional.gelu(first)
     grad_first = torch.ops.aten.gelu_backward(grad * second, first)

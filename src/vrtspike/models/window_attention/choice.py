@@ -44,8 +44,9 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
         ConfigError: no such implementation, or it cannot run on this device.
     """
     if name == "auto":
-        # Both need no memory for scores; on a CPU there is no compiler to count on.
-        return "triton" if _triton_runs(device, dtype) else "recompute"
+        # Stores no scores and needs nothing but PyTorch. The Triton kernels have been checked in
+        # Triton's interpreter only; they are for those who name them until a GPU has run them.
+        return "recompute"
     if name not in IMPLEMENTATIONS:
         known = ", ".join(["auto", *IMPLEMENTATIONS])
         raise ConfigError(f"unknown attention implementation {name!r}; there are: {known}")
