@@ -18,6 +18,7 @@ from .project import Project
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TRAIN = "GOPR0001_11_00"
 SPIKES = f"data/tiny/train/{TRAIN}/spike/000002.dat"
 
@@ -53,6 +54,21 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
     assert "blurry input, restored frame" in report
     assert "loss.svg" in report
     assert "data:image/png;" in report
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_browser_shows_the_report(finished, tmp_path):
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
+    command += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
+    command += ["--disable-sync", f"--user-data-dir={tmp_path}", "--virtual-time-budget=5000"]
+    page = (finished.folder / "results/report.html").as_uri()
+    done = subprocess.run(
+        [*command, "--dump-dom", page], capture_output=True, text=True, check=True, timeout=120
+    )
+    # What stands in the navigation is put there by the page's own scripts.
+    navigation = done.stdout[done.stdout.index("<body") :]
+    for category in ("Metrics", "Pictures", "Training", "Performance"):
+        assert re.search(rf">{category}<", navigation), category
 
 
 def test_a_second_run_has_nothing_to_do(finished):
