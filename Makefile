@@ -32,7 +32,7 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) snakefmt --check workflow rules
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) snakemake --lint
-	$(RUN) pytest -n 2 --dist loadfile
+	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 
 format: $(READY)  ## format Python and Snakemake files, write the generated reference
 	$(RUN) ruff format .

@@ -32,7 +32,11 @@ from vrtspike.training.signals import EXIT_INTERRUPTED, stop_with_parent
 STATUS_FILE = "VRTSPIKE_STATUS_FILE"
 """Environment variable: where the first training process leaves its exit status."""
 
-OBSERVERS = ("vrtspike.monitoring", "vrtspike.data.voxels.voxelize")
+OBSERVERS = (
+    "vrtspike.monitoring",
+    "vrtspike.data.voxels.voxelize",
+    "vrtspike.data.voxels.voxelize_packed",
+)
 """Code that is left out of a run's fingerprint: logs change no result, and what voxelisation gives
 is part of the data set's digest, so that code with equal voxels trains nothing anew."""
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
