@@ -56,39 +56,49 @@ class _Pieces:
         self.dtype = torch.promote_types(qkv.dtype, torch.float32)
         self.scale = (self.channels // heads) ** -0.5
         self.step = max(_PIECE // (heads * self.tokens**2), 1)
-        # (B * L * 3, C): row 3 * token holds its query, the next its key, then its value.
-        self.rows = qkv.contiguous().view(-1, self.channels)
+        self.rows = qkv.contiguous().view(-1, width)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Positions of queries, keys and results in the batch, and the bias with the mask."""
+        shape = (self.heads, self.tokens, self.tokens)
         for number, (start, stop) in enumerate(zip(self.bounds, self.bounds[1:], strict=False)):
-            shape = (self.heads, self.tokens, self.tokens)
             mask = self.masks[number].to(self.dtype)
             bias = mask.expand(shape) if self.bias is None else self.bias.to(self.dtype) + mask
+            step = min(self.step, stop - start)
+            biases = bias.expand(step, *shape).reshape(-1, *shape[1:])
             for sample in range(self.batch):
-                for first in range(start, stop, self.step):
-                    part = slice(first, min(first + self.step, stop))
+                for first in range(start, stop, step):
+                    part = slice(first, min(first + step, stop))
                     offset = sample * self.length
                     yield (
                         (self.query[part] + offset).view(-1),
                         (self.key[part] + offset).view(-1),
                         (self.out[part] + offset).view(-1),
-                        bias,
+                        biases[: (part.stop - first) * self.heads],
                     )
 
-    def split(self, rows: Tensor) -> Tensor:
-        """(m * N, C) rows -> (m * heads, N, c)."""
-        x = rows.to(self.dtype).view(-1, self.tokens, self.heads, self.channels // self.heads)
-        return x.transpose(1, 2).reshape(-1, self.tokens, self.channels // self.heads)
+    def split(self, rows: Tensor, parts: int = 1) -> Tensor:
+        """(m * N, parts * C) rows -> (parts, m * heads, N, c)."""
+        width = self.channels // self.heads
+        x = rows.view(-1, self.tokens, parts, self.heads, width).permute(2, 0, 3, 1, 4)
+        out = rows.new_empty(x.shape, dtype=self.dtype)
+        return out.copy_(x).view(parts, -1, self.tokens, width)
 
-    def join(self, x: Tensor) -> Tensor:
-        """(m * heads, N, c) -> (m * N, C) rows, the inverse of :meth:`split`."""
-        x = x.view(-1, self.heads, self.tokens, self.channels // self.heads)
-        return x.transpose(1, 2).reshape(-1, self.channels)
+    def join(self, *parts: Tensor) -> Tensor:
+        """(m * heads, N, c) each -> (m * N, parts * C) rows, the inverse of :meth:`split`."""
+        width = self.channels // self.heads
+        first = parts[0].view(-1, self.heads, self.tokens, width)
+        shape = (first.shape[0], self.tokens, len(parts), self.heads, width)
+        rows = self.rows.new_empty(shape)
+        for number, part in enumerate(parts):
+            rows[:, :, number] = part.view_as(first).transpose(1, 2)
+        return rows.view(-1, len(parts) * self.channels)
 
-    def load(self, positions: Tensor, third: int) -> Tensor:
-        """Queries (0), keys (1) or values (2) at the positions, (m * heads, N, c)."""
-        return self.split(self.rows.index_select(0, 3 * positions + third))
+    def load(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values at the positions, (m * heads, N, c) each."""
+        q = self.split(self.rows[:, : self.channels].index_select(0, queries))
+        k, v = self.split(self.rows[:, self.channels :].index_select(0, keys), 2)
+        return q[0], k, v
 
     def scratch(self) -> Tensor:
         """Room for the scores of a piece; fresh memory for each piece would cost page faults."""
@@ -99,8 +109,7 @@ class _Pieces:
     def weights(self, q: Tensor, k: Tensor, bias: Tensor, scores: Tensor, out: Tensor) -> Tensor:
         """softmax(q k^T / sqrt(c) + bias), (m * heads, N, N), in ``out`` by way of ``scores``."""
         scores, out = scores[: q.shape[0]], out[: q.shape[0]]
-        torch.bmm(q * self.scale, k.transpose(1, 2), out=scores)
-        scores.view(-1, *bias.shape).add_(bias)
+        torch.baddbmm(bias, q, k.transpose(1, 2), alpha=self.scale, out=scores)
         return torch.softmax(scores, dim=-1, out=out)
 
 
@@ -120,9 +129,9 @@ def _forward(
     rows = result.view(-1, pieces.channels)
     scores, weights = pieces.scratch(), pieces.scratch()
     for queries, keys, places, bias_and_mask in pieces:
-        q, k, v = pieces.load(queries, 0), pieces.load(keys, 1), pieces.load(keys, 2)
+        q, k, v = pieces.load(queries, keys)
         attended = torch.bmm(pieces.weights(q, k, bias_and_mask, scores, weights), v)
-        rows.index_copy_(0, places, pieces.join(attended).to(rows.dtype))
+        rows.index_copy_(0, places, pieces.join(attended))
     return result
 
 
@@ -145,14 +154,14 @@ def _backward(
 ) -> tuple[Tensor, Tensor]:
     pieces = _Pieces(qkv, bias, query, key, out, masks, bounds, heads)
     grads = torch.empty_like(qkv, memory_format=torch.contiguous_format)
-    rows = grads.view(-1, pieces.channels)
+    rows = grads.view(pieces.rows.shape)
     grad_rows = grad.contiguous().view(-1, pieces.channels)
     shape = (heads, pieces.tokens, pieces.tokens)
     grad_bias = qkv.new_zeros(shape if bias is not None else (0,), dtype=pieces.dtype)
     scores, room, other = pieces.scratch(), pieces.scratch(), pieces.scratch()
     for queries, keys, places, bias_and_mask in pieces:
-        q, k, v = pieces.load(queries, 0), pieces.load(keys, 1), pieces.load(keys, 2)
-        g = pieces.split(grad_rows.index_select(0, places))
+        q, k, v = pieces.load(queries, keys)
+        g = pieces.split(grad_rows.index_select(0, places))[0]
         weights = pieces.weights(q, k, bias_and_mask, scores, room)
         grad_v = torch.bmm(weights.transpose(1, 2), g)
         grad_weights = torch.bmm(g, v.transpose(1, 2), out=scores[: q.shape[0]])
@@ -161,10 +170,11 @@ def _backward(
         )
         if bias is not None:
             grad_bias += grad_scores.view(-1, *shape).sum(0)
-        grad_q = torch.bmm(grad_scores, k).mul_(pieces.scale)
-        grad_k = torch.bmm(grad_scores.transpose(1, 2), q).mul_(pieces.scale)
-        for positions, third, value in ((queries, 0, grad_q), (keys, 1, grad_k), (keys, 2, grad_v)):
-            rows.index_copy_(0, 3 * positions + third, pieces.join(value).to(rows.dtype))
+        # beta 0: the first argument only has the shape.
+        grad_q = torch.baddbmm(q, grad_scores, k, beta=0, alpha=pieces.scale)
+        grad_k = torch.baddbmm(k, grad_scores.transpose(1, 2), q, beta=0, alpha=pieces.scale)
+        rows[:, : pieces.channels].index_copy_(0, queries, pieces.join(grad_q))
+        rows[:, pieces.channels :].index_copy_(0, keys, pieces.join(grad_k, grad_v))
     return grads, grad_bias
 
 
