@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 # Programs of the environment come first, so that rules and tests find the same Python.
-RUN := OMP_WAIT_POLICY=passive PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+RUN := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=2000 PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 CORES ?= all
 
 .PHONY: help setup demo test format lock clean
@@ -31,6 +31,7 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) mypy
 	$(RUN) snakefmt --check workflow rules
 	$(RUN) python scripts/config_reference.py --check
+	$(RUN) python benchmarks/presets.py --check
 	$(RUN) snakemake --lint
 	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 

@@ -74,7 +74,7 @@ class Case:
 
     def build(self) -> nn.Module:
         """The model, in training mode, on the default device."""
-        attention, recompute = self.variant.split(":")
+        attention, _, recompute = self.variant.partition(":")
         attn, ffn = CHECKPOINTING[self.checkpointing]
         torch.manual_seed(0)
         vrt = VRT(
@@ -234,12 +234,13 @@ def measure(
             model, inputs = case.build(), case.inputs()
         if case.compiled:
             compile_blocks(model)
-        kept = kept_bytes(case, model, inputs)
+        kept = kept_bytes(PRECISIONS[case.precision], model, inputs)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        times = [step(case, model, inputs) for _ in range(options.repeats)]
+        dtype = PRECISIONS[case.precision]
+        times = [step(dtype, model, inputs) for _ in range(options.repeats)]
         if options.profile:
-            print_profile(case, model, inputs, options.profile)
+            print_profile(dtype, model, inputs, options.profile)
     except torch.OutOfMemoryError:
         return Result(None, None, None, None, None, flops / 1e12, None)
     finally:
@@ -259,28 +260,31 @@ def measure(
     )
 
 
-def autocast(case: Case, device: torch.device) -> AbstractContextManager[object]:
-    """The case's precision."""
-    dtype = PRECISIONS[case.precision]
+def autocast(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:
+    """A precision of ``PRECISIONS``."""
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 
 
-def step(case: Case, model: nn.Module, inputs: tuple[Tensor, Tensor]) -> tuple[float, float]:
+def step(
+    dtype: torch.dtype | None, model: nn.Module, inputs: tuple[Tensor, Tensor]
+) -> tuple[float, float]:
     """Seconds of a forward and a backward pass."""
     device = inputs[0].device
     model.zero_grad(set_to_none=True)
     start = now(device)
-    with autocast(case, device):
+    with autocast(dtype, device):
         value = loss(model(*inputs))
     middle = now(device)
     value.backward()
     return middle - start, now(device) - middle
 
 
-def print_profile(case: Case, model: nn.Module, inputs: tuple[Tensor, Tensor], rows: int) -> None:
+def print_profile(
+    dtype: torch.dtype | None, model: nn.Module, inputs: tuple[Tensor, Tensor], rows: int
+) -> None:
     """The operations of one step that take longest."""
     with torch.profiler.profile() as profiler:
-        step(case, model, inputs)
+        step(dtype, model, inputs)
     order = f"self_{inputs[0].device.type}_time_total"
     table = profiler.key_averages().table(sort_by=order, row_limit=rows, max_name_column_width=60)
     print(table)
@@ -293,19 +297,20 @@ def now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def kept_bytes(case: Case, model: nn.Module, inputs: tuple[Tensor, Tensor]) -> int:
+def kept_bytes(dtype: torch.dtype | None, model: nn.Module, inputs: tuple[Tensor, Tensor]) -> int:
     """Bytes kept for the backward pass, each storage once, without parameters; warms up too."""
-    own = {t.untyped_storage().data_ptr() for t in storages(model)}
+    own = {t.untyped_storage()._cdata for t in storages(model)}
     sizes: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
+        # The storage's own address: tensors without data have no other.
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            sizes[storage.data_ptr()] = storage.nbytes()
+        if storage._cdata not in own:
+            sizes[storage._cdata] = storage.nbytes()
         return tensor
 
     hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
-    with hooks, autocast(case, inputs[0].device):
+    with hooks, autocast(dtype, inputs[0].device):
         value = loss(model(*inputs))
     value.backward()
     return sum(sizes.values())

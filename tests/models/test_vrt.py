@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shutil import which
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from vrtspike.errors import ConfigError
 from vrtspike.models.compiling import compile_blocks
 from vrtspike.models.tmsa import BlockOptions, Recompute, TMSAGroup
 from vrtspike.models.vrt import VRT
+from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.models.windows import PlanCache
 
 Build = Callable[..., VRT]
@@ -140,15 +142,29 @@ def test_training_after_inference_mode(small_vrt: Build) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recompute", ["none", "cheap"])
-def test_compiled_blocks_with_checkpointing(recompute: Recompute) -> None:
+@pytest.mark.parametrize(
+    ("recompute", "mutual", "backend"),
+    [
+        # The graphs are captured as for the real compiler and run without it.
+        ("none", True, "aot_eager"),
+        pytest.param(
+            "cheap",
+            False,
+            "inductor",
+            marks=pytest.mark.skipif(which("g++") is None, reason="needs a C++ compiler"),
+        ),
+    ],
+)
+def test_compiled_blocks_with_checkpointing(
+    recompute: Recompute, mutual: bool, backend: str
+) -> None:
     def group() -> TMSAGroup:
         torch.manual_seed(0)
         return TMSAGroup(
             8,
             (2, 4, 4),
             2,
-            mutual=True,
+            mutual=mutual,
             mlp_ratio=2.0,
             drop_path=(0.0,),
             options=BlockOptions("auto", True, True, recompute),
@@ -156,25 +172,24 @@ def test_compiled_blocks_with_checkpointing(recompute: Recompute) -> None:
         )
 
     plain, compiled = group(), group()
-    # The graphs are captured as for the real compiler and run without a C++ compiler.
-    assert compile_blocks(compiled, backend="aot_eager") == 1
+    assert compile_blocks(compiled, backend=backend) == 1
     x = torch.rand(1, 3, 8, 8, 8)
     for module in (plain, compiled):
         module(x).square().mean().backward()
     for a, b in zip(plain.parameters(), compiled.parameters(), strict=True):
-        torch.testing.assert_close(a.grad, b.grad)
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow
 def test_export(small_vrt: Build) -> None:
     shallow = {"depths": (1,) * 8, "embed_dims": (8,) * 8, "num_heads": (2,) * 8}
-    vrt = small_vrt(attention="explicit", recompute="none", indep_reconsts=(), **shallow).eval()
-    x = torch.rand(1, 2, 3, 16, 16)
-    program = torch.export.export(vrt, (x,), strict=False)
+    model = VRTSpike(small_vrt(indep_reconsts=(), **shallow), bins=4).eval()
+    x, voxels = torch.rand(1, 2, 3, 16, 16), torch.rand(1, 2, 4, 16, 16)
+    program = torch.export.export(model, (x, voxels), strict=False)
     with torch.no_grad():
-        torch.testing.assert_close(program.module()(x), vrt(x))
+        torch.testing.assert_close(program.module()(x, voxels), model(x, voxels))
         # Plans made while tracing must not stay behind in the model.
-        assert vrt(x[..., :8]).shape == (1, 2, 3, 16, 8)
+        assert model(x[..., :8], voxels[..., :8]).shape == (1, 2, 3, 16, 8)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -156,3 +159,11 @@ def test_cross_attention_by_hand() -> None:
     middle = x + layer.proj((weights @ v).transpose(0, 1).reshape(x.shape))
     expected = middle + layer.mlp(layer.norm2(middle))
     torch.testing.assert_close(layer(x, spikes), expected)
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_gradients_of_one() -> None:
+    check = Path(__file__).with_name("ddp_check.py")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    done = subprocess.run([*command, str(check)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -99,3 +99,8 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     torch.save({"epoch": 3}, other)
     with pytest.raises(RunError, match="found no state dictionary"):
         read_checkpoint(other)
+    whole = other.read_bytes()
+    for content in (whole[: len(whole) // 2], b"", b"no weights at all"):
+        other.write_bytes(content)
+        with pytest.raises(RunError, match="not a whole PyTorch file"):
+            read_checkpoint(other)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 from safetensors import SafetensorError
@@ -44,7 +45,12 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
             return load_file(file)
         except SafetensorError as error:
             raise RunError(f"{file}: not a whole safetensors file ({error})") from error
-    state = torch.load(file, map_location="cpu", weights_only=True)
+    try:
+        state = torch.load(file, map_location="cpu", weights_only=True)
+    except (UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        raise RunError(
+            f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); fetch it again"
+        ) from error
     for name in _WRAPPERS:
         if isinstance(state, Mapping) and isinstance(state.get(name), Mapping):
             state = state[name]

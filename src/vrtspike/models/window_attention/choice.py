@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from vrtspike.errors import ConfigError
+from vrtspike.models.window_attention.agreement import AttentionFunction, agrees
 from vrtspike.models.window_attention.explicit import explicit_attention
 from vrtspike.models.window_attention.flex import flex_window_attention
 from vrtspike.models.window_attention.fused import fused_attention
 from vrtspike.models.window_attention.recompute import recompute_attention
 from vrtspike.models.window_attention.triton_attention import triton_attention
 from vrtspike.models.windows import WindowPlan
-
-AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
 
 IMPLEMENTATIONS: Mapping[str, AttentionFunction] = MappingProxyType(
     {
@@ -32,11 +31,14 @@ IMPLEMENTATIONS: Mapping[str, AttentionFunction] = MappingProxyType(
 """Implementations by the name a preset gives them."""
 
 
+@torch.compiler.assume_constant_result
 def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -> str:
     """The implementation that ``name`` stands for on a device.
 
     Args:
-        name: a key of :data:`IMPLEMENTATIONS`, or ``auto`` for the best one.
+        name: a key of :data:`IMPLEMENTATIONS`, or ``auto`` for the best one: on CUDA the Triton
+            kernels where they agree with the definition on this device, which is tried at the
+            first call, else ``recompute``.
         device: where the features are.
         dtype: type of queries, keys and values.
 
@@ -44,9 +46,8 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
         ConfigError: no such implementation, or it cannot run on this device.
     """
     if name == "auto":
-        # Stores no scores and needs nothing but PyTorch. The Triton kernels have been checked in
-        # Triton's interpreter only; they are for those who name them until a GPU has run them.
-        return "recompute"
+        own_kernels = _triton_runs(device, dtype) and agrees(triton_attention, device, dtype)
+        return "triton" if own_kernels else "recompute"
     if name not in IMPLEMENTATIONS:
         known = ", ".join(["auto", *IMPLEMENTATIONS])
         raise ConfigError(f"unknown attention implementation {name!r}; there are: {known}")

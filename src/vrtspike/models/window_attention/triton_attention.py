@@ -1,4 +1,4 @@
-"""Window attention by our own Triton kernels, for CUDA; chosen by name only."""
+"""Window attention by our own Triton kernels, for CUDA."""
 
 from __future__ import annotations
 

@@ -1,0 +1,104 @@
+"""Does an implementation of window attention compute on this machine what the definition says?
+
+Kernels are compiled for the device they meet, by compilers of many versions, so ``auto`` takes none
+on trust: it compares results and gradients with the definition before the first step.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from vrtspike.models.window_attention.explicit import explicit_attention
+from vrtspike.models.windows import Size3, WindowPlan, build_plan, clip_window
+
+AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
+Windows = Sequence[tuple[Size3, bool]]
+
+# The windows of the published model, (size, mutual), on a map that they do not divide.
+_SIZE: Size3 = (6, 12, 20)
+_WINDOWS: Windows = (((2, 8, 8), True), ((2, 8, 8), False), ((6, 8, 8), False))
+_HEADS = 2
+# Channels of a head in stages 1-7 and in stage 8.
+_WIDTHS = (16, 20)
+# Of the norm; rounding of the inputs alone makes 0.004 in bfloat16.
+_TOLERANCES = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 3e-2}
+
+
+@lru_cache(maxsize=16)
+def agrees(attention: AttentionFunction, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether an implementation runs on a device and agrees with the definition there.
+
+    Args:
+        attention: the implementation.
+        device: where to run it.
+        dtype: type of queries, keys and values.
+
+    Returns:
+        False with a warning that says why, when it fails or differs.
+    """
+    name = getattr(attention, "__name__", str(attention))
+    try:
+        difference = largest_difference(attention, device, dtype)
+    except Exception as error:  # compilers and drivers fail with exceptions of their own
+        warnings.warn(f"{name} is not used: it fails on {device} ({error})", stacklevel=2)
+        return False
+    if not difference <= _TOLERANCES[dtype]:
+        warnings.warn(
+            f"{name} is not used: on {device} in {dtype} it differs from the definition by "
+            f"{difference:.1e} of the norm",
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+def largest_difference(
+    attention: AttentionFunction,
+    device: torch.device,
+    dtype: torch.dtype,
+    size: Size3 = _SIZE,
+    windows: Windows = _WINDOWS,
+) -> float:
+    """The largest difference from the definition, of results and gradients, as a share of the norm.
+
+    Args:
+        attention: the implementation.
+        device: where to run it.
+        dtype: type of queries, keys and values; the definition is computed in float32.
+        size: map (D, H, W).
+        windows: sizes (Wd, Wh, Ww), and whether attention is mutual; each also with a shift.
+    """
+    worst = 0.0
+    # The check neither uses up random numbers of the run nor joins its graph or its autocast.
+    generator = torch.Generator(device).manual_seed(0)
+    normal = torch.inference_mode(False)
+    with normal, torch.enable_grad(), torch.autocast(device.type, enabled=False):
+        for width, (window, mutual), shifted in product(_WIDTHS, windows, (False, True)):
+            plan = build_plan(clip_window(size, window, shifted=shifted, mutual=mutual), device)
+            shapes = [(2, plan.out.numel(), 3 * _HEADS * width)]
+            if not mutual:
+                shapes.append((_HEADS, plan.tokens, plan.tokens))
+            inputs = [torch.randn(s, device=device, generator=generator) for s in shapes]
+            found = _results(attention, [t.to(dtype) for t in inputs], plan)
+            # The same rounded inputs, so that only the computation differs.
+            rounded = [t.to(dtype).float() for t in inputs]
+            expected = _results(explicit_attention, rounded, plan)
+            for a, b in zip(found, expected, strict=True):
+                worst = max(worst, float((a.float() - b).norm() / b.norm()))
+    return worst
+
+
+def _results(
+    attention: AttentionFunction, inputs: Sequence[Tensor], plan: WindowPlan
+) -> list[Tensor]:
+    """Output and gradients."""
+    leaves = [t.detach().requires_grad_() for t in inputs]
+    out = attention(leaves[0], leaves[1] if len(leaves) > 1 else None, plan, _HEADS)
+    grad = torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out).to(out.dtype)
+    return [out, *torch.autograd.grad(out, leaves, grad)]
