@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.fx import GraphModule
 
 from vrtspike.errors import ConfigError
 from vrtspike.models.compiling import compile_blocks
@@ -178,6 +179,31 @@ def test_compiled_blocks_with_checkpointing(
         module(x).square().mean().backward()
     for a, b in zip(plain.parameters(), compiled.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_every_block_runs_compiled(small_vrt: Build) -> None:
+    # More kinds of block than PyTorch compiles unasked.
+    vrt = small_vrt(depths=(4,) * 2 + (2,) * 7, drop_path_rate=0.2, use_checkpoint_ffn=True)
+    graphs, runs = 0, 0
+    torch.compiler.reset()  # graphs of other tests
+
+    def counting(graph: GraphModule, _: object) -> Callable[..., Any]:
+        nonlocal graphs
+        graphs += 1
+
+        def run(*inputs: Any) -> Any:
+            nonlocal runs
+            runs += 1
+            return graph(*inputs)
+
+        return run
+
+    blocks = compile_blocks(vrt, backend=counting)
+    with torch.no_grad():
+        vrt(torch.rand(1, 3, 3, 32, 32))
+    assert runs == blocks
+    assert 8 < graphs < blocks
 
 
 @pytest.mark.slow

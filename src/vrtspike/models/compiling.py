@@ -6,25 +6,34 @@ where the time goes, and all of them are instances of one class.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from torch import nn
 
 from vrtspike.models.tmsa import TMSABlock
 
+# Blocks share graphs; they differ in width, attention, shifted or clipped windows. The published
+# model has about a dozen kinds, and PyTorch's own limit, 8, would leave the rest uncompiled.
+_KINDS = 64
 
-def compile_blocks(model: nn.Module, mode: str = "default", backend: str = "inductor") -> int:
+
+def compile_blocks(
+    model: nn.Module, mode: str = "default", backend: str | Callable[..., Any] = "inductor"
+) -> int:
     """Compile every transformer block in place; checkpointing stays outside and goes on working.
 
     Args:
         model: any module with transformer blocks in it.
         mode: ``default``, ``reduce-overhead`` or ``max-autotune``, as ``torch.compile`` takes it.
-        backend: compiler to use.
+        backend: compiler to use, as ``torch.compile`` takes it.
 
     Returns:
         Number of compiled blocks.
     """
     blocks = [module for module in model.modules() if isinstance(module, TMSABlock)]
+    options = {"mode": mode} if backend == "inductor" else {}
     for block in blocks:
-        # Sizes differ between scales; one graph for all of them compiles once.
-        options = {"mode": mode} if backend == "inductor" else {}
-        block.compile(backend=backend, dynamic=True, **options)
+        # Sizes differ between scales; dynamic graphs serve all of them.
+        block.compile(backend=backend, dynamic=True, recompile_limit=_KINDS, **options)
     return len(blocks)
