@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vrtspike.models.vrt import VRT
+from vrtspike.models.window_attention import IMPLEMENTATIONS
 
 pytestmark = pytest.mark.shared
 
@@ -78,3 +79,14 @@ def test_every_way_to_compute_agrees(
         use_checkpoint_ffn=ffn,
     )
     compare(vrt, golden_tensors, case)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["t5", "t6"])
+@pytest.mark.parametrize("attention", IMPLEMENTATIONS)
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_every_implementation_agrees_on_a_gpu(
+    golden_vrt: Callable[..., VRT], golden_tensors: dict[str, Tensor], case: str, attention: str
+) -> None:
+    on_device = {name: tensor.cuda() for name, tensor in golden_tensors.items()}
+    compare(golden_vrt(attention=attention).cuda(), on_device, case)
