@@ -50,8 +50,21 @@ WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in PLAN.presets.values()})
 NO_DATA = """
 Before this can run: {error}
 DATA.ROOT stands in config/config.yaml. Without any data: make demo"""
-# A counter for the scheduler; the launcher chooses the devices.
 GPUS = 1 if PLAN.settings.GPUS == "auto" else PLAN.settings.GPUS
+NODES = PLAN.settings.NODES
+# A counter for the scheduler; the launcher chooses the devices.
+TRAINING_DEVICES = {"gpu": GPUS}
+if NODES > 1:
+    # What the Slurm executor needs for one task a node, which the launcher starts by itself
+    # (`mpi`), and as many GPUs on each; it would count tasks by GPUs otherwise.
+    TRAINING_DEVICES = {
+        "nodes": NODES,
+        "tasks": NODES,
+        "mpi": "srun",
+        "tasks_per_gpu": 0,
+    }
+    if GPUS:
+        TRAINING_DEVICES["gres"] = f"gpu:{GPUS}"
 # More than any machine has: Snakemake lowers it to --cores; clusters set it in their profile.
 EVERY_CORE = 1024
 

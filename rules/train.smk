@@ -25,7 +25,7 @@ rule train:
         "../environment.yml"
     threads: EVERY_CORE
     resources:
-        gpu=GPUS,
+        **TRAINING_DEVICES,
         mem_mb=32000,
     params:
         *code("launch_training.py", "train.py", neutral=OBSERVERS),

@@ -10,15 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Literal
 
 from vrtspike.cli import run
-from vrtspike.training.launch import Request, launch
-
-
-def gpus(text: str) -> int | Literal["auto"]:
-    """``auto`` or a number of GPUs."""
-    return "auto" if text == "auto" else int(text)
+from vrtspike.training.launch import Request, gpus_option, launch
 
 
 def main() -> int:
@@ -39,7 +33,9 @@ def main() -> int:
     parser.add_argument("--dataset", type=Path, required=True, help="dataset manifest (JSON)")
     parser.add_argument("--output", type=Path, required=True, help="folder of the result")
     parser.add_argument("--runs", type=Path, help="folder of all runs (default: RUNS)")
-    parser.add_argument("--gpus", type=gpus, help="auto, or a number; 0: CPU (default: GPUS)")
+    parser.add_argument(
+        "--gpus", type=gpus_option, help="auto, or a number; 0: CPU (default: GPUS)"
+    )
     parser.add_argument("--code-digest", help="digest of the training code (default: computed)")
     arguments = parser.parse_args()
     return launch(

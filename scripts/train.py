@@ -33,7 +33,7 @@ from vrtspike.cli import run
 from vrtspike.errors import EXIT_USER_ERROR, UserError
 from vrtspike.training.launch import OBSERVERS, process_number, report_status
 from vrtspike.training.run_folder import prepare_folder
-from vrtspike.training.signals import stop_with_parent
+from vrtspike.training.signals import heed_stops, stop_with_parent
 
 
 def main() -> int:
@@ -62,6 +62,7 @@ def main() -> int:
         "may be repeated; a run that exists takes only keys that leave its result as it is",
     )
     arguments = parser.parse_args()
+    heed_stops()
     stop_with_parent()
     try:
         prepare_folder(

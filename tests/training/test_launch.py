@@ -1,36 +1,42 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from vrtspike.errors import ConfigError
+from vrtspike.training.batch_system import TimeLimit
 from vrtspike.training.devices import Devices
-from vrtspike.training.launch import STATUS_FILE, report_status, train, training_environment
+from vrtspike.training.launch import STATUS_FILE, report_status, train
+from vrtspike.training.node import Ending, run, training_environment
 
 
 @pytest.mark.parametrize(("given", "ranks", "expected"), [("1", 1, "1"), ("1", 4, "1")])
 def test_threads_are_divided_among_the_processes(monkeypatch, given, ranks, expected):
     monkeypatch.setenv("OMP_NUM_THREADS", given)
-    found = training_environment(Devices(), ranks, Path("status"))
+    found = training_environment(Devices(), ranks)
     assert found["OMP_NUM_THREADS"] == expected
 
 
 def test_threads_never_exceed_the_cpus(monkeypatch):
     cpus = len(os.sched_getaffinity(0))
     monkeypatch.setenv("OMP_NUM_THREADS", "1024")
-    assert training_environment(Devices(), 1, Path("s"))["OMP_NUM_THREADS"] == str(cpus)
+    assert training_environment(Devices(), 1)["OMP_NUM_THREADS"] == str(cpus)
     monkeypatch.delenv("OMP_NUM_THREADS")
-    halved = training_environment(Devices(), 2, Path("s"))["OMP_NUM_THREADS"]
+    halved = training_environment(Devices(), 2)["OMP_NUM_THREADS"]
     assert halved == str(max(1, cpus // 2))
 
 
 def test_devices_reach_the_processes():
-    found = training_environment(Devices(("GPU-a", "GPU-b")), 2, Path("s"))
+    found = training_environment(Devices(("GPU-a", "GPU-b")), 2)
     assert found["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
-    assert training_environment(Devices(), 1, Path("s"))["CUDA_VISIBLE_DEVICES"] == ""
+    assert training_environment(Devices(), 1)["CUDA_VISIBLE_DEVICES"] == ""
 
 
 @pytest.mark.parametrize(
@@ -53,38 +59,68 @@ def test_status_goes_to_the_launcher(tmp_path, monkeypatch, status, world, expec
 def test_several_nodes_need_an_allocation(tmp_path, monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(ConfigError, match="NODES is 2, but this is no Slurm job"):
-        train(tmp_path, Devices(), Path("train.py"), nodes=2)
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
-    with pytest.raises(ConfigError, match="NODES is 3, but the Slurm job has 2"):
-        train(tmp_path, Devices(), Path("train.py"), nodes=3)
+        train(tmp_path, 0, Path("train.py"), nodes=2)
 
 
-SRUN = """#!/usr/bin/env python3
-# Starts the command once for each of two nodes, both on this machine.
-import subprocess, sys
-command = sys.argv[1 + sys.argv[1:].index(sys.executable) :]
-nodes = [subprocess.Popen(command) for _ in range(2)]
-sys.exit(max(node.wait() for node in nodes))
-"""
-
-PROGRAM = """
-import os, sys
+WAITING = """
+import sys, time
 from pathlib import Path
 from vrtspike.training.launch import report_status
+from vrtspike.training.signals import StopRequest, heed_stops
+heed_stops()
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
-(folder / f"rank{os.environ['RANK']}").write_text(os.environ["WORLD_SIZE"])
+with StopRequest() as stop:
+    (folder / "ready").touch()
+    while not stop.received:
+        time.sleep(0.01)
 sys.exit(report_status(75))
 """
 
+LAUNCHER = """
+import sys
+from pathlib import Path
+from vrtspike.training.launch import train
+folder = Path(sys.argv[1])
+sys.exit(train(folder, 0, folder / "waiting.py"))
+"""
 
-def test_two_nodes_train_as_one_run(tmp_path, monkeypatch):
-    srun, program = tmp_path / "srun", tmp_path / "program.py"
-    srun.write_text(SRUN.replace("/usr/bin/env python3", sys.executable))
-    srun.chmod(0o755)
-    program.write_text(PROGRAM)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("SLURM_JOB_ID", str(os.getpid()))
-    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
-    assert train(tmp_path, Devices(), program, nodes=2) == 75
-    assert [(tmp_path / f"rank{n}").read_text() for n in range(2)] == ["2", "2"]
+
+def test_torchrun_leaves_the_stop_to_the_processes(tmp_path):
+    """A batch system may signal every process of a job; none is killed, all end as asked."""
+    (tmp_path / "waiting.py").write_text(WAITING)
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while not (tmp_path / "ready").exists():
+        assert launcher.poll() is None, launcher.communicate()[0]
+        time.sleep(0.01)
+    family = [psutil.Process(launcher.pid), *psutil.Process(launcher.pid).children(recursive=True)]
+    assert len(family) == 3
+    for process in family[1:]:
+        process.send_signal(signal.SIGTERM)
+    output, _ = launcher.communicate(timeout=60)
+    assert launcher.returncode == 75, output
+
+
+class Soon(TimeLimit):
+    """The end of a job that comes at once."""
+
+    def __init__(self) -> None:
+        self._margin = 1.0
+
+    def _left(self) -> float:
+        return 1.0
+
+
+def test_a_time_limit_asks_as_a_signal_does(tmp_path):
+    program = "import signal; signal.sigwait([signal.SIGUSR1])"
+    begin = lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])  # noqa: E731
+
+    def ask(process: psutil.Process) -> None:
+        process.send_signal(signal.SIGUSR1)
+
+    command = [sys.executable, "-c", program]
+    assert run(command, ask, dict(os.environ), begin=begin, limit=Soon()) == Ending(0, True)

@@ -74,6 +74,10 @@ class Cluster:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         return done.stdout
 
+    def job(self, number: str) -> str:
+        """What the controller knows of a job, also of one that has ended."""
+        return self.call("scontrol", "show", "job", number)
+
 
 def missing() -> str | None:
     """Why there can be no cluster here; None if there can."""

@@ -11,12 +11,17 @@ from typing import Self
 EXIT_INTERRUPTED = 75
 """Exit status of a run that was asked to stop and has saved its state (EX_TEMPFAIL): continue."""
 
-_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+"""Signals that ask a run to stop."""
+
+ORPHANED = signal.SIGUSR2
+"""Tells ``torchrun``, and through it the training processes, that the launcher has died."""
+
 _PR_SET_PDEATHSIG = 1
 
 
 class StopRequest:
-    """Notes SIGTERM, SIGUSR1 and SIGINT; the loop asks between two steps.
+    """Notes the signals that ask to stop; the loop looks between two steps.
 
     Within the ``with`` block the signals do nothing else; a step is never cut in half.
     """
@@ -27,7 +32,7 @@ class StopRequest:
 
     def __enter__(self) -> Self:
         """Start listening."""
-        for number in _SIGNALS:
+        for number in (*STOPS, ORPHANED):
             self._previous[number] = signal.signal(number, self._note)
         return self
 
@@ -45,10 +50,23 @@ class StopRequest:
         self.received = signal.Signals(number).name
 
 
-def stop_with_parent() -> None:
-    """Have the kernel send SIGTERM to this process when its parent dies (Linux only).
+def ignore_stops() -> None:
+    """Have the signals do nothing to this process, nor to its children until they heed them."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def heed_stops() -> None:
+    """Undo :func:`ignore_stops` of a parent."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def stop_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """Have the kernel send a signal to this process when its parent dies (Linux only).
 
     Without it a killed launcher leaves processes behind that hold the run's lock and a device.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
