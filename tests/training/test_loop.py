@@ -210,16 +210,38 @@ def test_a_run_that_never_recovers_stops_with_advice(tmp_path):
     assert records(tmp_path)[-1]["step"] == 5 + MAX_SKIPPED_IN_A_ROW
 
 
+class Constant(ForecastTask):
+    """Never gets any better."""
+
+    def metrics(self, output, batch):
+        return [{"psnr": 1.0, "skill": 1.0} for _ in super().metrics(output, batch)]
+
+
+class ConstantStopped(StopAfter, Constant):
+    """The same, asked to stop."""
+
+
 def test_early_stopping_ends_the_run(tmp_path):
+    # 7 batches make an epoch: the last one is cut short.
     settings = forecast_settings({"MAX_STEPS": 60, "EARLY_STOPPING": {"PATIENCE": 2}})
-
-    class Constant(ForecastTask):
-        def metrics(self, output, batch):
-            return [{"psnr": 1.0, "skill": 1.0} for _ in super().metrics(output, batch)]
-
-    assert train(tmp_path, settings, task=Constant()) == "finished"
+    assert train(tmp_path / "whole", settings, task=Constant(), samples=14) == "finished"
     # The first validation is the best so far; two more without improvement follow.
-    assert records(tmp_path)[-1]["step"] == 15
+    whole = records(tmp_path / "whole")
+    assert whole[-1]["step"] == 15
+    epochs = [(r["epoch"], r["step"], r["samples"]) for r in whole if r["kind"] == "epoch"]
+    assert epochs == [(1, 4, 16), (2, 7, 12), (3, 11, 16), (4, 14, 12), (5, 15, 4)]
+    assert sum(samples for *_, samples in epochs) == 60
+
+    # Stopped before the last validation, which ends the run; killed right after it as well.
+    task = ConstantStopped(30, signal.SIGTERM)
+    assert train(tmp_path / "cut", settings, task=task, samples=14) == "interrupted"
+    checkpoints = tmp_path / "cut" / "checkpoints"
+    kept = {path: path.read_bytes() for path in checkpoints.iterdir()}
+    assert train(tmp_path / "cut", settings, task=Constant(), samples=14) == "finished"
+    for path, contents in kept.items():
+        path.write_bytes(contents)
+    assert train(tmp_path / "cut", settings, task=Constant(), samples=14) == "finished"
+    assert records(tmp_path / "cut") == whole
 
 
 def test_moving_average_is_what_is_validated(tmp_path):

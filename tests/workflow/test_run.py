@@ -8,12 +8,15 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from .cluster import Cluster, missing, start_cluster
 from .project import Project
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
@@ -188,3 +191,71 @@ def wait_for_checkpoints(runs: Path, process: subprocess.Popen) -> list[int]:
         assert process.poll() is None, "training ended before it was killed"
         time.sleep(0.1)
     raise AssertionError("no checkpoint in time")
+
+
+# What the profile marks as a matter of the site, for a cluster this small.
+SITE = (
+    *("--default-resources", "slurm_account=none", "slurm_partition=test", "mem_mb=1000"),
+    *("--set-resources", "train:slurm_partition=test", "train:mem_mb=3000", "train:runtime=10"),
+    *("--set-threads", "train=2"),
+)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    # Paths of sockets are limited to about a hundred characters.
+    with tempfile.TemporaryDirectory() as folder, start_cluster(Path(folder)) as started:
+        yield started
+
+
+def wait_until(happened: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+
+
+def steps_in(folder: Path) -> list[int]:
+    lines = [line for path in folder.glob("*/metrics.jsonl") for line in path.open()]
+    return [record["step"] for line in lines if (record := json.loads(line))["kind"] == "train"]
+
+
+@pytest.mark.skipif(missing() is not None, reason=missing() or "")
+def test_two_nodes_of_a_cluster_stop_together_before_the_wall_time(finished, cluster):
+    """NODES and GPUS stand in the configuration only.
+
+    Snakemake looks at its jobs every half minute or so, so that its retry is not waited for.
+    """
+    project, runs = finished, finished.folder / "runs/nodes"
+    # Without a periodic checkpoint: what there is was saved when the signal came.
+    steps = "{MAX_STEPS: 40, SAVE_EVERY_STEPS: 1000}"
+    project.write("config/presets/nodes.yaml", f"BASE: tiny\nTRAIN: {steps}\n")
+    project.write("nodes.yaml", "NODES: 2\nGPUS: 1\n")
+    options = ("--profile", "workflow/profiles/slurm", "--configfile", "nodes.yaml", *SITE)
+    log = project.folder / "snakemake.log"
+    with log.open("w") as stream:
+        snakemake = subprocess.Popen(
+            project.command("train_nodes", *options),
+            cwd=project.folder,
+            env={**project.environment, **cluster.environment, "OMP_NUM_THREADS": "1"},
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_until(lambda: bool(steps_in(runs)), log)
+        job, nodes, devices = cluster.call("squeue", "-h", "-o", "%i %D %b").split()
+        cluster.call("scancel", "--signal=TERM", job)
+        assert (nodes, devices) == ("2", "gres:gpu:1")
+        # What makes Snakemake try again.
+        failed = re.compile(r"JobState=FAILED .*ExitCode=1:0", re.DOTALL)
+        wait_until(lambda: bool(failed.search(cluster.job(job))), log)
+    finally:
+        snakemake.kill()
+        snakemake.wait()
+    (folder,) = runs.iterdir()
+    run = json.loads((folder / "run.json").read_text())
+    assert (run["status"], run["processes"]) == ("interrupted", 2)
+    assert run["starts"][0]["batch_job"] == job
+    assert len(steps_in(runs)) == run["step"] < 40
+    saved = [path.name for path in (folder / "checkpoints").glob("step_*.pt")]
+    assert saved == [f"step_{run['step']:08d}.pt"]

@@ -229,7 +229,7 @@ class Trainer:
         self.log.step(status, result)
         epoch_ends = step * self.micro_batches // self.batches.per_epoch >= self._epoch()
         if epoch_ends or step >= self.total:
-            self.log.epoch(step, self._epoch(), self.pace.close())
+            self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
             self.log.memory(step, self.ranks.device, self.batches.cache_use())
         if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
@@ -266,7 +266,13 @@ class Trainer:
                 self.state.save_best(step)
         figures = ", ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
         self.display.note(f"validation after step {step}: {figures}{' (best)' * is_best}")
+        if self._is_finished() and self.pace.is_open:
+            self._close_epoch()
         return True
+
+    def _close_epoch(self) -> None:
+        """Write down what the epoch, or the part of it that there was, came to."""
+        self.log.epoch(self.progress.step, self._epoch(), self.pace.close())
 
     def _is_finished(self) -> bool:
         stopping = self.train.EARLY_STOPPING
@@ -322,4 +328,5 @@ class Trainer:
         if checkpoint is not None:
             self.state.restore(checkpoint)
             self.display.note(f"resuming after step {self.progress.step} of {self.total}")
-        self.log.begin(self.progress.step, self.progress.validated_step)
+        progress = self.progress
+        self.log.begin(progress.step, progress.validated_step, self.pace.is_open)

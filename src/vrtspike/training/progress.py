@@ -129,6 +129,11 @@ class EpochPace:
         self.seconds += seconds
         self.samples += samples
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anything was counted since the last epoch was closed."""
+        return self.samples > 0
+
     def close(self) -> dict[str, float]:
         """The figures of the epoch; begins the next one."""
         found = {

@@ -64,18 +64,20 @@ class RunLog:
         self._memory: Records | None = None
         self._board: SummaryWriter | None = None
 
-    def begin(self, step: int, validated_step: int = 0) -> None:
+    def begin(self, step: int, validated_step: int = 0, epoch_is_open: bool = False) -> None:
         """Open the records to go on after ``step``; what lies beyond it is removed.
 
         Args:
             step: finished optimiser steps.
             validated_step: after which validation last ran; a later validation is repeated.
+            epoch_is_open: whether the epoch that ``step`` belongs to is still to be summarised.
         """
         if not self._enabled:
             return
         remove_leftovers(self.checkpoints)
         for name in (METRICS, MEMORY):
-            truncate_records(self.folder / name, step, validation=validated_step)
+            limits = {"validation": validated_step, "epoch": step - epoch_is_open}
+            truncate_records(self.folder / name, step, **limits)
         self._metrics = Records(self.folder / METRICS)
         self._memory = Records(self.folder / MEMORY)
         if self._wants_board:
