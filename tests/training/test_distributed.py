@@ -10,15 +10,19 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
+from vrtspike.errors import RunError
 from vrtspike.training.batches import LoaderOptions, ValidationBatches
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
+from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest
 
 from .setup_run import forecast_settings, forecast_trainer, records
@@ -167,6 +171,24 @@ def test_two_nodes_restart_after_a_crash(runs, tmp_path):
             node.kill()
     assert len(list((tmp_path / "logs").glob("timing_*.jsonl"))) == 2
     assert_same_result(tmp_path, runs.whole)
+
+
+@pytest.fixture
+def group() -> Iterator[None]:
+    """A process group of one."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_parameters_without_a_gradient_are_named(group, exchange):
+    model = torch.nn.ModuleDict({"used": torch.nn.Linear(2, 1), "idle": torch.nn.Linear(2, 1)})
+    model.forward = lambda x: model["used"](x)
+    replica = Replica(model, Ranks(0, 0, 2, 2, torch.device("cpu")))
+    advice = pytest.raises(RunError, match=r"2 parameters .*idle\.weight for one.*requires_grad")
+    with advice, replica.accumulate(exchange), replica.backward(None, exchange):
+        replica.module(torch.ones(1, 2)).sum().backward()
 
 
 def test_every_validation_sample_belongs_to_one_process():

@@ -35,6 +35,7 @@ from vrtspike.training.run_folder import ResolvedRun, prepare_folder, resolve_ru
 from vrtspike.training.session import (
     build_network,
     build_task,
+    build_trainable,
     load_teacher,
     run_session,
     training_batches,
@@ -276,6 +277,16 @@ def test_augmented_clips_resume_exactly_with_other_workers(place, tmp_path, monk
     whole, cut = (load_file(tmp_path / name / "weights.safetensors") for name in ("whole", "cut"))
     for name, value in whole.items():
         assert torch.equal(value, cut[name]), name
+
+
+def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):
+    """Flow and alignment have nothing to do; several processes would wait for their gradients."""
+    settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
+    model = build_trainable(settings)
+    model(torch.rand(1, 1, 3, 32, 32), torch.rand(1, 1, 4, 32, 32)).sum().backward()
+    trained = {name for name, p in model.named_parameters() if p.grad is not None}
+    assert trained == {name for name, p in model.named_parameters() if p.requires_grad}
+    assert trained.isdisjoint(model.flow_parameters())
 
 
 def progressive() -> Settings:

@@ -14,6 +14,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from vrtspike.errors import RunError
 from vrtspike.monitoring.timing import Section
 
 T = TypeVar("T")
@@ -92,6 +93,8 @@ class Replica:
 
     def __init__(self, model: nn.Module, ranks: Ranks) -> None:
         self.module: nn.Module = model
+        self._model = model
+        self._is_checked = False
         self._ddp: DistributedDataParallel | None = None
         self._backward: Section | None = None
         if ranks.world_size > 1:
@@ -109,12 +112,29 @@ class Replica:
         Args:
             running: the timing section of this backward pass.
             exchange: whether this pass ends with the exchange of gradients.
+
+        Raises:
+            RunError: in the first pass of several processes, if there are parameters without a
+                gradient: the processes would wait for it.
         """
         self._backward = running if exchange and isinstance(running, Section) else None
         try:
             yield
         finally:
             self._backward = None
+        if self._ddp is not None and not self._is_checked:
+            self._check_gradients()
+            self._is_checked = True
+
+    def _check_gradients(self) -> None:
+        named = self._model.named_parameters()
+        unused = [name for name, p in named if p.requires_grad and p.grad is None]
+        if unused:
+            raise RunError(
+                f"{len(unused)} parameters of the model have no part in the loss, {unused[0]} for "
+                "one: several processes cannot train it. Set requires_grad of these parameters to "
+                "False in the model's constructor, or train in one process"
+            )
 
     @contextmanager
     def accumulate(self, exchange: bool) -> Iterator[None]:

@@ -45,7 +45,7 @@ def run_session(folder: Path) -> int:
     settings, dataset = run.settings, load_dataset(run.dataset)
 
     def build(ranks: Ranks, workers: Workers) -> Problem:
-        model = build_network(settings).to(ranks.device)
+        model = build_trainable(settings).to(ranks.device)
         dtype = Precision(settings.TRAIN, ranks.device).compute_type
         return Problem(
             model,
@@ -58,6 +58,20 @@ def run_session(folder: Path) -> int:
 
     outcome = train_run(run, folder, build, dataset_digest=dataset.digest)
     return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
+
+
+def build_trainable(settings: Settings) -> Restorer:
+    """The model of a preset for training: what its clips never reach is fixed.
+
+    A clip of one frame has no neighbours, so that flow and alignment take no part; processes that
+    exchange gradients would wait for theirs.
+    """
+    model = build_network(settings)
+    if settings.DATA.CLIP_LEN == 1:
+        unused = set(model.flow_parameters())
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name not in unused)
+    return model
 
 
 def build_network(settings: Settings, *, pretrained: bool = True) -> Restorer:
