@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from vrtspike.monitoring.memory import (
+    categories_line,
     gpu_categories,
     measure_memory,
+    memory_line,
     memory_record,
     memory_warning,
 )
@@ -49,3 +51,19 @@ def test_categories_add_up_parameters_gradients_and_moments():
     found = gpu_categories(model, optimizer, CPU)
     assert (found["parameters_mb"], found["gradients_mb"], found["optimizer_mb"]) == (1.0, 1.0, 2.0)
     assert found["activations_mb"] is found["peak_mb"] is None
+    line = "memory by category: parameters 1.0 MB, gradients 1.0 MB, optimizer 2.0 MB"
+    assert categories_line(found) == line
+
+
+def test_a_line_shows_process_system_gpu_and_cache():
+    cache = {
+        **{"hits": 30, "misses": 10, "evictions": 2, "items": 8, "hit_rate": 0.75},
+        **{"limit_mb": 512.0, "full": True},
+    }
+    record = memory_record(200, CPU, cache)
+    gpu = {"allocated_mb": 900, "reserved_mb": 1200, "peak_mb": 1100, "total_mb": 24000}
+    line = memory_line({**record, "gpu": gpu})
+    assert line.startswith(f"memory after step 200: process {record['process_mb']} MB and ")
+    assert "GPU 900 MB allocated, 1200 MB reserved, peak 1100 MB of 24000 MB" in line
+    assert line.endswith("cache 8 items, full, limit 512 MB, 30 hits, 10 misses (75% hits)")
+    assert "GPU" not in memory_line(record)

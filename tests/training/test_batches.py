@@ -93,7 +93,7 @@ class Counted(Recorder):
 
 def observe() -> CacheUse:
     """Stands for the counters of a cache in the process that reads."""
-    return CacheUse(hits=READS["count"] - 1, misses=1)
+    return CacheUse(hits=READS["count"] - 1, misses=1, limit_bytes=100)
 
 
 @pytest.mark.parametrize(("workers", "processes"), [(0, 1), (2, 2)])
@@ -105,6 +105,7 @@ def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, proces
     use = batches.cache_use()
     # 72 reads; each process looks at its counters at every eighth.
     assert use.misses == processes
+    assert use.limit_bytes == 100 * processes
     assert 72 - 8 * processes <= use.hits + use.misses <= 72
     assert ShuffledBatches(Counted(16), 2, 1).cache_use() is None
 
@@ -112,7 +113,9 @@ def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, proces
 def test_hit_rate():
     assert CacheUse(0, 0).hit_rate == 0
     assert CacheUse(3, 1).hit_rate == 0.75
-    assert CacheUse(3, 5, evictions=2).items == 3
+    full = CacheUse(3, 5, evictions=2)
+    assert (full.items, full.is_full) == (3, True)
+    assert not CacheUse(3, 5).is_full
 
 
 def test_noise_depends_on_epoch_and_index_alone():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import torch
@@ -16,7 +17,7 @@ MEGABYTE = 2**20
 HIGH_PERCENT = 90.0
 
 
-def measure_memory(device: torch.device) -> dict[str, object]:
+def measure_memory(device: torch.device) -> dict[str, Any]:
     """Memory in megabytes (2**20 bytes) now, as a JSON value.
 
     Returns:
@@ -39,8 +40,8 @@ def measure_memory(device: torch.device) -> dict[str, object]:
 
 
 def memory_record(
-    step: int, device: torch.device, cache: dict[str, object] | None = None
-) -> dict[str, object]:
+    step: int, device: torch.device, cache: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """One line of a memory log.
 
     Args:
@@ -57,9 +58,37 @@ def memory_record(
     }
 
 
-def memory_warning(record: dict[str, object]) -> str | None:
+def memory_line(record: dict[str, Any]) -> str:
+    """What a person reads of a line of the log."""
+    parts = [
+        f"process {record['process_mb']} MB and {record['children_mb']} MB in workers",
+        f"system {record['system_percent']:.0f} % of {record['system_total_mb']} MB",
+    ]
+    gpu, cache = record["gpu"], record["cache"]
+    if gpu is not None:
+        parts.append(
+            f"GPU {gpu['allocated_mb']} MB allocated, {gpu['reserved_mb']} MB reserved, peak "
+            f"{gpu['peak_mb']} MB of {gpu['total_mb']} MB"
+        )
+    if cache is not None:
+        filled = "full" if cache["full"] else "not full"
+        parts.append(
+            f"cache {cache['items']} items, {filled}, limit {cache['limit_mb']:.0f} MB, "
+            f"{cache['hits']} hits, {cache['misses']} misses ({cache['hit_rate']:.0%} hits)"
+        )
+    return f"memory after step {record['step']}: {'; '.join(parts)}"
+
+
+def categories_line(record: dict[str, Any]) -> str:
+    """What a person reads of :func:`gpu_categories`."""
+    names = ("parameters", "gradients", "optimizer", "activations", "peak")
+    known = {name: record[f"{name}_mb"] for name in names if record[f"{name}_mb"] is not None}
+    return "memory by category: " + ", ".join(f"{name} {mb:.1f} MB" for name, mb in known.items())
+
+
+def memory_warning(record: dict[str, Any]) -> str | None:
     """A warning with what to lower where the machine's memory is nearly full, else None."""
-    percent = float(str(record["system_percent"]))
+    percent = record["system_percent"]
     if percent < HIGH_PERCENT:
         return None
     return (
@@ -71,7 +100,7 @@ def memory_warning(record: dict[str, object]) -> str | None:
 
 def gpu_categories(
     model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """What the peak of a GPU's memory consisted of, in megabytes.
 
     Parameters, gradients and optimiser state are added up; activations are the rest of the peak.
@@ -96,7 +125,7 @@ def gpu_categories(
     return {"kind": "gpu_categories", **sizes, "activations_mb": activations, "peak_mb": peak}
 
 
-def write_snapshot(folder: Path, contents: dict[str, object], device: torch.device) -> Path:
+def write_snapshot(folder: Path, contents: dict[str, Any], device: torch.device) -> Path:
     """Write down what fills a device's memory at this moment, for a run that ran out of it.
 
     Args:
@@ -128,7 +157,7 @@ def _resident(process: psutil.Process) -> int:
         return 0
 
 
-def _gpu(device: torch.device) -> dict[str, object] | None:
+def _gpu(device: torch.device) -> dict[str, Any] | None:
     if device.type != "cuda":
         return None
     return {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -56,11 +56,19 @@ class LoaderOptions:
 
 @dataclass(frozen=True)
 class CacheUse:
-    """Look-ups in a cache of data; ``evictions`` are entries dropped because it was full."""
+    """Look-ups in a cache of data.
+
+    Attributes:
+        hits: found there.
+        misses: not found, and added.
+        evictions: entries dropped because it was full.
+        limit_bytes: what it may hold.
+    """
 
     hits: int
     misses: int
     evictions: int = 0
+    limit_bytes: int = 0
 
     @property
     def items(self) -> int:
@@ -73,6 +81,13 @@ class CacheUse:
         total = self.hits + self.misses
         return self.hits / total if total else 0.0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it holds as much as it may; until then it dropped nothing."""
+        return self.evictions > 0
+
+
+_FIELDS = len(fields(CacheUse))
 
 Observer: TypeAlias = Callable[[], CacheUse]
 """Tells the use of the cache in the process that calls it; can be sent to a worker."""
@@ -122,8 +137,9 @@ class ShuffledBatches:
         self._dataset = dataset
         self._block = block
         self._observer = observer
-        # Each reading process writes its own row: hits, misses, evictions.
-        self._uses = torch.zeros(max(1, options.workers), 3, dtype=torch.int64).share_memory_()
+        # Each reading process writes its own row, the fields of its CacheUse.
+        rows = max(1, options.workers)
+        self._uses = torch.zeros(rows, _FIELDS, dtype=torch.int64).share_memory_()
         self._batch_size = batch_size
         self._seed = seed
         self._options = options
@@ -158,8 +174,7 @@ class ShuffledBatches:
         """Use of the cache so far by all processes that read for this one."""
         if self._observer is None:
             return None
-        hits, misses, evictions = self._uses.sum(dim=0).tolist()
-        return CacheUse(hits, misses, evictions)
+        return CacheUse(*self._uses.sum(dim=0).tolist())
 
     def _order(self, epoch: int) -> list[int]:
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
@@ -207,7 +222,9 @@ class PhasedBatches:
         if not uses:
             return None
         columns = zip(*((use.hits, use.misses, use.evictions) for use in uses), strict=True)
-        return CacheUse(*map(sum, columns))
+        hits, misses, evictions = map(sum, columns)
+        # The phases read one after the other.
+        return CacheUse(hits, misses, evictions, max(use.limit_bytes for use in uses))
 
 
 class ValidationBatches:
@@ -266,7 +283,7 @@ class _Keyed(Dataset[Any]):
             if self._reads % _OBSERVE_EVERY == 0:
                 use, worker = self._observer(), get_worker_info()
                 row = self._uses[0 if worker is None else worker.id]
-                row[0], row[1], row[2] = use.hits, use.misses, use.evictions
+                row.copy_(torch.tensor(astuple(use)))
             self._reads += 1
         return sample
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,13 @@ from torch import nn
 
 from vrtspike.files import atomic_path
 from vrtspike.monitoring.display import Display, Status, format_duration
-from vrtspike.monitoring.memory import memory_record, memory_warning
+from vrtspike.monitoring.memory import (
+    MEGABYTE,
+    categories_line,
+    memory_line,
+    memory_record,
+    memory_warning,
+)
 from vrtspike.monitoring.records import Records, truncate_records
 from vrtspike.training.batches import CacheUse
 from vrtspike.training.checkpoints import remove_leftovers
@@ -148,22 +153,28 @@ class RunLog:
                 self._board.add_image(name, picture, step, dataformats="HWC")
 
     def memory(self, step: int, device: torch.device, use: CacheUse | None = None) -> None:
-        """Record memory, and warn where it is nearly full."""
+        """Record and show memory, and warn where it is nearly full."""
         if self._memory is None:
             return
         cache: dict[str, object] | None = None
         if use is not None:
-            cache = {**asdict(use), "items": use.items, "hit_rate": round(use.hit_rate, 4)}
+            cache = {
+                **{"hits": use.hits, "misses": use.misses, "evictions": use.evictions},
+                **{"items": use.items, "hit_rate": round(use.hit_rate, 4)},
+                **{"limit_mb": round(use.limit_bytes / MEGABYTE, 1), "full": use.is_full},
+            }
         record = memory_record(step, device, cache)
         self._memory.write(record)
+        self._display.note(memory_line(record))
         warning = memory_warning(record)
         if warning is not None:
             self._display.note(f"warning: {warning}")
 
     def gpu_categories(self, record: dict[str, object]) -> None:
-        """Record what filled the GPU's memory."""
+        """Record and show what filled the memory."""
         if self._memory is not None:
             self._memory.write(record)
+            self._display.note(categories_line(record))
 
     def saved(self, progress: Progress) -> None:
         """Note in the run's record how far the newest checkpoint is."""

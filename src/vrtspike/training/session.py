@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -142,7 +143,7 @@ def training_batches(
         data = settings.DATA.model_copy(update={"CROP_SIZE": crop})
         clips = ClipDataset(dataset, data.TRAIN_SPLIT, data, seed=settings.SEED, cache_bytes=cache)
         size, drop_last = settings.TRAIN.BATCH_SIZE, loader.DROP_LAST
-        observer = _cache_use if cache else None
+        observer = partial(_cache_use, cache) if cache else None
         return ShuffledBatches(
             clips, size, settings.SEED, drop_last, options, observer, loader.SHUFFLE_BLOCK
         )
@@ -170,6 +171,6 @@ def validation_batches(
     return ValidationBatches(clips, size, ranks.rank, ranks.world_size, options)
 
 
-def _cache_use() -> CacheUse:
+def _cache_use(limit: int) -> CacheUse:
     found = cache_statistics()
-    return CacheUse(found.hits, found.misses, found.evictions)
+    return CacheUse(found.hits, found.misses, found.evictions, limit)
