@@ -191,6 +191,24 @@ def test_parameters_without_a_gradient_are_named(group, exchange):
         replica.module(torch.ones(1, 2)).sum().backward()
 
 
+class CountingReplica(Replica):
+    exchanges = 0
+
+    def _exchange(self, group, bucket):
+        self.exchanges += 1
+        return super()._exchange(group, bucket)
+
+
+def test_gradients_are_exchanged_once_per_step(group):
+    model = torch.nn.Linear(2, 1)
+    replica = CountingReplica(model, Ranks(0, 0, 2, 2, torch.device("cpu")))
+    for expected, exchange in ((0, False), (0, False), (1, True)):
+        with replica.accumulate(exchange), replica.backward(None, exchange):
+            replica.module(torch.ones(1, 2)).sum().backward()
+        assert replica.exchanges == expected
+    assert model.weight.grad.tolist() == [[3.0, 3.0]]
+
+
 def test_every_validation_sample_belongs_to_one_process():
     class Numbers:
         def __len__(self) -> int:

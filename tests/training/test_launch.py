@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -15,6 +17,7 @@ from vrtspike.training.batch_system import TimeLimit
 from vrtspike.training.devices import Devices
 from vrtspike.training.launch import STATUS_FILE, report_status, train
 from vrtspike.training.node import Ending, run, training_environment
+from vrtspike.training.signals import ORPHANED
 
 
 @pytest.mark.parametrize(("given", "ranks", "expected"), [("1", 1, "1"), ("1", 4, "1")])
@@ -73,6 +76,7 @@ with StopRequest() as stop:
     (folder / "ready").touch()
     while not stop.received:
         time.sleep(0.01)
+(folder / "stopped").write_text(stop.received)
 sys.exit(report_status(75))
 """
 
@@ -85,8 +89,9 @@ sys.exit(train(folder, 0, folder / "waiting.py"))
 """
 
 
-def test_torchrun_leaves_the_stop_to_the_processes(tmp_path):
-    """A batch system may signal every process of a job; none is killed, all end as asked."""
+@pytest.fixture
+def family(tmp_path) -> Iterator[list[psutil.Process]]:
+    """A launcher, its torchrun and the training process, which waits to be asked to stop."""
     (tmp_path / "waiting.py").write_text(WAITING)
     launcher = subprocess.Popen(
         [sys.executable, "-c", LAUNCHER, str(tmp_path)],
@@ -97,12 +102,28 @@ def test_torchrun_leaves_the_stop_to_the_processes(tmp_path):
     while not (tmp_path / "ready").exists():
         assert launcher.poll() is None, launcher.communicate()[0]
         time.sleep(0.01)
-    family = [psutil.Process(launcher.pid), *psutil.Process(launcher.pid).children(recursive=True)]
-    assert len(family) == 3
+    first = psutil.Process(launcher.pid)
+    found = [first, *first.children(recursive=True)]
+    assert len(found) == 3
+    yield found
+    for process in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    launcher.communicate()
+
+
+def test_a_signal_to_every_process_of_a_job_kills_none(family, tmp_path):
     for process in family[1:]:
         process.send_signal(signal.SIGTERM)
-    output, _ = launcher.communicate(timeout=60)
-    assert launcher.returncode == 75, output
+    assert family[0].wait(timeout=60) == 75
+    assert (tmp_path / "stopped").read_text() == "SIGTERM"
+
+
+def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):
+    family[0].kill()
+    _, alive = psutil.wait_procs(family[1:], timeout=60)
+    assert not alive
+    assert (tmp_path / "stopped").read_text() == ORPHANED.name
 
 
 class Soon(TimeLimit):

@@ -19,6 +19,7 @@ import psutil
 import pytest
 import torch
 from safetensors.torch import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from vrtspike.config import Settings, load_preset, load_settings_file
 from vrtspike.data.build import build_store
@@ -201,6 +202,11 @@ def check_published(folder: Path) -> None:
     assert run["status"] == "finished"
     assert len(run["starts"]) == 3
     assert run["metrics"]["psnr"] > 5
+    assert run["settings"]["TRAIN"]["MAX_STEPS"] == STEPS
+    assert run["dataset_digest"] == load_dataset(run["dataset"]).digest
+    surroundings = run["environment"]
+    assert {"git", "python", "packages", "host", "device"} <= surroundings.keys()
+    assert surroundings["packages"]["torch"] == torch.__version__.split("+")[0]
     with (folder / "metrics.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["step"]) for row in rows if row["kind"] == "train"] == list(range(1, STEPS + 1))
@@ -216,6 +222,21 @@ def check_published(folder: Path) -> None:
     } <= sections
     memory = [json.loads(line) for line in (folder / "memory.jsonl").read_text().splitlines()]
     assert {4, 6, 8} <= {m["step"] for m in memory if m["kind"] == "memory"}
+
+
+def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    shutil.copytree(result, tmp_path / "run")
+    # As after a crash: two steps are computed again.
+    (tmp_path / "run" / "checkpoints" / f"step_{STEPS:08d}.pt").unlink()
+    assert run_session(tmp_path / "run") == 0
+    board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    for tag in ("loss/charbonnier", "train/loss", "train/lr", "train/samples_per_second"):
+        assert [event.step for event in board.Scalars(tag)] == list(range(1, STEPS + 1))
+    assert [event.step for event in board.Scalars("validation/psnr")] == [4, 8]
+    (picture, _) = board.Images("restored")
+    # Blurry, restored and sharp beside each other.
+    assert picture.width >= 3 * 32
 
 
 def test_user_errors_are_told_without_traceback(place, repository, tmp_path):

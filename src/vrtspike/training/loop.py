@@ -319,6 +319,7 @@ class Trainer:
         """Write a checkpoint; every process waits until it stands."""
         with section("checkpoint"):
             if self.ranks.is_main:
+                self.log.flush()
                 self.state.save(self.progress.step)
                 self.log.saved(self.progress)
             self.ranks.barrier()

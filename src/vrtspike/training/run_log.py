@@ -176,6 +176,11 @@ class RunLog:
             self._memory.write(record)
             self._display.note(categories_line(record))
 
+    def flush(self) -> None:
+        """Hand everything to the operating system; a crash after a checkpoint leaves no gap."""
+        if self._board is not None:
+            self._board.flush()
+
     def saved(self, progress: Progress) -> None:
         """Note in the run's record how far the newest checkpoint is."""
         if self._record is not None:
