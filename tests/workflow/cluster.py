@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 DAEMONS = ("slurmctld", "slurmd")
 PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo", "sacctmgr")
 PATIENCE_S = 30.0
@@ -166,16 +168,32 @@ def _wait_for_nodes(cluster: Cluster, nodes: int) -> None:
 
 def _stop(cluster: Cluster, daemons: list[subprocess.Popen[bytes]]) -> None:
     """End all jobs, then the daemons."""
+    deadline = time.monotonic() + PATIENCE_S
     with contextlib.suppress(subprocess.CalledProcessError):
-        jobs = cluster.call("squeue", "-h", "-o", "%i").split()
-        if jobs:
-            cluster.call("scancel", "--full", "--signal=KILL", *jobs)
+        while jobs := cluster.call("squeue", "-h", "-o", "%i").split():
+            if time.monotonic() > deadline:
+                break
+            cluster.call("scancel", "--signal=KILL", "--full", *jobs)
             cluster.call("scancel", *jobs)
+            time.sleep(0.2)
+    steps = _steps(cluster)
     for daemon in reversed(daemons):
         daemon.terminate()
+    started = [psutil.Process(daemon.pid) for daemon in daemons if daemon.poll() is None]
+    _, left = psutil.wait_procs([*started, *steps], timeout=5)
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     for daemon in daemons:
-        try:
-            daemon.wait(10)
-        except subprocess.TimeoutExpired:
-            daemon.kill()
-            daemon.wait()
+        daemon.wait()
+
+
+def _steps(cluster: Cluster) -> list[psutil.Process]:
+    """The processes that watch over job steps: they are no one's children and outlive the nodes."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            watches = process.name() == "slurmstepd"
+            if watches and process.environ().get("SLURM_CONF") == cluster.environment["SLURM_CONF"]:
+                found.append(process)
+    return found

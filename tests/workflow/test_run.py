@@ -124,6 +124,12 @@ def test_settings_that_change_no_result_change_nothing(finished):
     assert nothing_to_do(finished, "--config", "SETTINGS={TEST: {NUM_WORKERS: 1}}", "GPUS=3")
 
 
+def test_nodes_and_gpus_of_the_configuration_reach_the_scheduler(finished):
+    done = finished.snakemake("--dry-run", "train_long", "--config", "NODES=2", "GPUS=4")
+    (line,) = re.findall(r"resources: (.*nodes=.*)", done.stdout)
+    assert {"nodes=2", "tasks=2", "mpi=srun", "gres=gpu:4"} <= set(line.split(", "))
+
+
 def test_settings_of_the_evaluation_train_nothing(finished):
     overlay = ["--config", "SETTINGS={TEST: {TILE: {SIZE: 64}}}"]
     jobs = finished.plan("train_tiny", "evaluate_tiny", *overlay)

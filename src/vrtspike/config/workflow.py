@@ -67,9 +67,10 @@ class WorkflowSettings(Section):
     RESULTS: str = operational("Where results are written", "results")
     RUNS: str = operational("Where training runs keep their state", "runs")
     GPUS: NonNegative | Literal["auto"] = operational(
-        "GPUs per training run; auto: all free ones, 0: CPU", "auto"
+        "GPUs per training run and machine; auto: all free ones (a Slurm job asks for one), 0: CPU",
+        "auto",
     )
-    NODES: Positive = operational("Machines per training run", 1)
+    NODES: Positive = operational("Machines per training run; several: nodes of a Slurm job", 1)
     DATA: dict[str, Any] = operational(
         "DATA keys of every preset that does not set them itself", {}
     )

@@ -139,7 +139,7 @@ def run(
                 break
             except subprocess.TimeoutExpired:
                 # Someone may have moved the limit meanwhile.
-                if limit.is_near():
+                if not asked and limit.is_near():
                     print("the time limit of the job is near: asking training to stop", flush=True)
                     ask(signal.SIGALRM, None)
         return Ending(process.wait(), bool(asked))
