@@ -16,11 +16,12 @@ weights.safetensors; best.safetensors are the best of all validations.
 SIGTERM, SIGUSR1 or Ctrl-C end the run after the present step with everything saved. After a crash
 it continues from the last checkpoint (TRAIN.SAVE_EVERY_STEPS). The result is the same in any case.
 Exit status: 0 finished, 75 stopped and saved (start again to continue), 2 something is wrong with
-the input and the message says what, 1 a crash. With torchrun --max-restarts N, set
+the input and the message says what, 1 a crash. A torchrun started by hand kills what has not ended
+30 seconds after a signal, and ends with 1; with --max-restarts N, set
 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
 
-scripts/launch_training.py does all this for presets by name, takes free GPUs, and publishes the
-result; snakemake does it for everything from raw data to the report.
+scripts/launch_training.py does all this for presets by name, takes free GPUs, waits for the last
+step, and publishes the result; snakemake does it for everything from raw data to the report.
 """
 
 from __future__ import annotations

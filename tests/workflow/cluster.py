@@ -193,7 +193,9 @@ def _steps(cluster: Cluster) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-            watches = process.name() == "slurmstepd"
-            if watches and process.environ().get("SLURM_CONF") == cluster.environment["SLURM_CONF"]:
-                found.append(process)
+            if process.name() == "slurmstepd":
+                # They overwrite their environment, but write to the log of their node.
+                logs = [Path(file.path) for file in process.open_files()]
+                if any(log.is_relative_to(cluster.folder) for log in logs):
+                    found.append(process)
     return found
