@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -65,5 +66,7 @@ def test_a_step_has_every_node_and_as_many_gpus(here, monkeypatch):
     assert command[-2:] == ["--gres", "none"]
     shown = here.call(*command, "sh", "-c", "echo $SLURMD_NODENAME:$CUDA_VISIBLE_DEVICES")
     assert sorted(shown.split()) == ["n0:", "n1:"]
+    with pytest.raises(subprocess.CalledProcessError):
+        here.call(*command, "sh", "-c", "[ $SLURMD_NODENAME = n0 ] && exit 2; sleep 100")
     with pytest.raises(ConfigError, match="NODES is 3, but the Slurm job has 2"):
         step_on_every_node(3, 0)

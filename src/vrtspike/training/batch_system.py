@@ -83,7 +83,8 @@ def step_on_every_node(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
         devices = ["--gpus-per-node", str(len(given) if gpus == "auto" else gpus)]
     return [
         *("srun", "--overlap", "--nodes", str(nodes), "--ntasks", str(nodes)),
-        *("--ntasks-per-node", "1", "--cpu-bind", "none", *devices),
+        # A node that cannot begin shall not leave the others waiting for it.
+        *("--ntasks-per-node", "1", "--kill-on-bad-exit=1", "--cpu-bind", "none", *devices),
     ]
 
 
