@@ -83,8 +83,12 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """This copy's package comes before the installed one."""
-        return {**os.environ, "PYTHONPATH": str(self.folder / "src")}
+        """This copy's package comes before the installed one, and there is no cluster.
+
+        Snakemake's Slurm plugin asks a cluster's controller whenever Snakemake starts, and waits
+        10 s for it where Slurm is installed but not running.
+        """
+        return {**os.environ, "PYTHONPATH": str(self.folder / "src"), "SLURM_CONF": os.devnull}
 
     @staticmethod
     def command(*arguments: str) -> list[str]:
