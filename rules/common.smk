@@ -15,11 +15,12 @@ from vrtspike import provenance
 from vrtspike.config.merging import parse_overrides
 from vrtspike.config.results import evaluation_settings, result_settings
 from vrtspike.config.workflow import load_workflow
+from vrtspike.data.manifests import ACCEPTED, SURVEY, read_manifest, surveyed
 from vrtspike.data.requirements import require_spikes
 from vrtspike.data.survey import survey
 from vrtspike.data.versions import source_version
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError, DataError
-from vrtspike.files import json_digest, read_json
+from vrtspike.files import json_digest
 from vrtspike.provenance.weights import PUBLISHED
 from vrtspike.training.launch import OBSERVERS
 
@@ -204,19 +205,16 @@ def frames_version(wildcards):
         return "missing"  # the job meets the same error and reports it
 
 
-def sequences(dataset, template):
-    """A path per sequence that the survey found."""
-    survey = read_json(checkpoints.survey.get(dataset=dataset).output[0])
-    return [
-        template.format(dataset=dataset, split=found["split"], sequence=found["name"])
-        for found in survey["sequences"]
-    ]
+def manifests(dataset, folder):
+    """A manifest in this folder for each sequence that the survey found."""
+    survey = read_manifest(checkpoints.survey.get(dataset=dataset).output[0], SURVEY)
+    return [f"{folder}/{name}.json" for name in surveyed(survey)]
 
 
 def ingest_manifests(wildcards):
     """The ingest manifest of every sequence."""
-    path = "<results>/data/{dataset}/ingest/{split}/{sequence}.json"
-    return sequences(wildcards.dataset, path)
+    name = wildcards.dataset
+    return manifests(name, f"<results>/data/{name}/ingest")
 
 
 def alignments(presets):
@@ -231,15 +229,12 @@ def alignments(presets):
 def store_manifests(wildcards):
     """The store manifest of every sequence that was not excluded."""
     name, bins = wildcards.dataset, wildcards.bins
-    path = f"<results>/data/{{dataset}}/k{bins}/{{split}}/{{sequence}}.json"
-    manifests = sequences(name, path)
+    folder = f"<results>/data/{name}/k{bins}"
     if DATASETS[name].on_error == "stop":
-        return manifests  # the gate lets all pass or none
+        return manifests(name, folder)  # the gate lets all pass or none
     accepted = checkpoints.accept.get(dataset=name, bins=bins).output[0]
-    return [
-        f"<results>/data/{name}/k{bins}/{sequence}.json"
-        for sequence in read_json(accepted)["sequences"]
-    ]
+    names = read_manifest(accepted, ACCEPTED)["sequences"]
+    return [f"{folder}/{sequence}.json" for sequence in names]
 
 
 def raw_version(wildcards):

@@ -59,7 +59,8 @@ rule ingest:
 rule alignment:
     """Where each exposure lies in time, and how well its spikes show its sharp frame."""
     input:
-        ingest_manifests,
+        manifests=ingest_manifests,
+        survey="<results>/data/{dataset}/survey.json",
     output:
         table=report(
             "<results>/data/{dataset}/alignment.csv",
@@ -81,9 +82,10 @@ rule alignment:
         "../environment.yml"
     params:
         *code("alignment_table.py"),
+        folder=subpath(input.survey, parent=True),
     shell:
-        "python scripts/alignment_table.py {input:q} --table {output.table:q} --plot {output.plot:q}"
-        " > {log:q} 2>&1"
+        "python scripts/alignment_table.py --survey {input.survey:q} --ingested {params.folder:q}/ingest"
+        " --table {output.table:q} --plot {output.plot:q} > {log:q} 2>&1"
 
 
 checkpoint accept:
@@ -102,6 +104,7 @@ checkpoint accept:
     params:
         *code("accept.py"),
         on_error=on_error,
+        folder=subpath(input.survey, parent=True),
     shell:
-        "python scripts/accept.py {input.manifests:q} --survey {input.survey:q} --bins {wildcards.bins}"
-        " --on-error {params.on_error} --output {output:q} > {log:q} 2>&1"
+        "python scripts/accept.py --survey {input.survey:q} --ingested {params.folder:q}/ingest"
+        " --bins {wildcards.bins} --on-error {params.on_error} --output {output:q} > {log:q} 2>&1"

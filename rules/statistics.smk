@@ -18,7 +18,8 @@ checkpoint statistics:
     params:
         *code("dataset_statistics.py"),
         train_split=train_split,
+        stores=subpath(output[0], parent=True),
     shell:
-        "python scripts/dataset_statistics.py --manifests {input.manifests:q} --dataset {wildcards.dataset}"
-        " --accepted {input.accepted:q} --bins {wildcards.bins} --train-split {params.train_split:q} --output {output:q}"
-        " > {log:q} 2>&1"
+        "python scripts/dataset_statistics.py --accepted {input.accepted:q} --stores {params.stores:q}"
+        " --dataset {wildcards.dataset} --bins {wildcards.bins} --train-split {params.train_split:q}"
+        " --output {output:q} > {log:q} 2>&1"

@@ -7,20 +7,23 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.data.accept import accept
-from vrtspike.files import read_json, write_json
+from vrtspike.data.manifests import SURVEY, manifest_paths, read_manifest, surveyed
+from vrtspike.files import write_json
 
 
 def main() -> None:
     """Parse the arguments, look at all manifests and write the acceptance."""
     parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        fromfile_prefix_chars="@",
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument(
-        "manifests",
-        nargs="+",
-        help="ingest manifests; @FILE reads their paths from a file, one on each line",
+        "--survey", type=Path, required=True, help="survey: which sequences, what it left out"
+    )
+    parser.add_argument(
+        "--ingested",
+        type=Path,
+        required=True,
+        help="folder of their ingest manifests, <split>/<sequence>.json",
     )
     parser.add_argument(
         "--bins",
@@ -29,7 +32,6 @@ def main() -> None:
         default=[],
         help="voxel bins in use (DATA.K): exposures with fewer spike frames are faults",
     )
-    parser.add_argument("--survey", type=Path, help="survey of the same data: what it left out")
     parser.add_argument(
         "--on-error",
         choices=["stop", "exclude"],
@@ -38,11 +40,12 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="acceptance to write (JSON)")
     arguments = parser.parse_args()
+    survey = read_manifest(arguments.survey, SURVEY)
     accepted = accept(
-        arguments.manifests,
+        manifest_paths(arguments.ingested, surveyed(survey)),
         arguments.bins,
         exclude=arguments.on_error == "exclude",
-        excluded=read_json(arguments.survey)["excluded"] if arguments.survey else None,
+        excluded=survey["excluded"],
     )
     write_json(arguments.output, accepted)
     print(f"{len(accepted['sequences'])} sequences without faults")

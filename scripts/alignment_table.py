@@ -10,16 +10,24 @@ import pandas as pd
 from vrtspike.analysis.alignment import plot_alignment
 from vrtspike.cli import run
 from vrtspike.data.alignment_table import COLUMNS, alignment_rows, write_alignment_table
+from vrtspike.data.manifests import SURVEY, manifest_paths, read_manifest, surveyed
 
 
 def main() -> None:
     """Parse the arguments, write the table and the plot."""
-    parser = argparse.ArgumentParser(description=__doc__, fromfile_prefix_chars="@")
-    parser.add_argument("manifests", nargs="+", help="ingest manifests; @FILE reads their paths")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--survey", type=Path, required=True, help="survey: which sequences")
+    parser.add_argument(
+        "--ingested",
+        type=Path,
+        required=True,
+        help="folder of their ingest manifests, <split>/<sequence>.json",
+    )
     parser.add_argument("--table", type=Path, required=True, help="table to write (CSV)")
     parser.add_argument("--plot", type=Path, required=True, help="plot to write (SVG)")
     arguments = parser.parse_args()
-    rows = alignment_rows(arguments.manifests)
+    names = surveyed(read_manifest(arguments.survey, SURVEY))
+    rows = alignment_rows(manifest_paths(arguments.ingested, names))
     write_alignment_table(arguments.table, rows)
     table = pd.DataFrame(rows, columns=COLUMNS).astype({"center": float, "correlation": float})
     plot_alignment(arguments.plot, table)

@@ -7,30 +7,40 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.data.dataset import merge_dataset
-from vrtspike.files import read_json, write_json
+from vrtspike.data.manifests import ACCEPTED, manifest_paths, read_manifest
+from vrtspike.files import write_json
 
 
 def main() -> None:
     """Parse the arguments, merge, and write the data set's manifest."""
     parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        fromfile_prefix_chars="@",
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--manifests", nargs="+", required=True, help="manifests of all stores")
+    parser.add_argument(
+        "--accepted",
+        type=Path,
+        required=True,
+        help="acceptance: which sequences, what was left out",
+    )
+    parser.add_argument(
+        "--stores",
+        type=Path,
+        required=True,
+        help="folder of their stores' manifests, <split>/<sequence>.json",
+    )
     parser.add_argument("--dataset", required=True, help="name of the data set")
     parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.K)")
     parser.add_argument("--train-split", default="train", help="split the statistics come from")
-    parser.add_argument("--accepted", type=Path, help="acceptance: which sequences were left out")
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
+    accepted = read_manifest(arguments.accepted, ACCEPTED)
     merged = merge_dataset(
-        arguments.manifests,
+        manifest_paths(arguments.stores, accepted["sequences"]),
         dataset=arguments.dataset,
         bins=arguments.bins,
         folder=arguments.output.parent,
         train_split=arguments.train_split,
-        excluded=read_json(arguments.accepted)["excluded"] if arguments.accepted else None,
+        excluded=accepted["excluded"],
     )
     write_json(arguments.output, merged)
     statistics = merged["statistics"]

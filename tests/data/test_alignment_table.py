@@ -7,21 +7,22 @@ import sys
 from vrtspike.data.alignment_table import COLUMNS
 from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.spikes import read_spikes
+from vrtspike.data.survey import survey
 from vrtspike.files import write_json
 
 from .conftest import SEQUENCES
 
 
 def test_table_and_plot_of_a_data_set(pristine, repository, tmp_path):
-    paths = []
-    for number, name in enumerate(SEQUENCES):
+    for name in SEQUENCES:
         split, sequence = name.split("/")
-        paths.append(tmp_path / f"{number}.json")
         found = ingest_sequence(pristine, split, sequence, blur_dir="blur", source_version="v")
-        write_json(paths[-1], found)
+        write_json(tmp_path / "ingest" / f"{name}.json", found)
+    write_json(tmp_path / "survey.json", survey(pristine, ["train", "test"], "blur"))
     program = repository / "scripts" / "alignment_table.py"
     table, plot = tmp_path / "alignment.csv", tmp_path / "alignment.svg"
-    command = [sys.executable, program, *paths, "--table", table, "--plot", plot]
+    command = [sys.executable, program, "--survey", tmp_path / "survey.json"]
+    command += ["--ingested", tmp_path / "ingest", "--table", table, "--plot", plot]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(table.open()))

@@ -129,5 +129,5 @@ def test_manifests_that_do_not_belong_together(built, pristine, tmp_path):
         merge(built, bins=8)
     with pytest.raises(DataError, match="no sequence of the training split"):
         merge(built, SEQUENCES[2:])
-    with pytest.raises(DataError, match="run statistics first"):
+    with pytest.raises(DataError, match="run statistics again"):
         load_dataset(tmp_path / "nothing.json")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 
 from vrtspike.data.dataset import load_dataset
+from vrtspike.data.manifests import INGESTED, STORE, SURVEY
 from vrtspike.data.versions import source_version
 from vrtspike.files import read_json
 
@@ -45,20 +47,21 @@ def test_from_raw_files_to_a_dataset(script, pristine, tmp_path):
     out = script("survey", "--root", pristine, "--dataset-name", "toy", "--output", survey)
     assert out == "toy: 3 sequences, 9 frames, spk_gopro\n"
     manifests = ingest_all(script, pristine, tmp_path)
-    listed = tmp_path / "manifests.txt"
-    listed.write_text("".join(f"{path}\n" for path in manifests))
-    script("accept", f"@{listed}", "--bins", "16", "--output", tmp_path / "accepted.json")
-    stores = []
+    accepted = tmp_path / "k16" / "accepted.json"
+    script(
+        *("accept", "--survey", survey, "--ingested", tmp_path / "ingest"),
+        *("--bins", "16", "--output", accepted),
+    )
     for name, manifest in zip(SEQUENCES, manifests, strict=True):
-        stores.append(tmp_path / "k16" / f"{name}.json")
+        store = tmp_path / "k16" / f"{name}.json"
         script(
             "voxelize",
-            *("--root", pristine, "--manifest", manifest, "--bins", "16", "--output", stores[-1]),
+            *("--root", pristine, "--manifest", manifest, "--bins", "16", "--output", store),
         )
     output = tmp_path / "k16" / "dataset.json"
     out = script(
-        "dataset_statistics",
-        *("--dataset", "toy", "--bins", "16", "--output", output, "--manifests", *stores),
+        *("dataset_statistics", "--accepted", accepted, "--stores", accepted.parent),
+        *("--dataset", "toy", "--bins", "16", "--output", output),
     )
     dataset = load_dataset(output)
     assert f"mean {dataset.statistics.mean:.4f}" in out
@@ -70,7 +73,13 @@ def test_the_gate_stops_with_every_fault_and_writes_nothing(script, dataset, tmp
     (dataset / SEQUENCES[2] / "spike" / "000003.dat").write_bytes(bytes(5))
     manifests = ingest_all(script, dataset, tmp_path)
     assert [len(read_json(path)["faults"]) for path in manifests] == [1, 0, 1]
-    message = script("accept", *manifests, "--output", tmp_path / "accepted.json", status=2)
+    survey = tmp_path / "survey.json"
+    script("survey", "--root", dataset, "--output", survey)
+    message = script(
+        *("accept", "--survey", survey, "--ingested", tmp_path / "ingest"),
+        *("--output", tmp_path / "accepted.json"),
+        status=2,
+    )
     assert "blur/000001.png: not a readable image" in message
     assert "spike/000003.dat: 5 bytes" in message
     assert not (tmp_path / "accepted.json").exists()
@@ -81,6 +90,43 @@ def test_survey_without_data(script, tmp_path):
     message = script("survey", "--root", tmp_path / "none", "--output", output, status=2)
     assert message.startswith("error: data set folder")
     assert not output.exists()
+
+
+def write_quickly(path, contents):
+    """Without the disk being waited for."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(contents))
+
+
+def test_more_sequences_than_a_command_line_can_name(script, tmp_path):
+    """Linux takes 128 KiB for one argument, such as the command of a rule."""
+    split = "train"
+    names = [f"{split}/{number:060d}" for number in range(3000)]
+    assert sum(len(name) + 1 for name in names) > 128 * 1024
+    frame = {"name": "1", "sharp": "x", "spikes": None}
+    for name in names:
+        sequence = {"split": split, "sequence": name.partition("/")[2], "blur_dir": "blur"}
+        own = {"files": [{"path": "x", "digest": name}], "frames": [frame], "faults": []}
+        nothing = dict.fromkeys(INGESTED.keys)
+        ingested = {**nothing, **sequence, **own, "schema": INGESTED.schema, "spikes": False}
+        write_quickly(tmp_path / "ingest" / f"{name}.json", ingested)
+        own = {"bins": 8, "frames": ["1"], "digest": name, "histogram": {"1": [1, 1]}}
+        stored = {**dict.fromkeys(STORE.keys), **sequence, **own, "schema": STORE.schema}
+        write_quickly(tmp_path / "k8" / f"{name}.json", {**stored, "spike_size": [1, 1]})
+    survey, accepted = tmp_path / "survey.json", tmp_path / "k8" / "accepted.json"
+    found = [dict(zip(("split", "name"), name.split("/"), strict=True)) for name in names]
+    known = {**dict.fromkeys(SURVEY.keys), "schema": SURVEY.schema, "excluded": {}}
+    write_quickly(survey, {**known, "sequences": found})
+    ingested = ("--survey", survey, "--ingested", tmp_path / "ingest")
+    assert script("accept", *ingested, "--output", accepted).startswith("3000 sequences")
+    table = ("--table", tmp_path / "alignment.csv", "--plot", tmp_path / "alignment.svg")
+    assert script("alignment_table", *ingested, *table) == "0 exposures\n"
+    output = tmp_path / "k8" / "dataset.json"
+    script(
+        *("dataset_statistics", "--accepted", accepted, "--stores", accepted.parent),
+        *("--dataset", "many", "--bins", "8", "--output", output),
+    )
+    assert len(load_dataset(output).split(split)) == 3000
 
 
 @pytest.mark.shared

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from vrtspike.data.manifests import DATASET, STORE
 from vrtspike.data.store import StoredFrame, StoreLayout, write_store
 from vrtspike.data.verify import store_manifests, verify_store
 from vrtspike.errors import DataError
@@ -33,7 +34,9 @@ def frames(seed=0):
 def manifest(tmp_path):
     path = tmp_path / "train" / "s.json"
     digest = write_store(path.with_suffix(".zarr"), LAYOUT, frames())
-    write_json(path, {"schema": 1, "store": "s.zarr", "digest": digest})
+    write_json(
+        path, {**dict.fromkeys(STORE.keys), "schema": 1, "store": "s.zarr", "digest": digest}
+    )
     return path
 
 
@@ -79,7 +82,8 @@ def test_sound_chunks_of_other_contents(manifest):
 
 def test_what_a_path_stands_for(manifest, tmp_path):
     dataset = tmp_path / "dataset.json"
-    write_json(dataset, {"splits": {"train": [{"manifest": "train/s.json"}]}})
+    splits = {"train": [{"manifest": "train/s.json"}]}
+    write_json(dataset, {**dict.fromkeys(DATASET.keys), "schema": 1, "splits": splits})
     for path in (manifest, manifest.with_suffix(".zarr"), dataset, tmp_path):
         assert store_manifests(path) == [manifest]
     (tmp_path / "empty").mkdir()

@@ -21,6 +21,7 @@ from vrtspike.data.dataset import load_dataset, merge_dataset
 from vrtspike.data.images import read_rgb
 from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.store import open_store
+from vrtspike.data.survey import survey
 from vrtspike.data.verify import verify_store
 from vrtspike.data.versions import source_version
 from vrtspike.errors import DataError
@@ -157,12 +158,14 @@ def test_clips_have_frames_and_no_voxels(merged, train):
     torch.testing.assert_close(clip.blur, batch["blur"].movedim(-1, -3) / 255)
 
 
-def test_there_is_nothing_to_align(stores, repository, tmp_path):
-    manifests = [stores[0].parents[2] / "ingest" / f"{name}.json" for name in SEQUENCES]
-    assert alignment_rows(manifests) == []
+def test_there_is_nothing_to_align(plain, stores, repository, tmp_path):
+    ingested = stores[0].parents[2] / "ingest"
+    assert alignment_rows(ingested / f"{name}.json" for name in SEQUENCES) == []
+    write_json(tmp_path / "survey.json", survey(plain, ["train", "test"], "blur"))
     table, plot = tmp_path / "alignment.csv", tmp_path / "alignment.svg"
     program = repository / "scripts" / "alignment_table.py"
-    command = [sys.executable, program, *manifests, "--table", table, "--plot", plot]
+    command = [sys.executable, program, "--survey", tmp_path / "survey.json"]
+    command += ["--ingested", ingested, "--table", table, "--plot", plot]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0 exposures\n", "")
     assert list(csv.DictReader(table.open())) == []

@@ -61,7 +61,7 @@ def dataset(script, raw, tmp_path_factory):
     assert "2 sequences, 6 frames, spk_gopro, without spikes" in script(
         "survey", "--root", raw, "--output", survey
     )
-    ingested, stores = [], []
+    ingested = []
     for found in read_json(survey)["sequences"]:
         split, name = found["split"], found["name"]
         ingested.append(results / "ingest" / split / f"{name}.json")
@@ -72,18 +72,18 @@ def dataset(script, raw, tmp_path_factory):
         )
     accepted = results / "accepted.json"
     script(
-        *("accept", *ingested, "--survey", survey, "--bins", BINS, "--output", accepted),
+        *("accept", "--survey", survey, "--ingested", results / "ingest"),
+        *("--bins", BINS, "--output", accepted),
     )
     for path in ingested:
-        stores.append(results / "k8" / path.parent.name / path.name)
         script(
             *("voxelize", "--root", raw, "--manifest", path, "--bins", BINS),
-            *("--output", stores[-1]),
+            *("--output", results / "k8" / path.parent.name / path.name),
         )
     manifest = results / "k8" / "dataset.json"
     assert "no spikes" in script(
-        *("dataset_statistics", "--manifests", *stores, "--dataset", "gopro", "--bins", BINS),
-        *("--accepted", accepted, "--output", manifest),
+        *("dataset_statistics", "--accepted", accepted, "--stores", results / "k8"),
+        *("--dataset", "gopro", "--bins", BINS, "--output", manifest),
     )
     return manifest
 

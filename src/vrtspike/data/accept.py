@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vrtspike.data.manifests import ACCEPTED, INGESTED, read_manifest
 from vrtspike.errors import DataError, list_faults
-from vrtspike.files import read_json
 
 
 def accept(
@@ -36,7 +36,7 @@ def accept(
     pictures: dict[str, str] = {}
     without_spikes: list[str] = []
     for path in manifests:
-        manifest = read_json(path)
+        manifest = read_manifest(path, INGESTED)
         name = f"{manifest['split']}/{manifest['sequence']}"
         found[name] = [*manifest["faults"], *_short_exposures(manifest, bins)]
         if not manifest["spikes"]:
@@ -64,7 +64,7 @@ def accept(
             )
         )
     return {
-        "schema": 1,
+        "schema": ACCEPTED.schema,
         "sequences": sorted(set(found) - set(faulty)),
         "excluded": {**(excluded or {}), **faulty},
     }

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.alignment import expected_center
-from vrtspike.files import atomic_write_text, read_json
+from vrtspike.data.manifests import INGESTED, read_manifest
+from vrtspike.files import atomic_write_text
 
 COLUMNS = (
     "split",
@@ -33,7 +34,7 @@ def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
     """
     rows = []
     for path in manifests:
-        manifest = read_json(path)
+        manifest = read_manifest(path, INGESTED)
         for frame in manifest["frames"]:
             exposure = frame["spikes"]
             if exposure is None:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.images import read_rgb
+from vrtspike.data.manifests import INGESTED, STORE, read_manifest
 from vrtspike.data.spikes import read_rows
 from vrtspike.data.store import StoredFrame, StoreLayout, remove_leftovers, write_store
 from vrtspike.data.versions import changed_files
 from vrtspike.data.voxels import Histogram, add_to_histogram, bin_edges, voxelize_packed
 from vrtspike.errors import DataError, list_faults
-from vrtspike.files import read_json, write_json
+from vrtspike.files import write_json
 
 
 def build_store(
@@ -41,7 +42,7 @@ def build_store(
         DataError: if the ingest manifest lists faults, raw files changed since, or K is larger than
             an exposure.
     """
-    manifest = read_json(manifest_path)
+    manifest = read_manifest(manifest_path, INGESTED)
     name = f"{manifest['split']}/{manifest['sequence']}"
     if manifest["faults"]:
         raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Mend them first."))
@@ -70,7 +71,7 @@ def build_store(
     frames = _frames(Path(root), manifest, layout, histogram, progress)
     digest = write_store(store, layout, frames)
     contents = {
-        "schema": 1,
+        "schema": STORE.schema,
         "sequence": manifest["sequence"],
         "split": manifest["split"],
         "blur_dir": manifest["blur_dir"],

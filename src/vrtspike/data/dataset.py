@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vrtspike.data.manifests import DATASET, STORE, read_manifest
 from vrtspike.data.voxels import Statistics, histogram_statistics, merge_histograms
 from vrtspike.errors import DataError
-from vrtspike.files import json_digest, read_json
+from vrtspike.files import json_digest
 
 if TYPE_CHECKING:
     from vrtspike.config.schema import DataSettings
@@ -51,7 +52,7 @@ def merge_dataset(
     blur_dirs = set()
     with_spikes: dict[bool, str] = {}
     for path in sorted(Path(p) for p in manifests):
-        store = read_json(path)
+        store = read_manifest(path, STORE)
         name = f"{store['split']}/{store['sequence']}"
         if name in digests:
             raise DataError(f"{path}: sequence {name} is given twice")
@@ -83,7 +84,7 @@ def merge_dataset(
     if True in with_spikes:
         statistics = asdict(histogram_statistics(merge_histograms(histograms)))
     contents: dict[str, Any] = {
-        "schema": 1,
+        "schema": DATASET.schema,
         "dataset": dataset,
         "bins": bins,
         "blur_dir": blur_dirs.pop(),
@@ -149,12 +150,7 @@ def load_dataset(path: str | Path) -> DatasetManifest:
         DataError: if it is missing or of another version.
     """
     path = Path(path)
-    try:
-        contents = read_json(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: no readable data set manifest; run statistics first") from error
-    if contents.get("schema") != 1 or "splits" not in contents:
-        raise DataError(f"{path}: not a data set manifest of this version; run statistics again")
+    contents = read_manifest(path, DATASET)
     sequences = [
         SequenceEntry(
             split=split,

@@ -17,7 +17,7 @@ from typing import Any
 from vrtspike.data.alignment import center_tolerance, expected_center
 from vrtspike.data.checks import Exposure, Frame, SequenceChecks
 from vrtspike.data.layouts import AUTO, SequenceFiles, find_sequence
-from vrtspike.data.versions import INGEST_SCHEMA
+from vrtspike.data.manifests import INGESTED
 from vrtspike.files import file_digest
 
 
@@ -79,7 +79,7 @@ def ingest_sequence(
     faults += checks.faults
     alignment = _judge_centers([f.spikes for f in frames if f.spikes], offsets, faults)
     return {
-        "schema": INGEST_SCHEMA,
+        "schema": INGESTED.schema,
         "sequence": sequence,
         "split": split,
         "layout": files.layout,

@@ -23,6 +23,7 @@ from vrtspike.data.layouts import (
     places,
     sequence_names,
 )
+from vrtspike.data.manifests import SURVEY
 from vrtspike.errors import DataError, list_faults
 
 
@@ -91,7 +92,7 @@ def survey(
             list_faults(f"{base} cannot be used as it is", faults, _advice(base, found, blur_dir))
         )
     return {
-        "schema": 1,
+        "schema": SURVEY.schema,
         "root": str(root),
         "layout": "+".join(sorted({files.layout for files in found})),
         "spikes": spikes,

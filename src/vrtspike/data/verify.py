@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from vrtspike.data.manifests import DATASET, STORE, read_manifest
 from vrtspike.data.readers import ChunkReader
 from vrtspike.data.store import ContentDigest, Store, StoredFrame
 from vrtspike.errors import DataError
@@ -35,10 +36,12 @@ def store_manifests(path: str | Path) -> list[Path]:
         contents = read_json(path)
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: no readable manifest ({error})") from error
-    if "store" in contents:
+    keys = set(contents) if isinstance(contents, dict) else set()
+    if "store" in keys:
         return [path]
-    if "splits" in contents:
-        entries = [entry for split in contents["splits"].values() for entry in split]
+    if "splits" in keys:
+        splits = read_manifest(path, DATASET)["splits"]
+        entries = [entry for split in splits.values() for entry in split]
         return [path.parent / entry["manifest"] for entry in entries]
     raise DataError(f"{path}: neither the manifest of a store nor of a data set")
 
@@ -60,10 +63,7 @@ def verify_store(
         DataError: if the manifest or the store's metadata cannot be read.
     """
     path = Path(manifest_path)
-    try:
-        manifest = read_json(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: no readable manifest ({error})") from error
+    manifest = read_manifest(path, STORE)
     # Not the mapped reader: it skips the checksums.
     store = Store(path.with_name(manifest["store"]), ChunkReader("tensorstore"))
     digest = ContentDigest(store.layout)

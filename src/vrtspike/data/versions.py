@@ -6,16 +6,14 @@ while it plans.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from vrtspike.data.layouts import AUTO, find_sequence
-from vrtspike.files import file_digest, json_digest, read_json
-
-INGEST_SCHEMA = 2
-"""Version of the ingest manifest's format."""
+from vrtspike.data.manifests import INGESTED, read_manifest
+from vrtspike.errors import DataError
+from vrtspike.files import file_digest, json_digest
 
 
 def source_version(
@@ -47,10 +45,8 @@ def source_version(
         DataError: if the sequence's folder does not exist.
     """
     base = Path(root)
-    present = [
-        (path, *_size_and_date(base / path))
-        for path in find_sequence(base, split, sequence, blur_dir, layout).paths
-    ]
+    files_found = find_sequence(base, split, sequence, blur_dir, layout)
+    present = [(path, *_size_and_date(base, path)) for path in files_found.paths]
     known = _known_files(Path(manifest_path), blur_dir)
     if known is not None:
         version, files = known
@@ -59,18 +55,19 @@ def source_version(
     return json_digest({"blur_dir": blur_dir, "files": present})
 
 
-def _size_and_date(path: Path) -> tuple[int, int]:
-    status = path.stat()
+def _size_and_date(root: Path, path: str) -> tuple[int, int]:
+    # A string, because a plan asks for every raw file and making a Path takes longer than asking.
+    status = os.stat(f"{root}/{path}")  # noqa: PTH116
     return status.st_size, status.st_mtime_ns
 
 
 def _known_files(manifest: Path, blur_dir: str) -> tuple[str, dict[str, dict[str, Any]]] | None:
     """Version and files of an earlier manifest; None where there is none that can be trusted."""
     try:
-        contents = read_json(manifest)
-    except (OSError, json.JSONDecodeError):
+        contents = read_manifest(manifest, INGESTED)
+    except DataError:
         return None
-    if contents.get("schema") != INGEST_SCHEMA or contents.get("blur_dir") != blur_dir:
+    if contents["blur_dir"] != blur_dir:
         return None
     return contents["source_version"], {entry["path"]: entry for entry in contents["files"]}
 
@@ -83,7 +80,7 @@ def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> lis
         path
         for path in files
         if not (base / path).is_file()
-        or not _unchanged(base, files, path, *_size_and_date(base / path))
+        or not _unchanged(base, files, path, *_size_and_date(base, path))
     ]
 
 

@@ -1,0 +1,94 @@
+"""The manifests that the stages of the data hand to each other, read with care.
+
+Like :mod:`vrtspike.data.layouts` it stays within the standard library, because the workflow reads
+manifests while it plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vrtspike.errors import DataError
+from vrtspike.files import read_json
+
+
+@dataclass(frozen=True)
+class ManifestKind:
+    """One kind of manifest."""
+
+    name: str
+    schema: int
+    """Version of its format; a manifest says which one it has."""
+    stage: str
+    """The stage of the workflow that writes it."""
+    keys: frozenset[str]
+    """What it must hold besides ``schema``."""
+
+
+SURVEY = ManifestKind(
+    "survey", 1, "survey", frozenset({"root", "layout", "spikes", "sequences", "excluded"})
+)
+INGESTED = ManifestKind(
+    "ingest manifest",
+    2,
+    "ingest",
+    frozenset(
+        {"sequence", "split", "spikes", "blur_dir", "source_version", "files", "rgb_size"}
+        | {"spike_size", "spike_columns", "frames", "faults"}
+    ),
+)
+ACCEPTED = ManifestKind("acceptance", 1, "accept", frozenset({"sequences", "excluded"}))
+STORE = ManifestKind(
+    "store manifest",
+    1,
+    "voxelize",
+    frozenset(
+        {"sequence", "split", "bins", "blur_dir", "frames", "spike_size", "store", "digest"}
+        | {"histogram"}
+    ),
+)
+DATASET = ManifestKind(
+    "data set manifest",
+    1,
+    "statistics",
+    frozenset({"dataset", "bins", "blur_dir", "excluded", "splits", "statistics", "digest"}),
+)
+
+
+def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
+    """Read a manifest and see that it is one of this kind and version.
+
+    Raises:
+        DataError: if it is missing, not JSON, of another version, or lacks keys.
+    """
+    again = f"run {kind.stage} again"
+    try:
+        contents = read_json(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: no readable {kind.name} ({error}); {again}") from error
+    found = contents.get("schema") if isinstance(contents, dict) else None
+    if found != kind.schema:
+        raise DataError(
+            f"{path}: not the {kind.name} that this version reads: found schema {found}, expected "
+            f"{kind.schema}; {again}"
+        )
+    missing = sorted(kind.keys - set(contents))
+    if missing:
+        raise DataError(f"{path}: a {kind.name} without {', '.join(missing)}; {again}")
+    return dict(contents)
+
+
+def manifest_paths(folder: str | Path, sequences: Iterable[str]) -> list[Path]:
+    """Where the manifests of sequences (``<split>/<name>``) lie below a folder.
+
+    Programs make these paths themselves: thousands would not fit on a command line.
+    """
+    return [Path(folder) / f"{sequence}.json" for sequence in sequences]
+
+
+def surveyed(survey: dict[str, Any]) -> list[str]:
+    """The sequences of a survey, each as ``<split>/<name>``."""
+    return [f"{found['split']}/{found['name']}" for found in survey["sequences"]]
