@@ -1,4 +1,7 @@
-"""Restore a folder of blurry frames with trained weights; spikes are recorded or simulated."""
+"""Restore a folder of blurry frames with trained weights.
+
+Spikes are recorded or simulated; a model that was trained without them takes none.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,21 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import run
-from vrtspike.config import load_settings_file
+from vrtspike.config import Settings, load_settings_file
 from vrtspike.data.dataset import load_dataset
 from vrtspike.data.progress import progress_bar
+from vrtspike.data.requirements import require_spikes
+from vrtspike.data.voxels import Statistics
 from vrtspike.errors import ConfigError
 from vrtspike.evaluation.device import DEVICE_NAMES, take_device
-from vrtspike.evaluation.folder import RECORD, SIMULATED, restore_folder
+from vrtspike.evaluation.folder import NO_SPIKES, RECORD, SIMULATED, restore_folder
 from vrtspike.evaluation.restore import load_model, tiling_for
-from vrtspike.evaluation.sources import FolderSequence, FrameSource, SimulatedSequence
+from vrtspike.evaluation.sources import (
+    BlurrySequence,
+    FolderSequence,
+    FrameSource,
+    SimulatedSequence,
+)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -28,11 +38,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--statistics",
         type=Path,
-        required=True,
         help="dataset.json of the data the model was trained on, for the normalisation of spikes",
     )
     parser.add_argument("--blur", type=Path, required=True, help="folder of blurry PNG frames")
-    spikes = parser.add_mutually_exclusive_group(required=True)
+    spikes = parser.add_mutually_exclusive_group()
     spikes.add_argument(
         "--spikes", type=Path, help="folder of .dat files named as the frames, or one .dat for all"
     )
@@ -58,6 +67,60 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
+def check_spikes(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Refuse spikes for a model that takes none, and a model with spikes without them.
+
+    Raises:
+        ConfigError: naming the options to give or to leave out.
+    """
+    given = {
+        "--spikes": arguments.spikes is not None,
+        "--simulate-spikes": arguments.simulate_spikes,
+        "--sensor": arguments.sensor is not None,
+    }
+    if not settings.MODEL.USE_SPIKE:
+        surplus = [option for option, there in given.items() if there]
+        if surplus:
+            raise ConfigError(
+                f"{arguments.settings}: this model was trained without spikes (MODEL.USE_SPIKE is "
+                f"false); leave out {', '.join(surplus)}"
+            )
+    elif not (given["--spikes"] or given["--simulate-spikes"]) or arguments.statistics is None:
+        raise ConfigError(
+            f"{arguments.settings}: this model takes spikes (MODEL.USE_SPIKE is true); give "
+            "--spikes or --simulate-spikes, and --statistics"
+        )
+
+
+def open_source(arguments: argparse.Namespace, settings: Settings) -> tuple[FrameSource, str]:
+    """The frames with the spikes that the model takes, and where those come from, in words."""
+    if not settings.MODEL.USE_SPIKE:
+        return BlurrySequence(arguments.blur), NO_SPIKES
+    if arguments.simulate_spikes:
+        return SimulatedSequence(arguments.blur, settings.DATA.K), SIMULATED
+    sensor = None if arguments.sensor is None else tuple(arguments.sensor)
+    source = FolderSequence(arguments.blur, arguments.spikes, settings.DATA.K, sensor)
+    return source, f"recorded, read from {arguments.spikes}"
+
+
+def find_statistics(dataset_path: Path | None, settings: Settings) -> Statistics | None:
+    """What the spikes are standardised with; None for a model without.
+
+    Raises:
+        ConfigError: if the data set has no spikes, or other bins than the model takes.
+    """
+    if dataset_path is None or not settings.MODEL.USE_SPIKE:
+        return None
+    dataset = load_dataset(dataset_path)
+    require_spikes(str(dataset_path), dataset.statistics is not None, settings)
+    if dataset.bins != settings.DATA.K:
+        raise ConfigError(
+            f"{dataset_path}: built with {dataset.bins} bins, the model takes "
+            f"{settings.DATA.K} (DATA.K); give the data set the model was trained on"
+        )
+    return dataset.statistics_for(settings.DATA)
+
+
 def main() -> None:
     """Restore the folder and print what was done."""
     arguments = parse_arguments()
@@ -67,25 +130,14 @@ def main() -> None:
         overlap = min(tile.OVERLAP, arguments.tile // 4 * 2)
         tile = tile.model_copy(update={"SIZE": arguments.tile, "OVERLAP": overlap})
     tiling = tiling_for(tile, settings.DATA.CLIP_LEN)
-    dataset = load_dataset(arguments.statistics)
-    if dataset.bins != settings.DATA.K:
-        raise ConfigError(
-            f"{arguments.statistics}: built with {dataset.bins} bins, the model takes "
-            f"{settings.DATA.K} (DATA.K); give the data set the model was trained on"
-        )
-    source: FrameSource
-    if arguments.simulate_spikes:
-        source, origin = SimulatedSequence(arguments.blur, settings.DATA.K), SIMULATED
-    else:
-        sensor = None if arguments.sensor is None else tuple(arguments.sensor)
-        source = FolderSequence(arguments.blur, arguments.spikes, settings.DATA.K, sensor)
-        origin = f"recorded, read from {arguments.spikes}"
+    check_spikes(arguments, settings)
+    source, origin = open_source(arguments, settings)
     title = f"restore {arguments.blur}"
     with take_device(arguments.device) as device, progress_bar(title) as progress:
         record = restore_folder(
             load_model(arguments.weights, settings, device),
             source,
-            dataset.statistics_for(settings.DATA),
+            find_statistics(arguments.statistics, settings),
             device,
             tiling,
             arguments.output,

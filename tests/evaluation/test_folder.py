@@ -5,13 +5,17 @@ import subprocess
 import sys
 
 import torch
+from safetensors.torch import save_file
 
+from vrtspike.config import Settings
 from vrtspike.data.dataset import load_dataset
 from vrtspike.data.images import read_rgb
 from vrtspike.evaluation.folder import SIMULATED, restore_folder
 from vrtspike.evaluation.restore import load_model
 from vrtspike.evaluation.sources import FolderSequence
 from vrtspike.evaluation.tiling import Tiling
+from vrtspike.files import write_json
+from vrtspike.models import build_model
 
 CPU = torch.device("cpu")
 
@@ -35,20 +39,46 @@ def test_restored_frames_comparisons_and_record(small_run, tmp_path):
     assert json.loads((tmp_path / "restore.json").read_text()) == record
 
 
+def restore(repository, sequence, train, output, *options, status=0):
+    command = [sys.executable, "scripts/restore.py", "--weights", train / "weights.safetensors"]
+    command += ["--settings", train / "settings.json", "--blur", sequence / "blur"]
+    command += ["--output", output, "--tile", "32", "--device", "cpu", *options]
+    done = subprocess.run(
+        [*map(str, command)], cwd=repository, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
 def test_the_program_says_that_spikes_are_simulated(small_run, repository, tmp_path):
     sequence = small_run.raw / "test" / "b"
-    done = subprocess.run(
-        [
-            sys.executable, "scripts/restore.py",
-            "--weights", small_run.train / "weights.safetensors",
-            "--settings", small_run.train / "settings.json",
-            "--statistics", small_run.dataset, "--blur", sequence / "blur", "--simulate-spikes",
-            "--output", tmp_path, "--tile", "32", "--device", "cpu",
-        ],
-        cwd=repository, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    options = ("--statistics", small_run.dataset, "--simulate-spikes")
+    out = restore(repository, sequence, small_run.train, tmp_path, *options)
     record = json.loads((tmp_path / "restore.json").read_text())
     assert record["tile"] == 32
     assert record["spikes"] == SIMULATED
-    assert "simulated from the blurry frames" in done.stdout
+    assert "simulated from the blurry frames" in out
     assert len(list((tmp_path / "restored").iterdir())) == 5
+    refused = restore(repository, sequence, small_run.train, tmp_path, *options[:2], status=2)
+    assert "give --spikes or --simulate-spikes, and --statistics" in refused
+
+
+def test_a_model_without_spikes_takes_none(small_run, repository, tmp_path):
+    sequence, train = small_run.raw / "test" / "b", tmp_path / "train"
+    train.mkdir()
+    chosen = small_run.settings.model_dump(mode="json")
+    chosen["MODEL"]["USE_SPIKE"] = False
+    write_json(train / "settings.json", chosen)
+    settings = Settings.model_validate(chosen)
+    model = build_model(settings.MODEL, bins=4, clip_len=3, crop_size=32)
+    save_file(model.state_dict(), train / "weights.safetensors")
+    output = tmp_path / "output"
+    refused = restore(repository, sequence, train, output, "--simulate-spikes", status=2)
+    assert "trained without spikes" in refused
+    assert "leave out --simulate-spikes" in refused
+    out = restore(repository, sequence, train, output, "--sharp", sequence / "sharp")
+    assert out.startswith("spikes: none, the model takes none")
+    record = json.loads((output / "restore.json").read_text())
+    # A new network returns its input.
+    assert all(abs(frame["psnr"] - frame["psnr_blur"]) < 0.5 for frame in record["frames"])

@@ -23,6 +23,7 @@ RESTORED = "restored"
 COMPARISON = "comparison"
 RECORD = "restore.json"
 
+NO_SPIKES = "none, the model takes none"
 SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
 
 

@@ -121,7 +121,28 @@ def _resize(values: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.fl
     return np.asarray(resized, dtype=np.float32)
 
 
-class FolderSequence:
+class BlurrySequence:
+    """Blurry frames of a folder, without spikes.
+
+    Args:
+        blur: folder of ``*.png``, 8-bit RGB, all of one size.
+
+    Raises:
+        DataError: if there are no frames, or a frame cannot be read.
+    """
+
+    def __init__(self, blur: Path) -> None:
+        self._files = png_files(blur)
+        self.names: Sequence[str] = [path.stem for path in self._files]
+        self.size = _frame_size(self._files[0])
+        self.ratio = 1
+
+    def read(self, frames: slice) -> Window:
+        """Read consecutive frames."""
+        return Window(_read_frames(self._files[frames], self.size))
+
+
+class FolderSequence(BlurrySequence):
     """Blurry frames of a folder with recorded spikes.
 
     Args:
@@ -138,9 +159,7 @@ class FolderSequence:
     def __init__(
         self, blur: Path, spikes: Path, bins: int, sensor: tuple[int, int] | None = None
     ) -> None:
-        self._files = png_files(blur)
-        self.names: Sequence[str] = [path.stem for path in self._files]
-        self.size = _frame_size(self._files[0])
+        super().__init__(blur)
         self._sensor = sensor or (self.size[0] // 2, self.size[1] // 2)
         ratios = {self.size[side] / self._sensor[side] for side in (0, 1)}
         self.ratio = int(min(ratios))
@@ -189,7 +208,7 @@ class FolderSequence:
         return exposures
 
 
-class SimulatedSequence:
+class SimulatedSequence(BlurrySequence):
     """Blurry frames of a folder with spikes simulated from the blurry frames themselves.
 
     Such spikes hold no more than the frames do: they show how a model runs, not how well it
@@ -201,9 +220,7 @@ class SimulatedSequence:
     """
 
     def __init__(self, blur: Path, bins: int) -> None:
-        self._files = png_files(blur)
-        self.names: Sequence[str] = [path.stem for path in self._files]
-        self.size = _frame_size(self._files[0])
+        super().__init__(blur)
         self.ratio = 2
         # The sensor's charge runs on from frame to frame, so they are simulated in order, once;
         # counts are what is kept: a few megabytes a frame.
