@@ -1,6 +1,7 @@
 """What rules share: the configuration, read once, and the questions they ask of it."""
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -8,8 +9,6 @@ import re
 import shlex
 import sys
 from pathlib import Path
-
-from snakemake.exceptions import WorkflowError
 
 from vrtspike import provenance
 from vrtspike.config.merging import parse_overrides
@@ -19,7 +18,7 @@ from vrtspike.data.manifests import ACCEPTED, SURVEY, read_manifest, surveyed
 from vrtspike.data.requirements import require_spikes
 from vrtspike.data.survey import survey
 from vrtspike.data.versions import source_version
-from vrtspike.errors import EXIT_USER_ERROR, ConfigError, DataError
+from vrtspike.errors import EXIT_USER_ERROR, ConfigError, DataError, UserError
 from vrtspike.files import json_digest
 from vrtspike.provenance.weights import PUBLISHED
 from vrtspike.training.launch import OBSERVERS
@@ -35,16 +34,24 @@ os.environ.update(PATH=os.pathsep.join([PYTHON_FOLDER, *os.get_exec_path()]))
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
+
+@contextlib.contextmanager
+def user_errors():
+    """A UserError ends Snakemake as it ends every program: a plain message and exit status 2."""
+    try:
+        yield
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(EXIT_USER_ERROR)
+
+
 OVERLAYS = [str(path) for path in workflow.overwrite_configfiles]
 CONFIGFILES = [*workflow.configfiles[len(OVERLAYS) :], *OVERLAYS]
-try:
+with user_errors():
     # Snakemake turns the numbers within a mapping into strings, so they are read again.
     OVERRIDES = parse_overrides(workflow.config_settings.config_args, "--config").tree
     PLAN = load_workflow(CONFIGFILES, OVERRIDES)
     DATASETS = PLAN.datasets
-except ConfigError as error:
-    print(f"error: {error}", file=sys.stderr)
-    raise SystemExit(EXIT_USER_ERROR)
 
 WEIGHT_FILES = sorted(PUBLISHED)
 WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in PLAN.presets.values()})
@@ -170,6 +177,7 @@ def generated(wildcards):
     return []
 
 
+@user_errors()
 def source_of(wildcards):
     """The configured source of a simulated sequence."""
     wanted = wildcards.split, wildcards.sequence
@@ -177,7 +185,7 @@ def source_of(wildcards):
         s for s in PLAN.settings.SIMULATE.SEQUENCES if (s.SPLIT, s.SEQUENCE) == wanted
     ]
     if not found:
-        raise WorkflowError(f"SIMULATE.SEQUENCES has no {'/'.join(wanted)}")
+        raise ConfigError(f"SIMULATE.SEQUENCES has no {'/'.join(wanted)}")
     return found[0]
 
 
@@ -205,6 +213,7 @@ def frames_version(wildcards):
         return "missing"  # the job meets the same error and reports it
 
 
+@user_errors()
 def manifests(dataset, folder):
     """A manifest in this folder for each sequence that the survey found."""
     survey = read_manifest(checkpoints.survey.get(dataset=dataset).output[0], SURVEY)
@@ -226,6 +235,7 @@ def alignments(presets):
     )
 
 
+@user_errors()
 def store_manifests(wildcards):
     """The store manifest of every sequence that was not excluded."""
     name, bins = wildcards.dataset, wildcards.bins
@@ -256,17 +266,14 @@ def raw_version(wildcards):
         return "missing"  # the job meets the same error and reports it
 
 
+@user_errors()
 def dataset_manifest(wildcards):
     """The dataset of the job's preset; unchanged contents leave what depends on it as it is."""
     dataset, preset = PLAN.dataset(wildcards.preset), PLAN.presets[wildcards.preset]
     known = survey_of(dataset) if dataset.kind == "raw" else None
     if known:
-        try:
-            require_spikes(
-                f"preset {wildcards.preset}, {dataset.root}", known["spikes"], preset
-            )
-        except ConfigError as error:
-            raise WorkflowError(str(error))
+        where = f"preset {wildcards.preset}, {dataset.root}"
+        require_spikes(where, known["spikes"], preset)
     found = checkpoints.statistics.get(dataset=dataset.name, bins=preset.DATA.K)
     return found.output[0]
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
+
+from vrtspike.errors import EXIT_USER_ERROR
 
 pytestmark = pytest.mark.workflow
 
@@ -64,10 +67,22 @@ def test_a_wrong_configuration_is_named_by_file_and_line(clone, file, text, mess
     overlay = ["--configfile", file] if file == "config/my.yaml" else []
     done = clone.snakemake("--dry-run", "demo", *overlay)
     clone.write(file, before) if before is not None else path.unlink()
-    assert done.returncode != 0
+    assert done.returncode == EXIT_USER_ERROR
     assert re.search(message, done.stdout), done.stdout
     assert "Traceback" not in done.stdout
     assert len(re.findall("^error: ", done.stdout, re.MULTILINE)) == 1
+
+
+def test_a_preset_with_spikes_is_refused_for_data_without(clone):
+    root = clone.folder / "data/gopro_spike"
+    for split in ("train", "test"):
+        for kind in ("blur", "sharp"):
+            clone.write(f"data/gopro_spike/{split}/s/{kind}/000001.png", "only the name counts")
+    done = clone.snakemake("--dry-run", "train_low_memory")
+    shutil.rmtree(root)
+    assert done.returncode == EXIT_USER_ERROR, done.stdout
+    assert "error: preset low_memory, data/gopro_spike: no sequence of this data" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_the_cluster_profile_speaks_of_rules_that_exist(repository: Path):
