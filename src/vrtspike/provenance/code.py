@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,16 +134,12 @@ class _Closure:
 
     def _places(self, dotted: str) -> Iterator[_Place]:
         """The place a dotted name stands for, if it is in this project and counts."""
-        parts = dotted.split(".")
-        root = _SOURCES if parts[0] == PACKAGE else self._entry.parent
-        for end in range(len(parts), 0, -1):
-            candidate = root.joinpath(*parts[:end])
-            for path in (candidate.with_suffix(".py"), candidate / "__init__.py"):
-                if path.is_file():
-                    name = parts[end] if end < len(parts) else _EVERYTHING
-                    if not self._is_neutral(".".join(parts[: end + 1])):
-                        yield self._known(path.resolve(), name)
-                    return
+        root = _SOURCES if dotted.partition(".")[0] == PACKAGE else self._entry.parent
+        found = _source_file(root, dotted)
+        if found is not None:
+            path, inside, name = found
+            if not self._is_neutral(inside):
+                yield self._known(path, name)
 
     def _known(self, path: Path, name: str) -> _Place:
         """The name in a file, or the whole file where the name comes about in another way."""
@@ -152,3 +149,16 @@ class _Closure:
 
     def _is_neutral(self, dotted: str) -> bool:
         return any(dotted == name or dotted.startswith(f"{name}.") for name in self._neutral)
+
+
+@cache
+def _source_file(root: Path, dotted: str) -> tuple[Path, str, str] | None:
+    """The file behind a dotted name, the part of the name up to what it means in it, and that."""
+    parts = dotted.split(".")
+    for end in range(len(parts), 0, -1):
+        candidate = root.joinpath(*parts[:end])
+        for path in (candidate.with_suffix(".py"), candidate / "__init__.py"):
+            if path.is_file():
+                name = parts[end] if end < len(parts) else _EVERYTHING
+                return path.resolve(), ".".join(parts[: end + 1]), name
+    return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -25,19 +24,38 @@ class Definition:
                 node.body = [child for child in node.body if not _is_bare_text(child)]
         return ast.unparse(self.statement)
 
-    @cached_property
+    @property
     def chains(self) -> frozenset[str]:
         """The names the statement uses, with the attributes that follow them: ``voxels.rate``.
 
         Annotations of functions do not count: they are never evaluated.
         """
-        return frozenset(_chains(self.statement))
+        return self._uses[0]
 
-    @cached_property
+    @property
     def imports(self) -> tuple[ast.Import | ast.ImportFrom, ...]:
         """The imports within the statement."""
-        nodes = _executed(self.statement)
-        return tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+        return self._uses[1]
+
+    @cached_property
+    def _uses(self) -> tuple[frozenset[str], tuple[ast.Import | ast.ImportFrom, ...]]:
+        # One walk without recursion: every call of Snakemake waits for this.
+        chains: set[str] = set()
+        imports: list[ast.Import | ast.ImportFrom] = []
+        waiting: list[ast.AST] = [self.statement]
+        while waiting:
+            node = waiting.pop()
+            attributes: list[str] = []
+            while isinstance(node, ast.Attribute):
+                attributes.append(node.attr)
+                node = node.value
+            if isinstance(node, ast.Name):
+                chains.add(".".join([node.id, *reversed(attributes)]))
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                imports.append(node)
+            else:
+                waiting += reversed(_children(node))
+        return frozenset(chains), tuple(imports)
 
 
 @dataclass(eq=False)
@@ -137,29 +155,16 @@ def _is_for_type_checkers(node: ast.AST) -> bool:
     )
 
 
-def _children(node: ast.AST) -> Iterator[ast.AST]:
+def _children(node: ast.AST) -> list[ast.AST]:
     """What stands directly in a node and is ever run."""
-    for name, value in ast.iter_fields(node):
+    found: list[ast.AST] = []
+    for name in node._fields:
         # Every file of this project has `from __future__ import annotations`.
         if name == "returns" or (name == "annotation" and isinstance(node, ast.arg)):
             continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not _is_for_type_checkers(child):
-                yield child
-
-
-def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in _children(node):
-        yield from _executed(child)
-
-
-def _chains(node: ast.AST) -> Iterator[str]:
-    attributes: list[str] = []
-    while isinstance(node, ast.Attribute):
-        attributes.insert(0, node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        yield ".".join([node.id, *attributes])
-    for child in _children(node):
-        yield from _chains(child)
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [child for child in value if isinstance(child, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return [child for child in found if not _is_for_type_checkers(child)]
