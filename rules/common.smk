@@ -110,11 +110,6 @@ def root(wildcards):
     return DATASETS[wildcards.dataset].root
 
 
-def blur_dir(wildcards):
-    """Which blurry frames the job's dataset uses."""
-    return DATASETS[wildcards.dataset].blur_dir
-
-
 def train_split(wildcards):
     """The split that the job's dataset trains on."""
     return DATASETS[wildcards.dataset].train_split
@@ -126,9 +121,15 @@ def splits(wildcards):
     return [dataset.train_split, dataset.val_split]
 
 
-def layout(wildcards):
-    """How the files of the job's dataset are named."""
-    return DATASETS[wildcards.dataset].layout
+def raw_files(wildcards):
+    """Which raw files the job's dataset has and how they are named, as options."""
+    dataset = DATASETS[wildcards.dataset]
+    options = {
+        "root": dataset.root,
+        "blur-dir": dataset.blur_dir,
+        "layout": dataset.layout,
+    }
+    return shlex.join(f"--{name}={value}" for name, value in options.items())
 
 
 def on_error(wildcards):
@@ -214,6 +215,16 @@ def frames_version(wildcards):
 
 
 @user_errors()
+def survey_before(wildcards):
+    """The survey, as what comes before the check of a sequence.
+
+    In a folder that users fill only the order counts: files are compared one by one, and one
+    sequence more concerns no other. Files that a job generates can only be compared after it.
+    """
+    path = f"<results>/data/{wildcards.dataset}/survey.json"
+    return ancient(path) if DATASETS[wildcards.dataset].kind == "raw" else path
+
+
 def manifests(dataset, folder):
     """A manifest in this folder for each sequence that the survey found."""
     survey = read_manifest(checkpoints.survey.get(dataset=dataset).output[0], SURVEY)

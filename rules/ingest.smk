@@ -15,23 +15,20 @@ checkpoint survey:
         "../environment.yml"
     params:
         *code("survey.py"),
-        root=root,
-        blur_dir=blur_dir,
-        layout=layout,
+        raw_files=raw_files,
         on_error=on_error,
         splits=splits,
         found=found,
     shell:
-        "python scripts/survey.py --root {params.root:q} --dataset-name {wildcards.dataset}"
-        " --blur-dir {params.blur_dir} --layout {params.layout} --on-error {params.on_error}"
-        " --splits {params.splits:q} --output {output:q}"
+        "python scripts/survey.py {params.raw_files} --dataset-name {wildcards.dataset}"
+        " --on-error {params.on_error} --splits {params.splits:q} --output {output:q}"
         " > {log:q} 2>&1"
 
 
 rule ingest:
     """Check one sequence completely and write down what it consists of, faults included."""
     input:
-        "<results>/data/{dataset}/survey.json",
+        survey_before,
     output:
         "<results>/data/{dataset}/ingest/{split}/{sequence}.json",
     log:
@@ -44,15 +41,12 @@ rule ingest:
         mem_mb=2000,
     params:
         *code("ingest.py"),
-        root=root,
-        blur_dir=blur_dir,
-        layout=layout,
+        raw_files=raw_files,
         sensor=sensor_option,
         version=raw_version,
     shell:
-        "python scripts/ingest.py --root {params.root:q} --split {wildcards.split:q}"
-        " --sequence {wildcards.sequence:q} --blur-dir {params.blur_dir} {params.sensor}"
-        " --layout {params.layout}"
+        "python scripts/ingest.py {params.raw_files} --split {wildcards.split:q}"
+        " --sequence {wildcards.sequence:q} {params.sensor}"
         " --source-version {params.version} --output {output:q} > {log:q} 2>&1"
 
 

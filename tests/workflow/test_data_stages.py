@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 
 import cv2
 import numpy as np
 import pytest
 
 from vrtspike.data.demo import SCENES, render
+from vrtspike.data.simulate_sequence import write_sequence
 from vrtspike.files import read_json
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
@@ -70,7 +72,7 @@ def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
     assert len([job for job in jobs if job.rule == "ingest"]) == len(broken)
 
 
-def test_faulty_sequences_are_left_out_on_request_and_recorded(tiny):
+def test_faulty_sequences_are_left_out_on_request_and_new_ones_concern_no_other(tiny):
     broken = sorted((tiny.folder / "data/tiny").glob("train/*/spike/000002.dat"))[0]
     whole = broken.read_bytes()
     broken.write_bytes(whole[:-1])
@@ -90,3 +92,11 @@ def test_faulty_sequences_are_left_out_on_request_and_recorded(tiny):
     assert rules.count("ingest") == 1
     tiny.make(*target)
     assert read_json(tiny.folder / target[0])["excluded"] == {}
+
+    frames = render(SCENES[3], np.random.default_rng(3), 64, 96, 10)
+    write_sequence(tiny.folder / "data/tiny/train/added", frames, frames_per_exposure=3)
+    output = tiny.make(*target)
+    executed = re.findall(r"^local(?:rule|checkpoint) (\w+):", output, re.MULTILINE)
+    assert sorted(executed) == ["accept", "ingest", "statistics", "survey", "voxelize"]
+    train = read_json(tiny.folder / target[0])["splits"]["train"]
+    assert [entry["sequence"] for entry in train][-1] == "added"
