@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 
@@ -9,7 +10,9 @@ from vrtspike.errors import EXIT_USER_ERROR, UserError
 
 
 def run(main: Callable[[], int | None]) -> None:
-    """Run ``main`` and leave with its status; a :class:`UserError` becomes a plain message.
+    """Run ``main`` and leave with its status.
+
+    A :class:`UserError` and a full disk become plain messages.
 
     Args:
         main: the program; it parses ``sys.argv`` itself and returns its exit status (None is 0).
@@ -18,6 +21,15 @@ def run(main: Callable[[], int | None]) -> None:
         status = main()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
+        status = EXIT_USER_ERROR
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(
+            f"error: {error.filename or 'a file'}: the disk is full ({error.strerror}); free "
+            "space, or set RESULTS to another disk, and run again",
+            file=sys.stderr,
+        )
         status = EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -51,6 +51,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             _sync_file(temporary)
             temporary.replace(target)
         _sync_directory(target.parent)
+    except OSError as error:
+        if error.filename is None:  # a write that fails does not say where
+            error.filename = os.fspath(target)
+        raise
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -277,6 +278,19 @@ def small_disk(tmp_path):
         pytest.skip("needs the right to mount a small tmpfs")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_every_program_says_that_the_disk_is_full(pristine, small_disk, repository):
+    output = small_disk / "survey.json"
+    filler = small_disk / "filler"
+    with pytest.raises(OSError, match="No space left"):
+        filler.write_bytes(bytes(300_000))
+    program = repository / "scripts" / "survey.py"
+    command = [sys.executable, program, "--root", pristine, "--output", output]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {output}: the disk is full (No space left on device)")
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 def test_a_full_disk_leaves_nothing_half_written(pristine, small_disk, tmp_path):

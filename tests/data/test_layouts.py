@@ -168,6 +168,25 @@ def test_other_layouts_give_the_same_sequences(dataset, layout, patterns):
         assert digests[0] == digests[1]
 
 
+@pytest.mark.parametrize("patterns", [None, KAIR, NAFNET], ids=["spk_gopro", "kair", "nafnet"])
+def test_blurry_frames_of_linear_light_lie_in_folders_of_their_own(dataset, patterns):
+    if patterns is None:
+        for folder in dataset.glob("*/*/blur"):
+            folder.rename(folder.with_name("blur_gamma"))
+        root = dataset
+    else:
+        folder, prefix = patterns["blur"]
+        gamma = folder.replace("blurred", "blurred_gamma").replace("input", "input_gamma")
+        root = rearranged(dataset, {**patterns, "blur": (gamma, prefix)})
+    with pytest.raises(DataError, match="no blurry frames"):
+        survey(root, ["train"], "blur")
+    assert len(survey(root, ["train"], "blur_gamma")["sequences"]) == 2
+    name = "GOPR0001_11_00"
+    manifest = ingest_sequence(root, "train", name, blur_dir="blur_gamma", source_version="v")
+    assert manifest["faults"] == []
+    assert all("gamma" in frame["blur"] for frame in manifest["frames"])
+
+
 @LAYOUT_PATTERNS
 def test_other_layouts_may_have_no_spikes_either(dataset, layout, patterns):
     for folder in dataset.rglob("spike"):

@@ -103,7 +103,8 @@ def find_layout(root: Path, split: str, wanted: str = AUTO) -> Layout:
         return LAYOUTS[wanted]
     if is_folder(root / f"{split}_GT"):
         return LAYOUTS["kair"]
-    if all(is_folder(root / split / part) for part in ("input", "target")):
+    inputs = (root / split / name for name in ("input", "input_gamma"))
+    if is_folder(root / split / "target") and any(is_folder(folder) for folder in inputs):
         return LAYOUTS["nafnet"]
     return LAYOUTS["spk_gopro"]
 
