@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from vrtspike.config import Settings
-from vrtspike.errors import ConfigError, RunError
+from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.files import write_json
 from vrtspike.training.run_folder import ResolvedRun, RunRecord, hold_run, resolve_run
 
@@ -42,9 +43,14 @@ def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
     assert len(notes) == 1
 
 
+def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str = "d") -> None:
+    manifest = {"schema": 1, "dataset": "x", "bins": 4, "blur_dir": "auto", "excluded": []}
+    write_json(path, {**manifest, "splits": {}, "statistics": statistics, "digest": digest})
+
+
 def fingerprint_of(tmp_path, settings: Settings, digest: str = "d", code: str = "c") -> str:
     statistics = {"mean": 0.1, "std": 0.2, "count": 3}
-    write_json(tmp_path / "dataset.json", {"digest": digest, "statistics": statistics})
+    write_dataset(tmp_path / "dataset.json", statistics, digest)
     return resolve_run("x", settings, tmp_path / "dataset.json", code).fingerprint
 
 
@@ -62,13 +68,13 @@ def test_fingerprint_names_settings_data_and_code_that_decide_the_result(tmp_pat
         fingerprint_of(tmp_path, settings(), code="e"),
     }
     assert len(others - {same}) == 3
-    with pytest.raises(RunError, match="no such dataset manifest"):
+    with pytest.raises(DataError, match=r"none\.json: no readable data set manifest"):
         resolve_run("x", settings(), tmp_path / "none.json", "c")
 
 
 def test_a_model_with_spikes_is_refused_on_a_data_set_without(tmp_path):
     dataset = tmp_path / "dataset.json"
-    write_json(dataset, {"digest": "d", "statistics": None})
+    write_dataset(dataset, None)
     with pytest.raises(ConfigError, match=r"USE_SPIKE to false.*high_frame_rate") as caught:
         resolve_run("x", Settings(), dataset, "c")
     assert str(dataset) in str(caught.value)

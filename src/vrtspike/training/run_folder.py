@@ -18,6 +18,7 @@ from vrtspike.config import Settings, load_preset, result_settings
 from vrtspike.config.loading import check_files, load_settings_file, settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.reading import given_document
+from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.data.requirements import require_spikes
 from vrtspike.errors import RunError
 from vrtspike.files import json_digest, read_json, write_json
@@ -93,12 +94,10 @@ def resolve_run(name: str, settings: Settings, dataset: Path, code: str) -> Reso
         code: digest of the training code.
 
     Raises:
-        RunError: if there is no such dataset manifest.
+        DataError: if there is no such dataset manifest, or not one of this version.
         ConfigError: if the model or its teacher needs spikes and the data set has none.
     """
-    if not dataset.is_file():
-        raise RunError(f"{dataset}: no such dataset manifest; the rule 'statistics' makes it")
-    manifest = read_json(dataset)
+    manifest = read_manifest(dataset, DATASET)
     _check_spikes(dataset, manifest["statistics"] is not None, settings)
     decisive = {
         "settings": result_settings(settings),
