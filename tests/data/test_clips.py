@@ -181,7 +181,8 @@ def test_reading_outside_or_between_pixels_is_refused(dataset, start, count, win
 
 def test_workers_with_a_cache_give_the_same_batches(dataset):
     plain = ClipDataset(dataset, "train", settings(AUGMENT=True))
-    cached = ClipDataset(dataset, "train", settings(AUGMENT=True), cache_bytes=10**7)
+    options = settings(AUGMENT=True, READER="tensorstore")
+    cached = ClipDataset(dataset, "train", options, cache_bytes=10**7)
     equal(cached[0], plain[0])  # opened in this process before the workers start
     loader = DataLoader(cached, batch_size=2, num_workers=2, multiprocessing_context="forkserver")
     batches = list(loader)
@@ -194,7 +195,7 @@ def test_workers_with_a_cache_give_the_same_batches(dataset):
 
 
 def test_the_cache_serves_what_was_read_before(dataset):
-    clips = ClipDataset(dataset, "train", settings(), cache_bytes=10**8)
+    clips = ClipDataset(dataset, "train", settings(READER="tensorstore"), cache_bytes=10**8)
     clips[0]
     before = cache_statistics()
     clips[0]
@@ -205,9 +206,11 @@ def test_the_cache_serves_what_was_read_before(dataset):
 
 
 def test_cache_budget_is_one_for_the_machine():
-    assert cache_share(settings(CACHE_SIZE_GB=4.0), 8) == 500_000_000
-    assert cache_share(settings(CACHE_SIZE_GB=4.0), 0) == 4_000_000_000
-    assert cache_share(settings(USE_RAM_CACHE=False), 8) == 0
+    cached = {"CACHE_SIZE_GB": 4.0, "READER": "tensorstore"}
+    assert cache_share(settings(**cached), 8) == 500_000_000
+    assert cache_share(settings(**cached), 0) == 4_000_000_000
+    assert cache_share(settings(**cached, USE_RAM_CACHE=False), 8) == 0
+    assert cache_share(settings(CACHE_SIZE_GB=4.0), 8) == 0
 
 
 def test_batch_is_prepared_as_defined_in_float64(dataset):

@@ -70,11 +70,14 @@ class DataSettings(Section):
         "Read stored counts; false: voxelise the crop from the raw bits (equal tensors)", True
     )
     READER: Literal["mapped", "tensorstore", "zarr"] = operational(
-        "How stores are read: frames and bits mapped into memory and counts by tensorstore, or "
-        "everything by one library",
+        "How stores are read: mapped into memory (the fastest), or by one of two libraries",
         "mapped",
     )
-    USE_RAM_CACHE: bool = operational("Keep decoded chunks in memory", True)
+    USE_RAM_CACHE: bool = operational(
+        "Keep decoded chunks in memory; only with READER tensorstore, the page cache of the "
+        "operating system serves mapped files",
+        True,
+    )
     CACHE_SIZE_GB: NonNegativeFloat = operational(
         "Memory for the cache, for all processes of this machine together", 4.0
     )

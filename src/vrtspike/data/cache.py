@@ -2,6 +2,8 @@
 
 One budget is given for the machine and divided among all reading processes. Within a process it is
 the byte-bounded least-recently-used cache of tensorstore, which all stores of a data set share.
+The mapped reader has no cache: reading a chunk of the page cache costs it hardly more than finding
+a decoded one, and the page cache serves all processes and gives way to other uses.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ def cache_share(settings: DataSettings, processes: int) -> int:
     """Bytes of cache one process may use.
 
     Args:
-        settings: DATA; CACHE_SIZE_GB is for the whole machine.
+        settings: DATA; CACHE_SIZE_GB is for the whole machine, READER has a cache or not.
         processes: processes that read on this machine: ranks times workers of each, or the ranks
             themselves where they read without workers.
     """
-    if not settings.USE_RAM_CACHE:
+    if not settings.USE_RAM_CACHE or settings.READER != "tensorstore":
         return 0
     return int(settings.CACHE_SIZE_GB * 1e9) // max(1, processes)
 

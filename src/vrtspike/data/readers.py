@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.mapped import MappedArray
+from vrtspike.data.mapped import MappedArray, MappedCounts
 from vrtspike.errors import DataError
 
 Reader = Literal["mapped", "tensorstore", "zarr"]
-"""``mapped`` maps uncompressed arrays into memory and leaves the others to tensorstore."""
+"""``mapped`` maps files into memory and leaves arrays of other kinds to tensorstore."""
 
 ArrayRead: TypeAlias = Callable[[tuple[slice, ...]], NDArray[np.uint8]]
 """Reads a box of an array; every slice has its first and last element."""
@@ -81,8 +81,8 @@ class ChunkReader:
 
         Args:
             reader: the library; zarr is several times slower than the others.
-            cache_bytes: limit of tensorstore's cache of decoded chunks; 0 is no cache. Mapped
-                arrays need none: the operating system's page cache serves all processes.
+            cache_bytes: limit of tensorstore's cache of decoded chunks; 0 is no cache. The mapped
+                reader has none: the operating system's page cache serves all processes.
         """
         self.reader = reader
         self.cache_bytes = cache_bytes
@@ -94,8 +94,12 @@ class ChunkReader:
         """What is sent to another process: the settings."""
         return {**self.__dict__, "_context": None}
 
-    def open_array(self, path: str) -> ArrayRead:
+    def open_array(self, path: str, largest: int = 255) -> ArrayRead:
         """Open one array for reading.
+
+        Args:
+            path: the array's folder or address.
+            largest: no number of the array is larger.
 
         Raises:
             DataError: if there is no array at ``path``.
@@ -113,6 +117,8 @@ class ChunkReader:
             return _open_zarr(path)
         if self.reader == "mapped" and MappedArray.can_read(metadata):
             return MappedArray(Path(path), metadata).read
+        if self.reader == "mapped" and MappedCounts.can_read(metadata, largest):
+            return MappedCounts(Path(path), metadata, largest).read
         return self._open_tensorstore(path)
 
     def _open_tensorstore(self, path: str) -> ArrayRead:

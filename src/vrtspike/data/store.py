@@ -78,6 +78,11 @@ class StoreLayout:
         return self.rgb_size[0] // self.spike_size[0] if self.spike_size else 1
 
     @property
+    def most_counts(self) -> int:
+        """Spikes that one bin can hold."""
+        return -(-max(self.spike_frames, default=0) // self.bins)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays, decoded."""
         return sum(math.prod(shape) for shape in self.shapes.values())
@@ -333,7 +338,8 @@ class Store:
         if self._process != os.getpid():
             self._arrays, self._process = {}, os.getpid()
         if name not in self._arrays:
-            self._arrays[name] = self._reader.open_array(f"{self.path}/{name}")
+            largest = self.layout.most_counts if name == "voxels" else 255
+            self._arrays[name] = self._reader.open_array(f"{self.path}/{name}", largest)
         return self._arrays[name]
 
 

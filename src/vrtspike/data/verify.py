@@ -64,7 +64,7 @@ def verify_store(
     """
     path = Path(manifest_path)
     manifest = read_manifest(path, STORE)
-    # Not the mapped reader: it skips the checksums.
+    # Not the mapped reader: it takes the bits of counts that it does not need for zeros.
     store = Store(path.with_name(manifest["store"]), ChunkReader("tensorstore"))
     digest = ContentDigest(store.layout)
     faults: list[str] = []

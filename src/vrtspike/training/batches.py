@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from vrtspike.errors import RunError
+from vrtspike.training.parcels import Parcels
 from vrtspike.training.seeding import mix_seed
 
 Key: TypeAlias = tuple[int, int]
@@ -308,6 +309,7 @@ def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) 
         dataset,
         batch_sampler=keys,
         num_workers=options.workers,
+        collate_fn=Parcels(),
         prefetch_factor=options.prefetch if several else None,
         pin_memory=options.pin_memory,
         persistent_workers=options.persistent and several,
