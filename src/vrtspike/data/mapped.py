@@ -67,6 +67,7 @@ class MappedCounts:
         self._files = ShardedFiles(path, metadata)
         self._planes = max(1, largest.bit_length())
         self._chunk = np.empty(self._files.chunk[1:], np.uint8)
+        self._row = np.dtype(f"V{self._chunk.shape[-1] // 8}")
 
     @staticmethod
     def can_read(metadata: dict[str, Any], largest: int) -> bool:
@@ -88,18 +89,19 @@ class MappedCounts:
         """
         out = np.empty([part.stop - part.start for part in box], dtype=np.uint8)
         *planes, columns = box[1:]
-        packed_box = (*planes, slice(columns.start // 8, -(-columns.stop // 8)))
-        packed = np.empty(
-            (self._planes, *(part.stop - part.start for part in packed_box)), np.uint8
-        )
         *sizes, width = self._files.chunk[1:]
-        pieces = _pieces(packed_box, (*sizes, width // 8))
-        first = columns.start % 8
+        # The bits of a row of a chunk are copied as one item: NumPy is slow with short rows.
+        across = slice(columns.start // width, -(-columns.stop // width))
+        wide_box = (*planes, across)
+        packed = np.empty((self._planes, *(part.stop - part.start for part in wide_box)), self._row)
+        pieces = _pieces(wide_box, (*sizes, 1))
+        first = columns.start - across.start * width
         for shard, frame, target in _frames(self._files, box[0], pieces):
             for place, inside, outside in pieces:
-                found = self._decode(shard.encoded((frame, *place)))
+                found = self._decode(shard.encoded((frame, *place))).view(self._row)
                 packed[(slice(None), *outside)] = found[(slice(None), *inside)]
-            out[target] = join_planes(packed)[..., first : first + out.shape[-1]]
+            numbers = join_planes(packed.view(np.uint8))
+            out[target] = numbers[..., first : first + out.shape[-1]]
         return out
 
     def _decode(self, encoded: bytearray) -> NDArray[np.uint8]:
