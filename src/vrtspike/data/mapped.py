@@ -10,7 +10,6 @@ then expanded by tables (:func:`vrtspike.data.voxels.join_planes`): a third of t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +149,12 @@ def _pieces(box: tuple[slice, ...], chunk: tuple[int, ...]) -> list[_Piece]:
 
 def _frames(
     files: ShardedFiles, frames: slice, pieces: list[_Piece]
-) -> Iterator[tuple[Shard, int, int]]:
-    """Open the files of some frames one by one: the file, a frame of it, and its number in the box.
+) -> list[tuple[Shard, int, int]]:
+    """Open the files of some frames: the file, a frame of it, and its number in the box.
 
-    The pieces of all frames of a file are asked for before the first is given.
+    The pieces of all frames are asked for before the first is given.
     """
+    found = []
     start = frames.start
     while start < frames.stop:
         number, first = divmod(start, files.frames)
@@ -162,6 +162,6 @@ def _frames(
         shard = files.open(number)
         inside = range(first, first + count)
         shard.read_ahead([(frame, *place) for frame in inside for place, _, _ in pieces])
-        for frame in inside:
-            yield shard, frame, start - frames.start + frame - first
+        found += [(shard, frame, start - frames.start + frame - first) for frame in inside]
         start += count
+    return found
