@@ -249,12 +249,13 @@ def hit_rates(folder: Path) -> Figures:
         yield name, 100 * (1 - missed / looked), "%"
 
 
-def training(manifest: Path, folder: Path) -> Figures:
+def training(folder: Path) -> Figures:
     """Which part of its time a training of the baseline preset waits for data.
 
     On a CPU with crops of 64 x 64, where a step takes half a minute instead of several. The first
     step, in which the workers start, is left out.
     """
+    manifest = repeat_data(folder / "few", folder / "raw", sequences=1, frames=CLIP + 3)
     options = {
         "DATA.VAL_SPLIT": "train",
         "TRAIN.MAX_STEPS": 4,
@@ -263,13 +264,13 @@ def training(manifest: Path, folder: Path) -> Figures:
         **({} if torch.cuda.is_available() else {"DATA.CROP_SIZE": 64}),
     }
     preset = ROOT / "config" / "presets" / "baseline.yaml"
-    program = [sys.executable, ROOT / "scripts" / "train.py", "--run-dir", folder]
+    program = [sys.executable, ROOT / "scripts" / "train.py", "--run-dir", folder / "run"]
     command = [*program, "--preset", preset, "--dataset", manifest]
     command += [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
     subprocess.run([str(part) for part in command], check=True, capture_output=True)
     steps = [
         record["ms"]
-        for path in (folder / "logs").glob("timing_*.jsonl")
+        for path in (folder / "run" / "logs").glob("timing_*.jsonl")
         for record in map(json.loads, path.read_text().splitlines())
         if record["kind"] == "step"
     ][1:]
@@ -310,7 +311,7 @@ def main() -> None:
         note(loader_rates(manifest, arguments.samples))
         note(hit_rates(folder))
         if arguments.train:
-            note(training(manifest, folder / "run"))
+            note(training(folder))
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
         with (arguments.output / "data.csv").open("w", newline="") as stream:
