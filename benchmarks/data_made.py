@@ -68,7 +68,8 @@ def repeat_data(folder: Path, raw: Path, sequences: int, frames: int) -> Path:
     names = tuple(f"{number:06d}" for number in range(frames))
     size = (HEIGHT // 2, WIDTH // 2)
     layout = StoreLayout(names, (len(bits),) * frames, (HEIGHT, WIDTH), size, BINS)
-    one = StoredFrame(picture, picture, voxels=voxelize_packed(bits, BINS), bits=bits)
+    sharp = np.ascontiguousarray(picture[:, ::-1])
+    one = StoredFrame(picture, sharp, voxels=voxelize_packed(bits, BINS), bits=bits)
     first = folder / "train" / "s0.json"
     digest = write_store(first.with_suffix(".zarr"), layout, (one for _ in range(frames)))
     made = read_json(folder.parent / "k32" / "train" / "s0.json")
