@@ -335,15 +335,23 @@ def matrix_rate(device: torch.device, dtype: torch.dtype | None) -> float:
 
 def describe(device: torch.device) -> dict[str, object]:
     """Machine and versions, as the results need them."""
-    name = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor()
+    name = torch.cuda.get_device_name() if device.type == "cuda" else processor()
     return {
-        "device": name or platform.machine(),
+        "device": name,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "torchvision": torchvision.__version__,
         "python": platform.python_version(),
         "cuda": torch.version.cuda if device.type == "cuda" else None,
     }
+
+
+def processor() -> str:
+    """The CPU's name, where Linux tells it, else its architecture."""
+    table = Path("/proc/cpuinfo")
+    lines = table.read_text(encoding="utf-8").splitlines() if table.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 HEADER = (

@@ -68,7 +68,8 @@ the operation that is running.
 """
 CPU_HEAD = """
 Time of a forward and backward pass for one clip in float32 on a CPU ({device}, {threads} threads,
-PyTorch {torch}), the median of steps that the presets took in turns:
+PyTorch {torch}), the median of steps that the presets took in turns. `baseline` and `low_memory`
+compute the same there, so the difference between them is the noise of the measurement:
 """
 GPU_HEAD = """
 At the preset's own size on a GPU ({device}, CUDA {cuda}, PyTorch {torch}):
@@ -236,7 +237,8 @@ def table(
 ) -> str:
     """Markdown, a row for each preset."""
     head = ["preset", *columns]
-    body = [[f"`{name}`", *(cell(row) for cell in columns.values())] for name, row in rows.items()]
+    ordered = [(name, rows[name]) for name in PRESETS]
+    body = [[f"`{name}`", *(cell(row) for cell in columns.values())] for name, row in ordered]
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body])
 
 

@@ -8,6 +8,7 @@ from vrtspike.files import (
     atomic_path,
     atomic_write_text,
     file_digest,
+    finite_or_null,
     json_digest,
     read_json,
     write_json,
@@ -64,3 +65,8 @@ def test_equal_values_give_equal_bytes(tmp_path):
 def test_numbers_that_json_lacks_are_refused(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", float("nan"))
+
+
+def test_json_has_null_for_what_is_not_finite():
+    value = {"psnr": float("inf"), "steps": [1, float("nan"), 2.5], "name": "x"}
+    assert finite_or_null(value) == {"psnr": None, "steps": [1, None, 2.5], "name": "x"}

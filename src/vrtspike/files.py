@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import secrets
 import shutil
@@ -93,6 +94,17 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:  # noqa: ANN40
     """
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
     atomic_write_text(path, text + "\n")
+
+
+def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON value with None for numbers that are not finite, which JSON cannot say."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite_or_null(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite_or_null(item) for item in value]
+    return value
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any JSON value

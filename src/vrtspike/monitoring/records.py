@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.errors import RunError
-from vrtspike.files import atomic_write_text
+from vrtspike.files import atomic_write_text, finite_or_null
 
 
 class Records:
@@ -24,7 +24,7 @@ class Records:
 
     def write(self, record: dict[str, Any]) -> None:
         """Append one object; numbers that are not finite become null."""
-        self._stream.write(json.dumps(_finite(record), allow_nan=False) + "\n")
+        self._stream.write(json.dumps(finite_or_null(record), allow_nan=False) + "\n")
         self._stream.flush()
 
     def close(self) -> None:
@@ -69,11 +69,3 @@ def truncate_records(path: str | Path, step: int, **limits: int) -> None:
 
     kept = filter(stays, read_records(path))
     atomic_write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
-
-
-def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(value, float):
-        return value if value - value == 0.0 else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return value

@@ -7,7 +7,6 @@ of accumulated micro-batches decides only who computes which; the position of a 
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, Protocol, TypeAlias
@@ -18,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 from vrtspike.errors import RunError
 from vrtspike.training.parcels import Parcels
 from vrtspike.training.seeding import mix_seed
+from vrtspike.training.workers import end_workers_at_exit, leave_signals_to_the_parent
 
 Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
@@ -305,6 +305,7 @@ def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) 
     if several:
         # The server imports once what each worker would otherwise import for itself, in seconds.
         multiprocessing.set_forkserver_preload([__name__, dataset.module])
+        end_workers_at_exit()
     return DataLoader(
         dataset,
         batch_sampler=keys,
@@ -315,13 +316,7 @@ def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) 
         persistent_workers=options.persistent and several,
         # Array libraries hang in a forked process whose parent has used them.
         multiprocessing_context="forkserver" if several else None,
-        worker_init_fn=_leave_signals_to_the_parent if several else None,
+        worker_init_fn=leave_signals_to_the_parent if several else None,
         # Without a generator of its own, every pass draws from the global one.
         generator=torch.Generator(),
     )
-
-
-def _leave_signals_to_the_parent(worker: int) -> None:
-    # A signal for the whole process group shall not kill workers under a trainer that saves.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)

@@ -21,7 +21,7 @@ from vrtspike.config.reading import given_document
 from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.data.requirements import require_spikes
 from vrtspike.errors import RunError
-from vrtspike.files import json_digest, read_json, write_json
+from vrtspike.files import finite_or_null, json_digest, read_json, write_json
 from vrtspike.provenance import code_digest
 
 SETTINGS = "settings.json"
@@ -256,7 +256,10 @@ class RunRecord:
         self.update("running", step)
 
     def update(self, status: str, step: int, **figures: Any) -> None:  # noqa: ANN401
-        """Note where the run stands: ``running``, ``interrupted``, ``failed`` or ``finished``."""
+        """Note where the run stands: ``running``, ``interrupted``, ``failed`` or ``finished``.
+
+        Figures that are not finite (the PSNR of equal frames) become null.
+        """
         self._contents |= {
             "status": status,
             "step": step,
@@ -264,4 +267,4 @@ class RunRecord:
             **figures,
         }
         if self._enabled:
-            write_json(self._path, self._contents)
+            write_json(self._path, finite_or_null(self._contents))
