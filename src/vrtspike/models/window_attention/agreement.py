@@ -90,7 +90,7 @@ def largest_difference(
             rounded = [t.to(dtype).float() for t in inputs]
             expected = _results(explicit_attention, rounded, plan)
             for a, b in zip(found, expected, strict=True):
-                worst = max(worst, float((a.float() - b).norm() / b.norm()))
+                worst = max(worst, ((a.float() - b).norm() / b.norm()).item())
     return worst
 
 
@@ -101,4 +101,4 @@ def _results(
     leaves = [t.detach().requires_grad_() for t in inputs]
     out = attention(leaves[0], leaves[1] if len(leaves) > 1 else None, plan, _HEADS)
     grad = torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out).to(out.dtype)
-    return [out, *torch.autograd.grad(out, leaves, grad)]
+    return [out.detach(), *torch.autograd.grad(out, leaves, grad)]
