@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -57,6 +58,26 @@ def test_all_readers_read_the_same(path):
         box = [slice(*sorted(random.choice(shape[a] + 1, 2, replace=False))) for a in axes]
         first, *others = [store.read(name, *box) for store in stores]
         assert all(np.array_equal(first, other) for other in others)
+
+
+@pytest.mark.parametrize("reader", ["mapped", "tensorstore", "zarr"])
+def test_threads_may_share_a_store(tmp_path, reader):
+    random = np.random.default_rng(0)
+    names = tuple(f"{n:06d}" for n in range(8))
+    layout = StoreLayout(names, (88,) * 8, (256, 384), (128, 192), 32)
+    counts = random.integers(0, layout.most_counts + 1, (8, 32, 128, 192), dtype=np.uint8)
+    picture, bits = np.zeros((256, 384, 3), np.uint8), np.zeros((88, 128, 24), np.uint8)
+    write_store(
+        tmp_path / "s.zarr", layout, (StoredFrame(picture, picture, c, bits) for c in counts)
+    )
+    store = Store(tmp_path / "s.zarr", ChunkReader(reader))
+    windows = [slice(start, start + 3) for start in range(6)] * 4
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda w: store.read("voxels", w, slice(None), slice(None)), windows)
+        assert all(
+            np.array_equal(counts[window], read)
+            for window, read in zip(windows, found, strict=True)
+        )
 
 
 def test_frames_and_bits_are_mapped_and_counts_are_not(path):

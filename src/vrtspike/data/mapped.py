@@ -10,6 +10,7 @@ then expanded by tables (:func:`vrtspike.data.voxels.join_planes`): a third of t
 from __future__ import annotations
 
 import itertools
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,8 @@ class MappedCounts:
         """Take over the array's ``zarr.json``, for which :meth:`can_read` is true."""
         self._files = ShardedFiles(path, metadata)
         self._planes = max(1, largest.bit_length())
-        self._chunk = np.empty(self._files.chunk[1:], np.uint8)
-        self._row = np.dtype(f"V{self._chunk.shape[-1] // 8}")
+        self._scratch = threading.local()
+        self._row = np.dtype(f"V{self._files.chunk[-1] // 8}")
 
     @staticmethod
     def can_read(metadata: dict[str, Any], largest: int) -> bool:
@@ -104,10 +105,10 @@ class MappedCounts:
         return out
 
     def _decode(self, encoded: bytearray) -> NDArray[np.uint8]:
-        """Bit planes (planes, K, h, w / 8) of a chunk, valid until the next call."""
+        """Bit planes (planes, K, h, w / 8) of a chunk, valid until this thread's next call."""
         from numcodecs import blosc
 
-        chunk, flags = self._chunk, encoded[_FLAGS]
+        chunk, flags = self._room(), encoded[_FLAGS]
         if flags & _UNCOMPRESSED or not flags & _BIT_SHUFFLE:
             blosc.decompress(encoded, chunk)
             bits = [chunk >> number & 1 for number in range(self._planes)]
@@ -118,6 +119,14 @@ class MappedCounts:
         blocks = [whole[at : at + size].reshape(8, -1) for at in range(0, whole.size, size)]
         planes = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
         return planes[: self._planes].reshape(-1, *chunk.shape[:-1], chunk.shape[-1] // 8)
+
+    def _room(self) -> NDArray[np.uint8]:
+        """Memory for a decoded chunk, of each thread its own: blosc lets other threads run."""
+        if not hasattr(self._scratch, "chunk"):
+            # Kept, because fresh memory for every chunk would cost page faults.
+            self._scratch.chunk = np.empty(self._files.chunk[1:], np.uint8)
+        room: NDArray[np.uint8] = self._scratch.chunk
+        return room
 
 
 def _codecs(metadata: dict[str, Any]) -> list[str]:

@@ -6,7 +6,6 @@ of accumulated micro-batches decides only who computes which; the position of a 
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, Protocol, TypeAlias
@@ -17,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 from vrtspike.errors import RunError
 from vrtspike.training.parcels import Parcels
 from vrtspike.training.seeding import mix_seed
-from vrtspike.training.workers import end_workers_at_exit, leave_signals_to_the_parent
+from vrtspike.training.workers import leave_signals_to_the_parent, start_server
 
 Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
@@ -304,8 +303,7 @@ def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) 
     several = options.workers > 0
     if several:
         # The server imports once what each worker would otherwise import for itself, in seconds.
-        multiprocessing.set_forkserver_preload([__name__, dataset.module])
-        end_workers_at_exit()
+        start_server([__name__, dataset.module])
     return DataLoader(
         dataset,
         batch_sampler=keys,
