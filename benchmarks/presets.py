@@ -72,7 +72,8 @@ PyTorch {torch}), the median of steps that the presets took in turns. `baseline`
 compute the same there, so the difference between them is the noise of the measurement:
 """
 GPU_HEAD = """
-At the preset's own size on a GPU ({device}, CUDA {cuda}, PyTorch {torch}):
+At the preset's own size on a GPU ({device}, CUDA {cuda}, PyTorch {torch}); the optimiser's moments come
+on top of this memory:
 """
 NO_GPU = """
 No figures of a GPU yet: `python benchmarks/presets.py --device cuda` measures peak memory and clips
@@ -191,19 +192,25 @@ def prepare(name: str, device: torch.device, crop: int) -> Timed:
     return Timed(settings, model, clips, PRECISIONS[settings.TRAIN.PRECISION] if on_gpu else None)
 
 
+def peak_gib(name: str, device: torch.device, crop: int) -> float:
+    """The most memory that a preset's step takes on a GPU, with no other model there."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    prepare(name, device, crop).seconds()
+    return torch.cuda.max_memory_allocated() / GIB
+
+
 def measure_all(device: torch.device, crop: int, repeats: int) -> dict[str, Any]:
     """Count and time all presets."""
     rows: dict[str, dict[str, Any]] = {}
     for name in PRESETS:
         print(f"counting {name}", flush=True)
         rows[name] = count(name)
+        if device.type == "cuda":
+            rows[name]["peak_gib"] = peak_gib(name, device, crop)
     timed = {name: prepare(name, device, crop) for name in PRESETS}
-    for name, case in timed.items():
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        case.seconds()
-        if device.type == "cuda":
-            rows[name]["peak_gib"] = torch.cuda.max_memory_allocated() / GIB
+    for case in timed.values():
+        case.seconds()  # the first step is slower
     times: dict[str, list[float]] = {name: [] for name in PRESETS}
     for number in range(repeats):
         for name, case in timed.items():
