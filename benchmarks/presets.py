@@ -72,8 +72,8 @@ PyTorch {torch}), the median of steps that the presets took in turns. `baseline`
 compute the same there, so the difference between them is the noise of the measurement:
 """
 GPU_HEAD = """
-At the preset's own size on a GPU ({device}, CUDA {cuda}, PyTorch {torch}); the optimiser's moments come
-on top of this memory:
+At the preset's own size on a GPU ({device}, CUDA {cuda}, PyTorch {torch}); the optimiser's moments
+come on top of this memory:
 """
 NO_GPU = """
 No figures of a GPU yet: `python benchmarks/presets.py --device cuda` measures peak memory and clips
