@@ -1,20 +1,56 @@
-"""What a job of a real Slurm cluster tells about itself."""
+"""What a job tells about itself: one of a real Slurm cluster, and one whose Slurm fails."""
 
 from __future__ import annotations
 
+import math
+import os
+import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from workflow.cluster import Cluster, missing, start_cluster
+from workflow.cluster import PATIENCE_S, Cluster, missing, start_cluster
 
 from vrtspike.errors import ConfigError
-from vrtspike.training.batch_system import MARGIN_S, TimeLimit, step_on_every_node, time_limit
+from vrtspike.training import batch_system, node
+from vrtspike.training.batch_system import (
+    MARGIN_S,
+    TimeLimit,
+    seconds_left,
+    step_on_every_node,
+    time_limit,
+)
+from vrtspike.training.node import Ending, run
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+needs_slurm = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+
+# A squeue that answers twice and then as the last lines say.
+FLAKY = """#!/bin/sh
+echo called >> {folder}/calls
+if [ $(wc -l < {folder}/calls) -le 2 ]; then
+    echo '6 9:59'
+    echo '7 {left}'
+    exit 0
+fi
+"""
+FAILURES = ("exit 1", "exit 0", "echo '7 1:00'; exit 1", "echo '7 NOT_SET'", "exec sleep 30")
+
+
+@pytest.fixture
+def flaky(tmp_path, monkeypatch):
+    """Puts a squeue in the way that stops answering."""
+
+    def place(left: str, failure: str) -> None:
+        program = tmp_path / "squeue"
+        program.write_text(FLAKY.format(folder=tmp_path, left=left) + failure + "\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    return place
 
 
 @pytest.fixture(scope="module")
@@ -34,29 +70,92 @@ def here(cluster, monkeypatch) -> Cluster:
 def submit(cluster: Cluster, *options: str) -> str:
     command = ["sbatch", "--parsable", "--output=/dev/null", "--mem=100", *options]
     job = cluster.call(*command, "--wrap", "exec sleep 100").strip()
+    deadline = time.monotonic() + PATIENCE_S
     while "JobState=RUNNING" not in cluster.job(job):
+        assert time.monotonic() < deadline, cluster.job(job)
         time.sleep(0.1)
     return job
 
 
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_controller_that_does_not_answer_leaves_the_end_as_it_was(flaky, monkeypatch, failure):
+    monkeypatch.setattr(batch_system, "ANSWER_S", 1.0)
+    flaky("1-00:10:00", failure)
+    limit = time_limit({"SLURM_JOB_ID": "7"})
+    day = 24 * 3600 + 600 - MARGIN_S
+    found = [limit.seconds() for _ in range(3)]
+    assert found == sorted(found, reverse=True)
+    assert all(day - 60 < seconds <= day for seconds in found)
+
+
+def test_training_is_asked_although_the_controller_went_away(flaky, monkeypatch):
+    """The end comes while there is no answer."""
+    monkeypatch.setattr(node, "LOOK_S", 0.2)
+    flaky("0:04", "exit 1")
+    limit = TimeLimit("7")
+    ending = run(["sleep", "100"], psutil.Process.terminate, dict(os.environ), limit=limit)
+    assert ending == Ending(-signal.SIGTERM, True)
+
+
+def test_a_first_answer_may_come_late(flaky, tmp_path):
+    (tmp_path / "calls").write_text("called\n" * 2)
+    flaky("0:00", "[ $(wc -l < " + str(tmp_path / "calls") + ") -gt 3 ] && echo 7 1:00")
+    limit = TimeLimit("7")
+    assert 40 < limit.seconds() <= 45
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0:05", 5.0),
+        ("59:59", 3599.0),
+        ("2:00:01", 7201.0),
+        ("3-01:00:00", 73 * 3600.0),
+        ("UNLIMITED", math.inf),
+        ("NOT_SET", None),
+        ("INVALID", None),
+        ("2026-01-01T00:00:00", None),
+    ],
+)
+def test_times_as_slurm_writes_them(text, expected):
+    assert seconds_left(text) == expected
+
+
+def test_the_allocation_is_told_by_the_job_itself(flaky, monkeypatch):
+    flaky("0:00", "exit 1")
+    monkeypatch.setenv("SLURM_JOB_ID", "8")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    assert step_on_every_node(2, 0)[0] == "srun"
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES")
+    with pytest.raises(ConfigError, match="a number of nodes that squeue cannot tell"):
+        step_on_every_node(2, 0)
+
+
+@needs_slurm
 def test_training_is_asked_before_the_end_of_its_job(here):
     job = submit(here, "--time=10")
     limit = time_limit({"SLURM_JOB_ID": job})
     left = limit.seconds()
     assert 300 < left <= 600 - MARGIN_S
-    assert not limit.is_near()
     # Someone shortens the job.
     here.call("scontrol", "update", f"JobId={job}", "TimeLimit=1")
-    assert limit.is_near()
+    assert limit.seconds() == 0.0
     # Of a short job, a quarter is kept.
     assert 20 < TimeLimit(job).seconds() <= 45
 
 
-def test_a_job_without_a_limit_is_never_asked(here):
-    assert TimeLimit(submit(here, "--time=UNLIMITED")).seconds() is None
+def test_outside_of_a_job_there_is_no_limit():
     assert time_limit({}) is None
 
 
+@needs_slurm
+def test_a_job_without_a_limit_is_never_asked(here, monkeypatch):
+    monkeypatch.setenv("SQUEUE_STATES", "PENDING")
+    array = submit(here, "--time=UNLIMITED", "--array=0-1")
+    assert TimeLimit(array).seconds() == math.inf
+
+
+@needs_slurm
 def test_a_step_has_every_node_and_as_many_gpus(here, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", submit(here, "--nodes=2", "--time=1"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")

@@ -13,10 +13,9 @@ import psutil
 import pytest
 
 from vrtspike.errors import ConfigError
-from vrtspike.training.batch_system import TimeLimit
 from vrtspike.training.devices import Devices
 from vrtspike.training.launch import STATUS_FILE, report_status, train
-from vrtspike.training.node import Ending, run, training_environment
+from vrtspike.training.node import training_environment
 from vrtspike.training.signals import ORPHANED
 
 
@@ -124,24 +123,3 @@ def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):
     _, alive = psutil.wait_procs(family[1:], timeout=60)
     assert not alive
     assert (tmp_path / "stopped").read_text() == ORPHANED.name
-
-
-class Soon(TimeLimit):
-    """The end of a job that comes at once."""
-
-    def __init__(self) -> None:
-        self._margin = 1.0
-
-    def _left(self) -> float:
-        return 1.0
-
-
-def test_a_time_limit_asks_as_a_signal_does(tmp_path):
-    program = "import signal; signal.sigwait([signal.SIGUSR1])"
-    begin = lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])  # noqa: E731
-
-    def ask(process: psutil.Process) -> None:
-        process.send_signal(signal.SIGUSR1)
-
-    command = [sys.executable, "-c", program]
-    assert run(command, ask, dict(os.environ), begin=begin, limit=Soon()) == Ending(0, True)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Literal
 
 from vrtspike.errors import ConfigError
 
 MARGIN_S = 90.0
 """Seconds before the end of a job at which training is stopped, unless a signal came before."""
+
+
+LOOK_S = 60.0
+"""Seconds after which the end of a job is looked up again: it can be moved."""
+
+ANSWER_S = 15.0
+"""Seconds in which Slurm's controller must answer; far less than the margin."""
+
+_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
 
 
 class TimeLimit:
@@ -29,25 +40,44 @@ class TimeLimit:
 
     def __init__(self, job: str, margin_s: float = MARGIN_S) -> None:
         self._job = job
-        left = self._left()
-        self._margin = min(margin_s, left / 4) if left is not None else margin_s
+        self._longest = margin_s
+        self._margin: float | None = None
+        self._end = math.inf
+        self._look()
 
-    def seconds(self) -> float | None:
-        """Seconds until the program must be asked; None where the job has no end."""
-        left = self._left()
-        return None if left is None else max(0.0, left - self._margin)
+    def seconds(self) -> float:
+        """Seconds until the program must be asked; infinite where the job has no end.
 
-    def is_near(self) -> bool:
-        """Whether it is time."""
-        return self.seconds() == 0.0
+        While Slurm does not answer (a controller that restarts, a network that is down), the end
+        that it named last holds.
+        """
+        self._look()
+        margin = self._longest if self._margin is None else self._margin
+        return max(0.0, self._end - time.monotonic() - margin)
 
-    def _left(self) -> float | None:
-        end = _squeue(self._job, "%e")
-        try:
-            return (datetime.fromisoformat(end) - datetime.now()).total_seconds()
-        except ValueError:
-            # Jobs without a limit: N/A.
-            return None
+    def _look(self) -> None:
+        """Ask for the time left, not for the hour of the end: clocks differ and are changed."""
+        answer = _squeue(self._job, "%L")
+        left = None if answer is None else seconds_left(answer)
+        if left is None:
+            return
+        self._end = time.monotonic() + left
+        if self._margin is None and left < math.inf:
+            self._margin = min(self._longest, left / 4)
+
+
+def seconds_left(text: str) -> float | None:
+    """Seconds of a time as Slurm writes it: ``days-hours:minutes:seconds``, from minutes on.
+
+    Infinite for ``UNLIMITED``; None for all that names no time, such as ``NOT_SET``.
+    """
+    if text == "UNLIMITED":
+        return math.inf
+    found = _LEFT.fullmatch(text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def time_limit(environment: Mapping[str, str]) -> TimeLimit | None:
@@ -67,9 +97,11 @@ def step_on_every_node(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
         ConfigError: if this is no Slurm job of that many nodes.
     """
     job = os.environ.get("SLURM_JOB_ID")
-    allocated = 0 if job is None else int(_squeue(job, "%D") or "0")
-    if job is None or allocated != nodes:
-        found = "this is no Slurm job" if job is None else f"the Slurm job has {allocated}"
+    allocated = None if job is None else _allocated_nodes(job)
+    if allocated != str(nodes):
+        found = "this is no Slurm job"
+        if job is not None:
+            found = f"the Slurm job has {allocated or 'a number of nodes that squeue cannot tell'}"
         raise ConfigError(
             f"NODES is {nodes}, but {found}. Use the Slurm profile (docs/clusters.md), or start "
             "torchrun on every node yourself with --nnodes and scripts/train.py --run-dir"
@@ -95,8 +127,30 @@ def meeting_point() -> str:
         return f"{socket.gethostname()}:{free.getsockname()[1]}"
 
 
-def _squeue(job: str, form: str) -> str:
-    done = subprocess.run(
-        ["squeue", "--noheader", "--jobs", job, "--format", form], capture_output=True, text=True
-    )
-    return done.stdout.strip()
+def _allocated_nodes(job: str) -> str | None:
+    return os.environ.get("SLURM_JOB_NUM_NODES") or _squeue(job, "%D")
+
+
+def _squeue(job: str, form: str) -> str | None:
+    """What Slurm's controller says of a job; None if it gives no answer.
+
+    Args:
+        job: its number; an array and a job of several components are listed with all their parts.
+        form: one field.
+    """
+    # Settings of the user's own could leave the job out.
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("SQUEUE_")}
+    try:
+        done = subprocess.run(
+            ["squeue", "--noheader", "--jobs", job, "--format", f"%A {form}"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0:
+        return None
+    answers = (line.split() for line in done.stdout.splitlines())
+    return next((words[1] for words in answers if len(words) == 2 and words[0] == job), None)

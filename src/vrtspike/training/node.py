@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from types import FrameType
 
 import psutil
 
-from vrtspike.training.batch_system import TimeLimit
+from vrtspike.training.batch_system import LOOK_S, TimeLimit
 from vrtspike.training.devices import Devices
 from vrtspike.training.signals import ORPHANED, STOPS, ignore_stops, stop_with_parent
 
@@ -134,14 +135,15 @@ def run(
     previous = {number: signal.signal(number, ask) for number in STOPS}
     try:
         while limit is not None and not asked:
-            try:
-                process.wait(limit.seconds())
+            # Someone may move the limit meanwhile, to either side.
+            left = limit.seconds()
+            if left == 0.0 and not asked:
+                print("the time limit of the job is near: asking training to stop", flush=True)
+                ask(signal.SIGALRM, None)
                 break
-            except subprocess.TimeoutExpired:
-                # Someone may have moved the limit meanwhile.
-                if not asked and limit.is_near():
-                    print("the time limit of the job is near: asking training to stop", flush=True)
-                    ask(signal.SIGALRM, None)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(min(left, LOOK_S))
+                break
         return Ending(process.wait(), bool(asked))
     finally:
         for number, handler in previous.items():
