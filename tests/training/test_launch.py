@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from vrtspike.data.loading import available_cpus
 from vrtspike.errors import ConfigError
 from vrtspike.training.devices import Devices
 from vrtspike.training.launch import STATUS_FILE, report_status, train
@@ -27,7 +27,7 @@ def test_threads_are_divided_among_the_processes(monkeypatch, given, ranks, expe
 
 
 def test_threads_never_exceed_the_cpus(monkeypatch):
-    cpus = len(os.sched_getaffinity(0))
+    cpus = available_cpus()
     monkeypatch.setenv("OMP_NUM_THREADS", "1024")
     assert training_environment(Devices(), 1)["OMP_NUM_THREADS"] == str(cpus)
     monkeypatch.delenv("OMP_NUM_THREADS")
@@ -98,7 +98,9 @@ def family(tmp_path) -> Iterator[list[psutil.Process]]:
         stderr=subprocess.STDOUT,
         text=True,
     )
+    deadline = time.monotonic() + 60
     while not (tmp_path / "ready").exists():
+        assert time.monotonic() < deadline, "training has not begun"
         assert launcher.poll() is None, launcher.communicate()[0]
         time.sleep(0.01)
     first = psutil.Process(launcher.pid)

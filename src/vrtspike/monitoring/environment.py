@@ -12,6 +12,8 @@ from pathlib import Path
 
 import torch
 
+from vrtspike.data.loading import available_cpus
+
 _PACKAGES = ("torch", "torchvision", "numpy", "zarr", "bitsandbytes", "lpips", "snakemake")
 
 
@@ -27,7 +29,7 @@ def describe_environment(device: torch.device) -> dict[str, object]:
         "packages": {name: _version(name) for name in ("vrtspike", *_PACKAGES)},
         "platform": platform.platform(),
         "host": socket.gethostname(),
-        "cpus": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
+        "cpus": available_cpus(),
         "threads": torch.get_num_threads(),
         "device": describe_device(device),
         "batch_job": os.environ.get("SLURM_JOB_ID"),

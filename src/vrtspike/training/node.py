@@ -14,6 +14,7 @@ from types import FrameType
 
 import psutil
 
+from vrtspike.data.loading import available_cpus
 from vrtspike.training.batch_system import LOOK_S, TimeLimit
 from vrtspike.training.devices import Devices
 from vrtspike.training.signals import ORPHANED, STOPS, ignore_stops, stop_with_parent
@@ -84,8 +85,8 @@ def run_torchrun(
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
     """The environment of the training processes."""
     # Snakemake sets the variable to all threads of the job; every process would start as many.
-    available = int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
-    available = min(available, len(os.sched_getaffinity(0)))
+    cpus = available_cpus()
+    available = min(int(os.environ.get("OMP_NUM_THREADS") or cpus), cpus)
     return {
         **os.environ,
         "CUDA_VISIBLE_DEVICES": ",".join(devices.names),
