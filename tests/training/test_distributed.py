@@ -157,12 +157,14 @@ def test_two_nodes_restart_after_a_crash(runs, tmp_path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     nodes = [start_node(tmp_path, port) for _ in range(2)]
-    while not any((tmp_path / "checkpoints").glob("step_*.pt")):
-        assert all(node.poll() is None for node in nodes), nodes[0].communicate()[0]
-        time.sleep(0.01)
-    children = Path(f"/proc/{nodes[1].pid}/task/{nodes[1].pid}/children").read_text().split()
-    os.kill(int(children[0]), signal.SIGKILL)
     try:
+        deadline = time.monotonic() + 90
+        while not any((tmp_path / "checkpoints").glob("step_*.pt")):
+            assert all(node.poll() is None for node in nodes), nodes[0].communicate()[0]
+            assert time.monotonic() < deadline, "no checkpoint in time"
+            time.sleep(0.01)
+        children = Path(f"/proc/{nodes[1].pid}/task/{nodes[1].pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGKILL)
         for node in nodes:
             output, _ = node.communicate(timeout=90)
             assert node.returncode == 0, output

@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,6 +59,10 @@ NODE = (
 )
 
 
+class NodesDownError(Exception):
+    """Not all daemons of a cluster came up."""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A running cluster."""
@@ -87,6 +92,11 @@ def missing() -> str | None:
         return "needs Slurm (apt-get install slurm-wlm)"
     if os.getuid() != 0:
         return "needs root: Slurm's daemons start jobs for others"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _make_device(Path(folder) / "gpu")
+        except PermissionError:
+            return "needs the right to make device files (CAP_MKNOD)"
     return None
 
 
@@ -99,6 +109,17 @@ def start_cluster(folder: Path, nodes: int = 2, gpus: int = 2) -> Iterator[Clust
         nodes: how many.
         gpus: of each node; character devices that only look like some.
     """
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(_try_cluster(folder / "1", nodes, gpus))
+        except NodesDownError:
+            # Others may have taken a port between its choice and the daemon's start.
+            cluster = stack.enter_context(_try_cluster(folder / "2", nodes, gpus))
+        yield cluster
+
+
+@contextlib.contextmanager
+def _try_cluster(folder: Path, nodes: int, gpus: int) -> Iterator[Cluster]:
     cluster = Cluster(folder)
     _configure(folder, nodes, gpus)
     daemons: list[subprocess.Popen[bytes]] = []
@@ -107,7 +128,7 @@ def start_cluster(folder: Path, nodes: int = 2, gpus: int = 2) -> Iterator[Clust
         for number in range(nodes):
             (folder / f"n{number}").mkdir()
             daemons.append(_daemon(cluster, "slurmd", "-D", "-N", f"n{number}"))
-        _wait_for_nodes(cluster, nodes)
+        _wait_for_nodes(cluster, nodes, daemons)
         yield cluster
     finally:
         _stop(cluster, daemons)
@@ -125,7 +146,7 @@ def _configure(folder: Path, nodes: int, gpus: int) -> None:
     (folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
     # Slurm counts devices only where there is a file for each.
     for number in range(gpus):
-        os.mknod(folder / f"gpu{number}", 0o20666, os.makedev(1, 3))
+        _make_device(folder / f"gpu{number}")
     names = f"NodeName=n[0-{nodes - 1}] Name=gpu File={folder}/gpu[0-{gpus - 1}]\n"
     (folder / "gres.conf").write_text(names)
     (folder / "bin").mkdir()
@@ -135,6 +156,10 @@ def _configure(folder: Path, nodes: int, gpus: int) -> None:
             f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which(name)} "$@"\n'
         )
         program.chmod(0o755)
+
+
+def _make_device(path: Path) -> None:
+    os.mknod(path, 0o20666, os.makedev(1, 3))
 
 
 def _free_ports(count: int) -> list[int]:
@@ -155,15 +180,15 @@ def _daemon(cluster: Cluster, *command: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _wait_for_nodes(cluster: Cluster, nodes: int) -> None:
+def _wait_for_nodes(cluster: Cluster, nodes: int, daemons: list[subprocess.Popen[bytes]]) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and all(daemon.poll() is None for daemon in daemons):
         with contextlib.suppress(subprocess.CalledProcessError):
             if cluster.call("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").count("\n") == nodes:
                 return
         time.sleep(0.1)
     logs = "\n".join(path.read_text() for path in sorted(cluster.folder.glob("*.log")))
-    raise RuntimeError(f"the nodes of the cluster did not come up:\n{logs}")
+    raise NodesDownError(f"the nodes of the cluster did not come up:\n{logs}")
 
 
 def _stop(cluster: Cluster, daemons: list[subprocess.Popen[bytes]]) -> None:
