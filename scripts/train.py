@@ -32,9 +32,10 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.training.launch import OBSERVERS, process_number, report_status
+from vrtspike.training.launch import OBSERVERS
 from vrtspike.training.run_folder import prepare_folder
 from vrtspike.training.signals import heed_stops, stop_with_parent
+from vrtspike.training.status import process_number, report_status
 
 
 def main() -> int:

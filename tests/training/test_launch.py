@@ -14,9 +14,10 @@ import pytest
 from vrtspike.data.loading import available_cpus
 from vrtspike.errors import ConfigError
 from vrtspike.training.devices import Devices
-from vrtspike.training.launch import STATUS_FILE, report_status, train
+from vrtspike.training.launch import train
 from vrtspike.training.node import training_environment
 from vrtspike.training.signals import ORPHANED
+from vrtspike.training.status import status_file
 
 
 @pytest.mark.parametrize(("given", "ranks", "expected"), [("1", 1, "1"), ("1", 4, "1")])
@@ -41,23 +42,6 @@ def test_devices_reach_the_processes():
     assert training_environment(Devices(), 1)["CUDA_VISIBLE_DEVICES"] == ""
 
 
-@pytest.mark.parametrize(
-    ("status", "world", "expected"), [(0, 2, 0), (75, 2, 0), (2, 1, 0), (2, 2, 2)]
-)
-def test_status_goes_to_the_launcher(tmp_path, monkeypatch, status, world, expected):
-    monkeypatch.setenv("WORLD_SIZE", str(world))
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.delenv(STATUS_FILE, raising=False)
-    assert report_status(status) == status
-    path = tmp_path / "status"
-    monkeypatch.setenv(STATUS_FILE, str(path))
-    assert report_status(status) == expected
-    assert not path.exists()
-    monkeypatch.setenv("RANK", "0")
-    report_status(status)
-    assert path.read_text() == str(status)
-
-
 def test_several_nodes_need_an_allocation(tmp_path, monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(ConfigError, match="NODES is 2, but this is no Slurm job"):
@@ -67,14 +51,20 @@ def test_several_nodes_need_an_allocation(tmp_path, monkeypatch):
 WAITING = """
 import sys, time
 from pathlib import Path
-from vrtspike.training.launch import report_status
 from vrtspike.training.signals import StopRequest, heed_stops
+from vrtspike.training.status import report_begin, report_status
 heed_stops()
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+if (folder / "slow").exists():
+    (folder / "ready").touch()
+    time.sleep(100)
 with StopRequest() as stop:
+    report_begin()
     (folder / "ready").touch()
     while not stop.received:
         time.sleep(0.01)
+if (folder / "faulty").exists():
+    raise RuntimeError("no space left")
 (folder / "stopped").write_text(stop.received)
 sys.exit(report_status(75))
 """
@@ -88,29 +78,51 @@ sys.exit(train(folder, 0, folder / "waiting.py"))
 """
 
 
-@pytest.fixture
-def family(tmp_path) -> Iterator[list[psutil.Process]]:
-    """A launcher, its torchrun and the training process, which waits to be asked to stop."""
-    (tmp_path / "waiting.py").write_text(WAITING)
+@contextlib.contextmanager
+def start(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """A launcher, with its torchrun and the training process, which waits to be asked to stop."""
+    (folder / "waiting.py").write_text(WAITING)
     launcher = subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, str(tmp_path)],
+        [sys.executable, "-c", LAUNCHER, str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "ready").exists():
-        assert time.monotonic() < deadline, "training has not begun"
-        assert launcher.poll() is None, launcher.communicate()[0]
-        time.sleep(0.01)
-    first = psutil.Process(launcher.pid)
-    found = [first, *first.children(recursive=True)]
-    assert len(found) == 3
-    yield found
-    for process in found:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    launcher.communicate()
+    found = [psutil.Process(launcher.pid)]
+    try:
+        deadline = time.monotonic() + 60
+        while not (folder / "ready").exists():
+            assert launcher.poll() is None, launcher.communicate()[0]
+            assert time.monotonic() < deadline, "training has not begun"
+            time.sleep(0.01)
+        found += found[0].children(recursive=True)
+        assert len(found) == 3
+        yield launcher, found
+    finally:
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        launcher.communicate()
+
+
+@pytest.fixture
+def family(tmp_path) -> Iterator[list[psutil.Process]]:
+    with start(tmp_path) as (_, found):
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "said"),
+    [("slow", 75, "stopped before training had begun"), ("faulty", 1, "failed while it was")],
+)
+def test_a_crash_is_no_stop(tmp_path, kind, code, said):
+    (tmp_path / kind).touch()
+    with start(tmp_path) as (launcher, _):
+        launcher.terminate()
+        output, _ = launcher.communicate(timeout=60)
+    assert launcher.returncode == code, output
+    assert said in output
+    assert not list(tmp_path.glob(".status-*"))
 
 
 def test_a_signal_to_every_process_of_a_job_kills_none(family, tmp_path):
@@ -125,3 +137,6 @@ def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):
     _, alive = psutil.wait_procs(family[1:], timeout=60)
     assert not alive
     assert (tmp_path / "stopped").read_text() == ORPHANED.name
+    (left,) = tmp_path.glob(".status-*")
+    with status_file(tmp_path):
+        assert not left.exists()

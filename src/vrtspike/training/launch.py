@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,12 +25,10 @@ from vrtspike.training.node import Rendezvous, run, run_torchrun
 from vrtspike.training.publish import publish
 from vrtspike.training.run_folder import is_finished, resolve_run
 from vrtspike.training.signals import EXIT_INTERRUPTED, stop_with_parent
+from vrtspike.training.status import STATUS_FILE, read_status, status_file
 
 NODE_PROGRAM = "train_node.py"
 """Starts the processes of one of several nodes; stands beside the training program."""
-
-STATUS_FILE = "VRTSPIKE_STATUS_FILE"
-"""Environment variable: where the first training process leaves its exit status."""
 
 OBSERVERS = (
     "vrtspike.monitoring",
@@ -126,11 +123,8 @@ def train(folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int =
         RunError: if the devices are not there.
     """
     limit = time_limit(os.environ)
-    # The first process may run on another node, which shares the run's folder with this one.
-    shared = folder if nodes > 1 else None
-    with tempfile.TemporaryDirectory(prefix=".vrtspike-", dir=shared) as temporary:
-        status_file = Path(temporary) / "status"
-        environment = {STATUS_FILE: str(status_file)}
+    with status_file(folder) as path:
+        environment = {STATUS_FILE: str(path.absolute())}
         if nodes == 1:
             with take_gpus(gpus) as devices:
                 ending = run_torchrun(folder, devices, program, environment, limit=limit)
@@ -143,13 +137,15 @@ def train(folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int =
             ]
             variables = {**os.environ, **environment}
             ending = run(command, _ask_step, variables, begin=_begin_step, limit=limit)
-        if status_file.is_file():
-            return int(status_file.read_text(encoding="utf-8"))
-    if ending.was_stopped:
+        status = read_status(path)
+    if isinstance(status, int):
+        return status
+    if ending.was_stopped and status is None:
         print("stopped before training had begun; start again to continue", flush=True)
         return EXIT_INTERRUPTED
+    when = " while it was stopping" if ending.was_stopped else ""
     print(
-        f"training failed (its starter ended with {ending.code}); the run stays in {folder}",
+        f"training failed{when} (its starter ended with {ending.code}); the run stays in {folder}",
         flush=True,
     )
     return 1
@@ -171,26 +167,6 @@ def train_on_node(
     """
     with take_gpus(gpus) as devices:
         return run_torchrun(folder, devices, program, {}, rendezvous).code
-
-
-def process_number() -> int:
-    """The rank of this process among those of the run."""
-    return int(os.environ.get("RANK", "0"))
-
-
-def report_status(status: int) -> int:
-    """Tell the launcher how training ended; returns the exit status of this process.
-
-    ``torchrun`` takes every status but 0 for a crash, prints a page about it and ends with 1. Under
-    the launcher an ending that all processes share is therefore told through a file.
-    """
-    path = os.environ.get(STATUS_FILE)
-    if path is None:
-        return status
-    if process_number() == 0:
-        Path(path).write_text(str(status), encoding="utf-8")
-    shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
-    return 0 if shared else status
 
 
 def _begin_step() -> None:

@@ -27,6 +27,7 @@ from vrtspike.training.run_folder import ResolvedRun, RunRecord, hold_run
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.seeding import seed_everything
 from vrtspike.training.signals import StopRequest
+from vrtspike.training.status import report_begin
 from vrtspike.training.tasks import Task
 
 MEMORY_ADVICE = (
@@ -101,6 +102,7 @@ def train_run(
         display = open_display(ranks.is_main)
         stack.callback(display.close)
         _hold(folder, ranks, display, stack)
+        report_begin()
         _set_arithmetic(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)

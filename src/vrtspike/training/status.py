@@ -1,0 +1,96 @@
+"""How a run ended: the file in which its first process tells the launcher.
+
+The launcher makes it in the run's folder, which the nodes of a run share, and holds a lock on it:
+one without is left from a launcher that was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from vrtspike.training.signals import EXIT_INTERRUPTED
+
+STATUS_FILE = "VRTSPIKE_STATUS_FILE"
+"""Environment variable: where the first training process tells how far it came."""
+
+_PREFIX = ".status-"
+_BEGUN: Literal["begun"] = "begun"
+
+
+@contextlib.contextmanager
+def status_file(folder: Path) -> Iterator[Path]:
+    """A file for one start of the run in ``folder``; it goes with the block."""
+    for left in folder.glob(f"{_PREFIX}*"):
+        _remove_unless_held(left)
+    descriptor, path = _create(folder)
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def read_status(path: Path) -> int | Literal["begun"] | None:
+    """The exit status in a status file; ``begun`` if there is none yet, None before training."""
+    words = path.read_text(encoding="utf-8").split()
+    if not words:
+        return None
+    return _BEGUN if words[-1] == _BEGUN else int(words[-1])
+
+
+def report_begin() -> None:
+    """Tell the launcher that all processes are there: from now on they heed requests to stop."""
+    _tell(_BEGUN)
+
+
+def report_status(status: int) -> int:
+    """Tell the launcher how training ended; returns the exit status of this process.
+
+    ``torchrun`` takes every status but 0 for a crash, prints a page about it and ends with 1. Under
+    the launcher an ending that all processes share is therefore told through a file.
+    """
+    if STATUS_FILE not in os.environ:
+        return status
+    _tell(str(status))
+    shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
+    return 0 if shared else status
+
+
+def process_number() -> int:
+    """The rank of this process among those of the run."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def _tell(word: str) -> None:
+    path = os.environ.get(STATUS_FILE)
+    if path is None or process_number() != 0:
+        return
+    # Where the launcher was killed, the file may be gone: it shall not come back.
+    with contextlib.suppress(FileNotFoundError), Path(path).open("r+", encoding="utf-8") as stream:
+        stream.seek(0, os.SEEK_END)
+        stream.write(f"{word}\n")
+
+
+def _create(folder: Path) -> tuple[int, Path]:
+    while True:
+        descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if Path(name).exists():
+            return descriptor, Path(name)
+        # Another launcher found it before it was locked.
+        os.close(descriptor)
+
+
+def _remove_unless_held(path: Path) -> None:
+    with (
+        contextlib.suppress(FileNotFoundError, BlockingIOError),
+        path.open("r+", encoding="utf-8") as stream,
+    ):
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
