@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from vrtspike import provenance
+from vrtspike.config.loading import check_files
 from vrtspike.config.merging import parse_overrides
 from vrtspike.config.results import evaluation_settings, result_settings
 from vrtspike.config.workflow import load_workflow
@@ -292,8 +293,12 @@ def dataset_manifest(wildcards):
     return found.output[0]
 
 
+@user_errors()
 def teacher(wildcards):
-    """The weights a preset learns from, if it does."""
+    """The weights a preset learns from, if it does; other files that it names have to be there."""
+    trained = f"{PLAN.settings.RESULTS}/train/{wildcards.preset}/weights.safetensors"
+    if not Path(trained).is_file():
+        check_files(PLAN.presets[wildcards.preset])
     distill = PLAN.presets[wildcards.preset].TRAIN.DISTILL
     return [f"{distill.TEACHER}/weights.safetensors"] if distill else []
 

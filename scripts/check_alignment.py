@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import run
-from vrtspike.data.alignment import check_pair
+from vrtspike.data.alignment import center_tolerance, check_pair, expected_center
 
 
 def main() -> None:
@@ -20,10 +20,16 @@ def main() -> None:
     parser.add_argument("--width", type=int, help="columns of the sensor; default: half")
     arguments = parser.parse_args()
     found, frames = check_pair(arguments.spikes, arguments.frame, arguments.height, arguments.width)
+    expected, tolerance = expected_center(frames), center_tolerance(frames)
     print(
         f"exposure centre: step {found.center:.1f} of {frames} (correlation "
-        f"{found.correlation:.2f})"
+        f"{found.correlation:.2f}, expected at step {expected:.0f} +- {tolerance:.0f})"
     )
+    if abs(found.center - expected) > tolerance:
+        print(
+            f"warning: {arguments.spikes} may be cut, shifted or reversed in time, or begin "
+            "elsewhere in the exposure; see whether the other files of the sequence agree"
+        )
 
 
 if __name__ == "__main__":

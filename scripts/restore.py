@@ -85,10 +85,16 @@ def check_spikes(arguments: argparse.Namespace, settings: Settings) -> None:
                 f"{arguments.settings}: this model was trained without spikes (MODEL.USE_SPIKE is "
                 f"false); leave out {', '.join(surplus)}"
             )
-    elif not (given["--spikes"] or given["--simulate-spikes"]) or arguments.statistics is None:
+        return
+    missing = []
+    if not (given["--spikes"] or given["--simulate-spikes"]):
+        missing.append("--spikes or --simulate-spikes")
+    if arguments.statistics is None:
+        missing.append("--statistics")
+    if missing:
         raise ConfigError(
             f"{arguments.settings}: this model takes spikes (MODEL.USE_SPIKE is true); give "
-            "--spikes or --simulate-spikes, and --statistics"
+            f"{' and '.join(missing)}"
         )
 
 

@@ -51,14 +51,26 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
     assert named <= set(targets)
 
 
+def test_missing_weights_are_told_before_any_data_are_prepared(clone):
+    settings = "SET=MODEL.VRT.PRETRAINED=weights/absent.pth"
+    done = clone.snakemake("--dry-run", "train_demo", "--config", settings)
+    assert done.returncode == EXIT_USER_ERROR, done.stdout
+    assert "MODEL.VRT.PRETRAINED: no such file: weights/absent.pth" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
         ("config/my.yaml", "PRESETS: [demo]\nRESULT: elsewhere\n", r"my\.yaml:2: .*RESULTS"),
         ("config/presets/demo.yaml", "BASE: baseline\nTRAIM: {}\n", r"demo\.yaml:2: .*TRAIN"),
+        (
+            "config/presets/demo.yaml",
+            "BASE: baseline\nMODEL:\n  VRT:\n    NUM_HEADS: 5\n",
+            r"demo\.yaml:\d: .*EMBED_DIMS\[0\] is 96, no multiple of VRT\.NUM_HEADS, 5",
+        ),
         ("config/my.yaml", "RESULTS: one\nGPUS: 0\nRESULTS: two\n", r"my\.yaml:3: .*line 1|1.*3"),
     ],
-    ids=["workflow key", "preset key", "key given twice"],
+    ids=["workflow key", "preset key", "impossible", "key given twice"],
 )
 def test_a_wrong_configuration_is_named_by_file_and_line(clone, file, text, message):
     path = clone.folder / file

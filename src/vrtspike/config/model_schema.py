@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from vrtspike.config.backbone import STAGES, BackboneNames, backbone_faults
 from vrtspike.config.fields import (
     Fraction,
     NonNegative,
@@ -16,10 +17,11 @@ from vrtspike.config.fields import (
     operational,
 )
 
-STAGES = 7
 RECONSTRUCTION_GROUPS = 4
 PUBLISHED_DEPTHS = (8,) * STAGES + (4,) * RECONSTRUCTION_GROUPS
 PUBLISHED_WIDTHS = (96,) * STAGES + (120,) * RECONSTRUCTION_GROUPS
+
+_NAMES = BackboneNames("VRT_DEPTHS", "VRT.EMBED_DIMS", "VRT.NUM_HEADS", "VRT.DEFORMABLE_GROUPS")
 
 WindowSize = Positive | tuple[Positive, Positive, Positive]
 
@@ -142,15 +144,19 @@ class ModelSettings(Section):
                 f"VRT.EMBED_DIMS names {len(widths)} stages and groups, "
                 f"VRT_DEPTHS {len(self.VRT_DEPTHS)}"
             )
+        groups = self.VRT.DEFORMABLE_GROUPS if self.VRT.PA_FRAMES else 0
+        heads = (self.VRT.NUM_HEADS,) * len(widths)
+        for fault in backbone_faults(_NAMES, self.VRT_DEPTHS, widths, heads, groups):
+            raise ValueError(fault)
         if widths[:4] != self.CHANNELS_PER_SCALE:
             raise ValueError(
                 f"CHANNELS_PER_SCALE is {list(self.CHANNELS_PER_SCALE)}, expected VRT's widths "
                 f"of stages 1-4, {list(widths[:4])}"
             )
-        for name, heads in (("SPIKE_TSA", self.SPIKE_TSA.HEADS), ("FUSE", self.FUSE.HEADS)):
-            bad = [width for width in self.CHANNELS_PER_SCALE if width % heads]
+        for name, number in (("SPIKE_TSA", self.SPIKE_TSA.HEADS), ("FUSE", self.FUSE.HEADS)):
+            bad = [width for width in self.CHANNELS_PER_SCALE if width % number]
             if bad:
                 raise ValueError(
-                    f"{name}.HEADS is {heads}, which does not divide {bad[0]} channels"
+                    f"{name}.HEADS is {number}, which does not divide {bad[0]} channels"
                 )
         return self

@@ -75,7 +75,9 @@ class WorkflowSettings(Section):
         "DATA keys of every preset that does not set them itself", {}
     )
     SETTINGS: dict[str, Any] = operational("Keys laid over every preset", {})
-    SET: str | tuple[str, ...] = operational("The same as KEY=value, separated by spaces", "")
+    SET: str | tuple[str, ...] = operational(
+        "The same as KEY=value, separated by spaces; none within a value: [2,8,8]", ""
+    )
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
 

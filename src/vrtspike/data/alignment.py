@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.images import read_gray, shrink
+from vrtspike.data.order import require_order
 from vrtspike.data.spikes import read_spikes
 from vrtspike.errors import DataError
 
@@ -149,14 +150,16 @@ def check_pair(
         What was found, and the number of spike frames T.
 
     Raises:
-        DataError: if a file cannot be read, sizes do not fit together, or the spikes do not show
-            the frame.
+        DataError: if a file cannot be read, sizes do not fit together, its steps are shuffled, or
+            the spikes do not show the frame.
     """
     gray = read_gray(frame_file)
     height, width = height or gray.shape[0] // 2, width or gray.shape[1] // 2
     spikes = read_spikes(spike_file, height, width)
     found = align(spikes, gray)
     require_match(found, spike_file, frame_file, (height, width))
+    # After the match: read with a wrong width, an ordered file looks shuffled too.
+    require_order(spikes, str(spike_file))
     return found, len(spikes)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from vrtspike.config.backbone import STAGES, BackboneNames, backbone_faults
 from vrtspike.errors import ConfigError
 from vrtspike.models.flow import SpyNet
 from vrtspike.models.layers import FrameConv
@@ -21,7 +22,6 @@ from vrtspike.models.warp import corner_warp
 from vrtspike.models.windows import PlanCache, Size3
 from vrtspike.monitoring.timing import section
 
-STAGES = 7
 SCALES = 4
 _MULTIPLE = 2 ** (SCALES - 1)
 # Scale (a power of two) and change of scale of stages 1 to 7.
@@ -29,6 +29,7 @@ _STAGE_SCALES = (0, 1, 2, 3, 2, 1, 0)
 _DIRECTIONS: tuple[Direction, ...] = ("none", "down", "down", "down", "up", "up", "up")
 _WARPED_CHANNELS = 3 + 12 + 12
 _MAX_OFFSET = 10.0
+_NAMES = BackboneNames("depths", "embed_dims", "num_heads", "deformable_groups")
 
 Flows = tuple[list[Tensor], list[Tensor]]
 Fuse = Callable[[int, Tensor], Tensor]
@@ -235,38 +236,9 @@ def _check(
     """Refuse arguments that cannot make a model, each with what to do."""
     if pa_frames not in (0, 2):
         raise ConfigError(f"pa_frames is {pa_frames}; expected 2, or 0 for no flow and alignment")
-    if len(depths) <= STAGES:
-        raise ConfigError(
-            f"depths has {len(depths)} entries; expected {STAGES} for stages 1-7 and at least one "
-            "for a group of stage 8"
-        )
-    for name, values in (("embed_dims", embed_dims), ("num_heads", num_heads)):
-        if len(values) != len(depths):
-            raise ConfigError(
-                f"{name} has {len(values)} entries and depths has {len(depths)}; give one for each"
-            )
-    if len(set(embed_dims[STAGES:])) != 1:
-        raise ConfigError(
-            f"embed_dims of stage 8 are {list(embed_dims[STAGES:])}; its groups must have the "
-            "same width"
-        )
-    for i, (width, heads) in enumerate(zip(embed_dims, num_heads, strict=True)):
-        if width % heads:
-            raise ConfigError(f"embed_dims[{i}] is {width}, no multiple of num_heads[{i}], {heads}")
-    for i, width in enumerate(embed_dims[:STAGES]):
-        if pa_frames and width % deformable_groups:
-            raise ConfigError(
-                f"embed_dims[{i}] is {width}, no multiple of deformable_groups, {deformable_groups}"
-            )
-        if width % 4:
-            raise ConfigError(f"embed_dims[{i}] is {width}; stages 1-7 need a multiple of 4")
-    for late, early in ((4, 2), (5, 1), (6, 0)):
-        if embed_dims[late] != embed_dims[early]:
-            raise ConfigError(
-                f"embed_dims[{late}] is {embed_dims[late]} and embed_dims[{early}] is "
-                f"{embed_dims[early]}; stages {late + 1} and {early + 1} are added, so they must "
-                "be equal"
-            )
+    groups = deformable_groups if pa_frames else 0
+    for fault in backbone_faults(_NAMES, depths, embed_dims, num_heads, groups):
+        raise ConfigError(fault)
     for name, size in (("window_size", window_size), ("img_size", img_size)):
         if len(size) != 3 or min(size) < 1:
             raise ConfigError(f"{name} is {tuple(size)}; expected three positive numbers (T, H, W)")

@@ -47,7 +47,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
             raise RunError(f"{file}: not a whole safetensors file ({error})") from error
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except (UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
         raise RunError(
             f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); fetch it again"
         ) from error
