@@ -20,7 +20,14 @@ from vrtspike.data.manifests import ACCEPTED, SURVEY, read_manifest, surveyed
 from vrtspike.data.requirements import require_spikes
 from vrtspike.data.survey import survey
 from vrtspike.data.versions import source_version
-from vrtspike.errors import EXIT_USER_ERROR, ConfigError, DataError, UserError
+from vrtspike.errors import (
+    EXIT_USER_ERROR,
+    ConfigError,
+    DataError,
+    UserError,
+    list_faults,
+    named_faults,
+)
 from vrtspike.files import json_digest
 from vrtspike.provenance.weights import PUBLISHED
 from vrtspike.training.launch import OBSERVERS
@@ -62,6 +69,10 @@ WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in PLAN.presets.values()})
 NO_DATA = """
 Before this can run: {error}
 DATA.ROOT stands in config/config.yaml. Without any data: make demo"""
+FAULTS = {
+    "stop": "A run looks into all other files, lists every fault, and stops before computing.",
+    "exclude": "A run goes on without these sequences (DATA.ON_ERROR: exclude).",
+}
 GPUS = 1 if PLAN.settings.GPUS == "auto" else PLAN.settings.GPUS
 NODES = PLAN.settings.NODES
 # A counter for the scheduler; the launcher chooses the devices.
@@ -151,15 +162,19 @@ def sensor_option(wildcards):
 def survey_of(dataset):
     """What stands below a data root; None, and a notice at the end, without data."""
     splits = [dataset.train_split, dataset.val_split]
+    # Notices are said last, where they are read: a plan of many lines comes before them.
     try:
-        exclude = dataset.on_error == "exclude"
-        return survey(
-            dataset.root, splits, dataset.blur_dir, dataset.layout, exclude=exclude
-        )
+        known = survey(dataset.root, splits, dataset.blur_dir, dataset.layout)
     except DataError as error:
-        # Said last, where it is read: a plan of many lines comes before it.
         atexit.register(print, NO_DATA.format(error=error), file=sys.stderr)
         return None
+    if known["excluded"] and workflow.dryrun:  # in a run the gate tells these and all others
+        faults = named_faults(known["excluded"])
+        title = f"\n{dataset.root} has faults, as far as names show"
+        atexit.register(
+            print, list_faults(title, faults, FAULTS[dataset.on_error]), file=sys.stderr
+        )
+    return known
 
 
 def found(wildcards):

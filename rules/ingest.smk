@@ -2,7 +2,7 @@
 
 
 checkpoint survey:
-    """Find the sequences below a data root; refuse folders that are not in a known layout."""
+    """Find the sequences below a data root; those with faults are set aside for the gate."""
     input:
         generated,
     output:
@@ -16,13 +16,11 @@ checkpoint survey:
     params:
         *code("survey.py"),
         raw_files=raw_files,
-        on_error=on_error,
         splits=splits,
         found=found,
     shell:
         "python scripts/survey.py {params.raw_files} --dataset-name {wildcards.dataset}"
-        " --on-error {params.on_error} --splits {params.splits:q} --output {output:q}"
-        " > {log:q} 2>&1"
+        " --splits {params.splits:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule ingest:
@@ -100,5 +98,8 @@ checkpoint accept:
         on_error=on_error,
         folder=subpath(input.survey, parent=True),
     shell:
+        # What passed and what was left out also goes to the terminal; an error stands in the log,
+        # which Snakemake shows.
         "python scripts/accept.py --survey {input.survey:q} --ingested {params.folder:q}/ingest"
-        " --bins {wildcards.bins} --on-error {params.on_error} --output {output:q} > {log:q} 2>&1"
+        " --bins {wildcards.bins} --on-error {params.on_error} --output {output:q} 2> {log:q}"
+        " | tee -a {log:q} >&2"

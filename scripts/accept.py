@@ -17,7 +17,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument(
-        "--survey", type=Path, required=True, help="survey: which sequences, what it left out"
+        "--survey", type=Path, required=True, help="survey: which sequences, what it set aside"
     )
     parser.add_argument(
         "--ingested",
@@ -45,7 +45,7 @@ def main() -> None:
         manifest_paths(arguments.ingested, surveyed(survey)),
         arguments.bins,
         exclude=arguments.on_error == "exclude",
-        excluded=survey["excluded"],
+        surveyed=survey["excluded"],
     )
     write_json(arguments.output, accepted)
     print(f"{len(accepted['sequences'])} sequences without faults")

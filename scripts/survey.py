@@ -1,4 +1,8 @@
-"""Look for the sequences of a data set and write what was found."""
+"""Look for the sequences of a data set and write what was found.
+
+Sequences with faults are set aside in the survey; scripts/accept.py turns these and the faults of
+all others into one error.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from pathlib import Path
 from vrtspike.cli import run
 from vrtspike.data.layouts import LAYOUTS
 from vrtspike.data.survey import survey
+from vrtspike.errors import named_faults
 from vrtspike.files import write_json
 
 
@@ -20,19 +25,10 @@ def main() -> None:
     parser.add_argument("--dataset-name", help="name used in messages; default: the folder's name")
     parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
     parser.add_argument("--layout", choices=["auto", *LAYOUTS], default="auto", help="how to look")
-    parser.add_argument(
-        "--on-error", choices=["stop", "exclude"], default="stop", help="sequences with faults"
-    )
     parser.add_argument("--splits", nargs="+", default=["train", "test"], help="splits to look for")
     parser.add_argument("--output", type=Path, required=True, help="survey to write (JSON)")
     arguments = parser.parse_args()
-    found = survey(
-        arguments.root,
-        arguments.splits,
-        arguments.blur_dir,
-        arguments.layout,
-        exclude=arguments.on_error == "exclude",
-    )
+    found = survey(arguments.root, arguments.splits, arguments.blur_dir, arguments.layout)
     write_json(arguments.output, found)
     frames = sum(sequence["frames"] for sequence in found["sequences"])
     name = arguments.dataset_name or Path(arguments.root).name
@@ -40,8 +36,8 @@ def main() -> None:
     print(
         f"{name}: {len(found['sequences'])} sequences, {frames} frames, {found['layout']}{spikes}"
     )
-    for excluded, faults in found["excluded"].items():
-        print(f"EXCLUDED {excluded}: {'; '.join(faults)}")
+    for fault in named_faults(found["excluded"]):
+        print(f"  - {fault}")
 
 
 if __name__ == "__main__":

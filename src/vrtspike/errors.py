@@ -7,7 +7,7 @@ else is a defect of this project and keeps its traceback.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 EXIT_USER_ERROR = 2
 
@@ -28,7 +28,21 @@ class RunError(UserError):
     """A training run cannot start, continue or be read."""
 
 
-def list_faults(title: str, faults: Sequence[str], advice: str) -> str:
-    """One message for many faults: a title with their number, a line each, and what to do."""
-    lines = "\n".join(f"  - {fault}" for fault in faults)
-    return f"{title} ({len(faults)}):\n{lines}\n{advice}"
+def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | None = None) -> str:
+    """One message for many faults: a title with their number, a line each, and what to do.
+
+    Args:
+        title: what is wrong.
+        faults: all of them.
+        advice: what to do.
+        limit: how many are listed, followed by the number of the others; all if None.
+    """
+    lines = [f"  - {fault}" for fault in faults[:limit]]
+    if len(lines) < len(faults):
+        lines.append(f"  ... and {len(faults) - len(lines)} more")
+    return "\n".join([f"{title} ({len(faults)}):", *lines, advice])
+
+
+def named_faults(faults: Mapping[str, Sequence[str]]) -> list[str]:
+    """Each fault of each thing, after the name of what it belongs to."""
+    return [f"{name}: {fault}" for name, found in faults.items() for fault in found]

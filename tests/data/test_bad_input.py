@@ -169,24 +169,39 @@ def test_all_faults_of_a_data_set_in_one_go_or_left_out_by_name(dataset, tmp_pat
         f"copy: its sharp frames are those of {SEQUENCES[1]}",
     ):
         assert part in message
-    accepted = accept(paths, exclude=True, excluded={"train/x": ["no spikes"]})
+    surveyed = {"train/x": ["no spikes"]}
+    with pytest.raises(DataError, match=r"(?s)\(4\):.*- train/x: no spikes.*16 bits"):
+        accept(paths, surveyed=surveyed)
+    accepted = accept(paths[1:], exclude=True, surveyed=surveyed)
     # Of two equal sequences the first one stays.
     assert accepted["sequences"] == [SEQUENCES[1]]
-    assert sorted(accepted["excluded"]) == sorted([*names[:2], "train/copy", "train/x"])
-    with pytest.raises(DataError, match="16 bits"):
-        accept(paths[:1], exclude=True)
+    assert sorted(accepted["excluded"]) == sorted([SEQUENCES[0], "train/copy", "train/x"])
 
 
-def test_survey_leaves_out_and_records(dataset):
+def test_a_split_without_any_sequence_left_stops_the_gate(dataset, tmp_path):
+    deep_png(dataset / SEQUENCES[2])
+    paths = [tmp_path / "1.json", tmp_path / "2.json"]
+    for path, name in zip(paths, SEQUENCES[1:], strict=True):
+        write_json(path, ingest(dataset, name))
+    of_test = {"test/x": ["no sharp frames"]}
+    with pytest.raises(DataError, match="all sequences of split test were left out") as caught:
+        accept(paths, exclude=True, surveyed={**of_test, SEQUENCES[0]: ["no spikes"]})
+    for part in ("(2)", "test/x: no sharp frames", "16 bits", "DATA.VAL_SPLIT"):
+        assert part in str(caught.value)
+    assert "no spikes" not in str(caught.value)  # of train, which has another sequence
+    with pytest.raises(DataError, match="all sequences of split test were left out"):
+        accept(paths[:1], exclude=True, surveyed={"test": ["no sequence folders"]})
+
+
+def test_survey_sets_aside_and_records(dataset):
     shutil.rmtree(dataset / SEQUENCES[0] / "spike")
-    with pytest.raises(DataError, match="no spikes"):
-        survey(dataset, ["train", "test"], "blur")
-    found = survey(dataset, ["train", "test"], "blur", exclude=True)
+    found = survey(dataset, ["train", "test", "valid"], "blur")
     assert [s["name"] for s in found["sequences"]] == ["GOPR0002_11_00", "GOPR0003_11_00"]
     assert "no spikes" in found["excluded"][SEQUENCES[0]][0]
-    shutil.rmtree(dataset / SEQUENCES[1] / "spike")
-    with pytest.raises(DataError, match="all 2 sequences have faults"):
-        survey(dataset, ["train", "test"], "blur", exclude=True)
+    assert "no sequence folders" in found["excluded"]["valid"][0]
+    shutil.rmtree(dataset / SEQUENCES[1] / "sharp")
+    with pytest.raises(DataError, match=r"(?s)\(2\):.*0001_11_00: no sp.*0002_11_00: no sharp"):
+        survey(dataset, ["train"], "blur")
 
 
 def built(dataset, tmp_path, names=SEQUENCES, **merge):
@@ -262,10 +277,10 @@ def test_unreadable_files_are_faults(reachable):
 def test_unreadable_folders_are_named_with_all_others(reachable):
     (reachable / SPLIT / NAME / "sharp").chmod(0)
     shutil.rmtree(reachable / SEQUENCES[1] / "spike")
-    with ordinary_user(), pytest.raises(DataError) as caught:
-        survey(reachable, ["train", "test"], "blur")
-    assert f"{NAME}/sharp: cannot be listed (Permission denied)" in str(caught.value)
-    assert "GOPR0002_11_00: no spikes" in str(caught.value)
+    with ordinary_user():
+        faults = survey(reachable, ["train", "test"], "blur")["excluded"]
+    assert f"{NAME}/sharp: cannot be listed (Permission denied)" in faults[SEQUENCES[0]][0]
+    assert faults[SEQUENCES[1]][0].startswith("no spikes")
 
 
 @pytest.fixture

@@ -64,6 +64,15 @@ def test_other_depths_are_told(small_vrt: Build) -> None:
         load_vrt(deeper, state, "some file")
 
 
+def test_faults_that_are_not_listed_count_too(small_vrt: Build) -> None:
+    vrt = small_vrt()
+    with pytest.raises(RunError) as error:
+        load_vrt(vrt, {}, "some file")
+    total = len(vrt.state_dict()) + 1  # each entry, and the depths
+    assert f"weights of another model ({total}):" in str(error.value)
+    assert f"... and {total - 12} more" in str(error.value)
+
+
 def test_weights_of_another_window_are_refused(small_vrt: Build) -> None:
     # Equal table sizes, (2 * 2 - 1)(2 * 2 - 1)(2 * 8 - 1) rows each, but another order of rows.
     wide = small_vrt(window_size=(2, 2, 8), mul_attn_ratio=0.0)

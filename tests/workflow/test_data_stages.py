@@ -51,18 +51,24 @@ def test_high_speed_frames_become_a_data_set(tiny):
 def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
     root = tiny.folder / "data/tiny"
     broken = [
-        next(root.glob("train/*/spike/000002.dat")),
+        sorted(root.glob("train/*/spike/000002.dat"))[0],
         next(root.glob("test/*/spike/000003.dat")),
     ]
     contents = [path.read_bytes() for path in broken]
     for path in broken:
         path.write_bytes(path.read_bytes()[:-1])
+    incomplete = sorted(root.glob("train/*"))[1]
+    (incomplete / "sharp").rename(incomplete / "shrap")
+    missing = f"- train/{incomplete.name}: no sharp frames"
     target = "results/data/tiny/k8/dataset.json"
+    assert missing in tiny.snakemake("--dry-run", target).stdout
     done = tiny.snakemake("--cores", "2", target)
     assert done.returncode != 0
     message = done.stdout.partition("error: ")[2].partition("=====")[0]
     for path in broken:
         assert str(path.relative_to(tiny.folder)) in message
+    assert missing in message
+    assert done.stdout.count(missing) == 1
     assert "Traceback" not in done.stdout
     assert list(tiny.folder.glob("results/data/tiny/k8/**/*.zarr")) == []
 
@@ -70,6 +76,8 @@ def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
         path.write_bytes(whole)
     jobs = tiny.plan(target)
     assert len([job for job in jobs if job.rule == "ingest"]) == len(broken)
+    (incomplete / "shrap").rename(incomplete / "sharp")
+    assert "survey" in {job.rule for job in tiny.plan(target)}
 
 
 def test_faulty_sequences_are_left_out_on_request_and_new_ones_concern_no_other(tiny):
@@ -84,7 +92,10 @@ def test_faulty_sequences_are_left_out_on_request_and_new_ones_concern_no_other(
     assert list(dataset["excluded"]) == [name]
     assert "000002.dat" in dataset["excluded"][name][0]
     assert name not in {f"train/{entry['sequence']}" for entry in dataset["splits"]["train"]}
-    assert "accept" in printed
+    assert f"EXCLUDED {name}: " in printed
+    assert f"EXCLUDED {name}: " in (
+        tiny.folder / "results/logs/accept/tiny-exclude/k8.log"
+    ).read_text(encoding="utf-8")
     assert tiny.plan(*target) == []
 
     broken.write_bytes(whole)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from vrtspike.data.manifests import ACCEPTED, INGESTED, read_manifest
-from vrtspike.errors import DataError, list_faults
+from vrtspike.errors import DataError, list_faults, named_faults
 
 
 def accept(
@@ -15,7 +15,7 @@ def accept(
     bins: Sequence[int] = (),
     *,
     exclude: bool = False,
-    excluded: dict[str, list[str]] | None = None,
+    surveyed: Mapping[str, list[str]] | None = None,
 ) -> dict[str, Any]:
     """Let a data set pass only if none of its sequences has a fault.
 
@@ -23,14 +23,16 @@ def accept(
         manifests: paths of all ingest manifests.
         bins: voxel bins in use; exposures with fewer spike frames are faults.
         exclude: leave out sequences with faults and record them, instead of refusing all.
-        excluded: what the survey left out already, with its faults.
+        surveyed: what the survey set aside already, by ``<split>/<name>`` or split, with its
+            faults.
 
     Returns:
         ``{"schema": 1, "sequences": ["train/GOPR...", ...], "excluded": {name: faults}}``:
         deliberately no more, so that a change in one sequence does not look like a change to all.
 
     Raises:
-        DataError: with every fault of every sequence; when excluding, only if nothing is left.
+        DataError: with every fault of every sequence, those of the survey included; when
+            excluding, only if a split has no sequence left, with the faults of its sequences.
     """
     found: dict[str, list[str]] = {}
     pictures: dict[str, str] = {}
@@ -53,21 +55,44 @@ def accept(
     if len(without_spikes) < len(found):
         for name in without_spikes:
             found[name].append("no spikes, but other sequences of the data set have them")
-    faulty = {name: faults for name, faults in found.items() if faults}
-    if faulty and (not exclude or len(faulty) == len(found)):
+    faulty = {**(surveyed or {}), **{name: faults for name, faults in found.items() if faults}}
+    sequences = sorted(set(found) - set(faulty))
+    if exclude:
+        _refuse_empty_splits(sequences, faulty)
+    elif faulty:
         raise DataError(
             list_faults(
                 "the data set has faults, nothing was written",
-                [f"{name}: {fault}" for name, faults in faulty.items() for fault in faults],
+                named_faults(faulty),
                 "Mend or remove these files (or their sequences) and run again; "
                 "DATA.ON_ERROR: exclude goes on without these sequences.",
             )
         )
     return {
         "schema": ACCEPTED.schema,
-        "sequences": sorted(set(found) - set(faulty)),
-        "excluded": {**(excluded or {}), **faulty},
+        "sequences": sequences,
+        "excluded": faulty,
     }
+
+
+def _refuse_empty_splits(sequences: Sequence[str], excluded: Mapping[str, list[str]]) -> None:
+    """Training and evaluation need each a sequence: without one no store is worth building."""
+    left = {_split(name) for name in sequences}
+    reasons = {name: faults for name, faults in excluded.items() if _split(name) not in left}
+    if reasons:
+        empty = ", ".join(dict.fromkeys(_split(name) for name in reasons))
+        raise DataError(
+            list_faults(
+                f"all sequences of split {empty} were left out, nothing was written",
+                named_faults(reasons),
+                "Mend at least one sequence of each split, or name other splits "
+                "(DATA.TRAIN_SPLIT, DATA.VAL_SPLIT).",
+            )
+        )
+
+
+def _split(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def _short_exposures(manifest: dict[str, Any], bins: Sequence[int]) -> list[str]:

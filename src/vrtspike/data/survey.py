@@ -1,4 +1,4 @@
-"""Which sequences a data set's folder holds; cheap faults are refused here.
+"""Which sequences a data set's folder holds, and which faults show without opening a file.
 
 Like :mod:`vrtspike.data.layouts` it looks at names only and stays within the standard library,
 because the workflow imports it while it plans.
@@ -7,7 +7,6 @@ because the workflow imports it while it plans.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,35 +23,32 @@ from vrtspike.data.layouts import (
     sequence_names,
 )
 from vrtspike.data.manifests import SURVEY
-from vrtspike.errors import DataError, list_faults
+from vrtspike.errors import DataError, list_faults, named_faults
 
 
 def survey(
-    root: str | os.PathLike[str],
-    splits: Sequence[str],
-    blur_dir: str,
-    layout: str = AUTO,
-    *,
-    exclude: bool = False,
+    root: str | os.PathLike[str], splits: Sequence[str], blur_dir: str, layout: str = AUTO
 ) -> dict[str, Any]:
-    """Find all sequences of a data set; cheap faults are refused, all in one message.
+    """Find all sequences of a data set, and set aside those with faults that names show.
+
+    Faults are recorded, not raised, so that the gate (:mod:`vrtspike.data.accept`) can list them
+    together with those that only the contents show.
 
     Args:
         root: the data set's folder.
         splits: folders of the root to look into.
         blur_dir: which blurry frames, ``blur`` or ``blur_gamma``.
         layout: name of a layout; ``auto`` looks at the folders.
-        exclude: leave out sequences with faults and record them, instead of refusing all.
 
     Returns:
         ``{"schema": 1, "root", "layout", "spikes", "sequences": [{"split", "name", "frames"}],
         "excluded"}``, sorted. ``layout`` is the layouts in use, joined by a plus sign; ``spikes``
         is false where no sequence has spike files; ``excluded`` holds the faults of each sequence
-        that was left out.
+        that is not among ``sequences``, by ``<split>/<name>``, and of each split without any
+        sequence, by its name.
 
     Raises:
-        DataError: if the root or a split is missing or empty, a sequence lacks frames, or only
-            some sequences have spikes.
+        DataError: if the root is missing, or no sequence below it is without a fault.
     """
     base = Path(root)
     if not base.is_dir():
@@ -60,44 +56,36 @@ def survey(
             f"data set folder {base} does not exist; set DATA.ROOT to the folder that holds "
             f"{' and '.join(splits)}, or generate the demo data (scripts/demo_data.py)"
         )
-    faults: list[str] = []
+    excluded: dict[str, list[str]] = {}
     looked_at: list[_LookedAt] = []
     for split in dict.fromkeys(splits):
         try:
             kind = find_layout(base, split, layout)
             names = sequence_names(base, split, layout)
         except DataError as error:
-            faults.append(str(error))
+            excluded[split] = [str(error)]
             continue
         if not names:
             where = kind.sharp.format(split=split, sequence="<sequence>", gamma="")
-            faults.append(f"{base / split}: no sequence folders; expected {where}/")
+            excluded[split] = [f"no sequence folders; expected {base / where}/"]
         looked_at += [_look_at(base, split, name, blur_dir, layout) for name in names]
-    found = [sequence.files for sequence in looked_at if sequence.files is not None]
-    spikes = any(files.has_spikes for files in found)
+    spikes = any(s.files is not None and s.files.has_spikes for s in looked_at)
     if spikes:
         for sequence in looked_at:
-            sequence.faults += _missing_spikes(base, sequence.files, blur_dir)
-    excluded: dict[str, list[str]] = {}
-    if exclude:
-        excluded = {f"{s.split}/{s.name}": s.faults for s in looked_at if s.faults}
-        found = [files for files in found if f"{files.split}/{files.name}" not in excluded]
-        for split, count in Counter(sequence.split for sequence in looked_at).items():
-            if not any(files.split == split for files in found):
-                faults.append(f"{base / split}: all {count} sequences have faults")
-    else:
-        faults += [fault for sequence in looked_at for fault in sequence.faults]
-    if faults:
-        raise DataError(
-            list_faults(f"{base} cannot be used as it is", faults, _advice(base, found, blur_dir))
-        )
+            sequence.faults += _missing_spikes(sequence.files, blur_dir)
+    excluded |= {f"{s.split}/{s.name}": s.faults for s in looked_at if s.faults}
+    sound = [s.files for s in looked_at if s.files is not None and not s.faults]
+    if not sound:
+        found = [s.files for s in looked_at if s.files is not None]
+        title, advice = f"{base} cannot be used as it is", _advice(base, found, blur_dir)
+        raise DataError(list_faults(title, named_faults(excluded), advice))
     return {
         "schema": SURVEY.schema,
         "root": str(root),
-        "layout": "+".join(sorted({files.layout for files in found})),
+        "layout": "+".join(sorted({files.layout for files in sound})),
         "spikes": spikes,
         "sequences": [
-            {"split": files.split, "name": files.name, "frames": len(files.blur)} for files in found
+            {"split": files.split, "name": files.name, "frames": len(files.blur)} for files in sound
         ],
         "excluded": excluded,
     }
@@ -126,34 +114,31 @@ class _LookedAt:
 def _look_at(root: Path, split: str, name: str, blur_dir: str, layout: str) -> _LookedAt:
     try:
         files = find_sequence(root, split, name, blur_dir, layout)
-        return _LookedAt(split, name, files, _missing_frames(root, files, blur_dir))
+        return _LookedAt(split, name, files, _missing_frames(files, blur_dir))
     except DataError as error:
         return _LookedAt(split, name, None, [str(error)])
 
 
-def _missing_frames(root: Path, files: SequenceFiles, blur_dir: str) -> list[str]:
-    place, folders = f"{root / files.split / files.name}", _folders(files, blur_dir)
-    faults = [f"{place}: {fault}" for fault in files.faults]
+def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
+    folders = _folders(files, blur_dir)
+    faults = list(files.faults)
     if not files.blur:
-        faults.append(f"{place}: no blurry frames ({folders['blur']}/*.png)")
+        faults.append(f"no blurry frames ({folders['blur']}/*.png)")
     if not files.sharp:
-        faults.append(f"{place}: no sharp frames ({folders['sharp']}/*.png)")
+        faults.append(f"no sharp frames ({folders['sharp']}/*.png)")
     if files.spikes and files.stream:
-        faults.append(
-            f"{place}: both {folders['spike']}/*.dat and {files.stream}; remove the one not meant"
-        )
+        faults.append(f"both {folders['spike']}/*.dat and {files.stream}; remove the one not meant")
     return faults
 
 
-def _missing_spikes(root: Path, files: SequenceFiles | None, blur_dir: str) -> list[str]:
+def _missing_spikes(files: SequenceFiles | None, blur_dir: str) -> list[str]:
     """What a sequence lacks whose data set has spikes."""
     if files is None or files.has_spikes:
         return []
     stream = _kind(files).streams[0].format(split=files.split, sequence=files.name)
     return [
-        f"{root / files.split / files.name}: no spikes "
-        f"({_folders(files, blur_dir)['spike']}/*.dat or {stream}.dat, or .npz), but other "
-        "sequences have them"
+        f"no spikes ({_folders(files, blur_dir)['spike']}/*.dat or {stream}.dat, or .npz), but "
+        "other sequences have them"
     ]
 
 

@@ -51,9 +51,9 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
         if found.get(name) != expected.get(name)
     ]
     if faults:
-        title = f"{weights}: the weights of another model; {len(faults)} entries differ, such as"
+        title = f"{weights}: weights of another model, entries that differ"
         advice = "Give the settings.json that lies beside the weights."
-        raise RunError(list_faults(title, faults[:_LISTED], advice))
+        raise RunError(list_faults(title, faults, advice, limit=_LISTED))
     model.load_state_dict(state)
     return model.float().eval().to(device)
 

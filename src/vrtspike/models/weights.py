@@ -117,10 +117,9 @@ def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
         found, expected = depths_of(state), depths_of(own)
         if found != expected:
             faults.insert(0, f"depths: the checkpoint has {found}, the model {expected}")
-        more = len(faults) - _LISTED
-        shown = faults[:_LISTED] + ([f"... and {more} more"] if more > 0 else [])
         advice = "Give the model the checkpoint's depths, widths, heads and window."
-        raise RunError(list_faults(f"{source}: weights of another model", shown, advice))
+        title = f"{source}: weights of another model"
+        raise RunError(list_faults(title, faults, advice, limit=_LISTED))
     vrt.load_state_dict(parameters, strict=True)
 
 
@@ -153,7 +152,7 @@ def load_spynet(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
         if name not in whole or name not in expected or whole[name].shape != expected[name].shape
     ]
     if faults:
-        shown = faults[:_LISTED]
         advice = "Give a checkpoint of SpyNet alone: basic_module.0 to basic_module.5."
-        raise RunError(list_faults(f"{source}: not SpyNet's weights", shown, advice))
+        title = f"{source}: not SpyNet's weights"
+        raise RunError(list_faults(title, faults, advice, limit=_LISTED))
     vrt.spynet.load_state_dict(whole, strict=True)
