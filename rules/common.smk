@@ -178,10 +178,20 @@ def survey_of(dataset):
 
 
 def found(wildcards):
-    """Changes when sequences are added to or removed from a data root that users fill."""
+    """Changes when sequences are added to or removed from a data root that users fill.
+
+    Generated data change with the jobs before; only what was set aside there is looked at again.
+    """
     dataset = DATASETS[wildcards.dataset]
-    known = survey_of(dataset) if dataset.kind == "raw" else None
-    return json_digest(known) if known else None
+    if dataset.kind == "raw":
+        known = survey_of(dataset)
+        return json_digest(known) if known else None
+    try:
+        path = f"{PLAN.settings.RESULTS}/data/{dataset.name}/survey.json"
+        before = read_manifest(path, SURVEY)["excluded"]
+    except DataError:
+        return None  # there is none yet, or none that this version reads
+    return json_digest([before, survey_of(dataset)]) if before else None
 
 
 def generated(wildcards):
