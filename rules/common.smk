@@ -168,7 +168,9 @@ def survey_of(dataset):
     except DataError as error:
         atexit.register(print, NO_DATA.format(error=error), file=sys.stderr)
         return None
-    if known["excluded"] and workflow.dryrun:  # in a run the gate tells these and all others
+    if (
+        known["excluded"] and workflow.dryrun
+    ):  # in a run the gate tells these and all others
         faults = named_faults(known["excluded"])
         title = f"\n{dataset.root} has faults, as far as names show"
         atexit.register(
