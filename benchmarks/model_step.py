@@ -197,9 +197,14 @@ def count_flops(case: Case) -> float:
         case.batch,
         False,
     )
-    with FakeTensorMode(), FlopCounterMode(display=False, custom_mapping=DEFORM_FLOPS) as counter:
-        model = definition.build()
-        loss(model(*definition.inputs())).backward()
+    with FakeTensorMode():
+        return step_flops(definition.build(), definition.inputs())
+
+
+def step_flops(model: nn.Module, inputs: tuple[Tensor, Tensor]) -> float:
+    """FLOPs of a forward and a backward pass of a model that recomputes nothing."""
+    with FlopCounterMode(display=False, custom_mapping=DEFORM_FLOPS) as counter:
+        loss(model(*inputs)).backward()
     return float(counter.get_total_flops())
 
 

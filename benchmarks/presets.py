@@ -24,17 +24,15 @@ from typing import Any
 
 import torch
 from model_step import (
-    DEFORM_FLOPS,
     GIB,
     PRECISIONS,
     describe,
     kept_bytes,
-    loss,
     step,
+    step_flops,
 )
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils.flop_counter import FlopCounterMode
 
 from vrtspike import cli
 from vrtspike.config.loading import load_preset
@@ -149,8 +147,7 @@ def count(name: str) -> dict[str, Any]:
         kept = kept_bytes(PRECISIONS[train.PRECISION], model, clips)
         definition = build(load(name, DEFINITION), data.CROP_SIZE)
         clip = inputs(settings, data.CROP_SIZE, 1)
-        with FlopCounterMode(display=False, custom_mapping=DEFORM_FLOPS) as counter:
-            loss(definition(*clip)).backward()
+        flops = step_flops(definition, clip)
     parameters = sum(p.numel() for p in model.parameters())
     return {
         "clip": [data.CLIP_LEN, data.CROP_SIZE, data.CROP_SIZE],
@@ -161,7 +158,7 @@ def count(name: str) -> dict[str, Any]:
         "parameters": parameters,
         "state_gib": parameters * STATE_BYTES[train.OPTIM.TYPE] / GIB,
         "kept_gib": kept / GIB,
-        "tflop_per_clip": counter.get_total_flops() / 1e12,
+        "tflop_per_clip": flops / 1e12,
     }
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 from collections.abc import Callable
 
-from vrtspike.errors import EXIT_USER_ERROR, UserError
+from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
 
 
 def run(main: Callable[[], int | None]) -> None:
@@ -23,7 +22,7 @@ def run(main: Callable[[], int | None]) -> None:
         print(f"error: {error}", file=sys.stderr)
         status = EXIT_USER_ERROR
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_disk_full(error):
             raise
         print(
             f"error: {error.filename or 'a file'}: the disk is full ({error.strerror}); free "

@@ -7,6 +7,7 @@ else is a defect of this project and keeps its traceback.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 
 EXIT_USER_ERROR = 2
@@ -26,6 +27,11 @@ class DataError(UserError):
 
 class RunError(UserError):
     """A training run cannot start, continue or be read."""
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether there is no room, or none left to this user, where something was to be written."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | None = None) -> str:

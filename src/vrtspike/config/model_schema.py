@@ -139,11 +139,6 @@ class ModelSettings(Section):
         if self.LAYERS != 4:
             raise ValueError(f"LAYERS is {self.LAYERS}; VRT has 4 scales (stages 1-4)")
         widths = self.VRT.EMBED_DIMS
-        if len(widths) != len(self.VRT_DEPTHS):
-            raise ValueError(
-                f"VRT.EMBED_DIMS names {len(widths)} stages and groups, "
-                f"VRT_DEPTHS {len(self.VRT_DEPTHS)}"
-            )
         groups = self.VRT.DEFORMABLE_GROUPS if self.VRT.PA_FRAMES else 0
         heads = (self.VRT.NUM_HEADS,) * len(widths)
         for fault in backbone_faults(_NAMES, self.VRT_DEPTHS, widths, heads, groups):

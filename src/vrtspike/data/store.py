@@ -26,7 +26,6 @@ of several frames form one file (a shard).
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import math
 import os
@@ -40,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.readers import ArrayRead, ChunkReader, read_attributes
-from vrtspike.errors import DataError
+from vrtspike.errors import DataError, is_disk_full
 from vrtspike.files import atomic_path, json_digest
 
 BAND = 48
@@ -199,10 +198,10 @@ def write_store(
             if count != len(layout.frames):
                 raise ValueError(f"{count} frames given, the layout names {len(layout.frames)}")
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_disk_full(error):
             raise
         raise DataError(
-            f"{path}: the disk is full ({os.strerror(error.errno)}); nothing was kept. The store "
+            f"{path}: the disk is full ({error.strerror}); nothing was kept. The store "
             f"needs about {layout.nbytes / 1e6:.0f} MB. Free space, or set RESULTS to another "
             "disk, and run again"
         ) from error

@@ -17,7 +17,7 @@ import psutil
 from vrtspike.data.loading import available_cpus
 from vrtspike.training.batch_system import LOOK_S, TimeLimit
 from vrtspike.training.devices import Devices
-from vrtspike.training.signals import ORPHANED, STOPS, ignore_stops, stop_with_parent
+from vrtspike.training.signals import ORPHANED, STOPS, ignore, stop_with_parent
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def run(
 
 def _begin_torchrun() -> None:
     # A batch system may signal all processes of a job; torchrun shall not act upon it.
-    ignore_stops()
+    ignore(STOPS)
     stop_with_parent(ORPHANED)
 
 

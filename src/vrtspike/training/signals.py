@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import signal
 import sys
+from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -16,6 +17,9 @@ STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 ORPHANED = signal.SIGUSR2
 """Tells ``torchrun``, and through it the training processes, that the launcher has died."""
+
+HEEDED = (*STOPS, ORPHANED)
+"""Signals at which a training process ends its step, saves and leaves."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -32,7 +36,7 @@ class StopRequest:
 
     def __enter__(self) -> Self:
         """Start listening."""
-        for number in (*STOPS, ORPHANED):
+        for number in HEEDED:
             self._previous[number] = signal.signal(number, self._note)
         return self
 
@@ -50,14 +54,14 @@ class StopRequest:
         self.received = signal.Signals(number).name
 
 
-def ignore_stops() -> None:
-    """Have the signals do nothing to this process, nor to its children until they heed them."""
-    for number in STOPS:
+def ignore(numbers: Iterable[signal.Signals]) -> None:
+    """Have signals do nothing to this process, nor to its children until they heed them."""
+    for number in numbers:
         signal.signal(number, signal.SIG_IGN)
 
 
 def heed_stops() -> None:
-    """Undo :func:`ignore_stops` of a parent."""
+    """Undo a parent's :func:`ignore` of :data:`STOPS`."""
     for number in STOPS:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

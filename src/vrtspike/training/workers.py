@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from multiprocessing import forkserver
 
-from vrtspike.training.signals import ORPHANED, STOPS
+from vrtspike.training.signals import HEEDED, ignore
 
 
 def start_server(modules: Sequence[str]) -> None:
@@ -26,7 +26,8 @@ def start_server(modules: Sequence[str]) -> None:
         # Handlers can only be changed by the main thread, in which training runs.
         forkserver.ensure_running()
         return
-    previous = {number: signal.signal(number, signal.SIG_IGN) for number in (*STOPS, ORPHANED)}
+    previous = {number: signal.getsignal(number) for number in HEEDED}
+    ignore(HEEDED)
     try:
         forkserver.ensure_running()
     finally:
@@ -36,8 +37,7 @@ def start_server(modules: Sequence[str]) -> None:
 
 def leave_signals_to_the_parent(worker: int) -> None:
     """Begin a worker: signals are its parent's business, whoever started the server."""
-    for number in (*STOPS, ORPHANED):
-        signal.signal(number, signal.SIG_IGN)
+    ignore(HEEDED)
 
 
 @cache
