@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from vrtspike.data.loading import available_cpus
+from vrtspike.cpus import available_cpus
 from vrtspike.errors import ConfigError
 from vrtspike.training.devices import Devices
 from vrtspike.training.launch import train

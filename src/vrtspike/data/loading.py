@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from vrtspike.cpus import available_cpus
 
 if TYPE_CHECKING:
     from vrtspike.config.schema import DataloaderSettings
@@ -85,46 +83,3 @@ def _total(asked: int | str, cpus: int) -> int:
         # Rounding first: 0.7 * 10 is 6.999... in binary.
         return max(1, int(round(float(asked.removeprefix("cpu*")) * cpus, 6)))
     return asked
-
-
-def available_cpus(
-    environment: Mapping[str, str] | None = None, cgroups: Path = Path("/sys/fs/cgroup")
-) -> int:
-    """CPUs this process may use: the least of affinity, cgroup quota and batch-system allotment.
-
-    Args:
-        environment: variables of the batch system; None is this process's.
-        cgroups: where the cgroup file system is mounted.
-    """
-    environment = os.environ if environment is None else environment
-    limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()]
-    limits += [_cgroup_cpus(cgroups), _batch_cpus(environment)]
-    return max(1, min(limit for limit in limits if limit is not None))
-
-
-def _batch_cpus(environment: Mapping[str, str]) -> int | None:
-    """CPUs on this node that Slurm, PBS, LSF or Grid Engine granted, if one of them did."""
-    per_task = environment.get("SLURM_CPUS_PER_TASK", "")
-    if per_task.isdigit():
-        tasks = environment.get("SLURM_NTASKS_PER_NODE", "1")
-        return int(per_task) * (int(tasks) if tasks.isdigit() else 1)
-    for name in ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS"):
-        value = environment.get(name, "")
-        if value.isdigit() and int(value) > 0:
-            return int(value)
-    return None
-
-
-def _cgroup_cpus(root: Path) -> int | None:
-    """CPU quota of the cgroup (version 2, then 1), if there is one."""
-    try:
-        quota, period = (root / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota = (root / "cpu" / "cpu.cfs_quota_us").read_text().strip()
-            period = (root / "cpu" / "cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    if quota == "max" or int(quota) <= 0:
-        return None
-    return max(1, math.floor(int(quota) / int(period)))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from vrtspike.data.loading import available_cpus
+from vrtspike.cpus import available_cpus
 
 _PACKAGES = ("torch", "torchvision", "numpy", "zarr", "bitsandbytes", "lpips", "snakemake")
 

@@ -14,7 +14,7 @@ from types import FrameType
 
 import psutil
 
-from vrtspike.data.loading import available_cpus
+from vrtspike.cpus import available_cpus
 from vrtspike.training.batch_system import LOOK_S, TimeLimit
 from vrtspike.training.devices import Devices
 from vrtspike.training.signals import ORPHANED, STOPS, ignore, stop_with_parent
