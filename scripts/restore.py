@@ -10,9 +10,8 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.config import Settings, load_settings_file
-from vrtspike.data.dataset import load_dataset
+from vrtspike.data.dataset import load_fitting_dataset
 from vrtspike.data.progress import progress_bar
-from vrtspike.data.requirements import require_spikes
 from vrtspike.data.voxels import Statistics
 from vrtspike.errors import ConfigError
 from vrtspike.evaluation.device import DEVICE_NAMES, take_device
@@ -117,14 +116,7 @@ def find_statistics(dataset_path: Path | None, settings: Settings) -> Statistics
     """
     if dataset_path is None or not settings.MODEL.USE_SPIKE:
         return None
-    dataset = load_dataset(dataset_path)
-    require_spikes(str(dataset_path), dataset.statistics is not None, settings)
-    if dataset.bins != settings.DATA.K:
-        raise ConfigError(
-            f"{dataset_path}: built with {dataset.bins} bins, the model takes "
-            f"{settings.DATA.K} (DATA.K); give the data set the model was trained on"
-        )
-    return dataset.statistics_for(settings.DATA)
+    return load_fitting_dataset(dataset_path, settings).statistics_for(settings.DATA)
 
 
 def main() -> None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrtspike.data.manifests import DATASET, STORE, read_manifest
+from vrtspike.data.requirements import require_spikes
 from vrtspike.data.voxels import Statistics, histogram_statistics, merge_histograms
-from vrtspike.errors import DataError
+from vrtspike.errors import ConfigError, DataError
 from vrtspike.files import json_digest
 
 if TYPE_CHECKING:
-    from vrtspike.config.schema import DataSettings
+    from vrtspike.config.schema import DataSettings, Settings
 
 
 def merge_dataset(
@@ -171,3 +172,21 @@ def load_dataset(path: str | Path) -> DatasetManifest:
         statistics=Statistics(**statistics) if statistics is not None else None,
         sequences=tuple(sequences),
     )
+
+
+def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifest:
+    """Read the manifest of a data set that a trained model is to be used on.
+
+    Raises:
+        ConfigError: if it was built with other bins than the model takes, or has no spikes and the
+            model needs them.
+        DataError: if it is missing or of another version.
+    """
+    dataset = load_dataset(path)
+    if dataset.bins != settings.DATA.K:
+        raise ConfigError(
+            f"{path}: built with {dataset.bins} bins, but DATA.K of the run is "
+            f"{settings.DATA.K}; give the data set the run was trained on"
+        )
+    require_spikes(str(path), dataset.statistics is not None, settings)
+    return dataset

@@ -14,11 +14,9 @@ import pandas as pd
 import torch
 
 from vrtspike.analysis.published import PublishedRun
-from vrtspike.data.dataset import SequenceEntry, load_dataset
+from vrtspike.data.dataset import SequenceEntry, load_fitting_dataset
 from vrtspike.data.images import write_png
-from vrtspike.data.requirements import require_spikes
 from vrtspike.data.store import open_store
-from vrtspike.errors import ConfigError
 from vrtspike.evaluation.measure import (
     KEYS,
     Metric,
@@ -96,13 +94,7 @@ def evaluate_run(
         RunError: if the weights belong to another model.
     """
     settings = run.settings
-    test, dataset = settings.TEST, load_dataset(dataset_path)
-    if dataset.bins != settings.DATA.K:
-        raise ConfigError(
-            f"{dataset_path}: built with {dataset.bins} bins, but DATA.K of the run is "
-            f"{settings.DATA.K}; give the data set the run was trained on"
-        )
-    require_spikes(str(dataset_path), dataset.statistics is not None, settings)
+    test, dataset = settings.TEST, load_fitting_dataset(dataset_path, settings)
     entries = dataset.split(settings.DATA.VAL_SPLIT)
     model = load_model(weights, settings, device)
     metrics, missing = select_metrics(test.METRICS, settings.WEIGHTS.DIR, device)
