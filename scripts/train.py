@@ -35,7 +35,7 @@ from vrtspike.errors import EXIT_USER_ERROR, UserError
 from vrtspike.training.launch import OBSERVERS
 from vrtspike.training.run_folder import prepare_folder
 from vrtspike.training.signals import heed_stops, stop_with_parent
-from vrtspike.training.status import process_number, report_status
+from vrtspike.training.status import leave, process_number, report_status
 
 
 def main() -> int:
@@ -87,4 +87,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, leave)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
 
 
-def run(main: Callable[[], int | None]) -> None:
+def run(
+    main: Callable[[], int | None], leave: Callable[[int | None], NoReturn] = sys.exit
+) -> NoReturn:
     """Run ``main`` and leave with its status.
 
     A :class:`UserError` and a full disk become plain messages.
 
     Args:
         main: the program; it parses ``sys.argv`` itself and returns its exit status (None is 0).
+        leave: ends the process with a status.
     """
     try:
         status = main()
@@ -34,4 +38,4 @@ def run(main: Callable[[], int | None]) -> None:
         print("interrupted", file=sys.stderr)
         status = 130
     sys.stdout.flush()
-    sys.exit(status)
+    leave(status)

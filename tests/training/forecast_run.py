@@ -37,6 +37,7 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], workers: int = 0) 
 
 if __name__ == "__main__":
     from vrtspike.training.signals import stop_with_parent
+    from vrtspike.training.status import leave
 
     stop_with_parent()
-    sys.exit(train_as_one_of_many(Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])))
+    leave(train_as_one_of_many(Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])))

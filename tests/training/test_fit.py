@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,15 +129,20 @@ def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
     assert json.loads((tmp_path / "run.json").read_text())["status"] == "failed"
 
 
-def test_the_example_of_the_guide_learns(tmp_path, monkeypatch, repository, capsys):
+def test_the_example_of_the_guide_learns(tmp_path, repository):
     text = (repository / "docs" / "extending.md").read_text()
     (source,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    program = tmp_path / "forecast_example.py"
-    program.write_text(source)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    runpy.run_path(str(program), run_name="__main__")
-    shown = capsys.readouterr().out
+    (tmp_path / "forecast_example.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, "forecast_example.py"],
+        cwd=tmp_path,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout + done.stderr
     assert re.search(r"epoch 8: 0:\d\d, 64 samples, [\d.e+]+ samples/s", shown)
     skill = float(re.search(r"finished after 64 steps, skill ([\d.]+)", shown).group(1))
     assert skill > 0.8

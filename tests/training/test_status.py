@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+
 import pytest
 
 from vrtspike.training.status import (
@@ -45,3 +50,43 @@ def test_only_what_no_launcher_holds_is_removed(tmp_path):
             assert one.exists()
             assert one != other
         assert list(tmp_path.iterdir()) == [one]
+
+
+BUSY_AT_THE_END = """
+import atexit, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from vrtspike.training.status import leave
+
+
+def late(future):
+    for _ in range(1000):
+        time.sleep(0.001)
+
+
+dist.init_process_group("gloo")
+DistributedDataParallel(torch.nn.Linear(1, 1))
+unfinished = [dist.all_reduce(torch.ones(1), async_op=True).get_future().then(late) for _ in "12"]
+dist.destroy_process_group()
+atexit.register(print, "registered")
+print("trained")
+leave({status})
+"""
+
+
+@pytest.mark.parametrize("status", [0, 75])
+def test_leaves_while_a_thread_of_the_process_group_is_busy(status):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    done = subprocess.run(
+        [sys.executable, "-c", BUSY_AT_THE_END.format(status=status)],
+        env=os.environ | alone,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == status, done.stderr
+    assert done.stdout.splitlines() == ["trained", "registered"]

@@ -39,7 +39,8 @@ def fit(
 
     Precision, data loading workers, accumulation, clipping, compilation, moving average, exact
     resume, timing, memory and the summary of each epoch work as for the presets of this project.
-    Under ``torchrun`` the processes share the work.
+    Under ``torchrun`` the processes share the work; end the program with
+    :func:`vrtspike.training.status.leave`.
 
     Args:
         folder: of the run: checkpoints, logs, weights.

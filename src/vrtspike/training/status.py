@@ -1,4 +1,4 @@
-"""How a run ended: the file in which its first process tells the launcher.
+"""How a run ended: the file in which its first process tells the launcher, and the way out.
 
 The launcher makes it in the run's folder, which the nodes of a run share, and holds a lock on it:
 one without is left from a launcher that was killed.
@@ -6,13 +6,15 @@ one without is left from a launcher that was killed.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 from vrtspike.training.signals import EXIT_INTERRUPTED
 
@@ -60,6 +62,23 @@ def report_status(status: int) -> int:
     _tell(str(status))
     shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
     return 0 if shared else status
+
+
+def leave(status: int | None) -> NoReturn:
+    """End a training process with this status, without taking the interpreter apart.
+
+    DistributedDataParallel keeps the threads of its process group alive, also when the group has
+    been destroyed. One that has still to put away the last exchange asks for the interpreter while
+    that is being dismantled, and before Python 3.14 this aborts the process: a finished run would
+    end as a crash. Registered functions run and output is written as at any other end.
+
+    Args:
+        status: the exit status; None is 0.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status or 0)
 
 
 def process_number() -> int:
