@@ -30,7 +30,7 @@ from vrtspike.errors import (
 )
 from vrtspike.files import json_digest
 from vrtspike.provenance.weights import PUBLISHED
-from vrtspike.training.launch import OBSERVERS
+from vrtspike.training.launch import OBSERVERS, require_machines
 
 # A plan is many objects that all stay: looking for garbage among them took a tenth of its time.
 gc.set_threshold(200_000)
@@ -68,7 +68,7 @@ WEIGHT_FILES = sorted(PUBLISHED)
 WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in PLAN.presets.values()})
 NO_DATA = """
 Before this can run: {error}
-DATA.ROOT stands in config/config.yaml. Without any data: make demo"""
+Set DATA.ROOT, in config/config.yaml unless a preset or --config gives it. Without data: make demo"""
 FAULTS = {
     "stop": "A run looks into all other files, lists every fault, and stops before computing.",
     "exclude": "A run goes on without these sequences (DATA.ON_ERROR: exclude).",
@@ -320,12 +320,24 @@ def dataset_manifest(wildcards):
     return found.output[0]
 
 
+@functools.cache
+def find_machines():
+    """Before a run on this machine computes anything: training will find the devices it needs."""
+    runs = not (workflow.dryrun or workflow.touch)
+    if runs and workflow.is_main_process and workflow.local_exec:
+        require_machines(PLAN.settings.GPUS, NODES)
+
+
 @user_errors()
 def teacher(wildcards):
-    """The weights a preset learns from, if it does; other files that it names have to be there."""
+    """The weights a preset learns from, if it does.
+
+    What else a training cannot do without has to be there before anything is computed.
+    """
     trained = f"{PLAN.settings.RESULTS}/train/{wildcards.preset}/weights.safetensors"
     if not Path(trained).is_file():
         check_files(PLAN.presets[wildcards.preset])
+        find_machines()
     distill = PLAN.presets[wildcards.preset].TRAIN.DISTILL
     return [f"{distill.TEACHER}/weights.safetensors"] if distill else []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.accept import accept
 from vrtspike.data.manifests import SURVEY, manifest_paths, read_manifest, surveyed
 from vrtspike.files import write_json
@@ -13,9 +13,7 @@ from vrtspike.files import write_json
 
 def main() -> None:
     """Parse the arguments, look at all manifests and write the acceptance."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument(
         "--survey", type=Path, required=True, help="survey: which sequences, what it set aside"
     )

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.alignment import center_tolerance, check_pair, expected_center
 
 
 def main() -> None:
     """Parse the arguments, check the pair and print the centre."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("spikes", type=Path, help="spike file (.dat)")
     parser.add_argument("frame", type=Path, help="sharp frame of the same exposure (PNG)")
     parser.add_argument("--height", type=int, help="rows of the sensor; default: half the frame's")

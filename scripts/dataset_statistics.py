@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.dataset import merge_dataset
 from vrtspike.data.manifests import ACCEPTED, manifest_paths, read_manifest
 from vrtspike.files import write_json
@@ -13,9 +13,7 @@ from vrtspike.files import write_json
 
 def main() -> None:
     """Parse the arguments, merge, and write the data set's manifest."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument(
         "--accepted",
         type=Path,

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.demo import make_demo_data
 
 
 def main() -> None:
     """Parse the arguments and write the data set."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("data/demo"), help="data set folder")
     parser.add_argument("--seed", type=int, default=0, help="decides camera paths and spikes")
     parser.add_argument("--height", type=int, default=128, help="rows of a frame, even")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.analysis.published import read_published
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.progress import progress_bar
 from vrtspike.evaluation.device import DEVICE_NAMES, take_device
 from vrtspike.evaluation.evaluate import evaluate_run
@@ -14,9 +14,7 @@ from vrtspike.evaluation.evaluate import evaluate_run
 
 def main() -> None:
     """Parse the arguments, evaluate, and print the means."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--weights", type=Path, required=True, help="weights.safetensors of a run")
     parser.add_argument(
         "--settings", type=Path, required=True, help="settings.json of the run, beside its run.json"

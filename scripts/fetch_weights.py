@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.provenance.weights import PUBLISHED, SOURCE, fetch_weights
 
 
 def main() -> None:
     """Parse the arguments, fetch and verify."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument(
         "--output",
         type=Path,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.layouts import LAYOUTS
 from vrtspike.data.progress import progress_bar
@@ -18,9 +18,7 @@ from vrtspike.files import write_json
 
 def main() -> None:
     """Parse the arguments, check the sequence and write the manifest."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--root", required=True, help="folder of the data set")
     parser.add_argument("--split", required=True, help="split of the sequence")
     parser.add_argument("--sequence", required=True, help="name of the sequence")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.config import Settings, load_settings_file
 from vrtspike.data.dataset import load_fitting_dataset
 from vrtspike.data.progress import progress_bar
@@ -27,9 +27,7 @@ from vrtspike.evaluation.sources import (
 
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--weights", type=Path, required=True, help="weights.safetensors of a run")
     parser.add_argument(
         "--settings", type=Path, required=True, help="settings.json that lies beside the weights"

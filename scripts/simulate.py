@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.progress import progress_bar
 from vrtspike.data.simulate_sequence import FrameFolder, frame_folders, simulate_folder
 
@@ -23,9 +23,7 @@ def gamma_or_none(text: str) -> float | None:
 
 def main() -> None:
     """Parse the arguments and simulate one sequence or many."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--frames", type=Path, help="folder of pictures, in order")
     source.add_argument(

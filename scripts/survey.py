@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.layouts import LAYOUTS
 from vrtspike.data.survey import survey
 from vrtspike.errors import named_faults
@@ -18,9 +18,7 @@ from vrtspike.files import write_json
 
 def main() -> None:
     """Parse the arguments, look, and write the survey."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--root", required=True, help="folder of the data set")
     parser.add_argument("--dataset-name", help="name used in messages; default: the folder's name")
     parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")

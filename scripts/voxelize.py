@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.build import build_store
 from vrtspike.data.progress import progress_bar
 
 
 def main() -> None:
     """Parse the arguments and build the store."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--root", required=True, help="folder of the data set")
     parser.add_argument("--manifest", type=Path, required=True, help="ingest manifest (JSON)")
     parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.K)")

@@ -19,7 +19,7 @@ def test_a_fresh_clone_can_be_planned_and_says_what_to_do(clone):
     assert done.returncode == 0, done.stdout
     notice = done.stdout.split("\n\n")[-1]
     assert "data/gopro_spike does not exist" in notice
-    assert "DATA.ROOT stands in config/config.yaml" in notice
+    assert "Set DATA.ROOT" in notice
     assert "make demo" in notice
 
 
@@ -49,6 +49,20 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
     rules = "".join(path.read_text() for path in (clone.folder / "rules").glob("*.smk"))
     named = set(re.findall(r"^(?:rule|checkpoint) (\w+):", rules, re.MULTILINE))
     assert named <= set(targets)
+
+
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        ("GPUS=99", "99 GPUs are asked for, but"),
+        ("NODES=2", "NODES is 2, but this is no Slurm job"),
+    ],
+)
+def test_missing_machines_are_told_before_any_data_are_prepared(clone, setting, fault):
+    done = clone.snakemake("--cores", "1", "train_demo", "--config", setting)
+    assert done.returncode == EXIT_USER_ERROR, done.stdout
+    assert fault in done.stdout
+    assert not (clone.folder / "data").exists()
 
 
 def test_missing_weights_are_told_before_any_data_are_prepared(clone):

@@ -65,6 +65,25 @@ def usable_gpus(installed: list[str], visible: str | None) -> list[str]:
     return [by_index.get(name, name) for name in names]
 
 
+def require_gpus(wanted: int | Literal["auto"], installed: list[str]) -> list[str]:
+    """The GPUs that this process may use, once it is sure that they are enough.
+
+    Args:
+        wanted: how many; ``auto`` is content with none.
+        installed: UUIDs of the machine's GPUs.
+
+    Raises:
+        RunError: if there are fewer.
+    """
+    usable = usable_gpus(installed, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if wanted != "auto" and wanted > len(usable):
+        raise RunError(
+            f"{wanted} GPUs are asked for, but {len(usable)} can be used on this machine; set GPUS "
+            "(config/config.yaml) or --gpus to at most that, or to 0 for the CPU"
+        )
+    return usable
+
+
 @contextlib.contextmanager
 def take_gpus(
     wanted: int | Literal["auto"],
@@ -91,16 +110,10 @@ def take_gpus(
     if wanted == 0:
         yield Devices()
         return
-    found = installed_gpus() if installed is None else installed
-    usable = usable_gpus(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    usable = require_gpus(wanted, installed_gpus() if installed is None else installed)
     if wanted == "auto" and not usable:
         yield Devices()
         return
-    if wanted != "auto" and wanted > len(usable):
-        raise RunError(
-            f"{wanted} GPUs are asked for, but {len(usable)} can be used on this machine; set GPUS "
-            "(config/config.yaml) or --gpus to at most that, or to 0 for the CPU"
-        )
     if any(name in os.environ for name in _BATCH_JOBS):
         yield Devices(tuple(usable if wanted == "auto" else usable[:wanted]))
         return

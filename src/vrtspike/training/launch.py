@@ -20,7 +20,7 @@ from vrtspike.config.workflow import load_workflow
 from vrtspike.errors import RunError
 from vrtspike.provenance import code_digest
 from vrtspike.training.batch_system import meeting_point, step_on_every_node, time_limit
-from vrtspike.training.devices import take_gpus
+from vrtspike.training.devices import installed_gpus, require_gpus, take_gpus
 from vrtspike.training.node import Rendezvous, run, run_torchrun
 from vrtspike.training.publish import publish
 from vrtspike.training.run_folder import is_finished, resolve_run
@@ -107,6 +107,23 @@ def launch(request: Request) -> int:
         publish(folder, request.output)
         print(f"result: {request.output}", flush=True)
     return status
+
+
+def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:
+    """Make sure that training can find its devices from here.
+
+    Args:
+        gpus: of each machine.
+        nodes: machines of the run.
+
+    Raises:
+        ConfigError: if ``nodes`` are several and this is no Slurm job of that size.
+        RunError: if this machine has fewer GPUs.
+    """
+    if nodes > 1:
+        step_on_every_node(nodes, gpus)
+    elif gpus != 0:
+        require_gpus(gpus, installed_gpus())
 
 
 def train(folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int = 1) -> int:
