@@ -147,6 +147,17 @@ def test_workers_under_train_are_ignored_where_dataloader_is_given(tmp_path):
     assert settings.DATALOADER.TRAIN_WORKERS == "auto"
 
 
+def test_sizes_that_do_not_go_together_are_named_in_one_go(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, "MODEL: {VRT: {NUM_HEADS: 7}, SPIKE_TSA: {HEADS: 5}, FUSE: {HEADS: 9}}")
+    for fault in (
+        "VRT.EMBED_DIMS[0] is 96, no multiple of VRT.NUM_HEADS, 7",
+        "SPIKE_TSA.HEADS is 5, which does not divide 96",
+        "FUSE.HEADS is 9, which does not divide 96",
+    ):
+        assert fault in str(caught.value)
+
+
 def test_vrt_arguments_are_read_beneath_the_preset(tmp_path):
     arguments = tmp_path / "vrt.yaml"
     arguments.write_text("num_heads: 3\ndrop_path_rate: 0.1\nwindow_size: [6, 8, 8]\n")

@@ -42,7 +42,7 @@ def test_unreadable_manifests(tmp_path):
     for contents in (None, b"", b"{", b"\xff\xfe"):
         if contents is not None:
             path.write_bytes(contents)
-        with pytest.raises(DataError, match=r"manifest\.json: no readable survey .* run survey"):
+        with pytest.raises(DataError, match=r"manifest\.json: .* expected a survey; run survey"):
             read_manifest(path, SURVEY)
 
 

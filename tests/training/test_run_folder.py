@@ -68,7 +68,7 @@ def test_fingerprint_names_settings_data_and_code_that_decide_the_result(tmp_pat
         fingerprint_of(tmp_path, settings(), code="e"),
     }
     assert len(others - {same}) == 3
-    with pytest.raises(DataError, match=r"none\.json: no readable data set manifest"):
+    with pytest.raises(DataError, match=r"none\.json: No such file.* expected a data set manifest"):
         resolve_run("x", settings(), tmp_path / "none.json", "c")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -138,20 +140,24 @@ class ModelSettings(Section):
             )
         if self.LAYERS != 4:
             raise ValueError(f"LAYERS is {self.LAYERS}; VRT has 4 scales (stages 1-4)")
+        faults = list(self._misfits())
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    def _misfits(self) -> Iterator[str]:
+        """Widths, heads and depths that do not go together."""
         widths = self.VRT.EMBED_DIMS
         groups = self.VRT.DEFORMABLE_GROUPS if self.VRT.PA_FRAMES else 0
         heads = (self.VRT.NUM_HEADS,) * len(widths)
-        for fault in backbone_faults(_NAMES, self.VRT_DEPTHS, widths, heads, groups):
-            raise ValueError(fault)
+        # One wrong number of heads fits none of the widths: the first says it all.
+        yield from islice(backbone_faults(_NAMES, self.VRT_DEPTHS, widths, heads, groups), 1)
         if widths[:4] != self.CHANNELS_PER_SCALE:
-            raise ValueError(
+            yield (
                 f"CHANNELS_PER_SCALE is {list(self.CHANNELS_PER_SCALE)}, expected VRT's widths "
                 f"of stages 1-4, {list(widths[:4])}"
             )
         for name, number in (("SPIKE_TSA", self.SPIKE_TSA.HEADS), ("FUSE", self.FUSE.HEADS)):
             bad = [width for width in self.CHANNELS_PER_SCALE if width % number]
             if bad:
-                raise ValueError(
-                    f"{name}.HEADS is {number}, which does not divide {bad[0]} channels"
-                )
-        return self
+                yield f"{name}.HEADS is {number}, which does not divide {bad[0]} channels"

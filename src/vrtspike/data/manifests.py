@@ -58,6 +58,24 @@ DATASET = ManifestKind(
 )
 
 
+def read_contents(path: str | Path, wanted: str) -> Any:  # noqa: ANN401 - JSON values
+    """What a JSON file holds.
+
+    Args:
+        path: the file.
+        wanted: what it should be, for the message.
+
+    Raises:
+        DataError: if it cannot be read or is not JSON.
+    """
+    try:
+        return read_json(path)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}; expected a {wanted}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: no JSON ({error}); expected a {wanted}") from error
+
+
 def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
     """Read a manifest and see that it is one of this kind and version.
 
@@ -65,10 +83,7 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
         DataError: if it is missing, not JSON, of another version, or lacks keys.
     """
     again = f"run {kind.stage} again"
-    try:
-        contents = read_json(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: no readable {kind.name} ({error}); {again}") from error
+    contents = read_contents(path, f"{kind.name}; {again}")
     found = contents.get("schema") if isinstance(contents, dict) else None
     if found != kind.schema:
         raise DataError(

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from vrtspike.data.manifests import DATASET, STORE, read_manifest
+from vrtspike.data.manifests import DATASET, STORE, read_contents, read_manifest
 from vrtspike.data.readers import ChunkReader
 from vrtspike.data.store import ContentDigest, Store, StoredFrame
 from vrtspike.errors import DataError
-from vrtspike.files import read_json
 
 
 def store_manifests(path: str | Path) -> list[Path]:
@@ -32,10 +31,7 @@ def store_manifests(path: str | Path) -> list[Path]:
         if not found:
             raise DataError(f"{path}: no stores (<sequence>.json beside <sequence>.zarr) below it")
         return found
-    try:
-        contents = read_json(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: no readable manifest ({error})") from error
+    contents = read_contents(path, "manifest, a store or a folder with stores")
     keys = set(contents) if isinstance(contents, dict) else set()
     if "store" in keys:
         return [path]
