@@ -6,6 +6,7 @@ Spikes are recorded or simulated; a model that was trained without them takes no
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
@@ -13,7 +14,7 @@ from vrtspike.config import Settings, load_settings_file
 from vrtspike.data.dataset import load_fitting_dataset
 from vrtspike.data.progress import progress_bar
 from vrtspike.data.voxels import Statistics
-from vrtspike.errors import ConfigError
+from vrtspike.errors import ConfigError, list_faults
 from vrtspike.evaluation.device import DEVICE_NAMES, take_device
 from vrtspike.evaluation.folder import NO_SPIKES, RECORD, SIMULATED, restore_folder
 from vrtspike.evaluation.restore import load_model, tiling_for
@@ -23,6 +24,8 @@ from vrtspike.evaluation.sources import (
     FrameSource,
     SimulatedSequence,
 )
+
+CARRY_ON = "The frames are restored all the same; do not trust these."
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -103,6 +106,9 @@ def open_source(arguments: argparse.Namespace, settings: Settings) -> tuple[Fram
         return SimulatedSequence(arguments.blur, settings.DATA.K), SIMULATED
     sensor = None if arguments.sensor is None else tuple(arguments.sensor)
     source = FolderSequence(arguments.blur, arguments.spikes, settings.DATA.K, sensor)
+    doubts = source.doubts()
+    if doubts:
+        print(list_faults("warning: spikes that do not fit", doubts, CARRY_ON), file=sys.stderr)
     return source, f"recorded, read from {arguments.spikes}"
 
 

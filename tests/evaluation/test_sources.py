@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from vrtspike.data.dataset import load_dataset
+from vrtspike.data.demo import SCENES, render
 from vrtspike.data.images import read_rgb, write_png
+from vrtspike.data.simulate_sequence import write_sequence
 from vrtspike.data.spikes import read_spikes, write_spikes
 from vrtspike.data.store import StoredFrame, StoreLayout, open_store, write_store
 from vrtspike.data.voxels import voxelize
@@ -54,6 +56,19 @@ def test_a_folder_gives_what_the_store_gives(stored, sequence):
     np.testing.assert_array_equal(window.blur, expected.blur)
     np.testing.assert_array_equal(window.counts, expected.counts)
     np.testing.assert_array_equal(window.spike_frames, expected.spike_frames)
+
+
+def test_spikes_of_another_scene_are_doubted(tmp_path):
+    for number in (0, 1):
+        frames = render(SCENES[number], np.random.default_rng(number), 64, 96, 3 * 11 + 1)
+        write_sequence(tmp_path / str(number), frames, frames_per_exposure=11)
+    blur = tmp_path / "0" / "blur"
+    assert FolderSequence(blur, tmp_path / "0" / "spike", BINS).doubts() == []
+    doubts = FolderSequence(blur, tmp_path / "1" / "spike", BINS).doubts()
+    assert len(doubts) == 3
+    for doubt, name in zip(doubts, ("000001", "000002", "000003"), strict=True):
+        assert f"1/spike/{name}.dat: the spikes do not show" in doubt
+        assert f"0/blur/{name}.png" in doubt
 
 
 def test_one_file_for_all_frames_is_divided_evenly(stored, sequence, tmp_path):

@@ -118,12 +118,24 @@ def exposure_center(
     return found.center, found.correlation
 
 
-def align(spikes: NDArray[np.uint8], sharp_gray: NDArray[np.generic]) -> Alignment:
-    """Like :func:`exposure_center`, with all that is needed to judge the result."""
-    frames, height, width = _check_shapes(spikes, sharp_gray)
-    reference = _band_pass(shrink(sharp_gray, height, width) / np.float32(255))
+def align(
+    spikes: NDArray[np.uint8], gray: NDArray[np.generic], *, blurry: bool = False
+) -> Alignment:
+    """Like :func:`exposure_center`, with all that is needed to judge the result.
+
+    Args:
+        spikes: as there.
+        gray: as there; the blurry frame with ``blurry``.
+        blurry: compare with the mean of the whole exposure instead of single instants; the centre
+            then says nothing.
+
+    Raises:
+        DataError: as there.
+    """
+    frames, height, width = _check_shapes(spikes, gray)
+    reference = _band_pass(shrink(gray, height, width) / np.float32(255))
     texture = float(reference.std())
-    window = max(1, min(WINDOW, frames // 2))
+    window = frames if blurry else max(1, min(WINDOW, frames // 2))
     curve = _correlations(spikes, reference, window)
     peak, value = _peak(curve)
     return Alignment(
@@ -171,12 +183,22 @@ def require_match(
     Raises:
         DataError: naming both files and what may be wrong.
     """
-    if not found.matches:
-        raise DataError(
-            f"{spikes}: the spikes do not show {frame} (correlation {found.correlation:.2f} at "
-            f"best, {MIN_CORRELATION} needed): another frame's file, a wrong sensor size "
-            f"({sensor[0]} x {sensor[1]}) or another bit order"
-        )
+    fault = mismatch(found, spikes, frame, sensor)
+    if fault is not None:
+        raise DataError(fault)
+
+
+def mismatch(
+    found: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, int]
+) -> str | None:
+    """What may be wrong with spikes that do not show their frame; None if they do."""
+    if found.matches:
+        return None
+    return (
+        f"{spikes}: the spikes do not show {frame} (correlation {found.correlation:.2f} at "
+        f"best, {MIN_CORRELATION} needed): another frame's file, a wrong sensor size "
+        f"({sensor[0]} x {sensor[1]}) or another bit order"
+    )
 
 
 def _check_shapes(
@@ -210,7 +232,7 @@ def _correlations(
 ) -> NDArray[np.float64]:
     """Correlation of every window's mean with the reference: (T - window + 1,)."""
     scale = float(np.linalg.norm(reference))
-    total = spikes[: window - 1].sum(axis=0, dtype=np.int16)
+    total = spikes[: window - 1].sum(axis=0, dtype=np.int32)
     curve = np.zeros(len(spikes) - window + 1)
     for start in range(len(curve)):
         total += spikes[start + window - 1]

@@ -11,7 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.images import read_rgb
+from vrtspike.data.alignment import align, mismatch
+from vrtspike.data.images import read_gray, read_rgb
 from vrtspike.data.simulate import stream_spikes
 from vrtspike.data.spikes import count_spike_frames, read_spikes
 from vrtspike.data.store import Store
@@ -183,6 +184,16 @@ class FolderSequence(BlurrySequence):
             np.stack(counts),
             np.array(steps, np.int32),
         )
+
+    def doubts(self) -> list[str]:
+        """A line for each frame that its spikes do not look like; reads every file once."""
+        found = []
+        for file, (path, start, steps) in zip(self._files, self._exposures, strict=True):
+            spikes = read_spikes(path, *self._sensor, start=start, count=steps)
+            likeness = align(spikes, read_gray(file), blurry=True)
+            fault = mismatch(likeness, path, file, self._sensor)
+            found += [fault] if fault else []
+        return found
 
     def _find_exposures(self, spikes: Path) -> list[tuple[Path, int, int]]:
         """File, first step and number of steps for each frame."""
