@@ -51,10 +51,13 @@ def test_several_nodes_need_an_allocation(tmp_path, monkeypatch):
 WAITING = """
 import sys, time
 from pathlib import Path
+folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+if (folder / "starting").exists():
+    (folder / "ready").touch()
+    time.sleep(1)
 from vrtspike.training.signals import StopRequest, heed_stops
 from vrtspike.training.status import report_begin, report_status
 heed_stops()
-folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
 if (folder / "slow").exists():
     (folder / "ready").touch()
     time.sleep(100)
@@ -113,7 +116,11 @@ def family(tmp_path) -> Iterator[list[psutil.Process]]:
 
 @pytest.mark.parametrize(
     ("kind", "code", "said"),
-    [("slow", 75, "stopped before training had begun"), ("faulty", 1, "failed while it was")],
+    [
+        ("starting", 75, "stopped before training had begun"),
+        ("slow", 75, "stopped before training had begun"),
+        ("faulty", 1, "failed while it was"),
+    ],
 )
 def test_a_crash_is_no_stop(tmp_path, kind, code, said):
     (tmp_path / kind).touch()

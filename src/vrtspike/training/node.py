@@ -17,7 +17,7 @@ import psutil
 from vrtspike.cpus import available_cpus
 from vrtspike.training.batch_system import LOOK_S, TimeLimit
 from vrtspike.training.devices import Devices
-from vrtspike.training.signals import ORPHANED, STOPS, ignore, stop_with_parent
+from vrtspike.training.signals import ORPHANED, STOPS, hold_back, stop_with_parent
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,9 @@ def run(
 
 
 def _begin_torchrun() -> None:
-    # A batch system may signal all processes of a job; torchrun shall not act upon it.
-    ignore(STOPS)
+    # A batch system may signal all processes of a job; torchrun shall not act upon it, and its
+    # children not before they are ready to.
+    hold_back(STOPS)
     stop_with_parent(ORPHANED)
 
 

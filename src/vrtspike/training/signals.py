@@ -60,11 +60,20 @@ def ignore(numbers: Iterable[signal.Signals]) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def hold_back(numbers: Iterable[signal.Signals]) -> None:
+    """Have signals wait, for this process and its children, until they :func:`heed_stops`.
+
+    Unlike an ignored signal, one that comes while a child still starts is not lost.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+
+
 def heed_stops() -> None:
-    """Undo a parent's :func:`ignore` of :data:`STOPS`."""
+    """Undo a parent's :func:`ignore` or :func:`hold_back` of :data:`STOPS`."""
     for number in STOPS:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
 
 def stop_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
