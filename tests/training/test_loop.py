@@ -210,6 +210,18 @@ def test_a_run_that_never_recovers_stops_with_advice(tmp_path):
     assert records(tmp_path)[-1]["step"] == 5 + MAX_SKIPPED_IN_A_ROW
 
 
+def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 8})
+    trainer = forecast_trainer(tmp_path, settings, timing=True, task=CrashAfter(2 * 5 + 1))
+    with pytest.raises(ZeroDivisionError), StopRequest() as stop:
+        trainer.run(stop)
+    # As a kill would leave it: what was not written by now is lost.
+    (path,) = (tmp_path / "logs").glob("timing_*.jsonl")
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    trainer.timing.close()
+    assert [r["step"] for r in written if r["kind"] == "step"] == [1, 2, 3, 4]
+
+
 class Constant(ForecastTask):
     """Never gets any better."""
 
@@ -242,6 +254,12 @@ def test_early_stopping_ends_the_run(tmp_path):
         path.write_bytes(contents)
     assert train(tmp_path / "cut", settings, task=Constant(), samples=14) == "finished"
     assert records(tmp_path / "cut") == whole
+
+
+def test_early_stopping_watches_a_metric_that_there_is(tmp_path):
+    settings = forecast_settings({"EARLY_STOPPING": {"METRIC": "ssim"}})
+    with pytest.raises(RunError, match=r"METRIC is ssim, but validation gives skill; .* main"):
+        train(tmp_path, settings)
 
 
 def test_moving_average_is_what_is_validated(tmp_path):

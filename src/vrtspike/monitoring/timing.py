@@ -220,6 +220,11 @@ class TimingLogger:
             self._lines.write(json.dumps({"kind": "summary", **summary}) + "\n")
             self._flush()
 
+    def flush(self) -> None:
+        """Hand every step that has ended to the operating system; waits for the device."""
+        self._drain()
+        self._flush()
+
     def close(self) -> None:
         """Write what is still waiting and close the files."""
         self._drain()

@@ -125,9 +125,11 @@ class Trainer:
                 self._record(result, speed)
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
+                # Before the checkpoint, so that a crash after it leaves no gap in the timings; its own
+                # time counts in the next step.
+                self.timing.step(self.progress.step, result.samples, result.frames)
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
-                self.timing.step(self.progress.step, result.samples, result.frames)
         if stopping:
             self.display.note(
                 f"stopped by {stop.received or 'a signal to another process'} after step "
@@ -237,7 +239,7 @@ class Trainer:
                 f"step {step}: the gradients were not finite for {MAX_SKIPPED_IN_A_ROW} steps in a "
                 "row and nothing was learned in them. Lower TRAIN.OPTIM.LR or TRAIN.MAX_GRAD_NORM, "
                 "set TRAIN.PRECISION to bf16-mixed or 32, or, with 16-mixed, lower "
-                "TRAIN.AMP_INIT_SCALE; then start again: it continues from the last checkpoint"
+                "TRAIN.AMP_INIT_SCALE; other settings are another run, from the beginning"
             )
 
     def _validation_is_due(self) -> bool:
@@ -257,7 +259,13 @@ class Trainer:
             )
         if found is None:
             return False
-        is_best = self.progress.note_validation(found.metrics, self.task.metric, self._watched())
+        watched = self._watched()
+        if watched not in found.metrics:
+            raise RunError(
+                f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives "
+                f"{', '.join(found.metrics)}; set it to main for {self.task.metric}"
+            )
+        is_best = self.progress.note_validation(found.metrics, self.task.metric, watched)
         pictures = found.pictures if every is None or step % every == 0 else {}
         self.log.validation(step, self._epoch(), found.metrics, pictures)
         if is_best:
@@ -320,6 +328,7 @@ class Trainer:
         with section("checkpoint"):
             if self.ranks.is_main:
                 self.log.flush()
+                self.timing.flush()
                 self.state.save(self.progress.step)
                 self.log.saved(self.progress)
             self.ranks.barrier()

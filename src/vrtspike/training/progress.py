@@ -74,7 +74,7 @@ class Progress:
         """Take in the figures of a validation.
 
         Args:
-            metrics: larger is better for each.
+            metrics: larger is better for each; NaN is never better than anything.
             main: the metric that decides which weights are the best.
             watched: the metric that early stopping watches.
 
@@ -86,7 +86,8 @@ class Progress:
         improved = metrics[watched] > self.best.get(watched, never)
         self.validated_step = self.step
         self.metrics = dict(metrics)
-        self.best = {name: max(v, self.best.get(name, never)) for name, v in metrics.items()}
+        # In this order max() keeps what there was when the new value is NaN.
+        self.best = {name: max(self.best.get(name, never), v) for name, v in metrics.items()}
         self.without_improvement = 0 if improved else self.without_improvement + 1
         if is_best:
             self.best_step = self.step
