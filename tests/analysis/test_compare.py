@@ -56,7 +56,7 @@ def test_only_differing_keys_are_listed(publish, tmp_path):
     assert differences.values.tolist() == [
         ["TRAIN.BATCH_SIZE", "1", "3"],
         ["TRAIN.EARLY_STOPPING", "None", "–"],
-        ["TRAIN.EARLY_STOPPING.METRIC", "–", "psnr"],
+        ["TRAIN.EARLY_STOPPING.METRIC", "–", "main"],
         ["TRAIN.EARLY_STOPPING.PATIENCE", "–", "9"],
     ]
 

@@ -111,6 +111,14 @@ def test_only_settings_of_training_are_taken(tmp_path):
         fit(tmp_path, ForecastTask(), dataset_parameters={"count": torch.ones(1)}, **options)
 
 
+def test_settings_without_effect_are_refused(tmp_path):
+    with pytest.raises(RunError, match=r"TRAIN\.DISTILL belongs to"):
+        run(tmp_path, DISTILL={"TEACHER": "results/train/baseline"})
+    options = {"model_class": Forecaster, "dataset_class": Waves}
+    with pytest.raises(RunError, match="give validation_parameters"):
+        fit(tmp_path, ForecastTask(), settings={"TRAIN": {"EARLY_STOPPING": {}}}, **options)
+
+
 class Greedy(ForecastTask):
     """Asks for more memory than there is, in the third step."""
 

@@ -43,7 +43,7 @@ class EarlyStoppingSettings(Section):
     """Stop when validation has not improved."""
 
     METRIC: Literal["psnr", "ssim", "main"] = key(
-        "Watched validation metric; main: the task's own (PSNR here)", "psnr"
+        "Watched validation metric; main: the task's own (PSNR here)", "main"
     )
     PATIENCE: Positive = key("Validations without improvement before stopping", 5)
 

@@ -20,6 +20,7 @@ from vrtspike.training.run_folder import ResolvedRun
 from vrtspike.training.tasks import Task
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
+_DEBLURRING = ("PROGRESSIVE", "DISTILL")
 
 
 def fit(
@@ -56,12 +57,12 @@ def fit(
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
 
     Raises:
-        RunError: if the folder holds a run of other parameters or settings, or a parameter is no
-            JSON value.
+        RunError: if the folder holds a run of other parameters or settings, a parameter is no
+            JSON value, or a setting would have no effect.
     """
     folder = Path(folder)
     model_parameters, dataset_parameters = model_parameters or {}, dataset_parameters or {}
-    known = _checked(settings or {})
+    known = _checked(settings or {}, validated=validation_parameters is not None)
     parts = {
         "task": _name(type(task)),
         "model": [_name(model_class), model_parameters],
@@ -79,6 +80,7 @@ def fit(
             known.SEED,
             loader.DROP_LAST,
             loader_options(known, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks),
+            block=loader.SHUFFLE_BLOCK,
         )
         validation = None
         if validation_parameters is not None:
@@ -87,7 +89,13 @@ def fit(
                 train.VAL_BATCH_SIZE,
                 ranks.rank,
                 ranks.world_size,
-                loader_options(known, workers.val, loader.VAL_PREFETCH_FACTOR, ranks),
+                loader_options(
+                    known,
+                    workers.val,
+                    loader.VAL_PREFETCH_FACTOR,
+                    ranks,
+                    persistent=loader.PERSISTENT_WORKERS,
+                ),
             )
         model = model_class(**model_parameters).to(ranks.device)
         return Problem(model, task, batches, validation, compiler)
@@ -95,13 +103,25 @@ def fit(
     return train_run(run, folder, build, device=device)
 
 
-def _checked(settings: Mapping[str, Any]) -> Settings:
+def _checked(settings: Mapping[str, Any], validated: bool) -> Settings:
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(
                 f"{name} does not concern a problem of your own; there are {', '.join(_SECTIONS)}"
             )
-    return Settings.model_validate(dict(settings))
+    known = Settings.model_validate(dict(settings))
+    for name in _DEBLURRING:
+        if getattr(known.TRAIN, name):
+            raise RunError(
+                f"TRAIN.{name} belongs to this project's own task; leave it out and let your task "
+                "or data set do the like"
+            )
+    if known.TRAIN.EARLY_STOPPING is not None and not validated:
+        raise RunError(
+            "TRAIN.EARLY_STOPPING watches validation, and there is none: give "
+            "validation_parameters, or leave it out"
+        )
+    return known
 
 
 def _name(thing: Callable[..., object]) -> str:
