@@ -73,10 +73,14 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     if world_size > 1:
         on_gpu = own.type == "cuda"
         dist.init_process_group("nccl" if on_gpu else "gloo", device_id=own if on_gpu else None)
+    # NCCL's end of a group waits for the other processes of the machine. After an error here they
+    # wait in turn for this one's next exchange: only the end of the process sets them free.
+    ends_alone = own.type != "cuda"
     try:
         yield Ranks(rank, local_rank, world_size, local_world_size, own)
+        ends_alone = True
     finally:
-        if world_size > 1:
+        if world_size > 1 and ends_alone:
             dist.destroy_process_group()
 
 
