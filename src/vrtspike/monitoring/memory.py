@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pynvml
 import torch
 from torch import nn
 
@@ -23,7 +24,7 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
     Returns:
         ``process_mb`` and ``children_mb`` (resident, data loading workers are children),
         ``system_used_mb``, ``system_total_mb``, ``system_percent``, and ``gpu``: None on a CPU,
-        else ``utilisation_percent`` (the driver's figure for the last moment),
+        else ``utilisation_percent`` (from :func:`gpu_utilisation`),
         ``allocated_mb``, ``reserved_mb``, ``peak_mb`` (allocated, since the start) and
         ``total_mb``.
     """
@@ -37,6 +38,17 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
         "system_percent": system.percent,
         "gpu": _gpu(device),
     }
+
+
+def gpu_utilisation(device: torch.device) -> int | None:
+    """Percent of the last moment in which a GPU was at work, as its driver tells.
+
+    None where it tells nothing: for a part of a GPU (MIG), or in a container without its library.
+    """
+    try:
+        return torch.cuda.utilization(device)
+    except (pynvml.NVMLError, RuntimeError):
+        return None
 
 
 def memory_record(
@@ -161,7 +173,7 @@ def _gpu(device: torch.device) -> dict[str, Any] | None:
     if device.type != "cuda":
         return None
     return {
-        "utilisation_percent": torch.cuda.utilization(device),
+        "utilisation_percent": gpu_utilisation(device),
         "allocated_mb": torch.cuda.memory_allocated(device) // MEGABYTE,
         "reserved_mb": torch.cuda.memory_reserved(device) // MEGABYTE,
         "peak_mb": torch.cuda.max_memory_allocated(device) // MEGABYTE,
