@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 
@@ -39,6 +41,19 @@ def test_runs_get_different_devices_and_give_them_back(machine):
             pass
     with machine("auto") as third:
         assert third.names == tuple(GPUS)
+
+
+def test_another_user_can_open_the_locks(machine, tmp_path):
+    before = os.umask(0o077)
+    try:
+        with take_gpus(1, installed=GPUS, lock_folder=tmp_path / "locks", patience_s=0):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "locks").stat().st_mode) == 0o1777
+    (lock,) = (tmp_path / "locks").iterdir()
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o644
+    assert lock.stat().st_size == 0
 
 
 def test_auto_takes_what_is_free_or_the_cpu(machine):

@@ -137,13 +137,13 @@ def _lock_free_ones(
     usable: list[str], wanted: int | Literal["auto"], folder: Path, held: contextlib.ExitStack
 ) -> Devices | None:
     """Lock as many of the free devices as are wanted; None if there are too few."""
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_shared(folder)
     names: list[str] = []
     locks: list[int] = []
     for name in usable:
         if wanted != "auto" and len(names) == wanted:
             break
-        descriptor = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = _open_lock(folder / f"{name}.lock")
         held.callback(os.close, descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,3 +153,20 @@ def _lock_free_ones(
         locks.append(descriptor)
     enough = len(names) == wanted if wanted != "auto" else bool(names)
     return Devices(tuple(names), tuple(locks)) if enough else None
+
+
+def _make_shared(folder: Path) -> None:
+    """A folder in which all users of the machine make files, as in the one for temporary files."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o1777)
+
+
+def _open_lock(path: Path) -> int:
+    """Open a lock file, which another user may have made: to read, which is enough for a lock."""
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+        os.fchmod(descriptor, 0o644)
+        return descriptor
