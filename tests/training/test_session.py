@@ -233,7 +233,8 @@ def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, m
     board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     for tag in ("loss/charbonnier", "train/loss", "train/lr", "train/samples_per_second"):
         assert [event.step for event in board.Scalars(tag)] == list(range(1, STEPS + 1))
-    assert [event.step for event in board.Scalars("validation/psnr")] == [4, 8]
+    for tag in ("validation/psnr", "epoch/samples"):
+        assert [event.step for event in board.Scalars(tag)] == [4, 8]
     (picture, _) = board.Images("restored")
     # Blurry, restored and sharp beside each other.
     assert picture.width >= 3 * 32
@@ -376,6 +377,20 @@ def test_an_existing_run_takes_only_overrides_that_leave_its_result(result):
         prepare_folder(result, overrides=["TRAIN.OPTIM.LR=1e-3"], **options)
     with pytest.raises(RunError, match=r"settings\.json: no such file"):
         prepare_folder(result / "nowhere", overrides=[], **options)
+
+
+def test_a_run_is_not_continued_on_other_data(result, tmp_path):
+    shutil.copytree(result, tmp_path / "run")
+    digest = {"digest": "that of data made anew"}
+    settings = json.loads((result / "settings.json").read_text())
+    changed = json.loads(Path(settings["DATASET"]).read_text()) | digest
+    write_json(tmp_path / "dataset.json", changed)
+    moved = settings | {"DATASET": str(tmp_path / "dataset.json")}
+    write_json(tmp_path / "run" / "settings.json", moved)
+    with pytest.raises(RunError, match=r"dataset\.json has changed since this run began"):
+        prepare_folder(
+            tmp_path / "run", preset=None, dataset=None, overrides=[], program=Path(__file__)
+        )
 
 
 def test_a_folder_never_changes_its_run(place, result):

@@ -178,7 +178,9 @@ class Settings(Section):
 
     SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
     DETERMINISTIC: bool = key(
-        "Deterministic algorithms; false lets cuDNN choose the fastest", False
+        "Deterministic algorithms; on a GPU where PyTorch has them, a warning names the others; "
+        "false lets cuDNN choose the fastest",
+        False,
     )
     DATA: DataSettings = key("Data", DataSettings())
     MODEL: ModelSettings = key("Model", ModelSettings())

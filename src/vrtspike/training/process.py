@@ -114,6 +114,7 @@ def train_run(
         record = RunRecord(folder, ranks.is_main)
         board = run.settings.LOG.TENSORBOARD
         log = RunLog(folder, run.fingerprint, ranks.is_main, board, display, record)
+        stack.callback(log.close)
         trainer = Trainer(
             model=problem.model,
             task=problem.task,
@@ -172,7 +173,6 @@ def _train(trainer: Trainer, record: RunRecord, stop: StopRequest) -> Outcome:
     log.gpu_categories(gpu_categories(trainer.model, trainer.optimizer, device))
     if status == "finished":
         log.final(trainer.trained_model())
-    log.close()
     progress = trainer.progress
     record.update(status, progress.step, **progress.figures())
     return Outcome(status, progress.step, progress.metrics, trainer.trained_model())
@@ -223,6 +223,8 @@ def _hold(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> Non
 def _set_arithmetic(settings: Settings, device: torch.device) -> None:
     if settings.DETERMINISTIC:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
+        # On CUDA the gradient of sampling a picture (warps) has no deterministic form in PyTorch: a
+        # warning names it, where an error would leave nothing to train.
+        torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
     elif device.type == "cuda":
         torch.backends.cudnn.benchmark = True

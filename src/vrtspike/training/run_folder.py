@@ -136,7 +136,8 @@ def prepare_folder(
         neutral: packages that are not.
 
     Raises:
-        RunError: if the folder belongs to another run, or overrides would make it another one.
+        RunError: if the folder belongs to another run, or overrides would make it another one, or
+            the data set of a run that is continued has changed since.
         ConfigError: if preset or overrides are wrong.
     """
     if (preset is None) != (dataset is None):
@@ -154,7 +155,10 @@ def prepare_folder(
                 "continue"
             )
         run.write(folder)
-    elif known is not None and overrides:
+        return
+    assert known is not None
+    _check_dataset(known, folder)
+    if overrides:
         document = given_document(known.settings.model_dump(mode="json"), str(folder / SETTINGS))
         settings = settings_from(overlay(document, parse_overrides(overrides)))
         if result_settings(settings) != result_settings(known.settings):
@@ -163,6 +167,16 @@ def prepare_folder(
                 "new run with --preset and --dataset in another folder"
             )
         replace(known, settings=settings).write(folder)
+
+
+def _check_dataset(run: ResolvedRun, folder: Path) -> None:
+    path = folder / RECORD
+    seen = read_json(path).get("dataset_digest") if path.is_file() else None
+    if seen is not None and read_manifest(Path(run.dataset), DATASET)["digest"] != seen:
+        raise RunError(
+            f"{folder}: {run.dataset} has changed since this run began, and its result would be "
+            "that of neither; start a new run with --preset and --dataset in another folder"
+        )
 
 
 @contextlib.contextmanager

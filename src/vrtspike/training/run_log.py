@@ -122,8 +122,9 @@ class RunLog:
         now = round(time.time(), 3)
         self._metrics.write({"kind": "epoch", "step": step, "epoch": epoch, **figures, "time": now})
         if self._board is not None:
+            # By step, like all else: only so does TensorBoard drop what a resumed run repeats.
             for name, value in figures.items():
-                self._board.add_scalar(f"epoch/{name}", value, epoch)
+                self._board.add_scalar(f"epoch/{name}", value, step)
         self._display.note(
             f"epoch {epoch}: {format_duration(figures['seconds'])}, {figures['samples']:.0f} "
             f"samples, {figures['samples_per_second']:.3g} samples/s"
