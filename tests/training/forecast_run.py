@@ -1,8 +1,14 @@
-"""A training process of the forecast task, started by torchrun or forked in the tests."""
+"""A training process of the forecast task, started by torchrun or forked in the tests.
+
+With a third argument the second process of the first start kills itself after so many
+micro-batches.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,9 +16,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
-def train_as_one_of_many(folder: Path, train: dict[str, Any], workers: int = 0) -> int:
-    """Train as the environment's RANK says; returns the exit status."""
+def train_as_one_of_many(folder: Path, train: dict[str, Any], last: int = 0) -> int:
+    """Train as the environment's RANK says, at most ``last`` micro-batches unless that is 0.
+
+    Returns:
+        the exit status.
+    """
     from training.setup_run import forecast_settings, forecast_trainer
+    from training.stopping import StopAfter
     from vrtspike.training.distributed import join
     from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest
 
@@ -22,7 +33,7 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], workers: int = 0) 
             forecast_settings(train),
             ranks=ranks,
             timing=ranks.is_main,
-            workers=workers,
+            task=StopAfter(last, signal.SIGKILL),
             samples=11,
         )
         outcome = trainer.run(stop)
@@ -40,4 +51,6 @@ if __name__ == "__main__":
     from vrtspike.training.status import leave
 
     stop_with_parent()
-    leave(train_as_one_of_many(Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])))
+    dies = (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0")
+    last = int(sys.argv[3]) if dies and len(sys.argv) > 3 else 0
+    leave(train_as_one_of_many(Path(sys.argv[1]), json.loads(sys.argv[2]), last))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from itertools import chain
 from pathlib import Path
@@ -19,21 +18,7 @@ from vrtspike.training.signals import StopRequest
 
 from .forecast import Forecaster, ForecastTask
 from .setup_run import forecast_settings, forecast_trainer, records
-
-
-class StopAfter(ForecastTask):
-    """Sends this process a signal while it computes a given micro-batch."""
-
-    def __init__(self, micro_batches: int, number: int) -> None:
-        super().__init__()
-        self._left = micro_batches
-        self._signal = number
-
-    def losses(self, output, batch, step):
-        self._left -= 1
-        if self._left == 0:
-            os.kill(os.getpid(), self._signal)
-        return super().losses(output, batch, step)
+from .stopping import StopAfter
 
 
 class CrashAfter(ForecastTask):

@@ -86,7 +86,7 @@ def test_leaves_while_a_thread_of_the_process_group_is_busy(status):
         env=os.environ | alone,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert done.returncode == status, done.stderr
     assert done.stdout.splitlines() == ["trained", "registered"]

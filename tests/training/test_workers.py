@@ -43,7 +43,7 @@ def run(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
         env={"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         start_new_session=True,
     )
 
