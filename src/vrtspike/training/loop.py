@@ -125,8 +125,8 @@ class Trainer:
                 self._record(result, speed)
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
-                # Before the checkpoint, so that a crash after it leaves no gap in the timings; its own
-                # time counts in the next step.
+                # Before the checkpoint, so that a crash after it leaves no gap in the timings; the
+                # time that it takes itself counts in the next step.
                 self.timing.step(self.progress.step, result.samples, result.frames)
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
