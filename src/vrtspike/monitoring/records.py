@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +34,26 @@ class Records:
 
 
 def read_records(path: str | Path) -> list[dict[str, Any]]:
-    """All complete lines of a file of records; a last line cut off by a crash is left out.
+    """All that :func:`each_record` finds."""
+    return list(each_record(path))
+
+
+def each_record(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The complete lines of a file of records; a last line cut off by a crash is left out.
 
     Raises:
         RunError: if another line is not JSON.
     """
-    text = Path(path).read_text(encoding="utf-8")
-    lines = text.split("\n")
-    records = []
-    # What follows the last line break is empty, or the part of a line that a crash left.
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise RunError(
-                f"{path}, line {number}: not a JSON record ({error.msg}); remove the line"
-            ) from error
-    return records
+    with Path(path).open(encoding="utf-8") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.endswith("\n"):
+                return
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                raise RunError(
+                    f"{path}, line {number}: not a JSON record ({error.msg}); remove the line"
+                ) from error
 
 
 def truncate_records(path: str | Path, step: int, **limits: int) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import shutil
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_path, read_json, write_json
-from vrtspike.monitoring.records import read_records
+from vrtspike.monitoring.records import each_record, read_records
 from vrtspike.monitoring.timing_layout import Work, summarize
 from vrtspike.training.run_folder import RECORD, ResolvedRun
 
@@ -47,31 +50,48 @@ def publish(folder: Path, output: Path) -> None:
         _write_table(temporary / "metrics.csv", read_records(folder / METRICS))
 
 
-def merged_timings(folder: Path) -> list[dict[str, Any]]:
-    """The timing records of all starts of a run: each step as it was last computed, one summary."""
-    steps: dict[int, dict[str, Any]] = {}
+def merged_timings(folder: Path) -> Iterator[dict[str, Any]]:
+    """The timing records of all starts of a run: each step as it was last computed, one summary.
+
+    One at a time: those of a million steps would take 12 GB.
+    """
     # The names hold the time of the start, so their order is that of the starts.
+    paths = sorted(folder.glob("timing_*.jsonl"))
     work: Work | None = None
-    for path in sorted(folder.glob("timing_*.jsonl")):
-        found = read_records(path)
-        steps |= {r["step"]: r for r in found if r["kind"] == "step"}
-        for record in found:
+    history: dict[str, array[float]] = {}
+    steps = samples = frames = 0
+    for path, end in zip(paths, _ends(paths), strict=True):
+        for record in each_record(path):
             if record["kind"] == "work":
                 work = Work(record["flops_per_sample"], record["peak_flops_per_second"])
-    if not steps:
+            if record["kind"] != "step" or record["step"] >= end:
+                continue
+            for name, ms in record["ms"].items():
+                history.setdefault(name, array("d")).append(ms)
+            steps, samples, frames = (
+                steps + 1,
+                samples + record["samples"],
+                frames + record["frames"],
+            )
+            yield record
+    if steps:
+        yield {"kind": "summary", **summarize(history, steps, samples, frames, work)}
+
+
+def _ends(paths: Sequence[Path]) -> list[float]:
+    """For each start's file, the first step that a later start computed again."""
+    if not paths:
         return []
-    records = [steps[step] for step in sorted(steps)]
-    history: dict[str, list[float]] = {}
-    for record in records:
-        for name, ms in record["ms"].items():
-            history.setdefault(name, []).append(ms)
-    samples, frames = (sum(record[key] for record in records) for key in ("samples", "frames"))
-    summary = summarize(history, len(records), samples, frames, work)
-    return [*records, {"kind": "summary", **summary}]
+    ends = [math.inf]
+    for path in reversed(paths[1:]):
+        steps = (record["step"] for record in each_record(path) if record["kind"] == "step")
+        ends.append(min(ends[-1], next(steps, math.inf)))
+    return ends[::-1]
 
 
-def _write_lines(path: Path, records: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+def _write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(record) + "\n" for record in records)
 
 
 def _write_table(path: Path, records: list[dict[str, Any]]) -> None:
