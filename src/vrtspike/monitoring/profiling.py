@@ -48,7 +48,13 @@ class ProfileWindow:
         if self._profile is None and first <= number <= last:
             self._profile = self._start()
         yield
-        if self._profile is not None and number >= last:
+        if number >= last:
+            self.close()
+
+    def close(self) -> None:
+        """Write what was profiled, also where the run ends within the window."""
+        if self._profile is not None and self._window is not None:
+            first, last = self._window
             self._finish(self._profile, f"profile_{first}-{last}")
             self._profile = self._window = None
 

@@ -130,6 +130,7 @@ class Trainer:
                 self.timing.step(self.progress.step, result.samples, result.frames)
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
+        profile.close()
         if stopping:
             self.display.note(
                 f"stopped by {stop.received or 'a signal to another process'} after step "
