@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -20,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torch._dynamo
+from ports import free_port
 
 import training.setup_run
 from training.forecast_run import train_as_one_of_many
@@ -33,24 +33,20 @@ AGENT_PATIENCE_S = 1.5
 
 def start(folder: Path, train: dict[str, Any]) -> list[int]:
     """Fork the processes of a run; returns their ids."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     pids = []
     for rank in range(RANKS):
         pid = os.fork()
         if pid == 0:
-            _be(rank, port, folder, train)
+            _be(rank, folder, train)
         pids.append(pid)
     return pids
 
 
-def _be(rank: int, port: int, folder: Path, train: dict[str, Any]) -> None:
+def _be(rank: int, folder: Path, train: dict[str, Any]) -> None:
     stop_with_parent()
     os.environ |= {
         **{"RANK": str(rank), "LOCAL_RANK": str(rank)},
         **{"WORLD_SIZE": str(RANKS), "LOCAL_WORLD_SIZE": str(RANKS)},
-        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
     }
     status = 1
     try:
@@ -151,9 +147,11 @@ def train_with_kills(
 def main() -> None:
     folder, train, kills = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
     rng = random.Random(int(sys.argv[4]))
-    whole = train_undisturbed(folder / "whole", train)
-    stopped = train_with_stops(folder / "stopped", train, rng)
-    killed = train_with_kills(folder / "killed", train, kills, rng)
+    with free_port() as port:
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        whole = train_undisturbed(folder / "whole", train)
+        stopped = train_with_stops(folder / "stopped", train, rng)
+        killed = train_with_kills(folder / "killed", train, kills, rng)
     print(json.dumps({"whole": whole, "stopped": stopped, "killed": killed}))
 
 

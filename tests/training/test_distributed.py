@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from ports import free_port
 
 from vrtspike.errors import RunError
 from vrtspike.training.batches import LoaderOptions, ValidationBatches
@@ -156,17 +157,14 @@ def start_node(folder: Path, port: int) -> subprocess.Popen:
 
 
 def test_two_nodes_restart_after_a_crash(runs, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    nodes = [start_node(tmp_path, port) for _ in range(2)]
-    try:
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(free_port())
+        nodes = [start_node(tmp_path, port) for _ in range(2)]
+        for node in nodes:
+            stack.callback(node.kill)
         outputs = [node.communicate(timeout=240)[0] for node in nodes]
         assert [node.returncode for node in nodes] == [0, 0], "".join(outputs)
         assert "exitcode: -9" in "".join(outputs)
-    finally:
-        for node in nodes:
-            node.kill()
     assert len(list((tmp_path / "logs").glob("timing_*.jsonl"))) == 2
     assert_same_result(tmp_path, runs.whole)
 

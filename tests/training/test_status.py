@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
+from ports import free_port
 
 from vrtspike.training.status import (
     STATUS_FILE,
@@ -77,16 +77,14 @@ leave({status})
 
 @pytest.mark.parametrize("status", [0, 75])
 def test_leaves_while_a_thread_of_the_process_group_is_busy(status):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    done = subprocess.run(
-        [sys.executable, "-c", BUSY_AT_THE_END.format(status=status)],
-        env=os.environ | alone,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    with free_port() as port:
+        done = subprocess.run(
+            [sys.executable, "-c", BUSY_AT_THE_END.format(status=status)],
+            env=os.environ | alone | {"MASTER_PORT": str(port)},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
     assert done.returncode == status, done.stderr
     assert done.stdout.splitlines() == ["trained", "registered"]
