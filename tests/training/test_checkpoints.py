@@ -30,15 +30,25 @@ def test_newest_is_read_and_old_ones_are_removed(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["step_00000010.pt", "step_00000015.pt"]
 
 
-@pytest.mark.parametrize("length", [0, 1, 100, 3000])
+@pytest.mark.parametrize("length", [0, 1, 100, 3000, -700, -100, -1])
 def test_truncated_checkpoint_offers_the_next_older_one(tmp_path, length):
     save(tmp_path, 5, 10)
     newest = checkpoint_path(tmp_path, 10)
     newest.write_bytes(newest.read_bytes()[:length])
-    with pytest.raises(RunError, match=r"truncated.*next older one is .*step_00000005\.pt"):
+    with pytest.raises(RunError, match=r"damaged.*next older one is .*step_00000005\.pt"):
         latest_checkpoint(tmp_path)
     newest.unlink()
     assert latest_checkpoint(tmp_path)["step"] == 5
+
+
+def test_a_changed_bit_is_noticed(tmp_path):
+    save(tmp_path, 5)
+    path = checkpoint_path(tmp_path, 5)
+    contents = bytearray(path.read_bytes())
+    contents[contents.index(bytes([5, 0, 0, 0, 0, 0, 0, 0] * 4)) + 1] ^= 1
+    path.write_bytes(contents)
+    with pytest.raises(RunError, match=r"data/0 is damaged"):
+        read_checkpoint(path)
 
 
 def test_foreign_files_are_refused(tmp_path):

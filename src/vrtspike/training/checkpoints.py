@@ -71,16 +71,17 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """Read a checkpoint into host memory; nothing in it is executed.
 
     Raises:
-        RunError: if the file is truncated or no checkpoint of this project; the message names the
-            next older one of the same folder and what to do to continue from it.
+        RunError: if the file is truncated, damaged or no checkpoint of this project; the message
+            names the next older one of the same folder and what to do to continue from it.
     """
     path = Path(path)
     try:
+        _check_sums(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunError(
-            f"{path}: cannot be read as a checkpoint ({reason}); it is truncated or another kind "
+            f"{path}: cannot be read as a checkpoint ({reason}); it is damaged or another kind "
             f"of file. {_offer_older(path)}"
         ) from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
@@ -89,6 +90,18 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
             f"{_offer_older(path)}"
         )
     return state
+
+
+def _check_sums(path: Path) -> None:
+    """Compare the contents with their checksums, which PyTorch does not read.
+
+    Raises:
+        zipfile.BadZipFile: if they differ, or the file is no complete archive.
+    """
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise zipfile.BadZipFile(f"{damaged} is damaged")
 
 
 def latest_checkpoint(folder: str | Path) -> dict[str, Any] | None:
