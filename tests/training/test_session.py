@@ -381,16 +381,14 @@ def test_an_existing_run_takes_only_overrides_that_leave_its_result(result):
 
 def test_a_run_is_not_continued_on_other_data(result, tmp_path):
     shutil.copytree(result, tmp_path / "run")
-    digest = {"digest": "that of data made anew"}
     settings = json.loads((result / "settings.json").read_text())
-    changed = json.loads(Path(settings["DATASET"]).read_text()) | digest
+    changed = json.loads(Path(settings["DATASET"]).read_text()) | {"digest": "of data made anew"}
     write_json(tmp_path / "dataset.json", changed)
-    moved = settings | {"DATASET": str(tmp_path / "dataset.json")}
-    write_json(tmp_path / "run" / "settings.json", moved)
+    settings["DATASET"] = str(tmp_path / "dataset.json")
+    write_json(tmp_path / "run" / "settings.json", settings)
+    options = {"preset": None, "dataset": None, "program": Path(__file__)}
     with pytest.raises(RunError, match=r"dataset\.json has changed since this run began"):
-        prepare_folder(
-            tmp_path / "run", preset=None, dataset=None, overrides=[], program=Path(__file__)
-        )
+        prepare_folder(tmp_path / "run", overrides=[], **options)
 
 
 def test_a_folder_never_changes_its_run(place, result):
