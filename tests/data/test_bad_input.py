@@ -23,6 +23,7 @@ from vrtspike.data.images import encode_png, read_rgb
 from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.spikes import read_spikes, write_spikes
 from vrtspike.data.survey import survey
+from vrtspike.data.versions import source_version
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
 
@@ -107,6 +108,11 @@ def extra_blur(folder):
     shutil.copy(folder / "blur" / "000003.png", folder / "blur" / "000004.png")
 
 
+def lost_sharp(folder):
+    missing_sharp(folder)
+    (folder / "sharp" / "000002.png").symlink_to("nowhere.png")
+
+
 def two_files_for_a_frame(folder):
     shutil.copy(folder / "blur" / "000002.png", folder / "blur" / "2.png")
 
@@ -129,6 +135,7 @@ DAMAGE = {
     gray_png: r"sharp/000002\.png: a grey picture",
     other_size: r"sharp/000002\.png: 96 x 64 pixels, but .* has 96 x 128",
     missing_sharp: r"frame 000002 is in blur, spike but has no partner in sharp",
+    lost_sharp: r"sharp/000002\.png: cannot be read \(No such file",
     missing_everywhere: r"frame numbers jump from 000001 to 000003",
     extra_blur: r"frame 000004 is in blur but has no partner in sharp, spike",
     two_files_for_a_frame: r"blur holds two files for frame 2: 000002\.png and 2\.png",
@@ -272,6 +279,31 @@ def test_unreadable_files_are_faults(reachable):
         faults = ingest(reachable)["faults"]
     assert len(faults) == 2
     assert all("cannot be read (Permission denied)" in fault for fault in faults)
+
+
+def test_a_file_that_can_be_read_again_is_checked_again(reachable):
+    """Permissions change without the date of the file."""
+    path, manifest = spike_file(reachable / SPLIT / NAME), reachable.with_name("ingest.json")
+
+    def version():
+        with ordinary_user():
+            return source_version(reachable, NAME, SPLIT, manifest)
+
+    def check():
+        before = version()
+        with ordinary_user():
+            found = ingest(reachable)
+        write_json(manifest, {**found, "source_version": before})
+        return before, len(found["faults"])
+
+    path.chmod(0)
+    closed, faults = check()
+    assert faults == 1
+    assert version() == closed
+    path.chmod(0o644)
+    opened, faults = check()
+    assert faults == 0
+    assert version() == opened != closed
 
 
 def test_unreadable_folders_are_named_with_all_others(reachable):

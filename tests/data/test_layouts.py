@@ -216,6 +216,64 @@ def test_sequences_whose_names_begin_alike(dataset):
     assert len(find_sequence(root, "train", "GOPR0001_11_00", "blur").blur) == 3
 
 
+def test_a_sequence_that_lacks_a_part_is_a_fault_in_every_layout(dataset):
+    root = rearranged(dataset, KAIR)
+    shutil.rmtree(root / "train_GT" / NAME)
+    excluded = survey(root, ["train", "test"], "blur")["excluded"]
+    assert excluded == {f"train/{NAME}": [f"no sharp frames (train_GT/{NAME}/*.png)"]}
+
+
+def test_a_file_with_an_odd_name_is_a_frame_in_every_layout(dataset):
+    root = rearranged(dataset, NAFNET)
+    blur = root / "train/input" / f"{NAME}-000003.png"
+    blur.rename(blur.with_stem(f"{NAME}-000003 (1)"))
+    (root / "train/target" / f"{NAME}-000003.png").unlink()
+    (root / "train/spike" / f"{NAME}-000003.dat").unlink()
+    manifest = ingest_sequence(root, "train", NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == ["frame 000003 (1) is in blur but has no partner in sharp, spike"]
+
+
+def test_links_that_lead_nowhere_are_faults(dataset):
+    (dataset / "train" / "lost").symlink_to(dataset / "elsewhere")
+    (dataset / "train" / "round").symlink_to("round")
+    (dataset / "train" / "linked").symlink_to(dataset / "test/GOPR0003_11_00")
+    (dataset / "train" / "notes.txt").symlink_to(dataset / SPLIT / NAME / "sharp/000001.png")
+    found = survey(dataset, ["train"], "blur")
+    assert [s["name"] for s in found["sequences"]] == [NAME, "GOPR0002_11_00", "linked"]
+    assert sorted(found["excluded"]) == ["train/lost", "train/round"]
+    assert "a link that leads nowhere" in found["excluded"]["train/lost"][0]
+
+
+def test_names_with_digits_that_are_no_numbers(dataset):
+    folder = dataset / SPLIT / NAME / "blur"
+    shutil.copy(folder / "000001.png", folder / "\u00b2.png")
+    assert "\u00b2" in find_sequence(dataset, SPLIT, NAME, "blur").blur
+
+
+@pytest.mark.parametrize("name", ["{}", "frame_{}"])
+def test_frames_follow_each_other_by_their_numbers(tmp_path, name):
+    folder = tmp_path / SPLIT / NAME
+    write_sequence(folder, film(4, 31), frames_per_exposure=3)
+    for path in list(folder.rglob("*.*")):
+        path.rename(path.with_stem(name.format(int(path.stem))))
+    manifest = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert [f["name"] for f in manifest["frames"]] == [name.format(n) for n in range(1, 11)]
+    whole = b"".join(
+        (folder / "spike" / f"{name.format(n)}.dat").read_bytes() for n in range(1, 11)
+    )
+    shutil.rmtree(folder / "spike")
+    (folder / "spike.dat").write_bytes(whole)
+    manifest = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert [f["spikes"]["start"] for f in manifest["frames"]] == list(range(0, 240, 24))
+    for part in ("blur", "sharp"):
+        (folder / part / f"{name.format(5)}.png").unlink()
+    (folder / "spike.dat").write_bytes(whole[: -24 * 48 * 64 // 8])
+    faults = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")["faults"]
+    jump = f"frame numbers jump from {name.format(4)} to {name.format(6)}"
+    assert any(fault.startswith(jump) for fault in faults)
+
+
 @pytest.mark.parametrize("width", [64, 60])
 def test_npz_spikes_bring_their_size(dataset, width):
     folder = dataset / SPLIT / NAME

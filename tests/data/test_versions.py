@@ -50,6 +50,17 @@ class TestSourceVersion:
         versions.append(self.version(dataset, manifest))
         assert len(set(versions)) == 4
 
+    def test_a_link_that_leads_nowhere_is_for_the_job_to_report(self, dataset, manifest):
+        before = self.version(dataset, manifest)
+        path = dataset / SPLIT / NAME / "blur" / "000002.png"
+        path.unlink()
+        path.symlink_to("nowhere.png")
+        version = self.version(dataset, manifest)
+        assert version != before
+        found = ingest_sequence(dataset, SPLIT, NAME, blur_dir="blur", source_version=version)
+        write_json(manifest, found)
+        assert self.version(dataset, manifest) == version
+
     def test_going_back_brings_the_version_back(self, dataset, manifest):
         path = dataset / SPLIT / NAME / "spike" / "000001.dat"
         before, contents = self.version(dataset, manifest), path.read_bytes()

@@ -49,7 +49,7 @@ def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
                     "expected_center": expected_center(exposure["steps"]),
                 }
             )
-    return sorted(rows, key=lambda row: (row["split"], row["sequence"], row["frame"]))
+    return sorted(rows, key=lambda row: (row["split"], row["sequence"], row["t0"]))
 
 
 def write_alignment_table(path: str | Path, rows: Sequence[dict[str, Any]]) -> None:

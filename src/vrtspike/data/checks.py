@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.alignment import Alignment, align, require_match
 from vrtspike.data.images import luma, read_rgb
-from vrtspike.data.layouts import SequenceFiles, sensor_size
+from vrtspike.data.layouts import SequenceFiles, frame_order, sensor_size
 from vrtspike.data.order import require_order
 from vrtspike.data.spikes import count_spike_frames, npz_shape, picture_columns, read_spikes
 from vrtspike.errors import DataError
@@ -120,7 +120,7 @@ class SequenceChecks:
                     f"{height} x {width} is wrong"
                 )
             steps = total // count
-            order = {name: i for i, name in enumerate(sorted(self._files.blur))}
+            order = {name: i for i, name in enumerate(sorted(self._files.blur, key=frame_order))}
             found = {name: (path, order[name] * steps, steps) for name in names}
         return found
 

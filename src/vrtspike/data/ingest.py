@@ -6,6 +6,7 @@ the gate of :mod:`vrtspike.data.accept`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,9 +17,9 @@ from typing import Any
 
 from vrtspike.data.alignment import center_tolerance, expected_center
 from vrtspike.data.checks import Exposure, Frame, SequenceChecks
-from vrtspike.data.layouts import AUTO, SequenceFiles, find_sequence
+from vrtspike.data.layouts import AUTO, SequenceFiles, find_sequence, frame_order
 from vrtspike.data.manifests import INGESTED
-from vrtspike.files import file_digest
+from vrtspike.data.versions import file_entry
 
 
 def ingest_sequence(
@@ -58,7 +59,7 @@ def ingest_sequence(
     base = Path(root)
     files = find_sequence(base, split, sequence, blur_dir, layout)
     faults = [*files.faults, *_partners(files, blur_dir)]
-    names = sorted(set(files.blur) & set(files.sharp))
+    names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
     checks = SequenceChecks(base, files, spike_size)
     exposures = checks.exposures(names)
     faults += _gaps(names)
@@ -86,7 +87,7 @@ def ingest_sequence(
         "spikes": files.has_spikes,
         "blur_dir": blur_dir,
         "source_version": source_version,
-        "files": [_file_entry(base, path, faults) for path in files.paths],
+        "files": _file_entries(base, files.paths, faults),
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
         "spike_size": list(checks.sensor) if checks.sensor else None,
         "spike_columns": checks.columns or None,
@@ -105,7 +106,7 @@ def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
     if not everything:
         return [f"{files.split}/{files.name}: no frames at all"]
     faults = []
-    for name in sorted(everything):
+    for name in sorted(everything, key=frame_order):
         missing = [part for part, present in parts.items() if name not in present]
         if missing:
             there = [part for part in parts if part not in missing]
@@ -131,9 +132,10 @@ def _odd_lengths(exposures: Sequence[Exposure], usual: int) -> list[str]:
 
 def _gaps(names: Sequence[str]) -> list[str]:
     """Numbers that are missing altogether: a clip must not jump in time."""
-    if not all(name.isdigit() for name in names):
-        return []
-    numbers = [int(name) for name in names]
+    found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
+    if None in found or len({match[1] for match in found if match}) > 1:
+        return []  # not numbered
+    numbers = [int(match[2]) for match in found if match]
     return [
         f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
         "make two sequences of it"
@@ -142,21 +144,14 @@ def _gaps(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _file_entry(root: Path, path: str, faults: list[str]) -> dict[str, Any]:
-    status = (root / path).stat()
-    try:
-        digest = file_digest(root / path)
-    except OSError as error:
-        digest = ""
-        message = f"{root / path}: cannot be read ({error.strerror})"
-        if message not in faults:
-            faults.append(message)
-    return {
-        "path": path,
-        "size": status.st_size,
-        "mtime_ns": status.st_mtime_ns,
-        "digest": digest,
-    }
+def _file_entries(root: Path, paths: Sequence[str], faults: list[str]) -> list[dict[str, Any]]:
+    """What is kept of the files, to tell whether they changed; unreadable ones are faults."""
+    entries = [file_entry(root, path) for path in paths]
+    for path in (root / entry["path"] for entry in entries if not entry["digest"]):
+        # The checks have named it already, unless they had no use for it.
+        if not any(fault.startswith(f"{path}: cannot be read") for fault in faults):
+            faults.append(f"{path}: cannot be read")
+    return entries
 
 
 def _judge_centers(

@@ -78,6 +78,12 @@ LAYOUTS = {
 AUTO = "auto"
 
 
+def frame_order(name: str) -> list[tuple[int, str]]:
+    """Key that sorts names by the numbers in them: ``frame_2`` before ``frame_10``."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
 def is_folder(path: Path) -> bool:
     """Whether a folder exists.
 
@@ -149,21 +155,29 @@ def places(kind: Layout, split: str, name: str, blur_dir: str) -> dict[str, str]
 
 
 def sequence_names(root: Path, split: str, layout: str = AUTO) -> list[str]:
-    """Sequences of a split, sorted; hidden folders and stray files do not count."""
+    """Sequences of a split, sorted; hidden folders and stray files do not count.
+
+    What has only some of its parts is a sequence, too: that the others are missing is a fault.
+    """
     kind = find_layout(root, split, layout)
-    parents = [kind.blur, kind.sharp] if kind.prefix else [kind.sharp.split("{sequence}")[0]]
+    parts = [kind.blur, kind.sharp] if kind.prefix else [kind.blur, kind.sharp, kind.spike]
+    patterns = [pattern.split("{sequence}")[0] for pattern in parts]
     names: set[str] = set()
-    for parent in parents:
-        folder = root / parent.format(split=split, gamma="")
-        if not is_folder(folder):
+    for place in {p.format(split=split, gamma=g) for p in patterns for g in ("", "_gamma")}:
+        if not is_folder(root / place):
             continue
-        with _listing(folder) as entries:
+        with _listing(root / place) as entries:
             for entry in entries:
                 if kind.prefix and entry.name.endswith(".png") and "-" in entry.name:
                     names.add(entry.name.rpartition("-")[0])
-                elif not kind.prefix and entry.is_dir():
+                elif not kind.prefix and _may_be_folder(entry):
                     names.add(entry.name)
     return sorted(name for name in names if not name.startswith("."))
+
+
+def _may_be_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder, or a link that leads nowhere: nobody means that to be left out."""
+    return not os.path.isfile(entry.path) if entry.is_symlink() else entry.is_dir()  # noqa: PTH113
 
 
 @contextlib.contextmanager
@@ -191,7 +205,9 @@ def find_sequence(
     if not kind.prefix and not any(
         is_folder(base / p) for p in (*folders.values(), f"{split}/{name}")
     ):
-        raise DataError(f"{base / split / name}: no such sequence folder")
+        raise DataError(
+            f"{base / split / name}: no such sequence folder, or a link that leads nowhere"
+        )
     prefix = kind.prefix.format(sequence=name)
     faults: list[str] = []
     streams = [
@@ -237,9 +253,9 @@ def _numbered(
     numbers: dict[str, str] = {}
     for name in names:
         stem = name[len(prefix) :].rpartition(".")[0]
-        if prefix and not stem.isdigit():
+        if prefix and "-" in stem:
             continue  # another sequence, whose name begins like this one's
-        number = str(int(stem)) if stem.isdigit() else stem
+        number = str(int(stem)) if stem.isdecimal() else stem
         if number in numbers:
             faults.append(f"{place} holds two files for frame {stem}: {numbers[number]} and {name}")
             continue

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.images import encode_png, read_rgb
 from vrtspike.data.interpolation import Interpolation
+from vrtspike.data.layouts import frame_order
 from vrtspike.data.simulate import STEPS_PER_FRAME, THETA, stream_spikes, synthesize_blur
 from vrtspike.data.spikes import pack_spikes
 from vrtspike.errors import DataError
@@ -39,15 +40,10 @@ def frame_files(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder of frames")
-
-    def order(path: Path) -> list[tuple[int, str]]:
-        parts = re.split(r"(\d+)", path.stem)
-        return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
-
     found = [path for path in folder.iterdir() if path.suffix.lower() in FRAME_SUFFIXES]
     if not found:
         raise DataError(f"{folder}: no frames ({', '.join('*' + s for s in FRAME_SUFFIXES)})")
-    return sorted(found, key=order)
+    return sorted(found, key=lambda path: frame_order(path.stem))
 
 
 @dataclass(frozen=True)

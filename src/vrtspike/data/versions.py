@@ -29,6 +29,7 @@ def source_version(
     Where the ingest manifest of an earlier run lists exactly the present files, each with the same
     size and date (or, when only the date differs, the same contents), the version written there is
     returned: touching a file changes nothing. Otherwise it is a digest of names, sizes and dates.
+    A file that could not be read then and can be now counts as changed.
 
     Args:
         root: the data set's folder.
@@ -48,17 +49,46 @@ def source_version(
     files_found = find_sequence(base, split, sequence, blur_dir, layout)
     present = [(path, *_size_and_date(base, path)) for path in files_found.paths]
     known = _known_files(Path(manifest_path), blur_dir)
+    unread: list[str] = []
     if known is not None:
         version, files = known
         if len(files) == len(present) and all(_unchanged(base, files, *item) for item in present):
             return version
-    return json_digest({"blur_dir": blur_dir, "files": present})
+        unread = [path for path, entry in files.items() if not entry["digest"]]
+    contents: dict[str, Any] = {"blur_dir": blur_dir, "files": present}
+    return json_digest({**contents, "unread before": unread} if unread else contents)
 
 
 def _size_and_date(root: Path, path: str) -> tuple[int, int]:
-    # A string, because a plan asks for every raw file and making a Path takes longer than asking.
-    status = os.stat(f"{root}/{path}")  # noqa: PTH116
+    """Size and date of a file; -1 where there is none to be seen, which the job reports."""
+    try:
+        # A string: a plan asks for every raw file, and making a Path takes longer than asking.
+        status = os.stat(f"{root}/{path}")  # noqa: PTH116
+    except OSError:
+        return -1, -1
     return status.st_size, status.st_mtime_ns
+
+
+def file_entry(root: Path, path: str) -> dict[str, Any]:
+    """What an ingest manifest keeps of a file; its ``digest`` is empty if it cannot be read.
+
+    Returns:
+        ``{"path", "size", "mtime_ns", "digest"}``.
+    """
+    size, date = _size_and_date(root, path)
+    return {
+        "path": path,
+        "size": size,
+        "mtime_ns": date,
+        "digest": _digest(root / path),
+    }
+
+
+def _digest(path: Path) -> str:
+    try:
+        return file_digest(path)
+    except OSError:
+        return ""
 
 
 def _known_files(manifest: Path, blur_dir: str) -> tuple[str, dict[str, dict[str, Any]]] | None:
@@ -90,4 +120,6 @@ def _unchanged(
     entry = files.get(path)
     if entry is None or entry["size"] != size:
         return False
-    return bool(entry["mtime_ns"] == date or entry["digest"] == file_digest(root / path))
+    if not entry["digest"]:  # permissions change without the date
+        return not _digest(root / path)
+    return bool(entry["mtime_ns"] == date or entry["digest"] == _digest(root / path))

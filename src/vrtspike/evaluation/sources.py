@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.alignment import align, mismatch
 from vrtspike.data.images import read_gray, read_rgb
+from vrtspike.data.layouts import frame_order
 from vrtspike.data.simulate import stream_spikes
 from vrtspike.data.spikes import count_spike_frames, read_spikes
 from vrtspike.data.store import Store
@@ -259,15 +260,15 @@ class SimulatedSequence(BlurrySequence):
 
 
 def png_files(folder: Path) -> list[Path]:
-    """PNG files of a folder in order of their names.
+    """PNG files of a folder in the order of the numbers in their names.
 
     Raises:
         DataError: if there are none.
     """
-    files = sorted(path for path in folder.glob("*.png") if not path.name.startswith("."))
+    files = [path for path in folder.glob("*.png") if not path.name.startswith(".")]
     if not files:
         raise DataError(f"{folder}: no PNG files; expected the blurry frames of one sequence")
-    return files
+    return sorted(files, key=lambda path: frame_order(path.stem))
 
 
 def _frame_size(path: Path) -> tuple[int, int]:
