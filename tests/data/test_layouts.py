@@ -274,6 +274,18 @@ def test_frames_follow_each_other_by_their_numbers(tmp_path, name):
     assert any(fault.startswith(jump) for fault in faults)
 
 
+def test_frames_of_832_columns_have_no_header(tmp_path):
+    """Half of them are 416, the width of a Vidar dump with header columns."""
+    write_sequence(tmp_path / SPLIT / NAME, film(3, 7, 96, 832), frames_per_exposure=3)
+    manifest = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert manifest["spike_size"] == [48, 416]
+    build_store(tmp_path, _written(tmp_path, manifest), 8, tmp_path / "s.json")
+    counts = open_store(tmp_path / "s.zarr").read("voxels", slice(0, 1), slice(None), slice(None))
+    path = tmp_path / SPLIT / NAME / "spike/000001.dat"
+    np.testing.assert_array_equal(counts[0], voxelize(read_spikes(path, 48, 416), 8))
+
+
 @pytest.mark.parametrize("width", [64, 60])
 def test_npz_spikes_bring_their_size(dataset, width):
     folder = dataset / SPLIT / NAME
@@ -317,7 +329,7 @@ def _written(folder, manifest):
 
 
 def spikes_of(root, number):
-    return read_spikes(root / SPLIT / NAME / "spike" / f"{number:06d}.dat", 56, 416)
+    return read_spikes(root / SPLIT / NAME / "spike" / f"{number:06d}.dat", 56, 416, columns=400)
 
 
 # Sensors of the cameras and data sets in use, at the size of their frames.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.images import read_gray, shrink
 from vrtspike.data.order import require_order
-from vrtspike.data.spikes import read_spikes
+from vrtspike.data.spikes import picture_columns, read_spikes
 from vrtspike.errors import DataError
 
 WINDOW = 9
@@ -156,7 +156,7 @@ def check_pair(
         spike_file: ``.dat`` file of one exposure.
         frame_file: picture of its sharp frame.
         height: rows of the sensor; None is half the frame's.
-        width: columns of the sensor; None is half the frame's.
+        width: columns of the sensor as in the file; None is half the frame's.
 
     Returns:
         What was found, and the number of spike frames T.
@@ -167,9 +167,10 @@ def check_pair(
     """
     gray = read_gray(frame_file)
     height, width = height or gray.shape[0] // 2, width or gray.shape[1] // 2
-    spikes = read_spikes(spike_file, height, width)
+    columns = picture_columns((height, width), (gray.shape[0], gray.shape[1]))
+    spikes = read_spikes(spike_file, height, width, columns=columns)
     found = align(spikes, gray)
-    require_match(found, spike_file, frame_file, (height, width))
+    require_match(found, spike_file, frame_file, (height, columns))
     # After the match: read with a wrong width, an ordered file looks shuffled too.
     require_order(spikes, str(spike_file))
     return found, len(spikes)

@@ -107,6 +107,7 @@ def _frames(
             manifest["spike_columns"],
             start=exposure["start"],
             count=exposure["steps"],
+            columns=layout.spike_size[1],
         )
         counts = voxelize_packed(bits, layout.bins)[..., : layout.spike_size[1]]
         add_to_histogram(histogram, counts, len(bits))

@@ -58,7 +58,7 @@ class SequenceChecks:
     ) -> None:
         self.faults: list[str] = []
         self.sensor: tuple[int, int] | None = None
-        """Rows and columns of the picture that the sensor gives."""
+        """Rows and columns of the picture that the sensor gives, as far as is known yet."""
         self.columns = 0
         """Columns of a row in the spike files; more than the picture's in Vidar dumps."""
         self.rgb_size: tuple[int, int] | None = None
@@ -81,7 +81,7 @@ class SequenceChecks:
     def _set_sensor(self, size: tuple[int, int] | None) -> None:
         if size is not None:
             self.columns = size[1]
-            self.sensor = size[0], picture_columns(size[1])
+            self.sensor = size
 
     def _npz_size(self) -> tuple[int, int] | None:
         """The sensor's size as the first spike file gives it, if it is of a kind that does."""
@@ -163,8 +163,14 @@ class SequenceChecks:
         found: Alignment | None = None
         total = 0
         with self._collect():
-            size = sensor[0], self.columns
-            spikes = read_spikes(self._root / path, *size, start=start, count=steps)
+            spikes = read_spikes(
+                self._root / path,
+                sensor[0],
+                self.columns,
+                start=start,
+                count=steps,
+                columns=sensor[1],
+            )
             total = int(np.count_nonzero(spikes))
             try:
                 found = align(spikes, luma(sharp))
@@ -205,7 +211,9 @@ class SequenceChecks:
     def _check_ratio(self, height: int, width: int) -> None:
         if self.sensor is None:
             return
-        rows, columns = self.sensor
+        rows = self.sensor[0]
+        columns = picture_columns((rows, self.columns), (height, width))
+        self.sensor = rows, columns
         if height % rows or width % columns or height // rows != width // columns:
             self.faults.append(
                 f"sensor size {rows} x {columns} does not fit frames of {height} x {width}: their "

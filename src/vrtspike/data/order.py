@@ -7,6 +7,8 @@ as chance makes them. (Real recordings: 0.000 of that frequency; the same shuffl
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,7 +37,8 @@ def disorder(spikes: NDArray[np.uint8]) -> float | None:
     regular = float(np.maximum(2 * count - steps, 0).sum())
     if by_chance - regular < MIN_PAIRS:
         return None
-    pairs = np.count_nonzero(spikes[1:] & spikes[:-1])
+    # Step by step: all pairs at once would take as much memory as the spikes.
+    pairs = sum(int(np.count_nonzero(a & b)) for a, b in pairwise(spikes))
     return (pairs - regular) / (by_chance - regular)
 
 

@@ -4,35 +4,39 @@ A ``.dat`` file holds one spike frame after another, height x width / 8 bytes ea
 frame, least significant bit of each byte first, is the pixel in column ``p % width`` of row
 ``p // width`` **counted from the bottom row**. This is the format of the Vidar cameras and of the
 Spk-GoPro data set; Vidar dumps "with head" have rows of 416 pixels, the last 16 of which are no
-picture and are dropped. An ``.npz`` file holds the same as an array ``spk`` (T, H, W) of 0 and 1,
-top row first. This module is the only reader and writer.
+picture. An ``.npz`` file holds the same as an array ``spk`` (T, H, W) of 0 and 1,
+top row first (:mod:`vrtspike.data.npz` reads it). This module is the only reader and writer of the
+others.
 """
 
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.npz import KEY, npz_shape, read_npz
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_write_bytes
-
-SUFFIXES = (".dat", ".npz")
-"""Kinds of spike files."""
 
 HEADER_COLUMNS = {416: 16}
 """Columns at the end of a row that are no picture, by the columns of a row in the file."""
 
-NPZ_KEY = "spk"
 
+def picture_columns(sensor: tuple[int, int], frame: tuple[int, int]) -> int:
+    """Columns of the picture in a spike file: 400 of 416 in Vidar dumps "with head", else all.
 
-def picture_columns(width: int) -> int:
-    """Columns of the picture in a file whose rows have ``width`` columns: 400 for 416, else all."""
-    return width - HEADER_COLUMNS.get(width, 0)
+    Args:
+        sensor: rows and columns as they are in the file.
+        frame: rows and columns of the frames. Where they are as wide as all columns of the file
+            say (832 for 416 at half the size), there is no header.
+    """
+    rows, columns = sensor
+    if frame[1] * rows == frame[0] * columns:
+        return columns
+    return columns - HEADER_COLUMNS.get(columns, 0)
 
 
 def frame_bytes(height: int, width: int) -> int:
@@ -88,13 +92,7 @@ def read_packed(
     Raises:
         DataError: see :func:`read_spikes`.
     """
-    total = count_spike_frames(path, height, width)
-    stop = total if count is None else start + count
-    if not 0 <= start <= stop <= total:
-        raise DataError(
-            f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
-            f"of {height} x {width}"
-        )
+    start, stop = _range(path, height, width, start, count)
     per_frame = frame_bytes(height, width)
     try:
         raw = np.fromfile(
@@ -114,32 +112,35 @@ def read_spikes(
     *,
     start: int = 0,
     count: int | None = None,
+    columns: int | None = None,
 ) -> NDArray[np.uint8]:
     """Read spike frames.
 
     Args:
         path: a ``.dat`` or ``.npz`` file.
         height: rows of the sensor.
-        width: columns of a row in the file; of 416, the last 16 are dropped.
+        width: columns of a row in the file.
         start: first spike frame to read.
         count: number of spike frames; None reads to the end.
+        columns: how many of a row's columns are picture, see :func:`picture_columns`; None is all.
 
     Returns:
-        uint8 (T, height, columns of the picture) of 0 and 1, top row first.
+        uint8 (T, height, columns) of 0 and 1, top row first.
 
     Raises:
         DataError: if the file is missing or empty, its size is not a whole number of frames, or
             the frames asked for are not in it.
     """
+    columns = width if columns is None else columns
     if Path(path).suffix == ".npz":
-        return _read_npz(path, height, width, start, count)
-    columns = picture_columns(width)
-    if width % 8:
+        start, stop = _range(path, height, width, start, count)
+        return np.ascontiguousarray(read_npz(path, start, stop - start)[:, :, :columns])
+    if width % 8 or columns % 8:
         packed = read_packed(path, height, width, start=start, count=count)
         bits = np.unpackbits(packed, axis=1, bitorder="little")
         return np.ascontiguousarray(bits.reshape(-1, height, width)[:, ::-1, :columns])
     # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
-    rows = read_rows(path, height, width, start=start, count=count)
+    rows = read_rows(path, height, width, start=start, count=count, columns=columns)
     return np.unpackbits(rows, axis=2, count=columns, bitorder="little")
 
 
@@ -150,13 +151,30 @@ def read_rows(
     *,
     start: int = 0,
     count: int | None = None,
+    columns: int | None = None,
 ) -> NDArray[np.uint8]:
     """Like :func:`read_spikes`, packed: uint8 (T, height, ceil(columns / 8)), lowest bit first."""
-    if Path(path).suffix == ".npz" or width % 8:
-        return pack_rows(read_spikes(path, height, width, start=start, count=count))
+    columns = width if columns is None else columns
+    if Path(path).suffix == ".npz" or width % 8 or columns % 8:
+        spikes = read_spikes(path, height, width, start=start, count=count, columns=columns)
+        return pack_rows(spikes)
     packed = read_packed(path, height, width, start=start, count=count)
-    rows = packed.reshape(-1, height, width // 8)[:, ::-1, : picture_columns(width) // 8]
+    rows = packed.reshape(-1, height, width // 8)[:, ::-1, : columns // 8]
     return np.ascontiguousarray(rows)
+
+
+def _range(
+    path: str | os.PathLike[str], height: int, width: int, start: int, count: int | None
+) -> tuple[int, int]:
+    """First spike frame of a part of a file, and the one after its last; they must be in it."""
+    total = count_spike_frames(path, height, width)
+    stop = total if count is None else start + count
+    if not 0 <= start <= stop <= total:
+        raise DataError(
+            f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
+            f"of {height} x {width}"
+        )
+    return start, stop
 
 
 def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -164,52 +182,15 @@ def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.packbits(spikes, axis=2, bitorder="little")
 
 
-def npz_shape(path: str | os.PathLike[str]) -> tuple[int, ...]:
-    """Shape of the spikes in an ``.npz`` file; only headers are read.
-
-    Raises:
-        DataError: if the file cannot be read or holds no array ``spk``.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open(f"{NPZ_KEY}.npy") as stream:
-            version = np.lib.format.read_magic(stream)
-            if version == (1, 0):
-                return np.lib.format.read_array_header_1_0(stream)[0]
-            return np.lib.format.read_array_header_2_0(stream)[0]
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except KeyError as error:
-        raise DataError(f"{path}: holds no array {NPZ_KEY!r} (T, H, W)") from error
-    except (ValueError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: not a readable .npz file ({error})") from error
-
-
 def _check_npz_shape(
     path: str | os.PathLike[str], shape: tuple[int, ...], height: int, width: int
 ) -> int:
     if len(shape) != 3 or shape[1:] != (height, width) or shape[0] == 0:
         raise DataError(
-            f"{path}: {NPZ_KEY} has the shape {shape}, (T, {height}, {width}) expected; "
+            f"{path}: {KEY} has the shape {shape}, (T, {height}, {width}) expected; "
             "check the sensor size"
         )
     return shape[0]
-
-
-def _read_npz(
-    path: str | os.PathLike[str], height: int, width: int, start: int, count: int | None
-) -> NDArray[np.uint8]:
-    total = count_spike_frames(path, height, width)
-    stop = total if count is None else start + count
-    if not 0 <= start <= stop <= total:
-        raise DataError(f"{path}: spike frames {start} to {stop} asked for, it holds {total}")
-    try:
-        with np.load(path) as archive:
-            spikes = archive[NPZ_KEY][start:stop, :, : picture_columns(width)]
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: not a readable .npz file ({error})") from error
-    if not ((spikes == 0) | (spikes == 1)).all():
-        raise DataError(f"{path}: {NPZ_KEY} holds values other than 0 and 1")
-    return np.ascontiguousarray(spikes, dtype=np.uint8)
 
 
 def pack_spikes(spikes: NDArray[np.generic]) -> bytes:

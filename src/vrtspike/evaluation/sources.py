@@ -15,7 +15,7 @@ from vrtspike.data.alignment import align, mismatch
 from vrtspike.data.images import read_gray, read_rgb
 from vrtspike.data.layouts import frame_order
 from vrtspike.data.simulate import stream_spikes
-from vrtspike.data.spikes import count_spike_frames, read_spikes
+from vrtspike.data.spikes import count_spike_frames, picture_columns, read_spikes
 from vrtspike.data.store import Store
 from vrtspike.data.voxels import voxelize
 from vrtspike.errors import DataError, list_faults
@@ -152,7 +152,7 @@ class FolderSequence(BlurrySequence):
         spikes: a folder of ``.dat`` files with the frames' names, or one ``.dat`` for all frames,
             divided evenly among them.
         bins: bins of the voxel grid.
-        sensor: rows and columns of the sensor; None is half of the frames' size.
+        sensor: rows and columns of the sensor as in its files; None is half of the frames' size.
 
     Raises:
         DataError: listing every frame without a partner and every file of a wrong size.
@@ -163,12 +163,13 @@ class FolderSequence(BlurrySequence):
     ) -> None:
         super().__init__(blur)
         self._sensor = sensor or (self.size[0] // 2, self.size[1] // 2)
-        ratios = {self.size[side] / self._sensor[side] for side in (0, 1)}
+        self._columns = picture_columns(self._sensor, self.size)
+        ratios = {self.size[0] / self._sensor[0], self.size[1] / self._columns}
         self.ratio = int(min(ratios))
         if ratios != {self.ratio}:
             raise DataError(
                 f"{blur}: frames of {self.size[0]} x {self.size[1]} are no whole multiple of the "
-                f"sensor's {self._sensor[0]} x {self._sensor[1]}; check the sensor size"
+                f"sensor's {self._sensor[0]} x {self._columns}; check the sensor size"
             )
         self._bins = bins
         self._exposures = self._find_exposures(spikes)
@@ -176,7 +177,10 @@ class FolderSequence(BlurrySequence):
     def read(self, frames: slice) -> Window:
         """Read consecutive frames and count their spikes."""
         counts = [
-            voxelize(read_spikes(path, *self._sensor, start=start, count=steps), self._bins)
+            voxelize(
+                read_spikes(path, *self._sensor, start=start, count=steps, columns=self._columns),
+                self._bins,
+            )
             for path, start, steps in self._exposures[frames]
         ]
         steps = [exposure[2] for exposure in self._exposures[frames]]

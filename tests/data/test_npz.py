@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from vrtspike.data.npz import npz_shape, read_npz
+from vrtspike.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def spikes():
+    return np.random.default_rng(0).integers(0, 2, (30, 20, 24), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.bool_, np.float32, np.int64])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_part_of_a_file(tmp_path, spikes, kind, save, order):
+    path = tmp_path / "a.npz"
+    save(path, other=np.zeros(3), spk=np.asarray(spikes.astype(kind), order=order))
+    assert npz_shape(path) == spikes.shape
+    for start, count in ((0, 30), (7, 9), (29, 1), (5, 0)):
+        part = read_npz(path, start, count)
+        assert part.dtype == np.uint8
+        np.testing.assert_array_equal(part, spikes[start : start + count])
+
+
+def test_only_the_steps_asked_for_are_held(tmp_path):
+    path = tmp_path / "whole.npz"
+    np.savez_compressed(path, spk=np.zeros((16_000, 50, 80), np.uint8))
+    tracemalloc.start()
+    read_npz(path, 15_000, 50)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 36_000_000  # of 64,000,000
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_file_is_an_error_wherever_the_damage_is(tmp_path, spikes, save):
+    path = tmp_path / "a.npz"
+    save(path, spk=spikes)
+    whole, random = path.read_bytes(), np.random.default_rng(1)
+    refused = 0
+    for place in [*range(0, 250), *random.integers(250, len(whole), 150)]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        try:
+            found = read_npz(path, 0, npz_shape(path)[0])
+        except DataError:
+            refused += 1
+            continue
+        np.testing.assert_array_equal(found, spikes)
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    ("arrays", "reason"),
+    [
+        ({"other": np.zeros(3)}, "holds no array 'spk'"),
+        ({"spk": np.full((2, 4, 4), 2)}, "other than 0 and 1"),
+        ({"spk": np.full((2, 4, 4), np.nan)}, "other than 0 and 1"),
+        ({"spk": np.full((2, 4, 4), None)}, "Python objects"),
+    ],
+)
+def test_what_is_no_spike_array(tmp_path, arrays, reason):
+    path = tmp_path / "a.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(DataError, match=reason):
+        read_npz(path, 0, 2)
