@@ -183,7 +183,7 @@ def test_workers_with_a_cache_give_the_same_batches(dataset):
     plain = ClipDataset(dataset, "train", settings(AUGMENT=True))
     options = settings(AUGMENT=True, READER="tensorstore")
     cached = ClipDataset(dataset, "train", options, cache_bytes=10**7)
-    equal(cached[0], plain[0])  # opened in this process before the workers start
+    assert equal(cached[0], plain[0])  # opened in this process before the workers start
     loader = DataLoader(cached, batch_size=2, num_workers=2, multiprocessing_context="forkserver")
     batches = list(loader)
     assert sum(len(batch["sequence"]) for batch in batches) == len(plain)

@@ -123,3 +123,10 @@ def test_an_opened_store_travels_to_a_worker_process(path, reader):
     assert pickle.loads(pickle.dumps(store)).layout == LAYOUT
     with multiprocessing.get_context("forkserver").Pool(1) as pool:
         assert pool.apply_async(_read_in_worker, (store,)).get(timeout=60) == here
+
+
+def test_long_exposures_share_no_file():
+    """Writers and tensorstore hold what shares a file."""
+    usual = StoreLayout(LAYOUT.frames, (88,) * 3, (720, 1280), (360, 640), 32)
+    assert usual.shard_frames == 3
+    assert StoreLayout(LAYOUT.frames, (700,) * 3, (720, 1280), (360, 640), 32).shard_frames == 1

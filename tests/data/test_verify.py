@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import shutil
 import subprocess
 import sys
 
@@ -7,10 +9,10 @@ import numpy as np
 import pytest
 
 from vrtspike.data.manifests import DATASET, STORE
-from vrtspike.data.store import StoredFrame, StoreLayout, write_store
+from vrtspike.data.store import StoredFrame, StoreLayout, open_store, write_store
 from vrtspike.data.verify import store_manifests, verify_store
 from vrtspike.errors import DataError
-from vrtspike.files import write_json
+from vrtspike.files import read_json, write_json
 
 LAYOUT = StoreLayout(("000007", "000008"), (16, 12), (96, 256), (48, 128), 4)
 
@@ -45,9 +47,9 @@ def shard(manifest, name):
     return next(path for path in found if path.is_file())
 
 
-def flip(path, place):
+def flip(path, place, bit=0x10):
     contents = bytearray(path.read_bytes())
-    contents[place] ^= 0x10
+    contents[place] ^= bit
     path.write_bytes(contents)
 
 
@@ -90,6 +92,40 @@ def test_what_a_path_stands_for(manifest, tmp_path):
     for path in (tmp_path / "empty", tmp_path / "nothing.json"):
         with pytest.raises(DataError, match=path.name):
             store_manifests(path)
+
+
+def test_a_folder_is_searched_for_what_is_lost_too(manifest, tmp_path):
+    shutil.copytree(manifest.with_suffix(".zarr"), tmp_path / "train" / ".s.0.tmp.zarr")
+    lost = [manifest.with_name(f"{name}.json") for name in ("lost manifest", "lost store", "torn")]
+    shutil.copytree(manifest.with_suffix(".zarr"), lost[0].with_suffix(".zarr"))
+    shutil.copy(manifest, lost[1])
+    lost[2].write_text("{")
+    write_json(lost[1], {**read_json(manifest), "store": "lost store.zarr"})
+    assert store_manifests(tmp_path) == sorted([*lost, manifest])
+    reasons = ("No such file .* store manifest", "no readable store", "no JSON .* store manifest")
+    for path, reason in zip(lost, reasons, strict=True):
+        with pytest.raises(DataError, match=f"{path.stem}.*{reason}"):
+            verify_store(path)
+
+
+def test_no_damage_of_metadata_is_a_crash(manifest):
+    random = np.random.default_rng(0)
+    store = manifest.with_suffix(".zarr")
+    for path in (store / "zarr.json", store / "sharp/zarr.json", store / "voxels/zarr.json"):
+        whole = path.read_bytes()
+        named = 0
+        for place in random.integers(len(whole), size=60):
+            flip(path, place, 1 << int(random.integers(8)))
+            try:
+                named += bool(verify_store(manifest))
+            except DataError:
+                named += 1
+            with contextlib.suppress(DataError):
+                opened = open_store(store)
+                for name in opened.layout.shapes:
+                    opened.read(name, slice(0, 1), slice(None), slice(None))
+            path.write_bytes(whole)
+        assert named > 40
 
 
 def test_the_command(manifest):

@@ -41,12 +41,17 @@ def read_attributes(path: str) -> dict[str, Any]:
             return dict(zarr.open_group(_remote(path), mode="r").attrs)
         except OSError as error:
             raise DataError(f"{path}: no readable store ({error})") from error
+    attributes = _metadata(path, "no readable store").get("attributes")
+    return attributes if isinstance(attributes, dict) else {}
+
+
+def _metadata(path: str, otherwise: str) -> dict[str, Any]:
+    """Contents of a ``zarr.json``; a DataError that says ``otherwise`` without any."""
     try:
         metadata = json.loads((Path(path) / "zarr.json").read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise DataError(f"{path}: no readable store; run voxelize again") from error
-    attributes: dict[str, Any] = metadata.get("attributes", {})
-    return attributes
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: {otherwise} ({error}); {_ABSENT}") from error
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _remote(path: str) -> Any:  # noqa: ANN401 - a zarr store
@@ -94,25 +99,31 @@ class ChunkReader:
         """What is sent to another process: the settings."""
         return {**self.__dict__, "_context": None}
 
-    def open_array(self, path: str, largest: int = 255) -> ArrayRead:
+    def open_array(self, path: str, shape: tuple[int, ...], largest: int = 255) -> ArrayRead:
         """Open one array for reading.
 
         Args:
             path: the array's folder or address.
+            shape: what its shape must be.
             largest: no number of the array is larger.
 
         Raises:
-            DataError: if there is no array at ``path``.
+            DataError: if there is no array of this shape at ``path``.
         """
         if self._prepared != os.getpid():
             self._prepared = os.getpid()
             keep_freed_memory()
         if is_remote(path):
             return _open_zarr(_remote(path))
+        metadata = _metadata(path, "the array is missing")
         try:
-            metadata = json.loads((Path(path) / "zarr.json").read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError) as error:
-            raise DataError(f"{path}: the array is missing; {_ABSENT}") from error
+            if metadata["shape"] != list(shape):
+                raise ValueError(f"shape {metadata['shape']}, {list(shape)} expected")
+            return self._open_local(path, metadata, largest)
+        except (LookupError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: zarr.json is damaged ({error!r}); {_ABSENT}") from error
+
+    def _open_local(self, path: str, metadata: dict[str, Any], largest: int) -> ArrayRead:
         if self.reader == "zarr":
             return _open_zarr(path)
         if self.reader == "mapped" and MappedArray.can_read(metadata):

@@ -47,7 +47,7 @@ BAND = 48
 SQUARE = 128
 """Side in RGB pixels of the area that a chunk of counts covers."""
 SHARD_BYTES = 12_000_000
-"""Decoded size of the frames that share a file; bounds memory while writing."""
+"""Size of the frames that share a file, as pictures or as bits; bounds memory while writing."""
 SHARD_FRAMES = 32
 """Most frames of a file."""
 SCHEMA = 2
@@ -118,7 +118,7 @@ class StoreLayout:
     @property
     def shard_frames(self) -> int:
         """Frames that share a file."""
-        frame = 3 * self.rgb_size[0] * self.rgb_size[1]
+        frame = max(math.prod(shape[1:]) for name, shape in self.shapes.items() if name != "voxels")
         return max(1, min(SHARD_BYTES // frame, SHARD_FRAMES, len(self.frames)))
 
     def attributes(self) -> dict[str, Any]:
@@ -289,7 +289,8 @@ class Store:
             reader: opens the arrays; None is the default reader without a cache.
 
         Raises:
-            DataError: if there is no store or it was written by another version of the project.
+            DataError: if there is no store, it was written by another version of the project, or
+                its attributes are damaged.
         """
         self.path = str(path)
         self._reader = reader or ChunkReader()
@@ -298,7 +299,13 @@ class Store:
         attributes = read_attributes(self.path)
         if attributes.get("schema") != SCHEMA:
             raise DataError(f"{self.path}: not a store of this version; run voxelize again")
-        self.layout = StoreLayout.from_attributes(attributes)
+        try:
+            self.layout = StoreLayout.from_attributes(attributes)
+        except (LookupError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{self.path}: zarr.json is damaged ({error!r}); delete the store and run "
+                "voxelize again"
+            ) from error
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to another process: everything but the open arrays."""
@@ -338,7 +345,8 @@ class Store:
             self._arrays, self._process = {}, os.getpid()
         if name not in self._arrays:
             largest = self.layout.most_counts if name == "voxels" else 255
-            self._arrays[name] = self._reader.open_array(f"{self.path}/{name}", largest)
+            shape = self.layout.shapes[name]
+            self._arrays[name] = self._reader.open_array(f"{self.path}/{name}", shape, largest)
         return self._arrays[name]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,13 @@ def store_manifests(path: str | Path) -> list[Path]:
     if path.suffix == ".zarr":
         path = path.with_suffix(".json")
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*.json") if p.with_suffix(".zarr").is_dir())
+        found = {store.with_suffix(".json") for store in _visible(path.rglob("*.zarr"))}
+        # A manifest whose store is lost is damage, too, and so is one that cannot be read.
+        found |= {p for p in _visible(path.rglob("*.json")) if _may_name_store(p)}
         if not found:
             raise DataError(f"{path}: no stores (<sequence>.json beside <sequence>.zarr) below it")
-        return found
-    contents = read_contents(path, "manifest, a store or a folder with stores")
-    keys = set(contents) if isinstance(contents, dict) else set()
+        return sorted(found)
+    keys = _keys(path)
     if "store" in keys:
         return [path]
     if "splits" in keys:
@@ -40,6 +41,26 @@ def store_manifests(path: str | Path) -> list[Path]:
         entries = [entry for split in splits.values() for entry in split]
         return [path.parent / entry["manifest"] for entry in entries]
     raise DataError(f"{path}: neither the manifest of a store nor of a data set")
+
+
+def _visible(paths: Iterable[Path]) -> Iterator[Path]:
+    """What is no leftover of a killed writer and does not lie within a store."""
+    for path in paths:
+        inside = any(parent.suffix == ".zarr" for parent in path.parents)
+        if not inside and not path.name.startswith("."):
+            yield path
+
+
+def _may_name_store(path: Path) -> bool:
+    try:
+        return "store" in _keys(path)
+    except DataError:
+        return True
+
+
+def _keys(path: Path) -> set[str]:
+    contents = read_contents(path, "manifest, a store or a folder with stores")
+    return set(contents) if isinstance(contents, dict) else set()
 
 
 def verify_store(

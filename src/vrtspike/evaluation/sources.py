@@ -194,9 +194,11 @@ class FolderSequence(BlurrySequence):
         """A line for each frame that its spikes do not look like; reads every file once."""
         found = []
         for file, (path, start, steps) in zip(self._files, self._exposures, strict=True):
-            spikes = read_spikes(path, *self._sensor, start=start, count=steps)
+            spikes = read_spikes(
+                path, *self._sensor, start=start, count=steps, columns=self._columns
+            )
             likeness = align(spikes, read_gray(file), blurry=True)
-            fault = mismatch(likeness, path, file, self._sensor)
+            fault = mismatch(likeness, path, file, (self._sensor[0], self._columns))
             found += [fault] if fault else []
         return found
 
