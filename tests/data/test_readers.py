@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -157,6 +159,17 @@ def test_a_damaged_file_is_an_error_when_mapped(path, tmp_path, damage):
     store.read("sharp", slice(0, 3), slice(0, 106), slice(0, 68))
     with pytest.raises(DataError, match="run voxelize again"):
         store.read("sharp", slice(2, 5), slice(0, 106), slice(0, 68))
+
+
+def test_a_file_system_that_maps_no_files_asks_for_another_reader(path, tmp_path):
+    unmapped = Path("/sys/kernel/uevent_seqnum")
+    if not unmapped.is_file():
+        pytest.skip("needs Linux's /sys, whose files cannot be mapped")
+    copy = shutil.copytree(path, tmp_path / "s.zarr")
+    (copy / "sharp/c/0/0/0/0").unlink()
+    (copy / "sharp/c/0/0/0/0").symlink_to(unmapped)
+    with pytest.raises(DataError, match=r"sharp: this file system .* DATA\.READER to tensorstore"):
+        Store(copy).read("sharp", slice(0, 1), slice(0, 9), slice(0, 9))
 
 
 def test_a_store_on_another_file_system(path):

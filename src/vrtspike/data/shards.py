@@ -7,14 +7,17 @@ process reads it for the first time (a chunk of 184 kB takes some 25 microsecond
 
 from __future__ import annotations
 
+import errno
 import math
 import mmap
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
+
+from vrtspike.errors import DataError
 
 _CRC_BYTES = 4
 _ABSENT = 2**64 - 1
@@ -61,18 +64,30 @@ class ShardedFiles:
         """Map file ``number``.
 
         Raises:
+            DataError: if the file system cannot map files.
             OSError: if it is missing.
             ValueError: if it is cut or its index damaged.
         """
         name = f"c/{number}" + "/0" * (len(self.shape) - 1)
         with open(f"{self._path}/{name}", "rb") as stream:  # noqa: PTH123 - speed
-            mapping = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            mapping = self._map(stream)
         size = 16 * math.prod(self._grid)
         end = len(mapping) - size - _CRC_BYTES
         if end < 0 or _damaged(mapping[end:]):
             raise ValueError(f"{name} is cut, or its index is damaged")
         index = np.ndarray((*self._grid, 2), "<u8", mapping, end)
         return Shard(name, mapping, index, self._checked[number])
+
+    def _map(self, stream: IO[bytes]) -> mmap.mmap:
+        try:
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            if error.errno != errno.ENODEV:
+                raise
+            raise DataError(
+                f"{self._path}: this file system cannot map files into memory; set DATA.READER to "
+                "tensorstore, or copy the stores to another disk"
+            ) from error
 
 
 class Shard:
