@@ -231,8 +231,11 @@ def test_a_killed_writer_leaves_nothing_that_counts_and_the_next_one_cleans_up(p
     assert not output.exists()
     assert not output.with_suffix(".zarr").exists()
     assert len(list(output.parent.iterdir())) == 1
+    # Another sequence, which another job writes just now.
+    other = output.parent / ".s.320.0123abcd.tmp.zarr"
+    other.mkdir()
     start = time.time()
     build_store(pristine, manifest, 8, output)
     assert verify_store(output) == []
-    assert sorted(p.name for p in output.parent.iterdir()) == ["s.json", "s.zarr"]
+    assert sorted(p.name for p in output.parent.iterdir()) == [other.name, "s.json", "s.zarr"]
     assert output.stat().st_mtime >= start - 1

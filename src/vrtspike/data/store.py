@@ -29,6 +29,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -210,8 +211,11 @@ def write_store(
 
 def remove_leftovers(path: Path) -> None:
     """Remove what writers of this store left behind that were killed and could not clean up."""
-    for pattern in (f".{path.stem}.*.tmp{path.suffix}", f".{path.name}.*.old"):
-        for folder in path.parent.glob(pattern):
+    stem, name, suffix = (re.escape(part) for part in (path.stem, path.name, path.suffix))
+    # Names may hold dots: 002.320 may be another sequence, which another job writes just now.
+    left = re.compile(rf"\.({stem}\.[0-9a-f]{{8}}\.tmp{suffix}|{name}\.[0-9a-f]{{8}}\.old)")
+    for folder in path.parent.glob(".*"):
+        if left.fullmatch(folder.name):
             shutil.rmtree(folder)
 
 
