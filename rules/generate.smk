@@ -37,5 +37,5 @@ rule simulate:
         options=simulation,
         version=frames_version,
     shell:
-        "python scripts/simulate.py {params.options} --split {wildcards.split:q}"
-        " --sequence {wildcards.sequence:q} > {output:q} 2> {log:q}"
+        "python scripts/simulate.py {params.options} --split={wildcards.split:q}"
+        " --sequence={wildcards.sequence:q} > {output:q} 2> {log:q}"

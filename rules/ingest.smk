@@ -43,8 +43,9 @@ rule ingest:
         sensor=sensor_option,
         version=raw_version,
     shell:
-        "python scripts/ingest.py {params.raw_files} --split {wildcards.split:q}"
-        " --sequence {wildcards.sequence:q} {params.sensor}"
+        # With = a name may begin with a dash.
+        "python scripts/ingest.py {params.raw_files} --split={wildcards.split:q}"
+        " --sequence={wildcards.sequence:q} {params.sensor}"
         " --source-version {params.version} --output {output:q} > {log:q} 2>&1"
 
 

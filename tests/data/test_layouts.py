@@ -244,6 +244,13 @@ def test_links_that_lead_nowhere_are_faults(dataset):
     assert "a link that leads nowhere" in found["excluded"]["train/lost"][0]
 
 
+def test_names_that_the_workflow_cannot_use_are_faults(dataset):
+    (dataset / SPLIT / NAME).rename(dataset / SPLIT / "a{b}")
+    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
+    assert list(excluded) == ["train/a{b}"]
+    assert "rename the sequence" in excluded["train/a{b}"][0]
+
+
 def test_names_with_digits_that_are_no_numbers(dataset):
     folder = dataset / SPLIT / NAME / "blur"
     shutil.copy(folder / "000001.png", folder / "\u00b2.png")

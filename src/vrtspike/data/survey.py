@@ -25,6 +25,9 @@ from vrtspike.data.layouts import (
 from vrtspike.data.manifests import SURVEY
 from vrtspike.errors import DataError, list_faults, named_faults
 
+UNUSABLE = frozenset("{}")
+"""What may not occur in the name of a sequence."""
+
 
 def survey(
     root: str | os.PathLike[str], splits: Sequence[str], blur_dir: str, layout: str = AUTO
@@ -122,6 +125,8 @@ def _look_at(root: Path, split: str, name: str, blur_dir: str, layout: str) -> _
 def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     folders = _folders(files, blur_dir)
     faults = list(files.faults)
+    if not UNUSABLE.isdisjoint(files.name):
+        faults.append("the workflow takes { and } for placeholders; rename the sequence")
     if not files.blur:
         faults.append(f"no blurry frames ({folders['blur']}/*.png)")
     if not files.sharp:
