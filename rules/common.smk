@@ -152,6 +152,15 @@ def on_error(wildcards):
     return DATASETS[wildcards.dataset].on_error
 
 
+def clip_length(wildcards):
+    """Frames of the shortest clip that a preset takes from the job's dataset."""
+    return min(
+        preset.DATA.CLIP_LEN
+        for name, preset in PLAN.presets.items()
+        if PLAN.dataset(name).name == wildcards.dataset
+    )
+
+
 def sensor_option(wildcards):
     """The size of the spike sensor where the configuration gives it."""
     size = DATASETS[wildcards.dataset].spike_size

@@ -31,6 +31,12 @@ def main() -> None:
         help="voxel bins in use (DATA.K): exposures with fewer spike frames are faults",
     )
     parser.add_argument(
+        "--clip-length",
+        type=int,
+        default=1,
+        help="frames of a clip (DATA.CLIP_LEN): shorter sequences are faults",
+    )
+    parser.add_argument(
         "--on-error",
         choices=["stop", "exclude"],
         default="stop",
@@ -42,6 +48,7 @@ def main() -> None:
     accepted = accept(
         manifest_paths(arguments.ingested, surveyed(survey)),
         arguments.bins,
+        clip_length=arguments.clip_length,
         exclude=arguments.on_error == "exclude",
         surveyed=survey["excluded"],
     )

@@ -179,7 +179,9 @@ def test_all_faults_of_a_data_set_in_one_go_or_left_out_by_name(dataset, tmp_pat
     surveyed = {"train/x": ["no spikes"]}
     with pytest.raises(DataError, match=r"(?s)\(4\):.*- train/x: no spikes.*16 bits"):
         accept(paths, surveyed=surveyed)
-    accepted = accept(paths[1:], exclude=True, surveyed=surveyed)
+    with pytest.raises(DataError, match=r"GOPR0002_11_00: 3 frames, .* DATA\.CLIP_LEN = 4"):
+        accept(paths, clip_length=4)
+    accepted = accept(paths[1:], clip_length=3, exclude=True, surveyed=surveyed)
     # Of two equal sequences the first one stays.
     assert accepted["sequences"] == [SEQUENCES[1]]
     assert sorted(accepted["excluded"]) == sorted([SEQUENCES[0], "train/copy", "train/x"])

@@ -78,11 +78,12 @@ def test_the_gate_stops_with_every_fault_and_writes_nothing(script, dataset, tmp
     script("survey", "--root", dataset, "--output", survey)
     message = script(
         *("accept", "--survey", survey, "--ingested", tmp_path / "ingest"),
-        *("--output", tmp_path / "accepted.json"),
+        *("--clip-length", 5, "--output", tmp_path / "accepted.json"),
         status=2,
     )
     assert "blur/000001.png: not a readable image" in message
     assert "spike/000003.dat: 5 bytes" in message
+    assert f"{SEQUENCES[1]}: 3 frames, but a clip takes DATA.CLIP_LEN = 5" in message
     assert not (tmp_path / "accepted.json").exists()
 
 

@@ -14,6 +14,7 @@ def accept(
     manifests: Sequence[str | Path],
     bins: Sequence[int] = (),
     *,
+    clip_length: int = 1,
     exclude: bool = False,
     surveyed: Mapping[str, list[str]] | None = None,
 ) -> dict[str, Any]:
@@ -22,6 +23,7 @@ def accept(
     Args:
         manifests: paths of all ingest manifests.
         bins: voxel bins in use; exposures with fewer spike frames are faults.
+        clip_length: frames of a clip; sequences with fewer are faults.
         exclude: leave out sequences with faults and record them, instead of refusing all.
         surveyed: what the survey set aside already, by ``<split>/<name>`` or split, with its
             faults.
@@ -41,6 +43,11 @@ def accept(
         manifest = read_manifest(path, INGESTED)
         name = f"{manifest['split']}/{manifest['sequence']}"
         found[name] = [*manifest["faults"], *_short_exposures(manifest, bins)]
+        # Faulty frames are not in the manifest; a sequence is not called short because of them.
+        if not manifest["faults"] and len(manifest["frames"]) < clip_length:
+            found[name].append(
+                f"{len(manifest['frames'])} frames, but a clip takes DATA.CLIP_LEN = {clip_length}"
+            )
         if not manifest["spikes"]:
             without_spikes.append(name)
         # The same frames in both splits are the user's affair (they may be meant); twice in one
