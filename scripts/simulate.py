@@ -12,6 +12,7 @@ from pathlib import Path
 from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.progress import progress_bar
 from vrtspike.data.simulate_sequence import FrameFolder, frame_folders, simulate_folder
+from vrtspike.errors import DataError, list_faults
 
 FRAMES_PER_EXPOSURE = 11
 
@@ -71,8 +72,17 @@ def main() -> None:
     else:
         name = arguments.sequence or arguments.frames.resolve().name
         folders = [FrameFolder(arguments.frames, arguments.split, name)]
+    faults = []
     for folder in folders:
-        simulate(folder, arguments)
+        try:
+            simulate(folder, arguments)
+        except DataError as error:
+            if len(folders) == 1:
+                raise
+            faults.append(str(error))
+    if faults:
+        advice = "The other folders are done; mend these and run again."
+        raise DataError(list_faults("folders that could not be simulated", faults, advice))
 
 
 def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:

@@ -10,11 +10,13 @@ import sys
 import pytest
 
 from vrtspike.data.dataset import load_dataset
+from vrtspike.data.images import write_png
 from vrtspike.data.manifests import INGESTED, STORE, SURVEY
 from vrtspike.data.versions import source_version
 from vrtspike.files import read_json
 
 from .conftest import SEQUENCES
+from .scenes import film
 
 
 @pytest.fixture
@@ -169,3 +171,26 @@ def test_simulate_real_frames(script, shared, tmp_path):
     )
     assert "3 exposures from 9 frames, 1 frames left over" in out
     assert len(list((tmp_path / "train" / "s" / "blur_gamma").iterdir())) == 3
+
+
+def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
+    for name, count in (("short", 2), ("broken", 4), ("sound", 4)):
+        for number, frame in enumerate(film(0, count, 32, 32)):
+            write_png(tmp_path / "frames/train" / name / f"{number}.png", frame)
+    (tmp_path / "frames/train/broken/1.png").write_bytes(b"no picture")
+    message = script(
+        *("simulate", "--source", tmp_path / "frames", "--output", tmp_path / "out"),
+        *("--frames-per-exposure", 3),
+        status=2,
+    )
+    assert "could not be simulated (2):" in message
+    assert "broken/1.png: not a readable image" in message
+    assert "short: 2 frames do not fill one exposure" in message
+    assert (tmp_path / "out/train/sound/spike/000001.dat").is_file()
+
+
+def test_a_folder_that_may_not_be_written_is_named(script, pristine, tmp_path):
+    output = tmp_path / "file" / "survey.json"
+    (tmp_path / "file").write_text("no folder")
+    message = script("survey", "--root", pristine, "--output", output, status=2)
+    assert f"error: {tmp_path / 'file'}" in message

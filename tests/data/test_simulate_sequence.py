@@ -110,6 +110,14 @@ def test_folders_of_frames_in_the_known_trees(tmp_path):
     write_png(tmp_path / "train/002_occ008.320" / "0000.png", film(1, 1)[0])
     with pytest.raises(DataError, match=r"would become train/002_occ008\.320"):
         frame_folders(tmp_path)
+    (tmp_path / "links").mkdir()
+    for split in ("train", "test"):
+        (tmp_path / "links" / split).symlink_to(tmp_path / "test/Type1")
+    (tmp_path / "links" / "round").symlink_to(tmp_path / "links")
+    found = frame_folders(tmp_path / "links")
+    assert [(f.split, f.sequence) for f in found] == [
+        (split, "TEST01_003_f0433") for split in ("test", "train")
+    ]
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no folders of frames"):
         frame_folders(tmp_path / "empty")

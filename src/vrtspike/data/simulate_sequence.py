@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
     if not root.is_dir():
         raise DataError(f"{root}: no such folder of frames")
     found = []
-    for folder in sorted(p for p in (root, *root.rglob("*")) if p.is_dir()):
+    for folder in sorted(_folders(root)):
         if any(path.suffix.lower() in FRAME_SUFFIXES for path in folder.iterdir()):
             parts = folder.relative_to(root).parts or (root.resolve().name,)
             first, rest = (parts[0], parts[1:]) if len(parts) > 1 else (split, parts)
@@ -90,6 +91,16 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
     if twice:
         raise DataError(f"{root}: several folders would become {', '.join(twice)}; rename them")
     return found
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """A folder and all below it; links are followed, except to a folder that they stand in."""
+    for name, below, _ in os.walk(root, followlinks=True):
+        folder = Path(name)
+        if folder.is_symlink() and any(map(folder.samefile, folder.absolute().parents)):
+            below.clear()
+        else:
+            yield folder
 
 
 def simulate_folder(
