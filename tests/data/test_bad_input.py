@@ -151,7 +151,7 @@ def test_each_damage_is_found_and_named(dataset, damage):
         raise DataError("\n".join(faults))
 
 
-@pytest.mark.parametrize("size", [(36, 64), (48, 32), (96, 32)])
+@pytest.mark.parametrize("size", [(36, 64), (48, 32), (96, 32), (0, 64), (48, -64)])
 def test_wrong_sensor_sizes(dataset, size):
     faults = ingest(dataset, spike_size=size)["faults"]
     assert faults

@@ -109,7 +109,16 @@ def test_sensor_size_from_a_file_beside_the_spikes(dataset, place):
     path.write_text("# sensor\nspike_h: 250 # rows\nspike_w: '400'\nfps: 20000\n")
     files = find_sequence(dataset, SPLIT, NAME, "blur")
     assert sensor_size(dataset, files) == (250, 400)
-    for text in ("spike_h: 250\n", "spike_h: 1\nspike_w: 2\nspike_h: 3\n"):
+    path.write_text("# spike_h\nfps: 20000\n")
+    assert sensor_size(dataset, files) is None
+    path.write_bytes(b"\xef\xbb\xbfspike_h: 48\r\nspike_w: 64\r\n")
+    assert sensor_size(dataset, files) == (48, 64)
+    for text in (
+        "spike_h: 250\n",
+        "spike_h: 1\nspike_w: 2\nspike_h: 3\n",
+        "sensor: {spike_h: 250, spike_w: 400}\n",
+        "spike_h: 250.0\nspike_w: 400.0\n",
+    ):
         path.write_text(text)
         with pytest.raises(DataError, match="once each"):
             sensor_size(dataset, files)

@@ -80,6 +80,8 @@ class SequenceChecks:
 
     def _set_sensor(self, size: tuple[int, int] | None) -> None:
         if size is not None:
+            if min(size) < 1:
+                raise DataError(f"sensor size {size[0]} x {size[1]}: both must be positive")
             self.columns = size[1]
             self.sensor = size
 

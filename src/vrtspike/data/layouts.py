@@ -268,18 +268,24 @@ def sensor_size(root: str | os.PathLike[str], files: SequenceFiles) -> tuple[int
     """Sensor size (h, w) that a ``config.yaml`` beside the spikes gives, or None.
 
     Raises:
-        DataError: if the file gives only one of ``spike_h`` and ``spike_w``, or one of them twice.
+        DataError: if the file gives only one of ``spike_h`` and ``spike_w``, one of them twice, or
+            in another way than ``spike_h: 250`` on a line of its own.
     """
     if files.sensor_file is None:
         return None
     path = Path(root) / files.sensor_file
     try:
-        found = _SENSOR_KEY.findall(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from error
-    if not found:
+    found = _SENSOR_KEY.findall(text)
+    mentioned = re.findall(r"spike_[hw]\b", re.sub("#.*", "", text))
+    if not mentioned:
         return None
     sizes = {key: int(value) for key, value in found}
-    if len(found) != 2 or len(sizes) != 2:
-        raise DataError(f"{path}: give spike_h and spike_w once each, or neither")
+    if len(mentioned) != 2 or len(sizes) != 2:
+        raise DataError(
+            f"{path}: give spike_h and spike_w once each, as whole numbers on lines of their own, "
+            "or neither"
+        )
     return sizes["spike_h"], sizes["spike_w"]
