@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Callable
 from typing import NoReturn
 
 from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
+
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
+"""What a place that this user may not write to answers."""
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -24,7 +28,7 @@ def run(
 ) -> NoReturn:
     """Run ``main`` and leave with its status.
 
-    A :class:`UserError` and a full disk become plain messages.
+    A :class:`UserError`, a full disk and a place that cannot be written become plain messages.
 
     Args:
         main: the program; it parses ``sys.argv`` itself and returns its exit status (None is 0).
@@ -36,13 +40,16 @@ def run(
         print(f"error: {error}", file=sys.stderr)
         status = EXIT_USER_ERROR
     except OSError as error:
-        if not is_disk_full(error):
+        if is_disk_full(error):
+            reason = (
+                f"the disk is full ({error.strerror}); free space, or set RESULTS to another disk"
+            )
+        elif error.errno in _CLOSED and error.filename:
+            reason = f"{error.strerror}; mend it or its permissions, or give another place"
+        else:
             raise
-        print(
-            f"error: {error.filename or 'a file'}: the disk is full ({error.strerror}); free "
-            "space, or set RESULTS to another disk, and run again",
-            file=sys.stderr,
-        )
+        where = error.filename or "a file"
+        print(f"error: {where}: {reason}, and run again", file=sys.stderr)
         status = EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
