@@ -33,6 +33,11 @@ def settings(vrt: dict[str, Any] | None = None, **keys: Any) -> ModelSettings:
     )
 
 
+def test_a_rate_that_drops_every_branch_is_refused() -> None:
+    with pytest.raises(ValueError, match="less than 1"):
+        settings({"DROP_PATH_RATE": 1.0})
+
+
 def build(config: ModelSettings, **keys: Any) -> torch.nn.Module:
     return build_model(config, bins=4, clip_len=3, crop_size=16, **keys)
 

@@ -231,6 +231,17 @@ def test_export(small_vrt: Build) -> None:
         ({"embed_dims": (10,) * 7 + (12,) * 2}, "multiple of 4"),
         ({"embed_dims": (8, 8, 8, 8, 8, 16, 8, 12, 12)}, "must be equal"),
         ({"window_size": (2, 0, 4)}, "window_size"),
+        ({"window_size": 8}, "window_size is 8"),
+        ({"depths": (-1,) + (1,) * 8}, "depths has an entry -1"),
+        ({"embed_dims": (0,) * 9}, "embed_dims has an entry 0"),
+        ({"num_heads": (0,) * 9}, "num_heads has an entry 0"),
+        ({"deformable_groups": 0}, "deformable_groups is 0"),
+        ({"mul_attn_ratio": 1.5}, "mul_attn_ratio is 1.5"),
+        ({"mlp_ratio": 0.1}, "hidden layer would be empty"),
+        ({"drop_path_rate": 1.0}, "drop_path_rate is 1.0"),
+        ({"indep_reconsts": (1, 8)}, r"indep_reconsts names \[1\]"),
+        ({"attention": "flash"}, "unknown attention implementation 'flash'"),
+        ({"recompute": "all"}, "unknown recomputation policy 'all'"),
     ],
 )
 def test_impossible_arguments_are_refused(

@@ -51,6 +51,10 @@ def backbone_faults(
                 "for each"
             )
             return
+    for name, values in ((names.depths, depths), (names.widths, widths), (names.heads, heads)):
+        if min(values) < 1:
+            yield f"{name} has an entry {min(values)}; expected positive numbers"
+            return
     if len(set(widths[STAGES:])) != 1:
         yield (
             f"{names.widths} of stage 8 are {list(widths[STAGES:])}; its groups must have the "

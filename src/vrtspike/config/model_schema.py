@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from vrtspike.config.backbone import STAGES, BackboneNames, backbone_faults
 from vrtspike.config.fields import (
     Fraction,
+    FractionBelowOne,
     NonNegative,
     Positive,
     PositiveFloat,
@@ -47,7 +48,7 @@ class VRTSettings(Section):
     NUM_HEADS: Positive = key("Heads of every window attention", 6)
     MLP_RATIO: PositiveFloat = key("Hidden width of the feed-forward layers over channels", 2.0)
     MUL_ATTN_RATIO: Fraction = key("Share of a stage's blocks with mutual attention", 0.75)
-    DROP_PATH_RATE: Fraction = key("Stochastic depth of the last block (rises from 0)", 0.2)
+    DROP_PATH_RATE: FractionBelowOne = key("Stochastic depth of the last block (rises from 0)", 0.2)
     PA_FRAMES: Literal[0, 2] = key(
         "Neighbours aligned by flow; 0: a smaller network without flow and alignment", 2
     )

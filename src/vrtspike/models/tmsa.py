@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vrtspike.errors import ConfigError
 from vrtspike.models.layers import GEGLU, DropPath
 from vrtspike.models.recomputation import recomputed
 from vrtspike.models.token_ops import normalised_geglu, normalised_linear
-from vrtspike.models.window_attention import window_attention
+from vrtspike.models.window_attention import check_implementation, window_attention
 from vrtspike.models.windows import (
     PlanCache,
     Size3,
@@ -50,6 +51,19 @@ class BlockOptions:
     checkpoint_attn: bool = False
     checkpoint_ffn: bool = False
     recompute: Recompute = "cheap"
+
+    def __post_init__(self) -> None:
+        """Refuse names that stand for nothing.
+
+        Raises:
+            ConfigError: no such implementation or policy.
+        """
+        check_implementation(self.attention)
+        known = get_args(Recompute)
+        if self.recompute not in known:
+            raise ConfigError(
+                f"unknown recomputation policy {self.recompute!r}; there are: {', '.join(known)}"
+            )
 
 
 class WindowAttention(nn.Module):

@@ -80,7 +80,11 @@ class VRT(nn.Module):
         recompute: Recompute = "cheap",
     ) -> None:
         super().__init__()
-        _check(img_size, window_size, depths, embed_dims, num_heads, deformable_groups, pa_frames)
+        _check_sizes(
+            img_size, window_size, depths, embed_dims, num_heads, deformable_groups, pa_frames
+        )
+        _check_ratios(mul_attn_ratio, mlp_ratio, drop_path_rate, min(embed_dims))
+        _check_groups(indep_reconsts)
         window: Size3 = (window_size[0], window_size[1], window_size[2])
         plans = PlanCache()
         options = BlockOptions(attention, use_checkpoint_attn, use_checkpoint_ffn, recompute)
@@ -224,7 +228,7 @@ def _warped_inputs(x: Tensor, flows: Flows) -> Tensor:
     return torch.cat((x, torch.cat((later, edge), 1), torch.cat((edge, earlier), 1)), dim=2)
 
 
-def _check(
+def _check_sizes(
     img_size: Size3,
     window_size: Size3,
     depths: Sequence[int],
@@ -233,12 +237,41 @@ def _check(
     deformable_groups: int,
     pa_frames: int,
 ) -> None:
-    """Refuse arguments that cannot make a model, each with what to do."""
+    """Refuse sizes that cannot make a model, each with what to do."""
     if pa_frames not in (0, 2):
         raise ConfigError(f"pa_frames is {pa_frames}; expected 2, or 0 for no flow and alignment")
+    if pa_frames and deformable_groups < 1:
+        raise ConfigError(
+            f"deformable_groups is {deformable_groups}; expected a positive number, or pa_frames=0 "
+            "for no alignment"
+        )
     groups = deformable_groups if pa_frames else 0
     for fault in backbone_faults(_NAMES, depths, embed_dims, num_heads, groups):
         raise ConfigError(fault)
     for name, size in (("window_size", window_size), ("img_size", img_size)):
-        if len(size) != 3 or min(size) < 1:
-            raise ConfigError(f"{name} is {tuple(size)}; expected three positive numbers (T, H, W)")
+        if not isinstance(size, Sequence) or len(size) != 3 or min(size) < 1:
+            raise ConfigError(f"{name} is {size}; expected three positive numbers (T, H, W)")
+
+
+def _check_ratios(
+    mul_attn_ratio: float, mlp_ratio: float, drop_path_rate: float, narrowest: int
+) -> None:
+    """Refuse ratios that PyTorch would fail on later, or turn into something else."""
+    if not 0 <= mul_attn_ratio <= 1:
+        raise ConfigError(f"mul_attn_ratio is {mul_attn_ratio}; expected a share from 0 to 1")
+    if not mlp_ratio * narrowest >= 1:
+        raise ConfigError(
+            f"mlp_ratio is {mlp_ratio}; with {narrowest} channels the hidden layer would be empty, "
+            f"so expected at least {1 / narrowest:.3g}"
+        )
+    if not 0 <= drop_path_rate < 1:
+        raise ConfigError(f"drop_path_rate is {drop_path_rate}; expected at least 0 and below 1")
+
+
+def _check_groups(indep_reconsts: Sequence[int]) -> None:
+    """Refuse indices of stages: their windows are not affected by them."""
+    wrong = [i for i in indep_reconsts if i < STAGES]
+    if wrong:
+        raise ConfigError(
+            f"indep_reconsts names {wrong}; the groups of stage 8 are numbered from {STAGES}"
+        )

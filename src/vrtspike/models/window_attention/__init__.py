@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from vrtspike.models.window_attention.choice import (
     IMPLEMENTATIONS,
+    check_implementation,
     choose_implementation,
     window_attention,
 )
 
-__all__ = ["IMPLEMENTATIONS", "choose_implementation", "window_attention"]
+__all__ = [
+    "IMPLEMENTATIONS",
+    "check_implementation",
+    "choose_implementation",
+    "window_attention",
+]

@@ -31,6 +31,17 @@ IMPLEMENTATIONS: Mapping[str, AttentionFunction] = MappingProxyType(
 """Implementations by the name a preset gives them."""
 
 
+def check_implementation(name: str) -> None:
+    """Refuse a name that is neither ``auto`` nor a key of :data:`IMPLEMENTATIONS`.
+
+    Raises:
+        ConfigError: no such implementation.
+    """
+    if name != "auto" and name not in IMPLEMENTATIONS:
+        known = ", ".join(["auto", *IMPLEMENTATIONS])
+        raise ConfigError(f"unknown attention implementation {name!r}; there are: {known}")
+
+
 @torch.compiler.assume_constant_result
 def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -> str:
     """The implementation that ``name`` stands for on a device.
@@ -45,12 +56,10 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
     Raises:
         ConfigError: no such implementation, or it cannot run on this device.
     """
+    check_implementation(name)
     if name == "auto":
         own_kernels = _triton_runs(device, dtype) and agrees(triton_attention, device, dtype)
         return "triton" if own_kernels else "recompute"
-    if name not in IMPLEMENTATIONS:
-        known = ", ".join(["auto", *IMPLEMENTATIONS])
-        raise ConfigError(f"unknown attention implementation {name!r}; there are: {known}")
     if name in ("flex", "triton") and not _triton_runs(device, dtype):
         raise ConfigError(
             f"attention implementation {name!r} needs a CUDA device, the package triton and a "
