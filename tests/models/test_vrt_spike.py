@@ -92,6 +92,14 @@ def test_time_lengths_are_checked() -> None:
         check_time_lengths(encoder, 5)
 
 
+def test_features_of_fewer_frames_are_not_fused(
+    small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor]
+) -> None:
+    model = VRTSpike(small_vrt(), bins=4, temporal_strides=(1, 2, 1))
+    with pytest.raises(ValueError, match="spike features of shape"):
+        model(*clip)
+
+
 def test_it_starts_out_equal_to_the_backbone(
     small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor]
 ) -> None:

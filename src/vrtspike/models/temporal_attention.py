@@ -128,7 +128,14 @@ class TemporalCrossAttn(nn.Module):
 
         Returns:
             (B, T, H, W, C).
+
+        Raises:
+            ValueError: the spike features have another shape, such as fewer frames.
         """
+        if x.shape != spikes.shape:
+            raise ValueError(
+                f"expected spike features of shape {tuple(x.shape)}, got {tuple(spikes.shape)}"
+            )
         return map_pixels(self._pixels, self.chunks, self.checkpoint, x, spikes)
 
     def _pixels(self, x: Tensor, spikes: Tensor) -> Tensor:
