@@ -28,6 +28,13 @@ def test_half_pixels_interpolate() -> None:
     torch.testing.assert_close(warped[..., :-1], (x[..., :-1] + x[..., 1:]) / 2)
 
 
+def test_double_precision_stays_double() -> None:
+    torch.manual_seed(0)
+    x = torch.rand(1, 2, 4, 5, dtype=torch.float64, requires_grad=True)
+    flow = (torch.rand(1, 2, 4, 5, dtype=torch.float64) - 0.5).requires_grad_()
+    assert torch.autograd.gradcheck(flow_warp, (x, flow))
+
+
 def test_corners_are_the_four_pixels_around_the_target() -> None:
     x = torch.rand(1, 3, 5, 7)
     corners = corner_warp(x, constant_flow(0.3, -0.6, 5, 7)).unflatten(1, (4, 3))

@@ -24,16 +24,17 @@ def flow_warp(x: Tensor, flow: Tensor, padding: str = "zeros") -> Tensor:
         padding: ``zeros`` or ``border``, what lies outside of ``x``.
 
     Returns:
-        (N, C, H, W) in the type of ``x``; positions are computed in float32, because half
-        precision cannot name the pixels of a large picture.
+        (N, C, H, W) in the type of ``x``; computed in float32 or better, because half precision
+        cannot name the pixels of a large picture.
     """
     height, width = x.shape[-2:]
-    columns, rows = _targets(flow.float())
+    exact = torch.promote_types(torch.promote_types(x.dtype, flow.dtype), torch.float32)
+    columns, rows = _targets(flow.to(exact))
     grid = torch.stack(
         (2 * columns / max(width - 1, 1) - 1, 2 * rows / max(height - 1, 1) - 1), dim=-1
     )
     sampled = functional.grid_sample(
-        x.float(), grid, mode="bilinear", padding_mode=padding, align_corners=True
+        x.to(exact), grid, mode="bilinear", padding_mode=padding, align_corners=True
     )
     return sampled.to(x.dtype)
 
