@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.fx import GraphModule
 
 from vrtspike.errors import ConfigError
 from vrtspike.models.window_attention import choose_implementation, window_attention
 from vrtspike.models.window_attention.explicit import explicit_attention
-from vrtspike.models.window_attention.flex import flex_window_attention
+from vrtspike.models.window_attention.flex import flex_window_attention, generator
 from vrtspike.models.window_attention.fused import fused_attention
 from vrtspike.models.window_attention.recompute import recompute_attention
 from vrtspike.models.windows import WindowPlan, build_plan, clip_window
@@ -66,6 +67,24 @@ def test_flex_agrees_in_the_forward_pass(size, window, mutual, shifted) -> None:
     with torch.no_grad():
         expected = explicit_attention(qkv, bias, plan, HEADS)
         torch.testing.assert_close(flex_window_attention(qkv, bias, plan, HEADS), expected)
+
+
+@pytest.mark.slow
+def test_flex_compiles_every_size() -> None:
+    graphs = 0
+    torch.compiler.reset()  # graphs of other tests
+
+    def counting(graph: GraphModule, _: object) -> GraphModule:
+        nonlocal graphs
+        graphs += 1
+        return graph
+
+    sizes = range(1, 11)
+    with torch.no_grad():
+        for windows in sizes:
+            x = torch.rand(windows, 1, 4, 16)
+            generator(counting)(x, x, x, score_mod=lambda score, *_: score * 2)
+    assert graphs == len(sizes)
 
 
 def test_gradients_are_those_of_the_function() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -13,12 +14,17 @@ from torch.nn.attention.flex_attention import flex_attention
 from vrtspike.models.windows import MASKED_SCORE, WindowPlan
 
 _SMALLEST_HEAD = 16
+# Each size of map and window, masked or not, is a kernel of its own, about 30 in the published
+# model. Beyond the limit, 8 if not given, PyTorch writes all scores out.
+_KINDS = 128
 
 
 @lru_cache(maxsize=1)
-def _compiled() -> Any:  # noqa: ANN401 - a compiled function has no type of its own
+def generator(backend: str | Callable[..., Any] = "inductor") -> Any:  # noqa: ANN401 - has no type
     """The kernel generator; without compilation all scores would be written out."""
-    return torch.compile(flex_attention, dynamic=False)
+    # PyTorch's annotations leave this argument out.
+    limit: dict[str, Any] = {"recompile_limit": _KINDS}
+    return torch.compile(flex_attention, dynamic=False, backend=backend, **limit)
 
 
 def flex_window_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
@@ -47,7 +53,7 @@ def flex_window_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, he
             value = value + torch.where(differ, MASKED_SCORE, 0.0)
         return value
 
-    run = _compiled() if qkv.is_cuda else flex_attention
+    run = generator() if qkv.is_cuda else flex_attention
     out = run(
         gather(plan.query, 0),
         gather(plan.key, 1),
