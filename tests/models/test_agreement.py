@@ -41,6 +41,15 @@ def test_a_wrong_gradient_is_refused() -> None:
         assert not agrees(blind, CPU, torch.float32)
 
 
+def test_a_fault_of_small_windows_alone_is_refused() -> None:
+    def large(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
+        out = explicit_attention(qkv, bias, plan, heads)
+        return out if plan.tokens > 16 else 2 * out
+
+    with pytest.warns(UserWarning, match="large is not used.*differs"):
+        assert not agrees(large, CPU, torch.float32)
+
+
 def test_a_failing_kernel_is_refused() -> None:
     def broken(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
         raise RuntimeError("no kernel image is available")

@@ -20,9 +20,16 @@ from vrtspike.models.windows import Size3, WindowPlan, build_plan, clip_window
 AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
 Windows = Sequence[tuple[Size3, bool]]
 
-# The windows of the published model, (size, mutual), on a map that they do not divide.
+# The windows of the published model, (size, mutual), on a map that they do not divide, and a small
+# one as in the attention along time at each pixel, which takes the smallest blocks of a kernel.
 _SIZE: Size3 = (6, 12, 20)
-_WINDOWS: Windows = (((2, 8, 8), True), ((2, 8, 8), False), ((6, 8, 8), False))
+_WINDOWS: Windows = (
+    ((2, 8, 8), True),
+    ((2, 8, 8), False),
+    ((6, 8, 8), False),
+    ((6, 1, 1), False),
+    ((2, 1, 2), True),
+)
 _HEADS = 2
 # Channels of a head in stages 1-7 and in stage 8.
 _WIDTHS = (16, 20)
