@@ -86,7 +86,13 @@ def test_every_way_to_compute_agrees(
 @pytest.mark.parametrize("attention", IMPLEMENTATIONS)
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_every_implementation_agrees_on_a_gpu(
-    golden_vrt: Callable[..., VRT], golden_tensors: dict[str, Tensor], case: str, attention: str
+    golden_vrt: Callable[..., VRT],
+    golden_tensors: dict[str, Tensor],
+    case: str,
+    attention: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # cuDNN's convolutions round float32 to ten bits unless told not to.
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     on_device = {name: tensor.cuda() for name, tensor in golden_tensors.items()}
     compare(golden_vrt(attention=attention).cuda(), on_device, case)
