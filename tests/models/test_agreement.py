@@ -10,6 +10,7 @@ from vrtspike.models.window_attention import choose_implementation
 from vrtspike.models.window_attention.agreement import agrees, largest_difference
 from vrtspike.models.window_attention.explicit import explicit_attention
 from vrtspike.models.window_attention.recompute import recompute_attention
+from vrtspike.models.window_attention.triton_attention import triton_attention
 from vrtspike.models.windows import WindowPlan
 
 CPU = torch.device("cpu")
@@ -63,3 +64,10 @@ def test_a_failing_kernel_is_refused() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_own_kernels_are_chosen_on_a_gpu(dtype: torch.dtype) -> None:
     assert choose_implementation("auto", torch.device("cuda", 0), dtype) == "triton"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_own_kernels_run_beside_the_current_device() -> None:
+    with torch.cuda.device(0):
+        assert agrees(triton_attention, torch.device("cuda", 1), torch.float32)

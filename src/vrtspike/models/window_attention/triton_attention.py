@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -52,6 +53,11 @@ def _constants(qkv: Tensor, query: Tensor, heads: int) -> dict[str, Any]:
     }
 
 
+def _on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
+    """Triton launches on the current device, wherever the tensors are."""
+    return torch.cuda.device_of(tensor)
+
+
 @torch.library.custom_op("vrtspike::triton_attention", mutates_args=())
 def _forward(
     qkv: Tensor,
@@ -72,22 +78,23 @@ def _forward(
     out = qkv.new_empty(batch, length, width // 3)
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
     blocks = -(-tokens // _block(tokens))
-    forward_kernel[(batch * windows * heads * blocks,)](
-        qkv,
-        qkv if bias is None else bias,
-        query,
-        key,
-        place,
-        regions,
-        out,
-        lse,
-        windows,
-        length,
-        (width // 3 // heads) ** -0.5,
-        HAS_BIAS=bias is not None,
-        MASKED=masked,
-        **_constants(qkv, query, heads),
-    )
+    with _on_device_of(qkv):
+        forward_kernel[(batch * windows * heads * blocks,)](
+            qkv,
+            qkv if bias is None else bias,
+            query,
+            key,
+            place,
+            regions,
+            out,
+            lse,
+            windows,
+            length,
+            (width // 3 // heads) ** -0.5,
+            HAS_BIAS=bias is not None,
+            MASKED=masked,
+            **_constants(qkv, query, heads),
+        )
     return out, lse
 
 
@@ -134,16 +141,17 @@ def _backward(
     common = (qkv, table, query, key, place, regions)
     sizes = (windows, length, scale)
     grid = (problems * heads * blocks,)
-    query_kernel[grid](*common, out, lse, grad, delta, grads, *sizes, **constants)
-    key_kernel[grid](*common, lse, grad, delta, grads, *sizes, **constants)
-    if bias is None:
-        return grads, lse.new_empty(0)
-    grad_bias = lse.new_zeros(heads, tokens, tokens)
-    tiles = heads * blocks * blocks
-    share = -(-problems // max(_BIAS_PROGRAMS // tiles, 1))
-    bias_kernel[(tiles, -(-problems // share))](
-        *common, lse, grad, delta, grad_bias, problems, *sizes, share, **constants
-    )
+    with _on_device_of(qkv):
+        query_kernel[grid](*common, out, lse, grad, delta, grads, *sizes, **constants)
+        key_kernel[grid](*common, lse, grad, delta, grads, *sizes, **constants)
+        if bias is None:
+            return grads, lse.new_empty(0)
+        grad_bias = lse.new_zeros(heads, tokens, tokens)
+        tiles = heads * blocks * blocks
+        share = -(-problems // max(_BIAS_PROGRAMS // tiles, 1))
+        bias_kernel[(tiles, -(-problems // share))](
+            *common, lse, grad, delta, grad_bias, problems, *sizes, share, **constants
+        )
     return grads, grad_bias
 
 
