@@ -71,7 +71,9 @@ class TemporalAttentionSettings(Section):
 
     HEADS: Positive = key("Attention heads", 4)
     ADAPTIVE_CHUNK: bool = operational(
-        "Process as many pixels at once as MAX_BATCH_TOKENS allows; false: CHUNK_SIZE decides", True
+        "Process as many pixels at once as MAX_BATCH_TOKENS allows, or all of them where their "
+        "results are kept for the backward pass anyway; false: CHUNK_SIZE decides",
+        True,
     )
     MAX_BATCH_TOKENS: Positive = operational("Tokens (pixels x frames) processed at once", 49152)
     CHUNK_SIZE: Positive = operational("Side length of a chunk in pixels", 64)

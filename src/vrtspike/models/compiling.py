@@ -21,7 +21,7 @@ _KINDS = 64
 def compile_blocks(
     model: nn.Module, mode: str = "default", backend: str | Callable[..., Any] = "inductor"
 ) -> int:
-    """Compile every transformer block in place; checkpointing stays outside and goes on working.
+    """Compile every transformer block in place, with the checkpointing inside of it.
 
     Args:
         model: any module with transformer blocks in it.

@@ -14,8 +14,8 @@ from vrtspike.models.windows import WindowPlan
 def fused_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
     """Window attention, one fused call for all windows of a mask; see :func:`explicit_attention`.
 
-    Which kernel runs is PyTorch's choice: on CUDA one that never stores the scores, on a CPU the
-    explicit one, because the bias is learned.
+    Which kernel runs is PyTorch's choice, by device, precision and channels of a head; on a CPU it
+    is the explicit one, which keeps all scores, because the bias is learned.
     """
     batch, _, width = qkv.shape
     channels = width // 3
