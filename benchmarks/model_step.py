@@ -28,9 +28,9 @@ from typing import Any
 
 import torch
 import torchvision
+from operation_flops import step_flops
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils.flop_counter import FlopCounterMode
 
 from vrtspike import cli
 from vrtspike.files import write_json
@@ -199,30 +199,6 @@ def count_flops(case: Case) -> float:
     )
     with FakeTensorMode():
         return step_flops(definition.build(), definition.inputs())
-
-
-def step_flops(model: nn.Module, inputs: tuple[Tensor, Tensor]) -> float:
-    """FLOPs of a forward and a backward pass of a model that recomputes nothing."""
-    with FlopCounterMode(display=False, custom_mapping=DEFORM_FLOPS) as counter:
-        loss(model(*inputs)).backward()
-    return float(counter.get_total_flops())
-
-
-def _deform(
-    x: Sequence[int], _: object, __: object, weight: Sequence[int], *___: object, **____: object
-) -> int:
-    """FLOPs of the matrix product of a deformable convolution; its sampling is not counted."""
-    return 2 * x[0] * weight[0] * weight[1] * 9 * x[2] * x[3]
-
-
-def _deform_backward(_: object, *inputs: Any, **__: object) -> int:  # noqa: ANN401
-    return 2 * _deform(*inputs)
-
-
-DEFORM_FLOPS = {
-    torch.ops.vrtspike.guided_deform_conv: _deform,
-    torch.ops.vrtspike.guided_deform_conv_backward: _deform_backward,
-}
 
 
 def loss(restored: Tensor) -> Tensor:

@@ -29,8 +29,8 @@ from model_step import (
     describe,
     kept_bytes,
     step,
-    step_flops,
 )
+from operation_flops import step_flops
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
