@@ -42,7 +42,7 @@ from vrtspike.training.session import (
     training_batches,
 )
 
-STEPS = 8
+STEPS = 12
 SEQUENCES = (("train", "one"), ("train", "two"), ("test", "three"))
 CPU = torch.device("cpu")
 ALONE = Ranks(0, 0, 1, 1, CPU)
@@ -210,7 +210,7 @@ def check_published(folder: Path) -> None:
     with (folder / "metrics.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["step"]) for row in rows if row["kind"] == "train"] == list(range(1, STEPS + 1))
-    assert [int(row["step"]) for row in rows if row["kind"] == "validation"] == [4, 8]
+    assert [int(row["step"]) for row in rows if row["kind"] == "validation"] == [4, 8, 12]
     timings = [json.loads(line) for line in (folder / "timing.jsonl").read_text().splitlines()]
     assert [t["step"] for t in timings if t["kind"] == "step"] == list(range(1, STEPS + 1))
     sections = set().union(*(t["ms"] for t in timings if t["kind"] == "step"))
@@ -221,7 +221,7 @@ def check_published(folder: Path) -> None:
         "validation",
     } <= sections
     memory = [json.loads(line) for line in (folder / "memory.jsonl").read_text().splitlines()]
-    assert {4, 6, 8} <= {m["step"] for m in memory if m["kind"] == "memory"}
+    assert {4, 8, 12} <= {m["step"] for m in memory if m["kind"] == "memory"}
 
 
 def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, monkeypatch):
@@ -234,8 +234,8 @@ def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, m
     for tag in ("loss/charbonnier", "train/loss", "train/lr", "train/samples_per_second"):
         assert [event.step for event in board.Scalars(tag)] == list(range(1, STEPS + 1))
     for tag in ("validation/psnr", "epoch/samples"):
-        assert [event.step for event in board.Scalars(tag)] == [4, 8]
-    (picture, _) = board.Images("restored")
+        assert [event.step for event in board.Scalars(tag)] == [4, 8, 12]
+    (picture, _, _) = board.Images("restored")
     # Blurry, restored and sharp beside each other.
     assert picture.width >= 3 * 32
 

@@ -169,7 +169,7 @@ def tiny_project(repository: Path, folder: Path) -> Project:
     project.write("config/presets/tiny.yaml", TINY)
     project.write("config/presets/other.yaml", "BASE: tiny\nTRAIN:\n  OPTIM: {LR: 1.0e-4}\n")
     project.write(
-        "config/presets/long.yaml", "BASE: tiny\nTRAIN:\n  MAX_STEPS: 6\n  SAVE_EVERY_STEPS: 1\n"
+        "config/presets/long.yaml", "BASE: tiny\nTRAIN:\n  MAX_STEPS: 12\n  SAVE_EVERY_STEPS: 1\n"
     )
     project.write("config/config.yaml", CONFIG)
     make_tiny_data(project.folder / "data/tiny")

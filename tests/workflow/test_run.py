@@ -195,7 +195,7 @@ def wait_for_checkpoints(runs: Path, process: subprocess.Popen) -> list[int]:
         if saved:
             return saved
         assert process.poll() is None, "training ended before it was killed"
-        time.sleep(0.1)
+        time.sleep(0.02)
     raise AssertionError("no checkpoint in time")
 
 
