@@ -14,7 +14,7 @@ from vrtspike.monitoring.memory import (
     measure_memory,
     memory_line,
     memory_record,
-    memory_warning,
+    memory_warnings,
 )
 
 CPU = torch.device("cpu")
@@ -43,11 +43,16 @@ def test_a_driver_that_tells_no_utilisation_is_no_error():
 def test_full_memory_warns_with_the_keys_to_lower():
     record = memory_record(7, CPU)
     assert (record["kind"], record["step"]) == ("memory", 7)
-    assert memory_warning({**record, "system_percent": 89.0}) is None
-    warning = memory_warning({**record, "system_percent": 93.0})
-    assert "93 % full" in warning
-    assert "DATA.CACHE_SIZE_GB" in warning
-    assert "DATALOADER.TRAIN_WORKERS" in warning
+    record["gpu"] = {"peak_mb": 890, "total_mb": 1000}
+    assert list(memory_warnings({**record, "system_percent": 89.0})) == []
+    record["gpu"]["peak_mb"] = 930
+    system, gpu = memory_warnings({**record, "system_percent": 93.0})
+    for warning, keys in (
+        (system, ("DATA.CACHE_SIZE_GB", "DATALOADER.TRAIN_WORKERS")),
+        (gpu, ("TRAIN.BATCH_SIZE", "DATA.CROP_SIZE", "USE_CHECKPOINT_ATTN")),
+    ):
+        assert "93 % full" in warning
+        assert all(key in warning for key in keys)
 
 
 def test_categories_add_up_parameters_gradients_and_moments():

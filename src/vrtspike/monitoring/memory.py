@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,16 +98,21 @@ def categories_line(record: dict[str, Any]) -> str:
     return "memory by category: " + ", ".join(f"{name} {mb:.1f} MB" for name, mb in known.items())
 
 
-def memory_warning(record: dict[str, Any]) -> str | None:
-    """A warning with what to lower where the machine's memory is nearly full, else None."""
-    percent = record["system_percent"]
-    if percent < HIGH_PERCENT:
-        return None
-    return (
-        f"system memory is {percent:.0f} % full (this run: {record['process_mb']} MB and "
-        f"{record['children_mb']} MB in workers); lower DATA.CACHE_SIZE_GB or "
-        "DATALOADER.TRAIN_WORKERS before the system ends the run"
-    )
+def memory_warnings(record: dict[str, Any]) -> Iterator[str]:
+    """For the machine's and the GPU's memory, where nearly full, a warning with what to lower."""
+    percent, gpu = record["system_percent"], record["gpu"]
+    if percent >= HIGH_PERCENT:
+        yield (
+            f"system memory is {percent:.0f} % full (this run: {record['process_mb']} MB and "
+            f"{record['children_mb']} MB in workers); lower DATA.CACHE_SIZE_GB or "
+            "DATALOADER.TRAIN_WORKERS before the system ends the run"
+        )
+    if gpu is not None and 100 * gpu["peak_mb"] >= HIGH_PERCENT * gpu["total_mb"]:
+        yield (
+            f"GPU memory was {100 * gpu['peak_mb'] / gpu['total_mb']:.0f} % full at its peak; if "
+            "it does not suffice, lower TRAIN.BATCH_SIZE or DATA.CROP_SIZE, or set "
+            "MODEL.VRT.USE_CHECKPOINT_ATTN and USE_CHECKPOINT_FFN"
+        )
 
 
 def gpu_categories(

@@ -20,7 +20,7 @@ from vrtspike.monitoring.memory import (
     categories_line,
     memory_line,
     memory_record,
-    memory_warning,
+    memory_warnings,
 )
 from vrtspike.monitoring.records import Records, truncate_records
 from vrtspike.training.batches import CacheUse
@@ -167,8 +167,7 @@ class RunLog:
         record = memory_record(step, device, cache)
         self._memory.write(record)
         self._display.note(memory_line(record))
-        warning = memory_warning(record)
-        if warning is not None:
+        for warning in memory_warnings(record):
             self._display.note(f"warning: {warning}")
 
     def gpu_categories(self, record: dict[str, object]) -> None:
