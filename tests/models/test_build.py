@@ -75,6 +75,8 @@ def test_settings_reach_the_model() -> None:
     assert block.options.recompute == "none"
     assert block.options.checkpoint_ffn
     assert not block.options.checkpoint_attn
+    assert model.spike_attention[0].implementation == "explicit"
+    assert model.fusion[0].implementation == "explicit"
     assert model.spike_attention[0].heads == 2
     assert model.spike_attention[0].chunks.max_tokens == 7
     assert model.fusion[0].chunks.tile() == (32, 128)

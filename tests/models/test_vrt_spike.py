@@ -15,9 +15,10 @@ from torch import Tensor
 from vrtspike.errors import ConfigError
 from vrtspike.models.chunking import ChunkPolicy, ChunkShape
 from vrtspike.models.spike_encoder import SpikeEncoder3D, check_time_lengths
-from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
+from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn, attend_over_time
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import PlainVRT, VRTSpike
+from vrtspike.models.windows import PlanCache
 
 POLICIES = [
     ChunkPolicy(max_tokens=1),
@@ -51,6 +52,30 @@ def test_chunks_do_not_change_the_result(policy: ChunkPolicy, training: bool) ->
     expected = run()
     attention.chunks = fusion.chunks = policy
     torch.testing.assert_close(run(), expected, rtol=0, atol=1e-12)
+
+
+def test_the_backbone_says_how_attention_along_time_is_computed(
+    small_vrt: Callable[..., VRT],
+) -> None:
+    model = VRTSpike(small_vrt(attention="triton"), bins=4)
+    x = torch.rand(1, 3, 4, 4, 8)
+    with pytest.raises(ConfigError, match="'triton' needs a CUDA device"):
+        model.spike_attention[0](x)
+    with pytest.raises(ConfigError, match="'triton' needs a CUDA device"):
+        model.fusion[0](x, x)
+
+
+@pytest.mark.parametrize("implementation", ["explicit", "fused"])
+def test_implementations_of_attention_along_time_agree(implementation: str) -> None:
+    # More pixels than a kernel of PyTorch takes problems.
+    qkv = torch.randn(2, 3, 33000, 12, dtype=torch.float64, requires_grad=True)
+    grad = torch.randn(2, 3, 33000, 4, dtype=torch.float64)
+    expected = attend_over_time(qkv, 2, PlanCache())
+    found = attend_over_time(qkv, 2, PlanCache(), implementation)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, qkv, grad), torch.autograd.grad(expected, qkv, grad)
+    )
 
 
 def test_attention_runs_along_time_only() -> None:

@@ -57,7 +57,9 @@ class VRTSettings(Section):
         "Groups (numbered as in VRT_DEPTHS) whose windows hold a single frame", (9, 10)
     )
     ATTENTION: Literal["auto", "explicit", "fused", "recompute", "flex", "triton"] = operational(
-        "Implementation of window attention; auto takes the best for device and precision", "auto"
+        "Implementation of window attention, and of the spike branch's attention along time; auto "
+        "takes the best for device and precision",
+        "auto",
     )
     RECOMPUTE: Literal["none", "cheap"] = operational(
         "What is recomputed whatever the checkpoint switches say; cheap: norms, the hidden values "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -13,23 +15,38 @@ from vrtspike.models.window_attention import window_attention
 from vrtspike.models.windows import PlanCache, clip_window
 
 _MLP_RATIO = 2
+# PyTorch's kernels give each attention problem a row of the CUDA grid, which has 65535 of them.
+_OF_PYTORCH = ("flex", "fused")
+_MOST_PROBLEMS = 65535
 
 
-def attend_over_time(qkv: Tensor, heads: int, plans: PlanCache) -> Tensor:
+def attend_over_time(
+    qkv: Tensor, heads: int, plans: PlanCache, implementation: str = "auto"
+) -> Tensor:
     """Multi-head attention along time at each pixel: window attention in windows of one pixel.
 
     Args:
         qkv: (B, T, P, 3C), queries, keys and values.
         heads: attention heads; C must be a multiple.
         plans: the plans of the model.
+        implementation: a name of ``window_attention``.
 
     Returns:
         (B, T, P, C).
     """
+    batch, _, pixels = qkv.shape[:3]
+    if implementation not in _OF_PYTORCH or batch * pixels <= _MOST_PROBLEMS:
+        return _attend(qkv, heads, plans, implementation)
+    parts = qkv.tensor_split(math.ceil(pixels / max(_MOST_PROBLEMS // batch, 1)), dim=2)
+    return torch.cat([_attend(part, heads, plans, implementation) for part in parts], dim=2)
+
+
+def _attend(qkv: Tensor, heads: int, plans: PlanCache, implementation: str) -> Tensor:
     frames, pixels = qkv.shape[1:3]
     size, window = (frames, pixels, 1), (frames, 1, 1)
     plan = plans(clip_window(size, window, shifted=False, mutual=False), qkv.device)
-    return window_attention(qkv.flatten(1, 2), None, plan, heads).unflatten(1, (frames, pixels))
+    out = window_attention(qkv.flatten(1, 2), None, plan, heads, implementation)
+    return out.unflatten(1, (frames, pixels))
 
 
 class _FeedForward(nn.Sequential):
@@ -53,16 +70,24 @@ class SpikeTemporalSA(nn.Module):
         heads: attention heads.
         chunks: how many pixels to process at once.
         checkpoint: recompute each chunk in the backward pass.
+        implementation: of the attention (a name of ``window_attention``).
     """
 
     def __init__(
-        self, channels: int, heads: int, chunks: ChunkPolicy, *, checkpoint: bool = False
+        self,
+        channels: int,
+        heads: int,
+        chunks: ChunkPolicy,
+        *,
+        checkpoint: bool = False,
+        implementation: str = "auto",
     ) -> None:
         super().__init__()
         _check_heads("SPIKE_TSA", channels, heads)
         self.heads = heads
         self.chunks = chunks
         self.checkpoint = checkpoint
+        self.implementation = implementation
         self.plans = PlanCache()
         self.norm1 = nn.LayerNorm(channels)
         self.qkv = nn.Linear(channels, 3 * channels)
@@ -77,7 +102,8 @@ class SpikeTemporalSA(nn.Module):
     def _pixels(self, x: Tensor) -> Tensor:
         tokens = x.flatten(1, 2)
         qkv = normalised_linear(tokens, self.norm1, self.qkv, None, tokens.shape[1])
-        attended = attend_over_time(qkv.view(*x.shape[:3], -1), self.heads, self.plans)
+        qkv = qkv.view(*x.shape[:3], -1)
+        attended = attend_over_time(qkv, self.heads, self.plans, self.implementation)
         x = x + self.proj(attended)
         return x + self.mlp(self.norm2(x))
 
@@ -91,6 +117,7 @@ class TemporalCrossAttn(nn.Module):
         chunks: how many pixels to process at once.
         identity: start with output projections of zero, so that the layer returns its input.
         checkpoint: recompute each chunk in the backward pass.
+        implementation: of the attention (a name of ``window_attention``).
     """
 
     def __init__(
@@ -101,12 +128,14 @@ class TemporalCrossAttn(nn.Module):
         *,
         identity: bool,
         checkpoint: bool = False,
+        implementation: str = "auto",
     ) -> None:
         super().__init__()
         _check_heads("FUSE", channels, heads)
         self.heads = heads
         self.chunks = chunks
         self.checkpoint = checkpoint
+        self.implementation = implementation
         self.plans = PlanCache()
         self.norm_query = nn.LayerNorm(channels)
         self.norm_spikes = nn.LayerNorm(channels)
@@ -144,5 +173,6 @@ class TemporalCrossAttn(nn.Module):
         query = normalised_linear(rgb, self.norm_query, self.query, None, length)
         key_value = normalised_linear(other, self.norm_spikes, self.key_value, None, length)
         qkv = torch.cat((query, key_value), dim=-1).view(*x.shape[:3], -1)
-        x = x + self.proj(attend_over_time(qkv, self.heads, self.plans))
+        attended = attend_over_time(qkv, self.heads, self.plans, self.implementation)
+        x = x + self.proj(attended)
         return x + self.mlp(self.norm2(x))

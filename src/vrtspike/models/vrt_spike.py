@@ -78,7 +78,7 @@ class VRTSpike(Restorer):
     """VRT whose stages 1-4 are fused with spike features of the same scale.
 
     Args:
-        vrt: the backbone.
+        vrt: the backbone; its implementation of window attention computes attention along time too.
         bins: voxel bins per frame.
         spike_heads: heads of the temporal self attention.
         spike_chunks: its chunks.
@@ -108,7 +108,11 @@ class VRTSpike(Restorer):
         self.spike_encoder = SpikeEncoder3D(bins, widths, temporal_strides)
         self.spike_attention = nn.ModuleList(
             SpikeTemporalSA(
-                width, spike_heads, spike_chunks or ChunkPolicy(), checkpoint=checkpoint
+                width,
+                spike_heads,
+                spike_chunks or ChunkPolicy(),
+                checkpoint=checkpoint,
+                implementation=vrt.options.attention,
             )
             for width in widths
         )
@@ -119,6 +123,7 @@ class VRTSpike(Restorer):
                 fuse_chunks or ChunkPolicy(),
                 identity=identity,
                 checkpoint=checkpoint,
+                implementation=vrt.options.attention,
             )
             for width in widths
         )

@@ -15,7 +15,8 @@ from vrtspike.models.windows import MASKED_SCORE, WindowPlan
 
 _SMALLEST_HEAD = 16
 # Each size of map and window, masked or not, is a kernel of its own, about 30 in the published
-# model. Beyond the limit, 8 if not given, PyTorch writes all scores out.
+# model and some for the attention along time. Beyond the limit, 8 if not given, PyTorch writes all
+# scores out.
 _KINDS = 128
 
 
