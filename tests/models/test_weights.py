@@ -33,6 +33,15 @@ def test_pytorch_files_with_and_without_a_wrapper(
     assert found.keys() == state.keys()
 
 
+@pytest.mark.parametrize(("name", "save"), [("w.pth", torch.save), ("w.safetensors", save_file)])
+def test_the_prefix_of_a_parallel_wrapper_is_left_out(
+    tmp_path: Path, name: str, save: Callable[..., None]
+) -> None:
+    tensors = {"module.conv.weight": torch.ones(2), "module_list.bias": torch.zeros(1)}
+    save(tensors, tmp_path / name)
+    assert read_checkpoint(tmp_path / name).keys() == {"conv.weight", "module_list.bias"}
+
+
 def test_published_checkpoints_load_with_their_buffers(small_vrt: Build, tmp_path: Path) -> None:
     source, target = small_vrt(), small_vrt()
     with torch.no_grad():

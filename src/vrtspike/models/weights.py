@@ -28,7 +28,7 @@ _LISTED = 12
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
-    """Read the tensors of a checkpoint by name.
+    """Read the tensors of a checkpoint by name, without the ``module.`` of a parallel wrapper.
 
     Args:
         path: a safetensors file, or a PyTorch file that holds a state dictionary, alone or under
@@ -40,11 +40,18 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
     file = Path(path)
     if not file.is_file():
         raise RunError(f"{file}: no such checkpoint; give the path of a file that exists")
-    if file.suffix == ".safetensors":
-        try:
-            return load_file(file)
-        except SafetensorError as error:
-            raise RunError(f"{file}: not a whole safetensors file ({error})") from error
+    state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pytorch(file)
+    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
+
+
+def _read_safetensors(file: Path) -> Mapping[str, Tensor]:
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        raise RunError(f"{file}: not a whole safetensors file ({error})") from error
+
+
+def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
     except (UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
@@ -60,7 +67,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
             f"{file}: found no state dictionary; expected names and tensors, alone or under one of "
             f"{', '.join(_WRAPPERS)}"
         )
-    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    return state
 
 
 def published_buffers(vrt: VRT) -> dict[str, Tensor]:
