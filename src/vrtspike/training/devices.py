@@ -7,7 +7,6 @@ device; the kernel frees it when the last process that holds it has ended.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import tempfile
 import time
@@ -19,9 +18,11 @@ from typing import Literal
 import pynvml
 
 from vrtspike.errors import RunError
+from vrtspike.locks import lock_file
 
 PATIENCE_S = 30.0
 _POLL_S = 0.5
+_ELSEWHERE = "set TMPDIR to a folder on another one, the same for all runs of this machine"
 _BATCH_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "KUBERNETES_SERVICE_HOST")
 
 
@@ -105,7 +106,8 @@ def take_gpus(
         patience_s: seconds to wait for a run that may be about to end.
 
     Raises:
-        RunError: if more GPUs are wanted than exist, or too few are free.
+        RunError: if more GPUs are wanted than exist, too few are free, or the lock files stand on
+            a file system without locks.
     """
     if wanted == 0:
         yield Devices()
@@ -143,14 +145,12 @@ def _lock_free_ones(
     for name in usable:
         if wanted != "auto" and len(names) == wanted:
             break
-        descriptor = _open_lock(folder / f"{name}.lock")
+        path = folder / f"{name}.lock"
+        descriptor = _open_lock(path)
         held.callback(os.close, descriptor)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        names.append(name)
-        locks.append(descriptor)
+        if lock_file(descriptor, path, elsewhere=_ELSEWHERE):
+            names.append(name)
+            locks.append(descriptor)
     enough = len(names) == wanted if wanted != "auto" else bool(names)
     return Devices(tuple(names), tuple(locks)) if enough else None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import socket
 import time
@@ -22,6 +21,7 @@ from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.data.requirements import require_spikes
 from vrtspike.errors import RunError
 from vrtspike.files import finite_or_null, json_digest, read_json, write_json
+from vrtspike.locks import lock_file
 from vrtspike.provenance import code_digest
 
 SETTINGS = "settings.json"
@@ -191,14 +191,14 @@ def hold_run(
         note: is told when there is something to wait for.
 
     Raises:
-        RunError: naming the process that holds the run.
+        RunError: naming the process that holds the run, or if the file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
     with path.open("a+", encoding="utf-8") as stream:
         deadline = time.monotonic() + patience_s
         told = False
-        while not _try_lock(stream.fileno()):
+        while not lock_file(stream.fileno(), path):
             holder = path.read_text(encoding="utf-8").strip() or "another process"
             if time.monotonic() >= deadline:
                 raise RunError(
@@ -212,14 +212,6 @@ def hold_run(
         stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         stream.flush()
         yield
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def is_finished(folder: Path) -> bool:

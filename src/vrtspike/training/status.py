@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import os
 import sys
 import tempfile
@@ -16,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from vrtspike.errors import RunError
+from vrtspike.locks import lock_file
 from vrtspike.training.signals import EXIT_INTERRUPTED
 
 STATUS_FILE = "VRTSPIKE_STATUS_FILE"
@@ -27,7 +28,11 @@ _BEGUN: Literal["begun"] = "begun"
 
 @contextlib.contextmanager
 def status_file(folder: Path) -> Iterator[Path]:
-    """A file for one start of the run in ``folder``; it goes with the block."""
+    """A file for one start of the run in ``folder``; it goes with the block.
+
+    Raises:
+        RunError: if the file system has no locks.
+    """
     for left in folder.glob(f"{_PREFIX}*"):
         _remove_unless_held(left)
     descriptor, path = _create(folder)
@@ -99,17 +104,20 @@ def _tell(word: str) -> None:
 def _create(folder: Path) -> tuple[int, Path]:
     while True:
         descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if Path(name).exists():
-            return descriptor, Path(name)
+        path = Path(name)
+        try:
+            lock_file(descriptor, path, wait=True)
+        except (RunError, OSError):
+            os.close(descriptor)
+            path.unlink()
+            raise
+        if path.exists():
+            return descriptor, path
         # Another launcher found it before it was locked.
         os.close(descriptor)
 
 
 def _remove_unless_held(path: Path) -> None:
-    with (
-        contextlib.suppress(FileNotFoundError, BlockingIOError),
-        path.open("r+", encoding="utf-8") as stream,
-    ):
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
+    with contextlib.suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as stream:
+        if lock_file(stream.fileno(), path):
+            path.unlink()

@@ -1,0 +1,90 @@
+"""Locks on files, and file systems that have none."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import struct
+import subprocess
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from vrtspike.errors import RunError
+from vrtspike.locks import lock_file
+from vrtspike.training.devices import take_gpus
+from vrtspike.training.run_folder import hold_run
+from vrtspike.training.status import status_file
+
+FLOCK = {"x86_64": 73, "aarch64": 32}.get(os.uname().machine)
+LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
+ALLOW, REFUSE = 0x7FFF0000, 0x00050000
+PR_SET_SECCOMP, FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
+
+
+def refuse_flock(number: int) -> None:
+    """Let the kernel answer each ``flock`` of this process with an error."""
+    steps = ((LOAD, 0, 0, 0), (EQUAL, 0, 1, FLOCK), (RETURN, 0, 0, REFUSE | number))
+    program = b"".join(struct.pack("HBBI", *step) for step in (*steps, (RETURN, 0, 0, ALLOW)))
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HL", len(program) // 8, ctypes.addressof(code))
+    kernel = ctypes.CDLL(None, use_errno=True)
+    for call in ((PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), (PR_SET_SECCOMP, FILTER, header, 0, 0)):
+        assert kernel.prctl(*call) == 0, os.strerror(ctypes.get_errno())
+
+
+def ways_to_lock(folder: Path) -> list[AbstractContextManager[object]]:
+    gpus = take_gpus(1, installed=["GPU-a"], lock_folder=folder / "gpus", patience_s=0)
+    return [hold_run(folder / "run", patience_s=0), status_file(folder), gpus]
+
+
+def be_refused(folder: Path) -> None:
+    """Try each way to lock with each error; prints a line of JSON for each."""
+    for number in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EIO):
+        refuse_flock(number)
+        for way in ways_to_lock(folder):
+            try:
+                with way:
+                    print(json.dumps([number, "locked", ""]))
+            except (RunError, OSError) as error:
+                print(json.dumps([number, type(error).__name__, str(error)]))
+
+
+@pytest.mark.skipif(FLOCK is None, reason="the number of the system call is not known here")
+def test_a_file_system_without_locks_is_named_with_a_way_out(tmp_path):
+    batch_jobs = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "KUBERNETES_SERVICE_HOST")
+    left_out = {*batch_jobs, "CUDA_VISIBLE_DEVICES"}
+    done = subprocess.run(
+        [sys.executable, __file__, str(tmp_path)],
+        env={name: value for name, value in os.environ.items() if name not in left_out},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    advice = ["RUNS in config", "RUNS in config", "set TMPDIR"]
+    for (number, kind, message), way_out in zip(answers[:9], 3 * advice, strict=True):
+        assert kind == "RunError", message
+        assert os.strerror(number) in message
+        assert str(tmp_path) in message
+        assert "option flock" in message
+        assert way_out in message
+    assert [answer[:2] for answer in answers[9:]] == [[errno.EIO, "OSError"]] * 3
+    assert not list(tmp_path.glob(".status-*"))
+
+
+def test_a_lock_keeps_others_away_until_it_is_closed(tmp_path):
+    path = tmp_path / "lock"
+    with path.open("w") as one, path.open("r") as other:
+        assert lock_file(one.fileno(), path)
+        assert not lock_file(other.fileno(), path)
+        one.close()
+        assert lock_file(other.fileno(), path, wait=True)
+
+
+if __name__ == "__main__":
+    be_refused(Path(sys.argv[1]))
