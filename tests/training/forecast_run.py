@@ -35,6 +35,7 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], last: int = 0) -> 
             timing=ranks.is_main,
             task=StopAfter(last, signal.SIGKILL),
             samples=11,
+            drop_last=False,
         )
         outcome = trainer.run(stop)
         trainer.timing.close()

@@ -46,6 +46,7 @@ def forecast_trainer(
     model: torch.nn.Module | None = None,
     workers: int = 0,
     samples: int = 10,
+    drop_last: bool = True,
     fingerprint: str = "test",
     timing: bool = False,
     compiler: Compiler = compile_whole,
@@ -58,7 +59,9 @@ def forecast_trainer(
     return Trainer(
         model=model or Forecaster(),
         task=task or ForecastTask(),
-        batches=ShuffledBatches(Waves(samples), train.BATCH_SIZE, settings.SEED, options=options),
+        batches=ShuffledBatches(
+            Waves(samples), train.BATCH_SIZE, settings.SEED, drop_last, options=options
+        ),
         validation=ValidationBatches(Waves(5), 2, ranks.rank, ranks.world_size, options),
         settings=settings,
         ranks=ranks,

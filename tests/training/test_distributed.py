@@ -88,7 +88,7 @@ def assert_close_result(one: Path, other: Path) -> None:
 
 
 def train_alone(folder: Path, train: dict[str, Any]) -> None:
-    trainer = forecast_trainer(folder, forecast_settings(train), samples=11)
+    trainer = forecast_trainer(folder, forecast_settings(train), samples=11, drop_last=False)
     with StopRequest() as stop:
         assert trainer.run(stop) == "finished"
 
@@ -99,6 +99,9 @@ def test_two_processes_compute_what_one_computes_with_accumulation(runs, tmp_pat
     one, two = records(tmp_path), records(runs.whole)
     first = [(a["loss"], b["loss"]) for a, b in zip(one, two, strict=True) if a["kind"] == "train"]
     assert [a for a, _ in first[:5]] == pytest.approx([b for _, b in first[:5]], rel=1e-4)
+    # The last batch of an epoch holds one sample, the others two.
+    epochs = [[r["samples"] for r in rs if r["kind"] == "epoch"] for rs in (one, two)]
+    assert epochs == [[11] * 30] * 2
     last = [next(r["skill"] for r in reversed(rs) if "skill" in r) for rs in (one, two)]
     assert last[0] == pytest.approx(last[1], abs=1e-3)
 

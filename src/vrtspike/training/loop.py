@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -165,17 +165,15 @@ class Trainer:
             samples, frames = samples + count[0], frames + count[1]
         with section("optimizer"):
             norm = self._clip()
-            losses, norm_value, stopping = self._agree(sums, norm, stop.received is not None)
+            own = (samples, frames, int(stop.received is not None))
+            losses, norm_value, (samples, frames, wishes) = self._agree(sums, norm, own)
             finite = math.isfinite(norm_value)
             self.precision.step(self.optimizer, finite)
             if finite and self.average is not None:
                 self.average.update_parameters(self.model)
-        world = self.ranks.world_size
-        result = StepResult(
-            losses, rate, norm_value, not finite, samples * world, frames * world, data_ms
-        )
+        result = StepResult(losses, rate, norm_value, not finite, samples, frames, data_ms)
         self.progress.count(result)
-        return result, stopping
+        return result, wishes > 0
 
     def _micro_step(self, batch: Any, last: bool, steps: int) -> dict[str, torch.Tensor]:  # noqa: ANN401
         """Forward and backward of one micro-batch; returns its detached loss terms over steps."""
@@ -200,19 +198,21 @@ class Trainer:
         return nn.utils.clip_grad_norm_(named.values(), math.inf if limit is None else limit)
 
     def _agree(
-        self, sums: dict[str, torch.Tensor], norm: torch.Tensor, stop: bool
-    ) -> tuple[dict[str, float], float, bool]:
-        """Mean losses, gradient norm and whether anyone wants to stop, equal on all processes.
+        self, sums: dict[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
+    ) -> tuple[dict[str, float], float, list[int]]:
+        """Mean losses, gradient norm and the sums of the counts, equal on all processes.
 
         The step's only exchange besides the gradients, and its only wait for the device: whether
         the gradients are finite must be known before they are applied.
         """
-        wish = torch.tensor(float(stop), device=norm.device)
-        shared = self.ranks.sum(torch.stack([*(t.float() for t in sums.values()), wish]))
-        *losses, wishes, norm_value = torch.cat([shared, norm.float()[None]]).tolist()
+        own = torch.tensor(counts, dtype=torch.float32, device=norm.device)
+        terms = [term.float() for term in sums.values()]
+        shared = self.ranks.sum(torch.cat([torch.stack(terms), own]))
+        *values, norm_value = torch.cat([shared, norm.float()[None]]).tolist()
+        losses, totals = values[: len(terms)], values[len(terms) :]
         world = self.ranks.world_size
         means = {name: loss / world for name, loss in zip(sums, losses, strict=True)}
-        return means, norm_value, wishes > 0
+        return means, norm_value, [round(total) for total in totals]
 
     def _record(self, result: StepResult, speed: Speed) -> None:
         """Write a step to the records and the display; stop a run that no longer learns."""
