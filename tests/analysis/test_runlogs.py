@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,23 @@ def test_the_later_record_of_a_repeated_step_counts(tmp_path):
         [2, "step", 5.0],
     ]
     assert len(logs.steps) == 2
+
+
+def test_the_timings_of_a_long_run_are_not_held_as_objects(tmp_path):
+    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
+    steps, names = 300, [f"step/forward/vrt/stage{number}/attention" for number in range(200)]
+    with (tmp_path / "timing.jsonl").open("w") as stream:
+        for step in range(1, steps + 1):
+            ms = dict.fromkeys(names, step + 0.25)
+            record = {"kind": "step", "step": step, "time": 0.0, "samples": 1, "frames": 1}
+            stream.write(json.dumps(record | {"ms": ms}) + "\n")
+    tracemalloc.start()
+    logs = read_run_logs(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(logs.timing) == steps * len(names)
+    # A Python float alone takes 24 bytes, its entry in a dictionary 24 or more.
+    assert peak / len(logs.timing) < 100
 
 
 def test_without_timing_and_memory_the_frames_are_empty(tmp_path):

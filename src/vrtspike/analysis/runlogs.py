@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from vrtspike.errors import RunError
-from vrtspike.monitoring.records import read_records
+from vrtspike.monitoring.records import each_record
 
 TIMING_COLUMNS = ["step", "section", "ms"]
 STEP_COLUMNS = ["step", "time", "samples", "frames"]
@@ -25,7 +29,7 @@ class RunLogs:
 
     Attributes:
         folder: where the logs were found.
-        timing: one row per step and section: ``step``, ``section`` (a path), ``ms``.
+        timing: one row per step and section: ``step``, ``section`` (a path, categorical), ``ms``.
         steps: one row per timed step: ``step``, ``time`` (seconds since the epoch), ``samples``,
             ``frames``.
         train: one row per logged training step: ``step``, ``loss`` and what else was logged.
@@ -62,14 +66,16 @@ def read_run_logs(folder: str | Path) -> RunLogs:
             f"{folder}: no metrics.jsonl, which every training run writes; expected the folder of "
             "a finished run (results/train/<preset>) or a run directory"
         )
-    records = _read_lines([metrics])
-    timing_files = _log_files(folder, "timing")
-    steps = [record for record in _read_lines(timing_files) if record.get("kind") == "step"]
-    memory = _read_lines(_log_files(folder, "memory"))
+    records = list(_each_record([metrics]))
+    memory = list(_each_record(_log_files(folder, "memory")))
+    timings = _Timings()
+    for record in _each_record(_log_files(folder, "timing")):
+        if record.get("kind") == "step":
+            timings.add(record)
     return RunLogs(
         folder,
-        timing=_timing(steps),
-        steps=_frame(steps, STEP_COLUMNS).reindex(columns=STEP_COLUMNS),
+        timing=timings.sections(),
+        steps=timings.steps(),
         train=_frame([r for r in records if r.get("kind") == "train"], TRAIN_COLUMNS),
         validation=_frame(
             [r for r in records if r.get("kind") == "validation"], VALIDATION_COLUMNS
@@ -86,8 +92,8 @@ def _log_files(folder: Path, name: str) -> list[Path]:
     return sorted((folder / "logs").glob(f"{name}*.jsonl"))
 
 
-def _read_lines(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    return [record for path in paths for record in read_records(path)]
+def _each_record(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    return (record for path in paths for record in each_record(path))
 
 
 def _frame(
@@ -104,11 +110,51 @@ def _frame(
     return frame.sort_values("step", kind="stable").reset_index(drop=True)
 
 
-def _timing(steps: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    latest = {record["step"]: record["ms"] for record in steps}
-    rows = [(step, section, ms) for step, times in latest.items() for section, ms in times.items()]
-    frame = pd.DataFrame(rows, columns=TIMING_COLUMNS)
-    return frame.sort_values("step", kind="stable").reset_index(drop=True)
+class _Timings:
+    """Timing records as numbers: as objects those of a long run would fill the memory."""
+
+    def __init__(self) -> None:
+        self._records = {name: array("q" if name == "step" else "d") for name in STEP_COLUMNS}
+        self._sizes = array("q")
+        self._names: dict[str, int] = {}
+        self._codes = array("i")
+        self._ms = array("d")
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take in a record of the kind ``step``."""
+        for name, column in self._records.items():
+            column.append(record["step"] if name == "step" else record.get(name, math.nan))
+        self._sizes.append(len(record["ms"]))
+        for name, ms in record["ms"].items():
+            self._codes.append(self._names.setdefault(name, len(self._names)))
+            self._ms.append(math.nan if ms is None else ms)
+
+    def steps(self) -> pd.DataFrame:
+        """:data:`STEP_COLUMNS` of the latest record of each step."""
+        frame = pd.DataFrame({name: np.asarray(c) for name, c in self._records.items()})
+        return _in_order(frame, self._latest())
+
+    def sections(self) -> pd.DataFrame:
+        """:data:`TIMING_COLUMNS` of the latest record of each step."""
+        sizes = np.asarray(self._sizes)
+        columns = (
+            np.repeat(np.asarray(self._records["step"]), sizes),
+            pd.Categorical.from_codes(np.asarray(self._codes), pd.Index(self._names)),
+            np.asarray(self._ms),
+        )
+        frame = pd.DataFrame(dict(zip(TIMING_COLUMNS, columns, strict=True)), copy=False)
+        return _in_order(frame, np.repeat(self._latest(), sizes))
+
+    def _latest(self) -> NDArray[np.bool_]:
+        repeated = pd.Series(np.asarray(self._records["step"])).duplicated(keep="last")
+        return ~repeated.to_numpy()
+
+
+def _in_order(frame: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.DataFrame:
+    """Some rows by step; without a copy where nothing is to be done, as in a published file."""
+    if kept.all() and frame["step"].is_monotonic_increasing:
+        return frame
+    return frame[kept].sort_values("step", kind="stable").reset_index(drop=True)
 
 
 def _gpu_categories(records: Sequence[dict[str, Any]]) -> dict[str, float]:

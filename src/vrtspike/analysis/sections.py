@@ -44,6 +44,7 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
         max="max",
         total="sum",
     ).reset_index()
+    table["section"] = table["section"].astype(str)
     step_total = table.loc[table["section"] == ROOT, "total"].sum()
     table["share"] = table["total"] / step_total if step_total else float("nan")
     table["depth"] = table["section"].str.count("/")
