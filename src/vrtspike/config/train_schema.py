@@ -76,7 +76,9 @@ class TrainSettings(Section):
         "Mode of torch.compile", "default"
     )
     PRECISION: Precision = key(
-        "Arithmetic; 'mixed' takes the best half type of the device", "bf16-mixed"
+        "Arithmetic; 'mixed' takes the best half type of the device; 32 is float32, whose factors "
+        "convolutions on a GPU round to ten bits (TF32, PyTorch's default), those of losses too",
+        "bf16-mixed",
     )
     AMP_INIT_SCALE: PositiveFloat = key("First loss scale of 16-mixed", 65536.0)
     OPTIM: OptimSettings = key("The optimiser", OptimSettings())
