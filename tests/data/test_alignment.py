@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from vrtspike.data.alignment import align, check_pair, expected_center, exposure_center
-from vrtspike.data.images import luma, read_gray, read_rgb
+from vrtspike.data.images import luma, read_gray, read_rgb, shrink
 from vrtspike.data.simulate import simulate_spikes
-from vrtspike.data.spikes import read_spikes
+from vrtspike.data.spikes import PackedSpikes, pack_rows, read_spikes
 from vrtspike.errors import DataError
 
 
@@ -58,6 +58,35 @@ def test_silent_spikes_do_not_match_a_textured_frame():
     found = align(np.zeros((88, 64, 96), np.uint8), moving(0, 1)[0])
     assert found.correlation == 0.0
     assert not found.matches
+
+
+@pytest.mark.parametrize("width", [192, 182])  # whole bytes, and rows that end within one
+@pytest.mark.parametrize("blurry", [False, True])
+def test_packed_spikes_align_like_those_they_stand_for(width, blurry):
+    frames = [frame[:, :width] for frame in moving(4, 12)]
+    spikes = simulate_spikes(frames)[:88]
+    packed = PackedSpikes(pack_rows(spikes), width // 2)
+    found = align(packed, frames[5], blurry=blurry)
+    assert found == align(spikes, frames[5], blurry=blurry)
+    # The definition: the mean of each window, whole windows at once.
+    window = 88 if blurry else 9
+    correlations = [
+        similarity(spikes[first : first + window].sum(axis=0), frames[5])
+        for first in range(88 - window + 1)
+    ]
+    assert found.correlation == max(correlations)
+    assert found.distinction == max(correlations) - min(correlations)
+
+
+def similarity(counts, frame):
+    def details(image):
+        fine = cv2.GaussianBlur(image, (0, 0), 1.0)
+        return fine - cv2.blur(cv2.blur(fine, (21, 21)), (21, 21))
+
+    gray = details(shrink(frame, *counts.shape) / np.float32(255))
+    found = details(counts.astype(np.float32))
+    sizes = float(np.linalg.norm(found)) * float(np.linalg.norm(gray))
+    return float(np.vdot(found, gray)) / sizes
 
 
 def test_shapes_that_do_not_belong_together_are_refused():

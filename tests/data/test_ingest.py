@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tracemalloc
 
 import cv2
 import numpy as np
@@ -144,6 +145,24 @@ def test_shifted_windows_are_noticed(dataset):
     fault = only_fault(ingest(dataset))
     assert "lie at step 1" in fault
     assert "expected 40.0 +- 11" in fault
+
+
+@pytest.mark.parametrize("suffix", ["dat", "npz"])
+def test_a_long_exposure_is_never_unpacked_as_a_whole(tmp_path, suffix):
+    folder, steps = tmp_path / "train" / "long", 10_000
+    for part in ("blur", "sharp"):
+        write_png(folder / part / "000001.png", film(2, 1)[0])
+    spikes = np.zeros((steps, 48, 64), np.uint8)
+    spikes[::3] = 1
+    path = folder / "spike" / f"000001.{suffix}"
+    path.parent.mkdir()
+    write_spikes(path, spikes) if suffix == "dat" else np.savez(path, spk=spikes)
+    tracemalloc.start()
+    (frame,) = ingest(tmp_path, "train/long")["frames"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (frame["spikes"]["steps"], frame["spikes"]["count"]) == (steps, spikes.sum())
+    assert peak < spikes.nbytes / 2
 
 
 def test_sensor_size_that_does_not_fit_is_one_fault(dataset):

@@ -5,8 +5,15 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from vrtspike.data.npz import npz_shape, read_npz
+from vrtspike.data.npz import npz_blocks, npz_shape
 from vrtspike.errors import DataError
+
+
+def read(path, start, count, size=4):
+    parts = list(npz_blocks(path, start, count, size))
+    assert all(len(part) == size for part in parts[:-1])
+    assert all(part.dtype == np.uint8 for part in parts)
+    return np.concatenate(parts)
 
 
 @pytest.fixture(scope="module")
@@ -21,20 +28,21 @@ def test_a_part_of_a_file(tmp_path, spikes, kind, save, order):
     path = tmp_path / "a.npz"
     save(path, other=np.zeros(3), spk=np.asarray(spikes.astype(kind), order=order))
     assert npz_shape(path) == spikes.shape
-    for start, count in ((0, 30), (7, 9), (29, 1), (5, 0)):
-        part = read_npz(path, start, count)
-        assert part.dtype == np.uint8
-        np.testing.assert_array_equal(part, spikes[start : start + count])
+    for start, count in ((0, 30), (7, 9), (29, 1)):
+        np.testing.assert_array_equal(read(path, start, count), spikes[start : start + count])
+    assert list(npz_blocks(path, 5, 0, 4)) == []
 
 
-def test_only_the_steps_asked_for_are_held(tmp_path):
+def test_only_a_block_of_the_steps_asked_for_is_held(tmp_path):
     path = tmp_path / "whole.npz"
     np.savez_compressed(path, spk=np.zeros((16_000, 50, 80), np.uint8))
-    tracemalloc.start()
-    read_npz(path, 15_000, 50)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 36_000_000  # of 64,000,000
+    for start, count in ((15_000, 50), (0, 16_000)):
+        tracemalloc.start()
+        for block in npz_blocks(path, start, count, 50):
+            assert not block.any()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 36_000_000  # of 64,000,000
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -48,7 +56,7 @@ def test_a_damaged_file_is_an_error_wherever_the_damage_is(tmp_path, spikes, sav
         damaged[place] ^= 1 << int(random.integers(8))
         path.write_bytes(damaged)
         try:
-            found = read_npz(path, 0, npz_shape(path)[0])
+            found = read(path, 0, npz_shape(path)[0])
         except DataError:
             refused += 1
             continue
@@ -69,4 +77,4 @@ def test_what_is_no_spike_array(tmp_path, arrays, reason):
     path = tmp_path / "a.npz"
     np.savez(path, **arrays)
     with pytest.raises(DataError, match=reason):
-        read_npz(path, 0, 2)
+        read(path, 0, 2)

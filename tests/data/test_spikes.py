@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 
 from vrtspike.data.images import read_gray, shrink
 from vrtspike.data.spikes import (
+    PackedSpikes,
     count_spike_frames,
     frame_bytes,
+    pack_rows,
     pack_spikes,
+    read_rows,
     read_spikes,
     write_spikes,
 )
@@ -55,6 +58,28 @@ def test_format_bit_by_bit(tmp_path, width):
             bit = frame[p // 8] >> (p % 8) & 1
             assert spikes[t, height - 1 - p // width, p % width] == bit
     assert pack_spikes(spikes) == raw
+
+
+@pytest.mark.parametrize("columns", [640, 633])
+@pytest.mark.parametrize("suffix", ["dat", "npz"])
+def test_a_file_of_several_blocks(tmp_path, columns, suffix):
+    spikes = np.random.default_rng(3).integers(0, 2, (37, 1024, 640), dtype=np.uint8)
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "dat":
+        write_spikes(path, spikes)
+    else:
+        np.savez(path, spk=spikes)
+    expected = pack_rows(spikes[3:36, :, :columns])
+    found = read_rows(path, 1024, 640, start=3, count=33, columns=columns)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_packed_spikes_are_unpacked_step_by_step():
+    spikes = np.random.default_rng(4).integers(0, 2, (5, 6, 13), dtype=np.uint8)
+    packed = PackedSpikes(pack_rows(spikes), 13)
+    assert (packed.shape, len(packed), packed.count()) == (spikes.shape, 5, spikes.sum())
+    for step in range(5):
+        np.testing.assert_array_equal(packed[step], spikes[step])
 
 
 def test_result_is_an_ordinary_array(tmp_path):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.images import read_gray, shrink
 from vrtspike.data.order import require_order
-from vrtspike.data.spikes import picture_columns, read_spikes
+from vrtspike.data.spikes import PackedSpikes, Steps, picture_columns, read_rows
 from vrtspike.errors import DataError
 
 WINDOW = 9
@@ -98,13 +98,11 @@ def center_tolerance(spike_frames: int) -> float:
     return max(4.0, spike_frames / 8)
 
 
-def exposure_center(
-    spikes: NDArray[np.uint8], sharp_gray: NDArray[np.generic]
-) -> tuple[float, float]:
+def exposure_center(spikes: Steps, sharp_gray: NDArray[np.generic]) -> tuple[float, float]:
     """Find the step of the spikes at which a sharp frame was taken.
 
     Args:
-        spikes: uint8 (T, h, w) of 0 and 1.
+        spikes: uint8 (T, h, w) of 0 and 1, or packed ones.
         sharp_gray: grey frame (H, W), H x W the spikes' size times a whole number; values 0 to 255.
 
     Returns:
@@ -118,9 +116,7 @@ def exposure_center(
     return found.center, found.correlation
 
 
-def align(
-    spikes: NDArray[np.uint8], gray: NDArray[np.generic], *, blurry: bool = False
-) -> Alignment:
+def align(spikes: Steps, gray: NDArray[np.generic], *, blurry: bool = False) -> Alignment:
     """Like :func:`exposure_center`, with all that is needed to judge the result.
 
     Args:
@@ -168,7 +164,7 @@ def check_pair(
     gray = read_gray(frame_file)
     height, width = height or gray.shape[0] // 2, width or gray.shape[1] // 2
     columns = picture_columns((height, width), (gray.shape[0], gray.shape[1]))
-    spikes = read_spikes(spike_file, height, width, columns=columns)
+    spikes = PackedSpikes(read_rows(spike_file, height, width, columns=columns), columns)
     found = align(spikes, gray)
     require_match(found, spike_file, frame_file, (height, columns))
     # After the match: read with a wrong width, an ordered file looks shuffled too.
@@ -202,10 +198,8 @@ def mismatch(
     )
 
 
-def _check_shapes(
-    spikes: NDArray[np.uint8], sharp_gray: NDArray[np.generic]
-) -> tuple[int, int, int]:
-    if spikes.ndim != 3 or sharp_gray.ndim != 2:
+def _check_shapes(spikes: Steps, sharp_gray: NDArray[np.generic]) -> tuple[int, int, int]:
+    if len(spikes.shape) != 3 or sharp_gray.ndim != 2:
         raise DataError(
             f"spikes {spikes.shape} and frame {sharp_gray.shape}: (T, h, w) and (H, W) expected"
         )
@@ -229,11 +223,13 @@ def _band_pass(image: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _correlations(
-    spikes: NDArray[np.uint8], reference: NDArray[np.float32], window: int
+    spikes: Steps, reference: NDArray[np.float32], window: int
 ) -> NDArray[np.float64]:
     """Correlation of every window's mean with the reference: (T - window + 1,)."""
     scale = float(np.linalg.norm(reference))
-    total = spikes[: window - 1].sum(axis=0, dtype=np.int32)
+    total = np.zeros(reference.shape, np.int32)
+    for step in range(window - 1):
+        total += spikes[step]
     curve = np.zeros(len(spikes) - window + 1)
     for start in range(len(curve)):
         total += spikes[start + window - 1]

@@ -14,7 +14,13 @@ from vrtspike.data.alignment import Alignment, align, require_match
 from vrtspike.data.images import luma, read_rgb
 from vrtspike.data.layouts import SequenceFiles, frame_order, sensor_size
 from vrtspike.data.order import require_order
-from vrtspike.data.spikes import count_spike_frames, npz_shape, picture_columns, read_spikes
+from vrtspike.data.spikes import (
+    PackedSpikes,
+    count_spike_frames,
+    npz_shape,
+    picture_columns,
+    read_rows,
+)
 from vrtspike.errors import DataError
 
 
@@ -165,7 +171,8 @@ class SequenceChecks:
         found: Alignment | None = None
         total = 0
         with self._collect():
-            spikes = read_spikes(
+            # Long exposures of large sensors take gigabytes once unpacked.
+            rows = read_rows(
                 self._root / path,
                 sensor[0],
                 self.columns,
@@ -173,7 +180,8 @@ class SequenceChecks:
                 count=steps,
                 columns=sensor[1],
             )
-            total = int(np.count_nonzero(spikes))
+            spikes = PackedSpikes(rows, sensor[1])
+            total = spikes.count()
             try:
                 found = align(spikes, luma(sharp))
             except DataError as error:

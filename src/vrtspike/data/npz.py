@@ -38,30 +38,45 @@ def npz_shape(path: str | os.PathLike[str]) -> tuple[int, ...]:
         return shape
 
 
-def read_npz(path: str | os.PathLike[str], start: int, count: int) -> NDArray[np.uint8]:
+def npz_blocks(
+    path: str | os.PathLike[str], start: int, count: int, size: int
+) -> Iterator[NDArray[np.uint8]]:
     """Steps ``start`` to ``start + count`` of the spikes, which must be in the file.
 
-    Returns:
-        uint8 (count, H, W) of 0 and 1.
+    Args:
+        path: the file.
+        start: first step.
+        count: number of steps.
+        size: steps of a block, which are held at once; all of the file where the array is stored
+            with its columns first.
+
+    Yields:
+        uint8 (n, H, W) of 0 and 1; n is ``size``, less at the end.
 
     Raises:
         DataError: if the file cannot be read or holds anything else.
     """
     with _spikes(path) as (stream, shape, by_columns, dtype):
+        whole: NDArray[np.generic] | None = None
+        step = int(np.prod(shape[1:])) * dtype.itemsize
         if by_columns:  # its steps do not follow each other
             with np.load(path) as archive:
-                spikes = archive[KEY][start : start + count]
+                whole = archive[KEY]
         else:
-            step = int(np.prod(shape[1:])) * dtype.itemsize
             stream.seek(start * step, os.SEEK_CUR)
-            contents = stream.read(count * step)
-            # At the end of the file zipfile compares its checksum.
-            if stream.read(1) and start + count == shape[0]:
-                raise ValueError("more than the array that its header announces")
-            spikes = np.frombuffer(contents, dtype).reshape(count, *shape[1:])
-    if not ((spikes == 0) | (spikes == 1)).all():
-        raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
-    return np.ascontiguousarray(spikes, dtype=np.uint8)
+        for first in range(start, start + count, size):
+            last = min(first + size, start + count)
+            if whole is not None:
+                spikes = whole[first:last]
+            else:
+                contents = stream.read((last - first) * step)
+                # At the end of the file zipfile compares its checksum.
+                if last == shape[0] and stream.read(1):
+                    raise ValueError("more than the array that its header announces")
+                spikes = np.frombuffer(contents, dtype).reshape(last - first, *shape[1:])
+            if not ((spikes == 0) | (spikes == 1)).all():
+                raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
+            yield np.ascontiguousarray(spikes, dtype=np.uint8)
 
 
 @contextlib.contextmanager

@@ -7,11 +7,9 @@ as chance makes them. (Real recordings: 0.000 of that frequency; the same shuffl
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
-from numpy.typing import NDArray
 
+from vrtspike.data.spikes import Steps
 from vrtspike.errors import DataError
 
 MOST_DISORDER = 0.7
@@ -21,28 +19,35 @@ MIN_PAIRS = 200
 """Pairs that chance must make for a verdict; fewer say nothing."""
 
 
-def disorder(spikes: NDArray[np.uint8]) -> float | None:
+def disorder(spikes: Steps) -> float | None:
     """Where the number of successive spikes lies between perfect regularity (0) and chance (1).
 
     Args:
-        spikes: uint8 (T, h, w) of 0 and 1.
+        spikes: uint8 (T, h, w) of 0 and 1, or packed ones.
 
     Returns:
         None where there are too few spikes to tell.
     """
     steps = len(spikes)
-    count = spikes.sum(axis=0, dtype=np.int64)
+    total = np.zeros(spikes.shape[1:], np.int32)
+    pairs = 0
+    # Step by step: all pairs at once would take as much memory as the spikes.
+    before = np.zeros(spikes.shape[1:], np.uint8)
+    for number in range(steps):
+        step = spikes[number]
+        total += step
+        pairs += int(np.count_nonzero(before & step))
+        before = step
+    count = total.astype(np.int64)
     by_chance = float((count * (count - 1)).sum()) / steps
     # Even a regular pixel must repeat itself when it fires in more than half of all steps.
     regular = float(np.maximum(2 * count - steps, 0).sum())
     if by_chance - regular < MIN_PAIRS:
         return None
-    # Step by step: all pairs at once would take as much memory as the spikes.
-    pairs = sum(int(np.count_nonzero(a & b)) for a, b in pairwise(spikes))
     return (pairs - regular) / (by_chance - regular)
 
 
-def require_order(spikes: NDArray[np.uint8], name: str) -> None:
+def require_order(spikes: Steps, name: str) -> None:
     """Refuse spikes whose steps are shuffled.
 
     Raises:

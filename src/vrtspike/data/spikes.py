@@ -12,14 +12,20 @@ others.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.npz import KEY, npz_shape, read_npz
+from vrtspike.data.npz import KEY, npz_blocks, npz_shape
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_write_bytes
+
+_BLOCK_PIXELS = 2 * 2**20
+"""Pixels of the steps that are read at once: 2 MB unpacked."""
 
 HEADER_COLUMNS = {416: 16}
 """Columns at the end of a row that are no picture, by the columns of a row in the file."""
@@ -132,14 +138,6 @@ def read_spikes(
             the frames asked for are not in it.
     """
     columns = width if columns is None else columns
-    if Path(path).suffix == ".npz":
-        start, stop = _range(path, height, width, start, count)
-        return np.ascontiguousarray(read_npz(path, start, stop - start)[:, :, :columns])
-    if width % 8 or columns % 8:
-        packed = read_packed(path, height, width, start=start, count=count)
-        bits = np.unpackbits(packed, axis=1, bitorder="little")
-        return np.ascontiguousarray(bits.reshape(-1, height, width)[:, ::-1, :columns])
-    # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
     rows = read_rows(path, height, width, start=start, count=count, columns=columns)
     return np.unpackbits(rows, axis=2, count=columns, bitorder="little")
 
@@ -153,14 +151,79 @@ def read_rows(
     count: int | None = None,
     columns: int | None = None,
 ) -> NDArray[np.uint8]:
-    """Like :func:`read_spikes`, packed: uint8 (T, height, ceil(columns / 8)), lowest bit first."""
+    """Like :func:`read_spikes`, packed: uint8 (T, height, ceil(columns / 8)), lowest bit first.
+
+    It never holds more than a few steps unpacked.
+    """
     columns = width if columns is None else columns
-    if Path(path).suffix == ".npz" or width % 8 or columns % 8:
-        spikes = read_spikes(path, height, width, start=start, count=count, columns=columns)
-        return pack_rows(spikes)
-    packed = read_packed(path, height, width, start=start, count=count)
-    rows = packed.reshape(-1, height, width // 8)[:, ::-1, : columns // 8]
-    return np.ascontiguousarray(rows)
+    start, stop = _range(path, height, width, start, count)
+    rows = np.empty((stop - start, height, -(-columns // 8)), np.uint8)
+    done = 0
+    for block in _row_blocks(path, (height, width), start, stop, columns):
+        rows[done : done + len(block)] = block
+        done += len(block)
+    return rows
+
+
+def _row_blocks(
+    path: str | os.PathLike[str], sensor: tuple[int, int], start: int, stop: int, columns: int
+) -> Iterator[NDArray[np.uint8]]:
+    """The packed rows of spike frames, some frames at a time."""
+    height, width = sensor
+    size = max(1, _BLOCK_PIXELS // (height * width))
+    if Path(path).suffix == ".npz":
+        for spikes in npz_blocks(path, start, stop - start, size):
+            yield pack_rows(spikes[:, :, :columns])
+        return
+    for first in range(start, stop, size):
+        count = min(size, stop - first)
+        packed = read_packed(path, height, width, start=first, count=count)
+        if width % 8 or columns % 8:
+            bits = np.unpackbits(packed, axis=1, bitorder="little").reshape(count, height, width)
+            yield pack_rows(bits[:, ::-1, :columns])
+        else:  # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
+            yield packed.reshape(count, height, width // 8)[:, ::-1, : columns // 8]
+
+
+class Steps(Protocol):
+    """Spikes (T, h, w) whose steps are looked at one by one: an array, or packed ones."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(T, h, w)."""
+
+    def __len__(self) -> int:
+        """T."""
+
+    def __getitem__(self, step: int, /) -> NDArray[np.uint8]:
+        """One step: uint8 (h, w) of 0 and 1."""
+
+
+@dataclass(frozen=True)
+class PackedSpikes:
+    """Spikes that are unpacked step by step: an eighth of the memory of what they stand for."""
+
+    rows: NDArray[np.uint8]
+    """uint8 (T, h, ceil(w / 8)), lowest bit first, as :func:`read_rows` gives them."""
+    columns: int
+    """w."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(T, h, w)."""
+        return (*self.rows.shape[:2], self.columns)
+
+    def __len__(self) -> int:
+        """T."""
+        return len(self.rows)
+
+    def __getitem__(self, step: int) -> NDArray[np.uint8]:
+        """One step: uint8 (h, w) of 0 and 1."""
+        return np.unpackbits(self.rows[step], axis=1, count=self.columns, bitorder="little")
+
+    def count(self) -> int:
+        """Spikes of all pixels and steps."""
+        return sum(int(np.count_nonzero(self[step])) for step in range(len(self)))
 
 
 def _range(
