@@ -7,11 +7,17 @@ from an integrate-and-fire sensor at half the frames' resolution, in the Spk-GoP
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.progress import progress_bar
-from vrtspike.data.simulate_sequence import FrameFolder, frame_folders, simulate_folder
+from vrtspike.data.simulate_sequence import (
+    FrameFolder,
+    frame_files,
+    frame_folders,
+    simulate_folder,
+)
 from vrtspike.errors import DataError, list_faults
 
 FRAMES_PER_EXPOSURE = 11
@@ -72,17 +78,42 @@ def main() -> None:
     else:
         name = arguments.sequence or arguments.frames.resolve().name
         folders = [FrameFolder(arguments.frames, arguments.split, name)]
+    # All folders are looked at before the first of them is simulated, which takes long.
+    for_each(
+        folders,
+        lambda folder: frame_files(folder.path),
+        "folders that cannot be simulated, nothing was written",
+        "Mend these and run again.",
+    )
+    for_each(
+        folders,
+        lambda folder: simulate(folder, arguments),
+        "folders that could not be simulated",
+        "The other folders are done; mend these and run again.",
+    )
+
+
+def for_each(
+    folders: Sequence[FrameFolder],
+    action: Callable[[FrameFolder], object],
+    title: str,
+    advice: str,
+) -> None:
+    """Do something with all folders.
+
+    Raises:
+        DataError: at the end, with what went wrong in any of them.
+    """
     faults = []
     for folder in folders:
         try:
-            simulate(folder, arguments)
+            action(folder)
         except DataError as error:
             if len(folders) == 1:
                 raise
             faults.append(str(error))
     if faults:
-        advice = "The other folders are done; mend these and run again."
-        raise DataError(list_faults("folders that could not be simulated", faults, advice))
+        raise DataError(list_faults(title, faults, advice))
 
 
 def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:

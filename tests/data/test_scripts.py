@@ -178,11 +178,14 @@ def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
         for number, frame in enumerate(film(0, count, 32, 32)):
             write_png(tmp_path / "frames/train" / name / f"{number}.png", frame)
     (tmp_path / "frames/train/broken/1.png").write_bytes(b"no picture")
-    message = script(
-        *("simulate", "--source", tmp_path / "frames", "--output", tmp_path / "out"),
-        *("--frames-per-exposure", 3),
-        status=2,
-    )
+    command = ["simulate", "--source", tmp_path / "frames", "--output", tmp_path / "out"]
+    command += ["--frames-per-exposure", 3]
+    gap = tmp_path / "frames/train/sound/5.png"
+    write_png(gap, film(0, 1, 32, 32)[0])
+    assert "nothing was written (1):" in script(*command, status=2)
+    assert not (tmp_path / "out").exists()
+    gap.unlink()
+    message = script(*command, status=2)
     assert "could not be simulated (2):" in message
     assert "broken/1.png: not a readable image" in message
     assert "short: 2 frames do not fill one exposure" in message

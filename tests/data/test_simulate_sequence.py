@@ -82,6 +82,19 @@ def test_a_folder_of_frames_in_the_order_of_their_numbers(tmp_path):
         simulate_folder(tmp_path / "empty", tmp_path / "x", frames_per_exposure=3)
 
 
+def test_a_folder_in_which_frames_are_missing_is_refused(tmp_path):
+    for number in (1, 2, 3, 5, 6, 9, 10):
+        write_png(tmp_path / "in" / f"frame_{number:04d}.png", video(1)[0])
+    gaps = r"frame_0003 to frame_0005, frame_0006 to frame_0009, elsewhere in steps of 1: .* folder"
+    with pytest.raises(DataError, match=gaps):
+        simulate_folder(tmp_path / "in", tmp_path / "out", frames_per_exposure=1)
+    assert not (tmp_path / "out").exists()
+    write_png(tmp_path / "twice" / "1.png", video(1)[0])
+    write_png(tmp_path / "twice" / "01.bmp", video(1)[0])
+    with pytest.raises(DataError, match=r"from (01 to 1|1 to 01), .* there twice"):
+        frame_files(tmp_path / "twice")
+
+
 @pytest.mark.shared
 def test_real_frames_pass_ingestion(shared, tmp_path):
     frames = shared / "samples" / "sharp_sequence"

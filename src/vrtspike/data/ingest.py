@@ -6,11 +6,9 @@ the gate of :mod:`vrtspike.data.accept`.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,6 +17,7 @@ from vrtspike.data.alignment import center_tolerance, expected_center
 from vrtspike.data.checks import Exposure, Frame, SequenceChecks
 from vrtspike.data.layouts import AUTO, SequenceFiles, find_sequence, frame_order
 from vrtspike.data.manifests import INGESTED
+from vrtspike.data.numbering import find_jumps
 from vrtspike.data.versions import file_entry
 
 
@@ -132,15 +131,10 @@ def _odd_lengths(exposures: Sequence[Exposure], usual: int) -> list[str]:
 
 def _gaps(names: Sequence[str]) -> list[str]:
     """Numbers that are missing altogether: a clip must not jump in time."""
-    found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
-    if None in found or len({match[1] for match in found if match}) > 1:
-        return []  # not numbered
-    numbers = [int(match[2]) for match in found if match]
     return [
         f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
         "make two sequences of it"
-        for (name, following), (a, b) in zip(pairwise(names), pairwise(numbers), strict=True)
-        if b != a + 1
+        for name, following in find_jumps(names, step=1).places
     ]
 
 

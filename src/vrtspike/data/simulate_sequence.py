@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from vrtspike.data.images import encode_png, read_rgb
 from vrtspike.data.interpolation import Interpolation
 from vrtspike.data.layouts import frame_order
+from vrtspike.data.numbering import find_jumps
 from vrtspike.data.simulate import STEPS_PER_FRAME, THETA, stream_spikes, synthesize_blur
 from vrtspike.data.spikes import pack_spikes
 from vrtspike.errors import DataError
@@ -32,19 +33,40 @@ class Written:
 
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
+_SHOWN_JUMPS = 3
+"""Places that a message names."""
+
 
 def frame_files(folder: Path) -> list[Path]:
     """Pictures of a folder in the order of the numbers in their names (2 before 10).
 
     Raises:
-        DataError: if the folder does not exist or holds no pictures.
+        DataError: if the folder does not exist, holds no pictures, or frames are missing between
+            them: their names are numbers (after a common prefix) in steps that are not all equal.
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder of frames")
     found = [path for path in folder.iterdir() if path.suffix.lower() in FRAME_SUFFIXES]
     if not found:
         raise DataError(f"{folder}: no frames ({', '.join('*' + s for s in FRAME_SUFFIXES)})")
-    return sorted(found, key=lambda path: frame_order(path.stem))
+    files = sorted(found, key=lambda path: frame_order(path.stem))
+    _require_even_steps(folder, files)
+    return files
+
+
+def _require_even_steps(folder: Path, files: Sequence[Path]) -> None:
+    """Over a missing frame everything would move twice as fast, without a word."""
+    jumps = find_jumps([path.stem for path in files])
+    if not jumps.places:
+        return
+    shown = ", ".join(f"{a} to {b}" for a, b in jumps.places[:_SHOWN_JUMPS])
+    more = len(jumps.places) - _SHOWN_JUMPS
+    raise DataError(
+        f"{folder}: frame numbers go from {shown}{f' and {more} times more' if more > 0 else ''}, "
+        f"elsewhere in steps of {jumps.step}: frames are missing, or there twice. Put what follows "
+        "a gap into a folder of its own (or the missing frames back); if no frame is missing, "
+        "number them without gaps"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""The numbers in the names of frames, and where they jump."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+def frame_numbers(names: Sequence[str]) -> list[int] | None:
+    """The numbers of frames that are named by them, alone or after one common prefix.
+
+    Args:
+        names: without suffixes, such as ``000226`` or ``frame_226``.
+
+    Returns:
+        a number for each name; None where the names are of another kind.
+    """
+    found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
+    if None in found or len({match[1] for match in found if match}) > 1:
+        return None
+    return [int(match[2]) for match in found if match]
+
+
+@dataclass(frozen=True)
+class Jumps:
+    """Where numbers that rise evenly elsewhere do not."""
+
+    step: int
+    """From one frame to the next elsewhere."""
+    places: tuple[tuple[str, str], ...]
+    """The names before and after each jump."""
+
+
+def find_jumps(names: Sequence[str], step: int | None = None) -> Jumps:
+    """Neighbours whose numbers do not differ by ``step``.
+
+    Args:
+        names: as for :func:`frame_numbers`, in the order of their numbers.
+        step: what they should differ by; None is the step that most of them have (of equally
+            frequent ones the smallest, which leaves out no frame).
+
+    Returns:
+        no places where the names are not numbered.
+    """
+    numbers = frame_numbers(names)
+    steps = [b - a for a, b in pairwise(numbers)] if numbers else []
+    if step is None:
+        # Twice the same number is a jump even if it is frequent.
+        counts = Counter(found for found in steps if found) or Counter([1])
+        step = min(counts, key=lambda found: (-counts[found], found))
+    places = [(names[i], names[i + 1]) for i, found in enumerate(steps) if found != step]
+    return Jumps(step, tuple(places))
