@@ -17,7 +17,7 @@ from vrtspike.config.merging import parse_overrides
 from vrtspike.config.results import evaluation_settings, result_settings
 from vrtspike.config.workflow import load_workflow
 from vrtspike.data.manifests import ACCEPTED, SURVEY, read_manifest, surveyed
-from vrtspike.data.requirements import require_spikes
+from vrtspike.data.requirements import clip_length, crop_sizes, require_spikes
 from vrtspike.data.survey import survey
 from vrtspike.data.versions import source_version
 from vrtspike.errors import (
@@ -152,12 +152,16 @@ def on_error(wildcards):
     return DATASETS[wildcards.dataset].on_error
 
 
-def clip_length(wildcards):
-    """Frames of the shortest clip that a preset takes from the job's dataset."""
-    return min(
-        preset.DATA.CLIP_LEN
+def clip_options(wildcards):
+    """What the clips that presets take from the job's dataset ask of it at least, as options."""
+    presets = [
+        preset
         for name, preset in PLAN.presets.items()
         if PLAN.dataset(name).name == wildcards.dataset
+    ]
+    sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
+    return shlex.join(
+        ["--clip-length", str(clip_length(presets)), "--crop-sizes", *sizes]
     )
 
 

@@ -97,12 +97,12 @@ checkpoint accept:
     params:
         *code("accept.py"),
         on_error=on_error,
-        clip=clip_length,
+        clips=clip_options,
         folder=subpath(input.survey, parent=True),
     shell:
         # What passed and what was left out also goes to the terminal; an error stands in the log,
         # which Snakemake shows.
         "python scripts/accept.py --survey {input.survey:q} --ingested {params.folder:q}/ingest"
-        " --bins {wildcards.bins} --clip-length {params.clip} --on-error {params.on_error}"
+        " --bins {wildcards.bins} {params.clips} --on-error {params.on_error}"
         " --output {output:q} 2> {log:q}"
         " | tee -a {log:q} >&2"

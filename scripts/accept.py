@@ -11,6 +11,12 @@ from vrtspike.data.manifests import SURVEY, manifest_paths, read_manifest, surve
 from vrtspike.files import write_json
 
 
+def split_and_size(text: str) -> tuple[str, int]:
+    """Read one argument of ``--crop-sizes``."""
+    split, _, size = text.rpartition("=")
+    return split, int(size)
+
+
 def main() -> None:
     """Parse the arguments, look at all manifests and write the acceptance."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
@@ -37,6 +43,14 @@ def main() -> None:
         help="frames of a clip (DATA.CLIP_LEN): shorter sequences are faults",
     )
     parser.add_argument(
+        "--crop-sizes",
+        type=split_and_size,
+        nargs="*",
+        default=[],
+        metavar="SPLIT=PIXELS",
+        help="side of a crop in a split (DATA.CROP_SIZE): sequences of smaller frames are faults",
+    )
+    parser.add_argument(
         "--on-error",
         choices=["stop", "exclude"],
         default="stop",
@@ -49,6 +63,7 @@ def main() -> None:
         manifest_paths(arguments.ingested, surveyed(survey)),
         arguments.bins,
         clip_length=arguments.clip_length,
+        crop_sizes=dict(arguments.crop_sizes),
         exclude=arguments.on_error == "exclude",
         surveyed=survey["excluded"],
     )

@@ -181,7 +181,11 @@ def test_all_faults_of_a_data_set_in_one_go_or_left_out_by_name(dataset, tmp_pat
         accept(paths, surveyed=surveyed)
     with pytest.raises(DataError, match=r"GOPR0002_11_00: 3 frames, .* DATA\.CLIP_LEN = 4"):
         accept(paths, clip_length=4)
-    accepted = accept(paths[1:], clip_length=3, exclude=True, surveyed=surveyed)
+    too_small = r"(?s)\(5\):.*copy: frames of 96 x 128, but crops .* take 104 x 104 "
+    with pytest.raises(DataError, match=too_small):
+        accept(paths[1:], crop_sizes={"train": 104, "test": 96})
+    fitting = {"clip_length": 3, "crop_sizes": {"train": 96}}
+    accepted = accept(paths[1:], **fitting, exclude=True, surveyed=surveyed)
     # Of two equal sequences the first one stays.
     assert accepted["sequences"] == [SEQUENCES[1]]
     assert sorted(accepted["excluded"]) == sorted([SEQUENCES[0], "train/copy", "train/x"])

@@ -62,12 +62,14 @@ def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
     missing = f"- train/{incomplete.name}: no sharp frames"
     target = "results/data/tiny/k8/dataset.json"
     assert missing in tiny.snakemake("--dry-run", target).stdout
-    done = tiny.snakemake("--cores", "2", target)
+    done = tiny.snakemake("--cores", "2", target, "--config", "SET=DATA.CROP_SIZE=72")
     assert done.returncode != 0
     message = done.stdout.partition("error: ")[2].partition("=====")[0]
     for path in broken:
         assert str(path.relative_to(tiny.folder)) in message
     assert missing in message
+    whole = "frames of 64 x 96, but crops of training and validation take 72 x 72"
+    assert message.count(whole) == len(list(root.glob("*/*/sharp")))
     assert done.stdout.count(missing) == 1
     assert "Traceback" not in done.stdout
     assert list(tiny.folder.glob("results/data/tiny/k8/**/*.zarr")) == []

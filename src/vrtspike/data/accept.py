@@ -15,6 +15,7 @@ def accept(
     bins: Sequence[int] = (),
     *,
     clip_length: int = 1,
+    crop_sizes: Mapping[str, int] | None = None,
     exclude: bool = False,
     surveyed: Mapping[str, list[str]] | None = None,
 ) -> dict[str, Any]:
@@ -24,6 +25,7 @@ def accept(
         manifests: paths of all ingest manifests.
         bins: voxel bins in use; exposures with fewer spike frames are faults.
         clip_length: frames of a clip; sequences with fewer are faults.
+        crop_sizes: side of a crop in pixels by split; sequences with smaller frames are faults.
         exclude: leave out sequences with faults and record them, instead of refusing all.
         surveyed: what the survey set aside already, by ``<split>/<name>`` or split, with its
             faults.
@@ -43,11 +45,7 @@ def accept(
         manifest = read_manifest(path, INGESTED)
         name = f"{manifest['split']}/{manifest['sequence']}"
         found[name] = [*manifest["faults"], *_short_exposures(manifest, bins)]
-        # Faulty frames are not in the manifest; a sequence is not called short because of them.
-        if not manifest["faults"] and len(manifest["frames"]) < clip_length:
-            found[name].append(
-                f"{len(manifest['frames'])} frames, but a clip takes DATA.CLIP_LEN = {clip_length}"
-            )
+        found[name] += _no_clip(manifest, clip_length, (crop_sizes or {}).get(manifest["split"], 1))
         if not manifest["spikes"]:
             without_spikes.append(name)
         # The same frames in both splits are the user's affair (they may be meant); twice in one
@@ -115,6 +113,24 @@ def _short_exposures(manifest: dict[str, Any], bins: Sequence[int]) -> list[str]
                 f"{len(short)} exposures hold fewer than DATA.K = {k} spike frames, "
                 f"first frame {short[0]}"
             )
+    return faults
+
+
+def _no_clip(manifest: dict[str, Any], length: int, side: int) -> list[str]:
+    """Why no clip can be cut from a sequence."""
+    faults = []
+    # Faulty frames are not in the manifest; a sequence is not called short because of them.
+    if not manifest["faults"] and len(manifest["frames"]) < length:
+        faults.append(
+            f"{len(manifest['frames'])} frames, but clips of training and validation take "
+            f"DATA.CLIP_LEN = {length}; lower that"
+        )
+    if manifest["rgb_size"] and min(manifest["rgb_size"]) < side:
+        height, width = manifest["rgb_size"]
+        faults.append(
+            f"frames of {height} x {width}, but crops of training and validation take {side} x "
+            f"{side} (DATA.CROP_SIZE, or the largest of TRAIN.PROGRESSIVE); lower that"
+        )
     return faults
 
 

@@ -5,12 +5,40 @@ It stays within the standard library, because it is asked while the workflow pla
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vrtspike.errors import ConfigError
 
 if TYPE_CHECKING:
     from vrtspike.config.schema import Settings
+
+
+def largest_crop(settings: Settings) -> int:
+    """Side of a preset's largest training crops in pixels; every phase needs its own from all."""
+    phases = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE]
+    return max(phases, default=settings.DATA.CROP_SIZE)
+
+
+def clip_length(presets: Iterable[Settings]) -> int:
+    """Frames of the shortest clip that one of the presets takes, in training and validation."""
+    return min(settings.DATA.CLIP_LEN for settings in presets)
+
+
+def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
+    """Smallest frame side that will do for one of the presets on a data set, by split.
+
+    Training asks for its largest crops, validation for DATA.CROP_SIZE. (Evaluation takes whole
+    frames of any size and sequences of any length; but no preset is trained without validation.)
+    """
+    sizes: dict[str, int] = {}
+    for settings in presets:
+        data = settings.DATA
+        asked = {data.VAL_SPLIT: data.CROP_SIZE}
+        asked[data.TRAIN_SPLIT] = max(largest_crop(settings), asked.get(data.TRAIN_SPLIT, 0))
+        for split, size in asked.items():
+            sizes[split] = min(size, sizes.get(split, size))
+    return sizes
 
 
 def require_spikes(dataset: str, has_spikes: bool, settings: Settings) -> None:

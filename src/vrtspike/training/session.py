@@ -14,6 +14,7 @@ from vrtspike.data.cache import cache_share, cache_statistics
 from vrtspike.data.clips import ClipDataset
 from vrtspike.data.dataset import DatasetManifest, load_dataset
 from vrtspike.data.loading import Workers
+from vrtspike.data.requirements import largest_crop
 from vrtspike.errors import RunError
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.compiling import compile_blocks
@@ -77,13 +78,11 @@ def build_trainable(settings: Settings) -> Restorer:
 
 def build_network(settings: Settings, *, pretrained: bool = True) -> Restorer:
     """The model of a preset, for its largest crops."""
-    phases = settings.TRAIN.PROGRESSIVE
-    crop = max([phase.CROP_SIZE for phase in phases], default=settings.DATA.CROP_SIZE)
     return build_model(
         settings.MODEL,
         bins=settings.DATA.K,
         clip_len=settings.DATA.CLIP_LEN,
-        crop_size=crop,
+        crop_size=largest_crop(settings),
         pretrained=pretrained,
     )
 
