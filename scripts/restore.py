@@ -43,7 +43,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--blur", type=Path, required=True, help="folder of blurry PNG frames")
     spikes = parser.add_mutually_exclusive_group()
     spikes.add_argument(
-        "--spikes", type=Path, help="folder of .dat files named as the frames, or one .dat for all"
+        "--spikes",
+        type=Path,
+        help="folder of .dat or .npz files named as the frames, or one file for all",
     )
     spikes.add_argument(
         "--simulate-spikes",
@@ -55,7 +57,7 @@ def parse_arguments() -> argparse.Namespace:
         type=int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
-        help="size of the spike sensor; without it half the frames' size",
+        help="size of the spike sensor; without it that of .npz files, else half the frames' size",
     )
     parser.add_argument("--sharp", type=Path, help="folder of sharp frames to compare with")
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")

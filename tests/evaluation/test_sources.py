@@ -58,6 +58,34 @@ def test_a_folder_gives_what_the_store_gives(stored, sequence):
     np.testing.assert_array_equal(window.spike_frames, expected.spike_frames)
 
 
+def test_npz_files_give_what_dat_files_give(stored, sequence, tmp_path):
+    blur, names = sequence / "blur", stored.names
+    parts = [read_spikes(sequence / "spike" / f"{name}.dat", 24, 32) for name in names]
+    np.savez_compressed(tmp_path / "all.npz", spk=np.concatenate(parts))
+    expected = stored.read(slice(0, 5)).counts
+    (tmp_path / "each").mkdir()
+    for name, part in zip(names, parts, strict=True):
+        np.savez(tmp_path / "each" / f"{name}.npz", spk=part)
+    for spikes in (tmp_path / "all.npz", tmp_path / "each"):
+        folder = FolderSequence(blur, spikes, BINS)
+        np.testing.assert_array_equal(folder.read(slice(0, 5)).counts, expected)
+        assert folder.doubts() == FolderSequence(blur, sequence / "spike", BINS).doubts()
+    write_spikes(tmp_path / "each" / f"{names[1]}.dat", parts[1])
+    with pytest.raises(DataError, match=rf"\(1\)(.|\n)*{names[1]}\.dat and {names[1]}\.npz"):
+        FolderSequence(blur, tmp_path / "each", BINS)
+
+
+def test_npz_files_tell_the_size_of_their_sensor(stored, sequence, tmp_path):
+    whole = np.random.default_rng(0).integers(0, 2, (5 * STEPS, 48, 64), dtype=np.uint8)
+    np.savez(tmp_path / "fine.npz", spk=whole)
+    folder = FolderSequence(sequence / "blur", tmp_path / "fine.npz", BINS)
+    assert folder.ratio == 1
+    window = folder.read(slice(1, 2))
+    np.testing.assert_array_equal(window.counts[0], voxelize(whole[STEPS : 2 * STEPS], BINS))
+    with pytest.raises(DataError, match=r"fine\.npz: spk has the shape \(280, 48, 64\)"):
+        FolderSequence(sequence / "blur", tmp_path / "fine.npz", BINS, (24, 32))
+
+
 def test_spikes_of_another_scene_are_doubted(tmp_path):
     for number in (0, 1):
         frames = render(SCENES[number], np.random.default_rng(number), 64, 96, 3 * 11 + 1)

@@ -17,7 +17,7 @@ from vrtspike.data.order import require_order
 from vrtspike.data.spikes import (
     PackedSpikes,
     count_spike_frames,
-    npz_shape,
+    npz_sensor,
     picture_columns,
     read_rows,
 )
@@ -94,12 +94,7 @@ class SequenceChecks:
     def _npz_size(self) -> tuple[int, int] | None:
         """The sensor's size as the first spike file gives it, if it is of a kind that does."""
         paths = [self._files.stream] if self._files.stream else list(self._files.spikes.values())
-        if not paths or not paths[0].endswith(".npz"):
-            return None
-        shape = npz_shape(self._root / paths[0])
-        if len(shape) != 3:
-            raise DataError(f"{self._root / paths[0]}: spikes of shape {shape}, (T, H, W) expected")
-        return shape[1], shape[2]
+        return npz_sensor(self._root / paths[0]) if paths else None
 
     def exposures(self, names: Sequence[str]) -> dict[str, tuple[str, int, int]]:
         """Spike file, first step and number of steps of each frame whose spikes can be read."""

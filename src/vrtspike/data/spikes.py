@@ -85,6 +85,20 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     return size // per_frame
 
 
+def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
+
+    Raises:
+        DataError: if the file cannot be read or holds no spikes (T, H, W).
+    """
+    if Path(path).suffix != ".npz":
+        return None
+    shape = npz_shape(path)
+    if len(shape) != 3 or 0 in shape:
+        raise DataError(f"{path}: spikes of shape {shape}, (T, H, W) expected")
+    return shape[1], shape[2]
+
+
 def read_packed(
     path: str | os.PathLike[str],
     height: int,

@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 
 from vrtspike.data.alignment import align, mismatch
 from vrtspike.data.images import read_gray, read_rgb
-from vrtspike.data.layouts import frame_order
+from vrtspike.data.layouts import SPIKE_SUFFIXES, frame_order
 from vrtspike.data.simulate import stream_spikes
-from vrtspike.data.spikes import count_spike_frames, picture_columns, read_spikes
+from vrtspike.data.spikes import (
+    PackedSpikes,
+    count_spike_frames,
+    npz_sensor,
+    picture_columns,
+    read_rows,
+    read_spikes,
+)
 from vrtspike.data.store import Store
 from vrtspike.data.voxels import voxelize
 from vrtspike.errors import DataError, list_faults
@@ -149,10 +156,11 @@ class FolderSequence(BlurrySequence):
 
     Args:
         blur: folder of ``*.png``, 8-bit RGB, all of one size.
-        spikes: a folder of ``.dat`` files with the frames' names, or one ``.dat`` for all frames,
-            divided evenly among them.
+        spikes: a folder of ``.dat`` or ``.npz`` files with the frames' names, or one file for all
+            frames, divided evenly among them.
         bins: bins of the voxel grid.
-        sensor: rows and columns of the sensor as in its files; None is half of the frames' size.
+        sensor: rows and columns of the sensor as in its files; None is the size that ``.npz`` files
+            give, else half of the frames' size.
 
     Raises:
         DataError: listing every frame without a partner and every file of a wrong size.
@@ -162,7 +170,8 @@ class FolderSequence(BlurrySequence):
         self, blur: Path, spikes: Path, bins: int, sensor: tuple[int, int] | None = None
     ) -> None:
         super().__init__(blur)
-        self._sensor = sensor or (self.size[0] // 2, self.size[1] // 2)
+        files = [spikes] if spikes.is_file() else self._partners(spikes)
+        self._sensor = sensor or npz_sensor(files[0]) or (self.size[0] // 2, self.size[1] // 2)
         self._columns = picture_columns(self._sensor, self.size)
         ratios = {self.size[0] / self._sensor[0], self.size[1] / self._columns}
         self.ratio = int(min(ratios))
@@ -172,7 +181,7 @@ class FolderSequence(BlurrySequence):
                 f"sensor's {self._sensor[0]} x {self._columns}; check the sensor size"
             )
         self._bins = bins
-        self._exposures = self._find_exposures(spikes)
+        self._exposures = self._find_exposures(spikes, files)
 
     def read(self, frames: slice) -> Window:
         """Read consecutive frames and count their spikes."""
@@ -194,15 +203,27 @@ class FolderSequence(BlurrySequence):
         """A line for each frame that its spikes do not look like; reads every file once."""
         found = []
         for file, (path, start, steps) in zip(self._files, self._exposures, strict=True):
-            spikes = read_spikes(
-                path, *self._sensor, start=start, count=steps, columns=self._columns
-            )
+            rows = read_rows(path, *self._sensor, start=start, count=steps, columns=self._columns)
+            spikes = PackedSpikes(rows, self._columns)
             likeness = align(spikes, read_gray(file), blurry=True)
             fault = mismatch(likeness, path, file, (self._sensor[0], self._columns))
             found += [fault] if fault else []
         return found
 
-    def _find_exposures(self, spikes: Path) -> list[tuple[Path, int, int]]:
+    def _partners(self, spikes: Path) -> list[Path]:
+        """The spike file of each frame, of a name that says what is missing where there is none."""
+        files, twice = [], []
+        for name in self.names:
+            found = [path for s in SPIKE_SUFFIXES if (path := spikes / f"{name}{s}").is_file()]
+            files.append(found[0] if found else spikes / f"{name}{SPIKE_SUFFIXES[0]}")
+            if len(found) > 1:
+                twice.append(" and ".join(path.name for path in found))
+        if twice:
+            advice = "Remove one of each pair."
+            raise DataError(list_faults(f"{spikes}: two spike files for a frame", twice, advice))
+        return files
+
+    def _find_exposures(self, spikes: Path, files: list[Path]) -> list[tuple[Path, int, int]]:
         """File, first step and number of steps for each frame."""
         if spikes.is_file():
             total = count_spike_frames(spikes, *self._sensor)
@@ -214,14 +235,16 @@ class FolderSequence(BlurrySequence):
                 )
             return [(spikes, number * steps, steps) for number in range(len(self._files))]
         exposures, faults = [], []
-        for name in self.names:
-            path = spikes / f"{name}.dat"
+        for path in files:
             try:
                 exposures.append((path, 0, count_spike_frames(path, *self._sensor)))
             except DataError as error:
                 faults.append(str(error))
         if faults:
-            advice = "Each blurry frame needs a spike file of its name; check the sensor size."
+            advice = (
+                "Each blurry frame needs a spike file (.dat or .npz) of its name; check the sensor "
+                "size."
+            )
             raise DataError(list_faults(f"{spikes}: frames without usable spikes", faults, advice))
         return exposures
 
