@@ -21,10 +21,9 @@ from vrtspike.data.spikes import (
     npz_sensor,
     picture_columns,
     read_rows,
-    read_spikes,
 )
 from vrtspike.data.store import Store
-from vrtspike.data.voxels import voxelize
+from vrtspike.data.voxels import voxelize, voxelize_packed
 from vrtspike.errors import DataError, list_faults
 
 SIMULATED_STEPS = 88
@@ -186,11 +185,8 @@ class FolderSequence(BlurrySequence):
     def read(self, frames: slice) -> Window:
         """Read consecutive frames and count their spikes."""
         counts = [
-            voxelize(
-                read_spikes(path, *self._sensor, start=start, count=steps, columns=self._columns),
-                self._bins,
-            )
-            for path, start, steps in self._exposures[frames]
+            voxelize_packed(self._rows(exposure), self._bins)[..., : self._columns]
+            for exposure in self._exposures[frames]
         ]
         steps = [exposure[2] for exposure in self._exposures[frames]]
         return Window(
@@ -202,13 +198,17 @@ class FolderSequence(BlurrySequence):
     def doubts(self) -> list[str]:
         """A line for each frame that its spikes do not look like; reads every file once."""
         found = []
-        for file, (path, start, steps) in zip(self._files, self._exposures, strict=True):
-            rows = read_rows(path, *self._sensor, start=start, count=steps, columns=self._columns)
-            spikes = PackedSpikes(rows, self._columns)
+        for file, exposure in zip(self._files, self._exposures, strict=True):
+            spikes = PackedSpikes(self._rows(exposure), self._columns)
             likeness = align(spikes, read_gray(file), blurry=True)
-            fault = mismatch(likeness, path, file, (self._sensor[0], self._columns))
+            fault = mismatch(likeness, exposure[0], file, (self._sensor[0], self._columns))
             found += [fault] if fault else []
         return found
+
+    def _rows(self, exposure: tuple[Path, int, int]) -> NDArray[np.uint8]:
+        """The spikes of an exposure, packed."""
+        path, start, steps = exposure
+        return read_rows(path, *self._sensor, start=start, count=steps, columns=self._columns)
 
     def _partners(self, spikes: Path) -> list[Path]:
         """The spike file of each frame, of a name that says what is missing where there is none."""
