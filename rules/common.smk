@@ -336,7 +336,8 @@ def dataset_manifest(wildcards):
 @functools.cache
 def find_machines():
     """Before a run on this machine computes anything: training will find the devices it needs."""
-    runs = not (workflow.dryrun or workflow.touch)
+    # Without an executor Snakemake only tells about a plan or its results, such as a report.
+    runs = workflow.executor_plugin and not (workflow.dryrun or workflow.touch)
     if runs and workflow.is_main_process and workflow.local_exec:
         require_machines(PLAN.settings.GPUS, NODES)
 

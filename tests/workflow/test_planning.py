@@ -65,6 +65,12 @@ def test_missing_machines_are_told_before_any_data_are_prepared(clone, setting, 
     assert not (clone.folder / "data").exists()
 
 
+def test_a_plan_is_shown_without_the_machines_that_it_needs(clone):
+    done = clone.snakemake("--rulegraph", "dot", "--config", "GPUS=99", "--", "train_demo")
+    assert done.returncode == 0, done.stdout
+    assert "digraph" in done.stdout
+
+
 def test_missing_weights_are_told_before_any_data_are_prepared(clone):
     settings = "SET=MODEL.VRT.PRETRAINED=weights/absent.pth"
     done = clone.snakemake("--dry-run", "train_demo", "--config", settings)
