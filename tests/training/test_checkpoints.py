@@ -51,6 +51,32 @@ def test_a_changed_bit_is_noticed(tmp_path):
         read_checkpoint(path)
 
 
+def test_damage_is_an_error_wherever_it_is(tmp_path):
+    save(tmp_path, 5)
+    path = checkpoint_path(tmp_path, 5)
+    whole = path.read_bytes()
+    refused = 0
+    # All around the weights: the headers, the names and the directory of the archive.
+    for place in [*range(600), *range(len(whole) - 700, len(whole))]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x80
+        path.write_bytes(damaged)
+        try:
+            state = read_checkpoint(path)
+        except RunError:
+            refused += 1
+            continue
+        assert torch.equal(state["weights"], torch.full((1000,), 5))
+    assert refused > 500
+
+
+def test_what_cannot_even_be_opened_is_not_called_damaged(tmp_path):
+    folder = checkpoint_path(tmp_path, 5)
+    folder.mkdir()
+    with pytest.raises(IsADirectoryError):
+        read_checkpoint(folder)
+
+
 def test_foreign_files_are_refused(tmp_path):
     torch.save({"state_dict": {}}, checkpoint_path(tmp_path, 1))
     with pytest.raises(RunError, match="no checkpoint of this project"):

@@ -17,6 +17,8 @@ from vrtspike.files import atomic_path
 FORMAT = "vrtspike-checkpoint-1"
 BEST = "best.pt"
 _NAME = re.compile(r"step_(\d{8})\.pt$")
+_DAMAGE = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile)
+"""What the readers of archives and tensors raise, depending on where a file is damaged."""
 
 
 def checkpoint_path(folder: str | Path, step: int) -> Path:
@@ -78,7 +80,9 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         _check_sums(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise  # the file could not even be opened
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunError(
             f"{path}: cannot be read as a checkpoint ({reason}); it is damaged or another kind "
