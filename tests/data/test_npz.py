@@ -70,7 +70,9 @@ def test_a_damaged_file_is_an_error_wherever_the_damage_is(tmp_path, spikes, sav
         ({"other": np.zeros(3)}, "holds no array 'spk'"),
         ({"spk": np.full((2, 4, 4), 2)}, "other than 0 and 1"),
         ({"spk": np.full((2, 4, 4), np.nan)}, "other than 0 and 1"),
-        ({"spk": np.full((2, 4, 4), None)}, "Python objects"),
+        ({"spk": np.full((2, 4, 4), None)}, "spk holds object, not numbers"),
+        ({"spk": np.zeros((2, 4, 4), "u1, u1")}, "not numbers"),
+        ({"spk": np.zeros((2, 4, 4), np.complex64)}, "spk holds complex64, not numbers"),
     ],
 )
 def test_what_is_no_spike_array(tmp_path, arrays, reason):

@@ -90,8 +90,8 @@ def _spikes(
                 shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
             else:
                 shape, by_columns, dtype = np.lib.format.read_array_header_2_0(stream)
-            if dtype.hasobject:
-                raise ValueError("it holds Python objects")
+            if dtype.kind not in "biuf":
+                raise ValueError(f"{KEY} holds {dtype}, not numbers")
             yield stream, shape, by_columns, dtype
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
