@@ -10,7 +10,13 @@ import pytest
 from vrtspike.data.build import build_store
 from vrtspike.data.images import read_rgb, write_png
 from vrtspike.data.ingest import ingest_sequence
-from vrtspike.data.layouts import SENSOR_FILE, find_sequence, sensor_size, sequence_names
+from vrtspike.data.layouts import (
+    SENSOR_FILE,
+    find_sequence,
+    frame_order,
+    sensor_size,
+    sequence_names,
+)
 from vrtspike.data.simulate_sequence import write_sequence
 from vrtspike.data.spikes import read_spikes, write_spikes
 from vrtspike.data.store import open_store
@@ -264,6 +270,13 @@ def test_names_with_digits_that_are_no_numbers(dataset):
     folder = dataset / SPLIT / NAME / "blur"
     shutil.copy(folder / "000001.png", folder / "\u00b2.png")
     assert "\u00b2" in find_sequence(dataset, SPLIT, NAME, "blur").blur
+
+
+def test_every_two_names_have_an_order():
+    names = ["a", "a01b", "a1b", "a2", "a10", "b"]
+    backwards = names[::-1]
+    for given in (names, backwards):
+        assert sorted(given, key=frame_order) == names
 
 
 @pytest.mark.parametrize("name", ["{}", "frame_{}"])

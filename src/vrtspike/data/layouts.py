@@ -80,7 +80,8 @@ AUTO = "auto"
 
 def frame_order(name: str) -> list[tuple[int, str]]:
     """Key that sorts names by the numbers in them: ``frame_2`` before ``frame_10``."""
-    parts = re.split(r"(\d+)", name)
+    # The name itself comes last, so that 1 and 01 have an order, too.
+    parts = [*re.split(r"(\d+)", name), f"/{name}"]
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
