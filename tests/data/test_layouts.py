@@ -115,7 +115,7 @@ def test_sensor_size_from_a_file_beside_the_spikes(dataset, place):
     path.write_text("# sensor\nspike_h: 250 # rows\nspike_w: '400'\nfps: 20000\n")
     files = find_sequence(dataset, SPLIT, NAME, "blur")
     assert sensor_size(dataset, files) == (250, 400)
-    path.write_text("# spike_h\nfps: 20000\n")
+    path.write_text("# spike_h\nmax_spike_h: 1000\n")
     assert sensor_size(dataset, files) is None
     path.write_bytes(b"\xef\xbb\xbfspike_h: 48\r\nspike_w: 64\r\n")
     assert sensor_size(dataset, files) == (48, 64)

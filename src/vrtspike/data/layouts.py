@@ -280,7 +280,7 @@ def sensor_size(root: str | os.PathLike[str], files: SequenceFiles) -> tuple[int
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from error
     found = _SENSOR_KEY.findall(text)
-    mentioned = re.findall(r"spike_[hw]\b", re.sub("#.*", "", text))
+    mentioned = re.findall(r"\bspike_[hw]\b", re.sub("#.*", "", text))
     if not mentioned:
         return None
     sizes = {key: int(value) for key, value in found}
