@@ -7,6 +7,7 @@ rule evaluate:
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
         dataset=dataset_manifest,
+        accepted=gate,
     output:
         summary="<results>/evaluate/{preset}/summary.json",
         frames="<results>/evaluate/{preset}/frames.csv",

@@ -5,6 +5,7 @@ rule train:
     """Train a preset, or continue where its run stopped; publish weights and logs when done."""
     input:
         dataset=dataset_manifest,
+        accepted=gate,
         teacher=teacher,
     output:
         weights="<results>/train/{preset}/weights.safetensors",

@@ -163,6 +163,16 @@ def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
     assert Counter(executed) == {"voxelize": 3, "statistics": 1, "train_tiny": 1}
 
 
+def test_a_gate_that_says_the_same_trains_and_evaluates_nothing(finished):
+    """The shortest clip of all presets of a data set is what the gate asks for."""
+    finished.make("evaluate_tiny")  # what other tests have left to do
+    undo = finished.replace("config/presets/other.yaml", "TRAIN:", "DATA: {CLIP_LEN: 1}\nTRAIN:")
+    output = finished.make("evaluate_tiny")
+    undo()
+    executed = re.findall(r"^local(?:rule|checkpoint) (\w+):", output, re.MULTILINE)
+    assert Counter(executed) == {"accept": 1, "evaluate_tiny": 1}
+
+
 def test_training_killed_half_way_is_continued(finished):
     """Everything is killed at once, the scheduler too; the next call needs no repair."""
     command = finished.command("--cores", "2", "train_long")
