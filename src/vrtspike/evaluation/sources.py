@@ -196,9 +196,14 @@ class FolderSequence(BlurrySequence):
         )
 
     def doubts(self) -> list[str]:
-        """A line for each frame that its spikes do not look like; reads every file once."""
+        """A line for each frame that its spikes do not look like; reads every file once.
+
+        A single step is no picture that could be compared.
+        """
         found = []
         for file, exposure in zip(self._files, self._exposures, strict=True):
+            if exposure[2] < 2:
+                continue
             spikes = PackedSpikes(self._rows(exposure), self._columns)
             likeness = align(spikes, read_gray(file), blurry=True)
             fault = mismatch(likeness, exposure[0], file, (self._sensor[0], self._columns))

@@ -159,14 +159,19 @@ def _make_shared(folder: Path) -> None:
     """A folder in which all users of the machine make files, as in the one for temporary files."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o1777)
+        # It belongs to another user who made it at the same moment.
+        with contextlib.suppress(PermissionError):
+            folder.chmod(0o1777)
 
 
 def _open_lock(path: Path) -> int:
     """Open a lock file, which another user may have made: to read, which is enough for a lock."""
-    try:
-        return os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
-        os.fchmod(descriptor, 0o644)
-        return descriptor
+    while True:
+        try:
+            return os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            # Another user may make it at the same moment; then it is opened like any other.
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
+                os.fchmod(descriptor, 0o644)
+                return descriptor
