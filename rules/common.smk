@@ -333,6 +333,17 @@ def dataset_manifest(wildcards):
     return found.output[0]
 
 
+def gate(wildcards):
+    """What the gate wrote about the dataset of the job's preset; only the order counts.
+
+    Snakemake decides again about the jobs that depend on a checkpoint when it has run. Without
+    this, those of a preset stay due where the gate ran again and said the same.
+    """
+    name = PLAN.dataset(wildcards.preset).name
+    bins = PLAN.presets[wildcards.preset].DATA.K
+    return ancient(f"<results>/data/{name}/k{bins}/accepted.json")
+
+
 @functools.cache
 def find_machines():
     """Before a run on this machine computes anything: training will find the devices it needs."""

@@ -106,14 +106,3 @@ checkpoint accept:
         " --bins {wildcards.bins} {params.clips} --on-error {params.on_error}"
         " --output {output:q} 2> {log:q}"
         " | tee -a {log:q} >&2"
-
-
-def gate(wildcards):
-    """What the gate wrote about the dataset of the job's preset; only the order counts.
-
-    Snakemake decides again about the jobs that depend on a checkpoint when it has run. Without
-    this, those of a preset stay due where the gate ran again and said the same.
-    """
-    name = PLAN.dataset(wildcards.preset).name
-    bins = PLAN.presets[wildcards.preset].DATA.K
-    return ancient(f"<results>/data/{name}/k{bins}/accepted.json")
