@@ -101,7 +101,9 @@ def make_project(folder: Path, sequences: int) -> None:
     for part in ("config", "rules", "scripts", "workflow", "src"):
         shutil.copytree(REPOSITORY / part, folder / part)
     shutil.copy(REPOSITORY / "environment.yml", folder)
-    (folder / "many.yaml").write_text(f"SETTINGS: {{DATA: {{ROOT: {DATA}, K: 8}}}}\n")
+    data = {"ROOT": DATA, "K": 8, "CROP_SIZE": 32, "CLIP_LEN": 2}
+    settings = {"DATA": data, "TRAIN": {"PROGRESSIVE": []}}
+    write_json(folder / "many.yaml", {"SETTINGS": settings})  # YAML holds JSON
     first = folder / DATA / "train" / FIRST
     frames = np.random.default_rng(0).integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
     write_sequence(first, frames, frames_per_exposure=3)

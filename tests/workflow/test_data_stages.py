@@ -112,6 +112,7 @@ def test_faulty_sequences_are_left_out_on_request_and_new_ones_concern_no_other(
     write_sequence(tiny.folder / "data/tiny/train" / name, frames, frames_per_exposure=3)
     output = tiny.make(*target)
     executed = re.findall(r"^local(?:rule|checkpoint) (\w+):", output, re.MULTILINE)
-    assert sorted(executed) == ["accept", "ingest", "statistics", "survey", "voxelize"]
+    expected = ["accept", "alignment", "ingest", "statistics", "survey", "voxelize"]
+    assert sorted(executed) == expected
     train = read_json(tiny.folder / target[0])["splits"]["train"]
     assert train[0]["sequence"] == name
