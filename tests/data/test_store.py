@@ -121,8 +121,11 @@ def test_an_opened_store_travels_to_a_worker_process(path, reader):
     store = open_store(path, ChunkReader(reader))
     here = _read_in_worker(store)
     assert pickle.loads(pickle.dumps(store)).layout == LAYOUT
-    with multiprocessing.get_context("forkserver").Pool(1) as pool:
-        assert pool.apply_async(_read_in_worker, (store,)).get(timeout=60) == here
+    # No `with`: it ends workers by a signal, which those of training's server ignore.
+    pool = multiprocessing.get_context("forkserver").Pool(1)
+    assert pool.apply_async(_read_in_worker, (store,)).get(timeout=60) == here
+    pool.close()
+    pool.join()
 
 
 def test_long_exposures_share_no_file():
