@@ -88,7 +88,7 @@ class Case:
         )
         if self.model == "vrt":
             return PlainVRT(vrt)
-        return VRTSpike(vrt, bins=BINS, checkpoint=attn)
+        return VRTSpike(vrt, bins=BINS, clip_len=self.frames, checkpoint=attn)
 
     def inputs(self) -> tuple[Tensor, Tensor]:
         """Frames and voxels, on the default device."""

@@ -24,4 +24,4 @@ def test_attention_along_time_counts_all_products(monkeypatch: pytest.MonkeyPatc
     attention = 2 * 2 * frames * channels
     forward = 2 * frames * pixels * (linear + attention)
     # The backward pass makes two products of each one.
-    assert step_flops(SpikeTemporalSA(channels, 2, ChunkPolicy()), (x,)) == 3 * forward
+    assert step_flops(SpikeTemporalSA(channels, 2, frames - 1, ChunkPolicy()), (x,)) == 3 * forward

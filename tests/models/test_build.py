@@ -77,7 +77,7 @@ def test_settings_reach_the_model() -> None:
     assert not block.options.checkpoint_attn
     assert model.spike_attention[0].implementation == "explicit"
     assert model.fusion[0].implementation == "explicit"
-    assert model.spike_attention[0].heads == 2
+    assert model.spike_attention[0].time.correction.shape == (2, 5)
     assert model.spike_attention[0].chunks.max_tokens == 7
     assert model.fusion[0].chunks.tile() == (32, 128)
     assert model.fusion[0].proj.weight.any()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from vrtspike.errors import ConfigError
 from vrtspike.models.chunking import ChunkPolicy, ChunkShape
@@ -42,8 +44,8 @@ def test_chunks_do_not_change_the_result(policy: ChunkPolicy, training: bool) ->
     torch.manual_seed(0)
     x, spikes = torch.randn(2, 2, 3, 5, 9, 8, dtype=torch.float64)
     whole = ChunkPolicy(max_tokens=10**9)
-    attention = SpikeTemporalSA(8, 4, whole, checkpoint=training).double()
-    fusion = TemporalCrossAttn(8, 4, whole, identity=False, checkpoint=training).double()
+    attention = SpikeTemporalSA(8, 4, 2, whole, checkpoint=training).double()
+    fusion = TemporalCrossAttn(8, 4, 2, whole, identity=False, checkpoint=training).double()
 
     def run() -> tuple[Tensor, Tensor]:
         with torch.set_grad_enabled(training):
@@ -69,29 +71,32 @@ def test_the_backbone_says_how_attention_along_time_is_computed(
 def test_implementations_of_attention_along_time_agree(implementation: str) -> None:
     # More pixels than a kernel of PyTorch takes problems.
     qkv = torch.randn(2, 3, 33000, 12, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
     grad = torch.randn(2, 3, 33000, 4, dtype=torch.float64)
-    expected = attend_over_time(qkv, 2, PlanCache())
-    found = attend_over_time(qkv, 2, PlanCache(), implementation)
+    expected = attend_over_time(qkv, bias, PlanCache())
+    found = attend_over_time(qkv, bias, PlanCache(), implementation)
     torch.testing.assert_close(found, expected)
+    inputs = (qkv, bias)
     torch.testing.assert_close(
-        torch.autograd.grad(found, qkv, grad), torch.autograd.grad(expected, qkv, grad)
+        torch.autograd.grad(found, inputs, grad), torch.autograd.grad(expected, inputs, grad)
     )
 
 
 def test_attention_runs_along_time_only() -> None:
     torch.manual_seed(0)
-    layer = SpikeTemporalSA(8, 2, ChunkPolicy())
-    x = torch.randn(1, 3, 4, 4, 8)
-    changed = x.clone()
-    changed[0, 1, 2, 3] += 1
-    difference = (layer(changed) - layer(x)).abs().sum(-1)[0]
-    assert (difference[:, 2, 3] > 0).all()
-    difference[:, 2, 3] = 0
-    assert not difference.any()
+    layer = SpikeTemporalSA(8, 2, 2, ChunkPolicy())
+    x = torch.randn(1, 3, 4, 4, 8, requires_grad=True)
+    # A random direction: the layer norms take out any that is equal on all channels.
+    (layer(x)[0, 1, 2, 3] * torch.randn(8)).sum().backward()
+    assert x.grad is not None
+    seen = x.grad[0].abs().amax(dim=-1)
+    assert (seen[:, 2, 3] > 1e-3).all(), "every frame of the pixel counts"
+    seen[:, 2, 3] = 0
+    assert not seen.any(), "no other pixel does"
 
 
 def test_the_residual_carries_the_input_and_not_its_norm() -> None:
-    layer = TemporalCrossAttn(8, 2, ChunkPolicy(), identity=True)
+    layer = TemporalCrossAttn(8, 2, 2, ChunkPolicy(), identity=True)
     x = 100 * torch.randn(1, 2, 3, 3, 8)
     assert torch.equal(layer(x, torch.randn_like(x)), x)
 
@@ -164,7 +169,7 @@ def test_plain_vrt_ignores_voxels(
 
 def test_heads_must_divide_the_channels() -> None:
     with pytest.raises(ConfigError, match=r"SPIKE_TSA.*no multiple of HEADS, 3"):
-        SpikeTemporalSA(8, 3, ChunkPolicy())
+        SpikeTemporalSA(8, 3, 2, ChunkPolicy())
 
 
 def test_flow_parameters_are_flow_and_alignment(small_vrt: Callable[..., VRT]) -> None:
@@ -181,15 +186,23 @@ def test_it_says_how_it_computes(small_vrt: Callable[..., VRT]) -> None:
     assert "checkpointing: attention" in text
 
 
-def test_cross_attention_by_hand() -> None:
+def test_fusion_by_hand() -> None:
     torch.manual_seed(0)
-    layer = TemporalCrossAttn(8, 2, ChunkPolicy(), identity=False)
-    x, spikes = torch.randn(2, 1, 4, 1, 1, 8)
-    q = layer.query(layer.norm_query(x)).view(4, 2, 4).transpose(0, 1)
+    layer = TemporalCrossAttn(8, 2, 1, ChunkPolicy(), identity=False)
+    torch.nn.init.normal_(layer.time.correction)
+    x, spikes = 3 * torch.randn(2, 1, 4, 1, 1, 8)
+    u = torch.cat((layer.norm_direct(x), spikes), dim=-1)
+    direct = layer.direct
+    x1 = x + direct.fc2(functional.gelu(direct.fc11(u)) * direct.fc12(u))
+    q = layer.query(layer.norm_query(x1)).view(4, 2, 4).transpose(0, 1)
     key_value = layer.key_value(layer.norm_spikes(spikes)).view(4, 2, 2, 4)
     k, v = key_value.permute(1, 2, 0, 3)
-    weights = (q @ k.transpose(-2, -1) / 2).softmax(-1)
-    middle = x + layer.proj((weights @ v).transpose(0, 1).reshape(x.shape))
+    scores = q @ k.transpose(-2, -1) / 2
+    for head, slope in enumerate((4, 0.5)):
+        for t, other in product(range(4), range(4)):
+            learned = layer.time.correction[head, max(-1, min(other - t, 1)) + 1]
+            scores[head, t, other] += learned - slope * abs(other - t)
+    middle = x1 + layer.proj((scores.softmax(-1) @ v).transpose(0, 1).reshape(x.shape))
     expected = middle + layer.mlp(layer.norm2(middle))
     torch.testing.assert_close(layer(x, spikes), expected)
 

@@ -45,6 +45,7 @@ def build_model(
     model = VRTSpike(
         vrt,
         bins=bins,
+        clip_len=clip_len,
         spike_heads=settings.SPIKE_TSA.HEADS,
         spike_chunks=_chunks(settings.SPIKE_TSA),
         fuse_heads=settings.FUSE.HEADS,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from vrtspike.errors import ConfigError
 from vrtspike.models.chunking import ChunkPolicy, map_pixels
-from vrtspike.models.layers import start_at_zero
+from vrtspike.models.layers import GEGLU, start_at_zero
+from vrtspike.models.relative_time import RelativeTime
 from vrtspike.models.token_ops import normalised_linear
 from vrtspike.models.window_attention import window_attention
 from vrtspike.models.windows import PlanCache, clip_window
@@ -21,13 +23,13 @@ _MOST_PROBLEMS = 65535
 
 
 def attend_over_time(
-    qkv: Tensor, heads: int, plans: PlanCache, implementation: str = "auto"
+    qkv: Tensor, bias: Tensor, plans: PlanCache, implementation: str = "auto"
 ) -> Tensor:
     """Multi-head attention along time at each pixel: window attention in windows of one pixel.
 
     Args:
         qkv: (B, T, P, 3C), queries, keys and values.
-        heads: attention heads; C must be a multiple.
+        bias: (heads, T, T), added to the scores of every pixel; C must be a multiple of the heads.
         plans: the plans of the model.
         implementation: a name of ``window_attention``.
 
@@ -36,16 +38,16 @@ def attend_over_time(
     """
     batch, _, pixels = qkv.shape[:3]
     if implementation not in _OF_PYTORCH or batch * pixels <= _MOST_PROBLEMS:
-        return _attend(qkv, heads, plans, implementation)
+        return _attend(qkv, bias, plans, implementation)
     parts = qkv.tensor_split(math.ceil(pixels / max(_MOST_PROBLEMS // batch, 1)), dim=2)
-    return torch.cat([_attend(part, heads, plans, implementation) for part in parts], dim=2)
+    return torch.cat([_attend(part, bias, plans, implementation) for part in parts], dim=2)
 
 
-def _attend(qkv: Tensor, heads: int, plans: PlanCache, implementation: str) -> Tensor:
+def _attend(qkv: Tensor, bias: Tensor, plans: PlanCache, implementation: str) -> Tensor:
     frames, pixels = qkv.shape[1:3]
     size, window = (frames, pixels, 1), (frames, 1, 1)
     plan = plans(clip_window(size, window, shifted=False, mutual=False), qkv.device)
-    out = window_attention(qkv.flatten(1, 2), None, plan, heads, implementation)
+    out = window_attention(qkv.flatten(1, 2), bias, plan, len(bias), implementation)
     return out.unflatten(1, (frames, pixels))
 
 
@@ -68,6 +70,7 @@ class SpikeTemporalSA(nn.Module):
     Args:
         channels: feature channels.
         heads: attention heads.
+        reach: largest time difference with a learned score, see :class:`RelativeTime`.
         chunks: how many pixels to process at once.
         checkpoint: recompute each chunk in the backward pass.
         implementation: of the attention (a name of ``window_attention``).
@@ -77,6 +80,7 @@ class SpikeTemporalSA(nn.Module):
         self,
         channels: int,
         heads: int,
+        reach: int,
         chunks: ChunkPolicy,
         *,
         checkpoint: bool = False,
@@ -84,11 +88,11 @@ class SpikeTemporalSA(nn.Module):
     ) -> None:
         super().__init__()
         _check_heads("SPIKE_TSA", channels, heads)
-        self.heads = heads
         self.chunks = chunks
         self.checkpoint = checkpoint
         self.implementation = implementation
         self.plans = PlanCache()
+        self.time = RelativeTime(heads, reach)
         self.norm1 = nn.LayerNorm(channels)
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
@@ -97,23 +101,32 @@ class SpikeTemporalSA(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        return map_pixels(self._pixels, self.chunks, self.checkpoint, x)
+        layer = partial(self._pixels, self.time(x.shape[1]))
+        return map_pixels(layer, self.chunks, self.checkpoint, x)
 
-    def _pixels(self, x: Tensor) -> Tensor:
+    def _pixels(self, bias: Tensor, x: Tensor) -> Tensor:
         tokens = x.flatten(1, 2)
         qkv = normalised_linear(tokens, self.norm1, self.qkv, None, tokens.shape[1])
         qkv = qkv.view(*x.shape[:3], -1)
-        attended = attend_over_time(qkv, self.heads, self.plans, self.implementation)
+        attended = attend_over_time(qkv, bias, self.plans, self.implementation)
         x = x + self.proj(attended)
         return x + self.mlp(self.norm2(x))
 
 
 class TemporalCrossAttn(nn.Module):
-    """Fusion: RGB features look at the spike features of their pixel along time.
+    """Fusion: every RGB feature meets the spikes of its own frame, then those of the whole clip.
+
+    Three residual steps at each pixel, x the features of the frames and e those of the spikes:
+
+    1. the direct path, a gated layer over the channels of [LN(x_t); e_t]. The spikes are not
+       normalised there, because a norm throws away their amplitude, which is brightness;
+    2. attention along time, from x to e, biased by the distance in time (:class:`RelativeTime`);
+    3. a feed-forward layer.
 
     Args:
         channels: feature channels of both inputs.
         heads: attention heads.
+        reach: largest time difference with a learned score, see :class:`RelativeTime`.
         chunks: how many pixels to process at once.
         identity: start with output projections of zero, so that the layer returns its input.
         checkpoint: recompute each chunk in the backward pass.
@@ -124,6 +137,7 @@ class TemporalCrossAttn(nn.Module):
         self,
         channels: int,
         heads: int,
+        reach: int,
         chunks: ChunkPolicy,
         *,
         identity: bool,
@@ -132,11 +146,13 @@ class TemporalCrossAttn(nn.Module):
     ) -> None:
         super().__init__()
         _check_heads("FUSE", channels, heads)
-        self.heads = heads
         self.chunks = chunks
         self.checkpoint = checkpoint
         self.implementation = implementation
         self.plans = PlanCache()
+        self.time = RelativeTime(heads, reach)
+        self.norm_direct = nn.LayerNorm(channels)
+        self.direct = GEGLU(2 * channels, 2 * channels, channels)
         self.norm_query = nn.LayerNorm(channels)
         self.norm_spikes = nn.LayerNorm(channels)
         self.query = nn.Linear(channels, channels)
@@ -145,6 +161,7 @@ class TemporalCrossAttn(nn.Module):
         self.norm2 = nn.LayerNorm(channels)
         self.mlp = _FeedForward(channels)
         if identity:
+            start_at_zero(self.direct.fc2)
             start_at_zero(self.proj)
             start_at_zero(self.mlp[-1])
 
@@ -165,14 +182,17 @@ class TemporalCrossAttn(nn.Module):
             raise ValueError(
                 f"expected spike features of shape {tuple(x.shape)}, got {tuple(spikes.shape)}"
             )
-        return map_pixels(self._pixels, self.chunks, self.checkpoint, x, spikes)
+        layer = partial(self._pixels, self.time(x.shape[1]))
+        return map_pixels(layer, self.chunks, self.checkpoint, x, spikes)
 
-    def _pixels(self, x: Tensor, spikes: Tensor) -> Tensor:
+    def _pixels(self, bias: Tensor, x: Tensor, spikes: Tensor) -> Tensor:
+        normed = self.norm_direct(x)
+        x = x + self.direct(torch.cat((normed, spikes.to(normed.dtype)), dim=-1))
         rgb, other = x.flatten(1, 2), spikes.flatten(1, 2)
         length = rgb.shape[1]
         query = normalised_linear(rgb, self.norm_query, self.query, None, length)
         key_value = normalised_linear(other, self.norm_spikes, self.key_value, None, length)
         qkv = torch.cat((query, key_value), dim=-1).view(*x.shape[:3], -1)
-        attended = attend_over_time(qkv, self.heads, self.plans, self.implementation)
+        attended = attend_over_time(qkv, bias, self.plans, self.implementation)
         x = x + self.proj(attended)
         return x + self.mlp(self.norm2(x))

@@ -80,6 +80,7 @@ class VRTSpike(Restorer):
     Args:
         vrt: the backbone; its implementation of window attention computes attention along time too.
         bins: voxel bins per frame.
+        clip_len: frames of a training clip; longer and shorter ones are restored as well.
         spike_heads: heads of the temporal self attention.
         spike_chunks: its chunks.
         fuse_heads: heads of the fusion.
@@ -94,6 +95,7 @@ class VRTSpike(Restorer):
         vrt: VRT,
         *,
         bins: int,
+        clip_len: int = 5,
         spike_heads: int = 4,
         spike_chunks: ChunkPolicy | None = None,
         fuse_heads: int = 4,
@@ -110,6 +112,7 @@ class VRTSpike(Restorer):
             SpikeTemporalSA(
                 width,
                 spike_heads,
+                clip_len - 1,
                 spike_chunks or ChunkPolicy(),
                 checkpoint=checkpoint,
                 implementation=vrt.options.attention,
@@ -120,6 +123,7 @@ class VRTSpike(Restorer):
             TemporalCrossAttn(
                 width,
                 fuse_heads,
+                clip_len - 1,
                 fuse_chunks or ChunkPolicy(),
                 identity=identity,
                 checkpoint=checkpoint,
