@@ -1,22 +1,48 @@
-"""Spike encoder: a three-dimensional convolutional pyramid over voxel grids."""
+"""Spike encoder: a three-dimensional convolutional pyramid over voxel grids.
+
+How it starts decides how fast it learns (``docs/model.md`` has the figures):
+
+- The bins of a pixel are nearly equal, their mean is its brightness; motion is in the differences.
+  The encoder sees the mean and each bin's deviation from it, so that the first layer need not
+  learn to subtract large, equal numbers.
+- Convolutions start with the gain of He et al. (2015, "Delving Deep into Rectifiers") and residual
+  blocks as identities (Goyal et al., 2017; Zhang et al., 2019, "Fixup"), so that the features of
+  an untrained encoder are as large as its input. PyTorch's own start shrinks them layer by layer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.errors import ConfigError
-from vrtspike.models.layers import ClipConv
+from vrtspike.models.layers import ClipConv, start_at_zero
 from vrtspike.models.padding import pad_to_multiple
 
 _SPACE_STRIDE = 2
 _BLOCKS_PER_SCALE = 2
 
 
+def _start_with_gain(conv: nn.Module) -> None:
+    """Start a convolution so that its output, after a ReLU, is as large as its input."""
+    for name, parameter in conv.named_parameters():
+        if name == "weight":
+            nn.init.kaiming_normal_(parameter, nonlinearity="relu")
+        else:
+            nn.init.zeros_(parameter)
+
+
+def _contrast(voxels: Tensor) -> Tensor:
+    """Mean over the bins, and each bin's deviation from it: (..., K) -> (..., 1 + K)."""
+    mean = voxels.mean(dim=-1, keepdim=True)
+    return torch.cat((mean, voxels - mean), dim=-1)
+
+
 class ResidualBlock3D(nn.Module):
-    """relu(x + conv(relu(conv(x)))) with 3 x 3 x 3 convolutions.
+    """relu(x + conv(relu(conv(x)))) with 3 x 3 x 3 convolutions; it starts as relu(x).
 
     Args:
         channels: feature channels.
@@ -26,6 +52,8 @@ class ResidualBlock3D(nn.Module):
         super().__init__()
         self.conv1 = ClipConv(channels, channels)
         self.conv2 = ClipConv(channels, channels)
+        _start_with_gain(self.conv1)
+        start_at_zero(self.conv2)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
@@ -51,7 +79,7 @@ class SpikeEncoder3D(nn.Module):
                 f"{len(self.temporal_strides)} temporal strides for {len(channels)} scales; "
                 f"give {len(channels) - 1}, one for each step down"
             )
-        self.stem = ClipConv(bins, channels[0])
+        self.stem = ClipConv(1 + bins, channels[0])
         self.downs = nn.ModuleList(
             ClipConv(channels[i], channels[i + 1], stride, _SPACE_STRIDE)
             for i, stride in enumerate(self.temporal_strides)
@@ -60,6 +88,8 @@ class SpikeEncoder3D(nn.Module):
             nn.Sequential(*(ResidualBlock3D(width) for _ in range(_BLOCKS_PER_SCALE)))
             for width in channels
         )
+        for conv in (self.stem, *self.downs):
+            _start_with_gain(conv)
 
     def frames_at_scales(self, frames: int) -> list[int]:
         """Length in time of each scale for a clip of ``frames`` frames."""
@@ -79,8 +109,7 @@ class SpikeEncoder3D(nn.Module):
             the coarsest scale's factor, as VRT pads its frames.
         """
         padded = pad_to_multiple(voxels, _SPACE_STRIDE ** (len(self.scales) - 1))
-        x = padded.permute(0, 1, 3, 4, 2).contiguous()
-        x = functional.relu(self.stem(x))
+        x = functional.relu(self.stem(_contrast(padded.permute(0, 1, 3, 4, 2))))
         outputs = []
         for number, blocks in enumerate(self.scales):
             if number:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.models.chunking import ChunkPolicy
+from vrtspike.models.layers import FrameConv, start_at_zero
 from vrtspike.models.spike_encoder import SpikeEncoder3D
 from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.models.vrt import SCALES, VRT
@@ -77,6 +78,11 @@ class PlainVRT(Restorer):
 class VRTSpike(Restorer):
     """VRT whose stages 1-4 are fused with spike features of the same scale.
 
+    The finest spike features also reach the picture directly, by one convolution that starts at
+    zero (``readout``): spikes measure what is missing in the blurry frame, and the spike branch
+    learns from the first step on, while the gradient by way of the backbone has to pass the layers
+    that start at zero there.
+
     Args:
         vrt: the backbone; its implementation of window attention computes attention along time too.
         bins: voxel bins per frame.
@@ -131,6 +137,8 @@ class VRTSpike(Restorer):
             )
             for width in widths
         )
+        self.readout = FrameConv(widths[0], 3)
+        start_at_zero(self.readout)
 
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
         """Restore a clip with its spikes.
@@ -151,7 +159,11 @@ class VRTSpike(Restorer):
             raise ValueError(f"expected voxels of shape {expected} (B, T, K, H, W), got {found}")
         spikes = self._encode(voxels)
         with section("vrt"):
-            return self.vrt(blur, lambda scale, x: self.fusion[scale](x, spikes[scale]))
+            restored = self.vrt(blur, lambda scale, x: self.fusion[scale](x, spikes[scale]))
+        with section("readout"):
+            height, width = blur.shape[-2:]
+            detail = self.readout(spikes[0]).permute(0, 1, 4, 2, 3)
+            return restored + detail[..., :height, :width]
 
     def _encode(self, voxels: Tensor) -> list[Tensor]:
         """Spike features of every scale, (B, T, H / s, W / s, C) each."""
