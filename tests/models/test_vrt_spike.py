@@ -144,8 +144,8 @@ def test_an_untrained_encoder_keeps_the_size_of_its_input() -> None:
     torch.manual_seed(0)
     encoder = SpikeEncoder3D(16, (32,) * 4)
     for number, features in enumerate(encoder(torch.randn(1, 3, 16, 64, 64))):
-        # PyTorch's own start would leave 0.25, 0.13, 0.08 and 0.05.
-        assert 0.5 < features.square().mean().sqrt() < 2, f"scale {number}"
+        # PyTorch's own start leaves 0.34, 0.12, 0.05 and 0.03.
+        assert 0.4 < features.square().mean().sqrt() < 1.2, f"scale {number}"
 
 
 def test_the_readout_is_a_convolution_of_the_finest_features(
