@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 
 from vrtspike.data.augmentation import turned
 from vrtspike.data.dataset import DatasetManifest, SequenceEntry, load_dataset
+from vrtspike.data.exposure import bin_table
 from vrtspike.data.readers import ChunkReader
 from vrtspike.data.store import Store
 from vrtspike.data.voxels import voxelize_packed
@@ -31,9 +32,11 @@ class Sample(TypedDict):
     sharp: torch.Tensor
     """uint8 (T, H, W, 3)."""
     counts: NotRequired[torch.Tensor]
-    """uint8 (T, K, h, w): spikes per bin; absent, as the next, in a data set without spikes."""
-    spike_frames: NotRequired[torch.Tensor]
-    """int32 (T,): steps of each exposure."""
+    """uint8 (T, K, h, w): spikes per bin; absent, as the next two, in a data set without spikes."""
+    bin_steps: NotRequired[torch.Tensor]
+    """uint8 (T, K): spike steps of each bin."""
+    gain: NotRequired[torch.Tensor]
+    """float32 (): brightness of a spike rate of 1."""
     sequence: str
     """``<split>/<sequence>``."""
     start: int
@@ -109,8 +112,9 @@ class SequenceReader:
         )
         if self.layout.spike_size is not None:
             sample["counts"] = torch.from_numpy(self._counts(frames, window))
-            steps = self.layout.spike_frames[frames]
-            sample["spike_frames"] = torch.tensor(steps, dtype=torch.int32)
+            steps = bin_table(self.layout.spike_frames[frames], self.layout.bins)
+            sample["bin_steps"] = torch.from_numpy(steps)
+            sample["gain"] = torch.tensor(self._store.gain, dtype=torch.float32)
         return sample
 
     def _check(self, start: int, count: int, window: Window) -> None:
