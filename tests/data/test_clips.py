@@ -143,6 +143,37 @@ def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(dataset, augme
         assert all(equal(stored[i], counted[i]) for i in range(len(stored)))
 
 
+def test_raised_thresholds_keep_all_other_draws_and_the_brightness(dataset):
+    options = {"AUGMENT": True, "CROP_SIZE": 96, "CLIP_LEN": 4}
+    plain = ClipDataset(dataset, "train", settings(**options))
+    raised = ClipDataset(dataset, "train", settings(**options, THRESHOLD_AUGMENT=1.0))
+    some = ClipDataset(dataset, "train", settings(**options, THRESHOLD_AUGMENT=0.5))
+    factors, touched = [], 0
+    for epoch in range(5):
+        for clips in (plain, raised, some):
+            clips.set_epoch(epoch)
+        for index in range(len(plain)):
+            before, after = plain[index], raised[index]
+            assert equal(raised[index], after)
+            for name in ("blur", "sharp", "bin_steps"):
+                assert torch.equal(before[name], after[name])
+            times = round((after["gain"] / before["gain"]).item())
+            assert after["gain"] == before["gain"] * times
+            total = [sample["counts"].long().sum((0, 1)) for sample in (before, after)]
+            # One spike more or less than every m-th, by what a pixel had gathered before.
+            assert ((total[1] - total[0] // times).abs() <= 1).all()
+            assert (total[1] > total[0] // times).any()
+            share = (total[1].sum() / total[0].sum()).item()
+            assert share == pytest.approx(1 / times, rel=0.02)
+            factors.append(times)
+            touched += equal(some[index], after)
+            assert equal(some[index], after) or equal(some[index], before)
+    assert set(factors) == {2, 3}
+    assert 0 < touched < len(factors)
+    test = ClipDataset(dataset, "test", settings(THRESHOLD_AUGMENT=1.0), train=False)
+    assert equal(test[0], ClipDataset(dataset, "test", settings(), train=False)[0])
+
+
 def test_validation_clips_cover_every_frame_from_the_middle(dataset):
     clips = ClipDataset(dataset, "test", settings(AUGMENT=True), train=False)
     assert [clips[i]["start"] for i in range(len(clips))] == [0, 2]

@@ -27,6 +27,7 @@ from vrtspike.errors import DataError
         # An odd number of bins: the longer part, after the sharp frame, has one more.
         (88, 5, [20, 20, 16, 16, 16]),
         (88, 1, [88]),
+        (255, 1, [255]),
         # The sharp frame is half-way through step 40 of 89.
         (89, 4, [20, 20, 24, 25]),
         # Two source frames, and less than two: these are cut in the middle.
@@ -76,7 +77,7 @@ def test_more_bins_than_steps_on_one_side_are_refused(frames, most):
 
 @pytest.mark.parametrize(
     ("frames", "bins", "advice"),
-    [(10, 0, "at least 1"), (0, 1, "at most 0"), (300, 1, "raise"), (560, 2, "raise")],
+    [(10, 0, "at least 1"), (0, 1, "at most 0"), (256, 1, "raise"), (560, 2, "raise")],
 )
 def test_bins_that_cannot_be_held_are_refused(frames, bins, advice):
     with pytest.raises(

@@ -13,6 +13,7 @@ from pydantic import field_validator, model_validator
 
 from vrtspike.config.aliases import canonical_keys
 from vrtspike.config.fields import (
+    Fraction,
     NonNegative,
     NonNegativeFloat,
     Positive,
@@ -85,6 +86,11 @@ class DataSettings(Section):
     )
     NORM: NormSettings = key("Normalisation of the voxel grid", NormSettings())
     AUGMENT: bool = key("Random flips and transposition", True)
+    THRESHOLD_AUGMENT: Fraction = key(
+        "Probability that a training clip is seen as by a spike sensor of 2 or 3 times the "
+        "threshold",
+        0.0,
+    )
 
 
 class DataloaderSettings(Section):
