@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 
 from vrtspike.data.build import build_store
 from vrtspike.data.dataset import merge_dataset
+from vrtspike.data.exposure import bin_edges
 from vrtspike.data.images import read_rgb, write_png
 from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.spikes import read_rows, write_spikes
 from vrtspike.data.store import StoredFrame, StoreLayout, write_store
-from vrtspike.data.voxels import bin_edges, voxelize_packed
+from vrtspike.data.voxels import voxelize_packed
 from vrtspike.files import read_json, write_json
 
 HEIGHT, WIDTH, STEPS, BINS, CLIP, CROP = 720, 1280, 88, 32, 5, 256
@@ -71,12 +73,12 @@ def repeat_data(folder: Path, raw: Path, sequences: int, frames: int) -> Path:
     sharp = np.ascontiguousarray(picture[:, ::-1])
     one = StoredFrame(picture, sharp, voxels=voxelize_packed(bits, BINS), bits=bits)
     first = folder / "train" / "s0.json"
-    digest = write_store(first.with_suffix(".zarr"), layout, (one for _ in range(frames)))
+    written = write_store(first.with_suffix(".zarr"), layout, (one for _ in range(frames)))
     made = read_json(folder.parent / "k32" / "train" / "s0.json")
     manifests = [folder / "train" / f"s{number}.json" for number in range(sequences)]
     for path in manifests:
         store = path.with_suffix(".zarr")
-        changes = {"sequence": path.stem, "store": store.name, "digest": digest}
+        changes = {"sequence": path.stem, "store": store.name, **asdict(written)}
         write_json(path, {**made, **layout.attributes(), **changes, "schema": made["schema"]})
         if path != first:
             shutil.copytree(first.with_suffix(".zarr"), store, copy_function=os.link)

@@ -46,10 +46,12 @@ def main() -> None:
         print(f"{arguments.dataset}: no spikes, so there are no statistics of them")
         return
     print(
-        f"{arguments.dataset}: log1p(rate) has mean {statistics['mean']:.4f} and standard "
+        f"{arguments.dataset}: log1p(gain x rate) has mean {statistics['mean']:.4f} and standard "
         f"deviation {statistics['std']:.4f} over {statistics['count']} voxels of "
         f"{arguments.train_split}"
     )
+    gains = [entry["gain"] for entries in merged["splits"].values() for entry in entries]
+    print(f"gains of its {len(gains)} sequences: {min(gains):.3f} to {max(gains):.3f}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.data.alignment import align, check_pair, expected_center, exposure_center
+from vrtspike.data.alignment import align, check_pair, exposure_center
+from vrtspike.data.exposure import expected_center
 from vrtspike.data.images import luma, read_gray, read_rgb, shrink
 from vrtspike.data.simulate import simulate_spikes
 from vrtspike.data.spikes import PackedSpikes, pack_rows, read_spikes

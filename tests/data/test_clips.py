@@ -10,11 +10,13 @@ from vrtspike.data.batch import prepare_batch
 from vrtspike.data.build import build_store
 from vrtspike.data.cache import cache_share, cache_statistics
 from vrtspike.data.clips import ClipDataset, SequenceReader, Window
-from vrtspike.data.dataset import load_dataset, merge_dataset
+from vrtspike.data.dataset import SequenceEntry, load_dataset, merge_dataset
 from vrtspike.data.images import luma
 from vrtspike.data.ingest import ingest_sequence
 from vrtspike.data.simulate_sequence import write_sequence
-from vrtspike.data.voxels import Statistics, bin_steps
+from vrtspike.data.spikes import pack_rows
+from vrtspike.data.store import StoredFrame, StoreLayout, open_store, write_store
+from vrtspike.data.voxels import Statistics, voxelize
 from vrtspike.errors import DataError
 from vrtspike.files import write_json
 
@@ -77,7 +79,7 @@ def test_training_clips_are_aligned_crops(dataset):
         sample = clips[index]
         assert sample["blur"].shape == sample["sharp"].shape == (3, 32, 32, 3)
         assert sample["counts"].shape == (3, 8, 16, 16)
-        assert sample["spike_frames"].tolist() == [24, 24, 24]
+        assert sample["bin_steps"].tolist() == [[2, 2, 2, 2, 4, 4, 4, 4]] * 3
         full, start = whole(dataset, sample["sequence"]), sample["start"]
         top, left = find(sample["blur"], full["blur"][start : start + 3])
         assert top % 2 == left % 2 == 0
@@ -141,6 +143,37 @@ def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(dataset, augme
         assert all(equal(stored[i], counted[i]) for i in range(len(stored)))
 
 
+def test_raised_thresholds_keep_all_other_draws_and_the_brightness(dataset):
+    options = {"AUGMENT": True, "CROP_SIZE": 96, "CLIP_LEN": 4}
+    plain = ClipDataset(dataset, "train", settings(**options))
+    raised = ClipDataset(dataset, "train", settings(**options, THRESHOLD_AUGMENT=1.0))
+    some = ClipDataset(dataset, "train", settings(**options, THRESHOLD_AUGMENT=0.5))
+    factors, touched = [], 0
+    for epoch in range(5):
+        for clips in (plain, raised, some):
+            clips.set_epoch(epoch)
+        for index in range(len(plain)):
+            before, after = plain[index], raised[index]
+            assert equal(raised[index], after)
+            for name in ("blur", "sharp", "bin_steps"):
+                assert torch.equal(before[name], after[name])
+            times = round((after["gain"] / before["gain"]).item())
+            assert after["gain"] == before["gain"] * times
+            total = [sample["counts"].long().sum((0, 1)) for sample in (before, after)]
+            # One spike more or less than every m-th, by what a pixel had gathered before.
+            assert ((total[1] - total[0] // times).abs() <= 1).all()
+            assert (total[1] > total[0] // times).any()
+            share = (total[1].sum() / total[0].sum()).item()
+            assert share == pytest.approx(1 / times, rel=0.02)
+            factors.append(times)
+            touched += equal(some[index], after)
+            assert equal(some[index], after) or equal(some[index], before)
+    assert set(factors) == {2, 3}
+    assert 0 < touched < len(factors)
+    test = ClipDataset(dataset, "test", settings(THRESHOLD_AUGMENT=1.0), train=False)
+    assert equal(test[0], ClipDataset(dataset, "test", settings(), train=False)[0])
+
+
 def test_validation_clips_cover_every_frame_from_the_middle(dataset):
     clips = ClipDataset(dataset, "test", settings(AUGMENT=True), train=False)
     assert [clips[i]["start"] for i in range(len(clips))] == [0, 2]
@@ -190,7 +223,7 @@ def test_workers_with_a_cache_give_the_same_batches(dataset):
     for number, batch in enumerate(batches):
         for place in range(len(batch["sequence"])):
             sample = plain[2 * number + place]
-            for key in ("blur", "sharp", "counts", "spike_frames"):
+            for key in ("blur", "sharp", "counts", "bin_steps", "gain"):
                 assert torch.equal(batch[key][place], sample[key])
 
 
@@ -225,11 +258,38 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
         assert tensor.is_contiguous()
     blur = batch["blur"].numpy().transpose(0, 1, 4, 2, 3) / 255
     np.testing.assert_allclose(clip.blur, blur, rtol=1e-6)
-    rate = batch["counts"].numpy() / bin_steps(24, 8)[:, None, None]
-    expected = ((np.log1p(rate) - 0.2) / 0.4).repeat(2, axis=-1).repeat(2, axis=-2)
+    # The second clip as another sensor sees it.
+    batch["gain"][1] *= 1.5
+    clip = prepare_batch(batch, statistics, "cpu")
+    rate = batch["counts"].numpy() / np.array([2, 2, 2, 2, 4, 4, 4, 4])[:, None, None]
+    gain = open_store(dataset.split("train")[0].store).gain * np.array([1, 1.5])
+    expected = (np.log1p(gain.reshape(2, 1, 1, 1, 1) * rate) - 0.2) / 0.4
+    expected = expected.repeat(2, axis=-1).repeat(2, axis=-2)
     np.testing.assert_allclose(clip.voxels, expected, rtol=1e-5, atol=1e-6)
     del batch["sharp"]
     assert prepare_batch(batch, statistics, "cpu").sharp is None
+
+
+@pytest.mark.parametrize("precomputed", [True, False])
+def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
+    lengths = (56, 88, 56, 104)
+    random = np.random.default_rng(0)
+    spikes = [random.integers(0, 2, (steps, 16, 24), dtype=np.uint8) for steps in lengths]
+    pictures = random.integers(0, 256, (2, 32, 48, 3), dtype=np.uint8)
+    layout = StoreLayout(("1", "2", "3", "4"), lengths, (32, 48), (16, 24), 4)
+    frames = [StoredFrame(*pictures, voxels=voxelize(s, 4), bits=pack_rows(s)) for s in spikes]
+    gain = write_store(tmp_path / "s.zarr", layout, frames).gain
+    entry = SequenceEntry("train", "s", 4, tmp_path / "s.zarr")
+    sample = SequenceReader(entry, precomputed=precomputed).read(1, 3, Window(8, 12, 16, 24))
+    edges = {56: (0, 12, 24, 40, 56), 88: (0, 20, 40, 64, 88), 104: (0, 24, 48, 76, 104)}
+    for place, exposure in enumerate(spikes[1:]):
+        ends = edges[len(exposure)]
+        assert sample["bin_steps"][place].tolist() == np.diff(ends).tolist()
+        for k in range(4):
+            expected = exposure[ends[k] : ends[k + 1], 4:12, 6:18].sum(axis=0)
+            np.testing.assert_array_equal(sample["counts"][place, k], expected)
+    assert sample["gain"].item() == pytest.approx(gain, rel=1e-6)
+    assert sample["gain"].dtype == torch.float32
 
 
 @pytest.mark.gpu

@@ -185,18 +185,34 @@ def test_still_flat_and_tiny_scenes_are_not_refused(tmp_path):
         assert len(manifest["frames"]) == 2
 
 
+def test_a_sequence_without_a_single_spike_stops_at_the_gate(tmp_path):
+    dark = [np.zeros((96, 128, 3), np.uint8)] * 22
+    write_sequence(tmp_path / "train" / "dark", [*dark, *film(0, 11)], frames_per_exposure=11)
+    write_sequence(tmp_path / "test" / "darker", dark, frames_per_exposure=11)
+    paths = []
+    for name in ("train/dark", "test/darker"):
+        paths.append(tmp_path / f"{name}.json")
+        write_json(paths[-1], ingest(tmp_path, name))
+    with pytest.raises(DataError, match=r"\(1\)(.|\n)*test/darker: its 2 exposures hold not a sin"):
+        accept(paths, [8])
+    assert accept(paths[:1], [8])["sequences"] == ["train/dark"]
+
+
 def test_accept_lets_sound_sequences_pass_and_lists_all_other_faults(dataset, tmp_path):
     paths = []
     for number, name in enumerate(SEQUENCES):
         paths.append(tmp_path / f"{number}.json")
         write_json(paths[-1], ingest(dataset, name))
-    assert accept(paths, [32, 88]) == {
+    assert accept(paths, [32, 81]) == {
         "schema": 1,
         "sequences": sorted(SEQUENCES),
         "excluded": {},
     }
-    with pytest.raises(DataError, match=r"3 exposures hold fewer than DATA\.K = 89"):
-        accept(paths, [32, 89])
+    short = (
+        r"3 exposures are too short for DATA\.K = 82, first .* 000001: its 88 .* at most 81 bins"
+    )
+    with pytest.raises(DataError, match=short):
+        accept(paths, [32, 82])
     (dataset / SEQUENCES[0] / "sharp" / "000001.png").unlink()
     picture = read_rgb(dataset / SEQUENCES[2] / "blur" / "000001.png")
     write_png(dataset / SEQUENCES[2] / "blur" / "000001.png", picture[:, :64])

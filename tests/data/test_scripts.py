@@ -118,7 +118,7 @@ def test_more_sequences_than_a_command_line_can_name(script, tmp_path):
         nothing = dict.fromkeys(INGESTED.keys)
         ingested = {**nothing, **sequence, **own, "schema": INGESTED.schema, "spikes": False}
         write_quickly(tmp_path / "ingest" / f"{name}.json", ingested)
-        own = {"bins": 8, "frames": ["1"], "digest": name, "histogram": {"1": [1, 1]}}
+        own = {"bins": 8, "frames": ["1"], "digest": name, "histogram": {"1": [1, 1]}, "gain": 2.0}
         stored = {**dict.fromkeys(STORE.keys), **sequence, **own, "schema": STORE.schema}
         write_quickly(tmp_path / "k8" / f"{name}.json", {**stored, "spike_size": [1, 1]})
     survey, accepted = tmp_path / "survey.json", tmp_path / "k8" / "accepted.json"

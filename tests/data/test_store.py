@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,13 @@ def test_digest_is_of_the_contents_and_not_of_their_packing(tmp_path, monkeypatc
     assert write_store(tmp_path / "d.zarr", renamed, frames()) != first
 
 
+def test_frames_without_a_single_spike_are_refused_and_leave_nothing(tmp_path):
+    dark = [replace(frame, voxels=0 * frame.voxels) for frame in frames()]
+    with pytest.raises(DataError, match=r"s\.zarr: not a single spike in 3 frames"):
+        write_store(tmp_path / "s.zarr", LAYOUT, dark)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_only_codecs_of_the_specification(path):
     text = (path / "voxels" / "zarr.json").read_text()
     assert "numcodecs" not in text
@@ -108,7 +116,7 @@ def test_missing_stores_and_arrays(tmp_path):
     with pytest.raises(DataError, match=r"nothing\.zarr: no readable store"):
         open_store(tmp_path / "nothing.zarr")
     (tmp_path / "zarr.json").write_text('{"attributes": {"schema": 99}}')
-    with pytest.raises(DataError, match="not a store of this version"):
+    with pytest.raises(DataError, match=r"not a store .* found schema 99, expected 3"):
         open_store(tmp_path)
 
 

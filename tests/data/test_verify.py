@@ -35,9 +35,15 @@ def frames(seed=0):
 @pytest.fixture
 def manifest(tmp_path):
     path = tmp_path / "train" / "s.json"
-    digest = write_store(path.with_suffix(".zarr"), LAYOUT, frames())
+    written = write_store(path.with_suffix(".zarr"), LAYOUT, frames())
     write_json(
-        path, {**dict.fromkeys(STORE.keys), "schema": 1, "store": "s.zarr", "digest": digest}
+        path,
+        {
+            **dict.fromkeys(STORE.keys),
+            "schema": STORE.schema,
+            "store": "s.zarr",
+            "digest": written.digest,
+        },
     )
     return path
 
@@ -85,7 +91,7 @@ def test_sound_chunks_of_other_contents(manifest):
 def test_what_a_path_stands_for(manifest, tmp_path):
     dataset = tmp_path / "dataset.json"
     splits = {"train": [{"manifest": "train/s.json"}]}
-    write_json(dataset, {**dict.fromkeys(DATASET.keys), "schema": 1, "splits": splits})
+    write_json(dataset, {**dict.fromkeys(DATASET.keys), "schema": DATASET.schema, "splits": splits})
     for path in (manifest, manifest.with_suffix(".zarr"), dataset, tmp_path):
         assert store_manifests(path) == [manifest]
     (tmp_path / "empty").mkdir()

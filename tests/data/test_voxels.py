@@ -1,18 +1,18 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vrtspike.data.exposure import bin_edges, bin_steps, bin_table, most_bins
 from vrtspike.data.spikes import read_rows, read_spikes
 from vrtspike.data.voxels import (
     add_to_histogram,
-    bin_edges,
-    bin_steps,
     histogram_statistics,
-    merge_histograms,
     normalize_counts,
     voxelize,
     voxelize_packed,
@@ -27,77 +27,88 @@ def random_spikes(frames, height=4, width=6, seed=0, rate=0.4):
 @settings(max_examples=100, deadline=None)
 @given(frames=st.integers(1, 130), data=st.data())
 def test_every_step_falls_into_its_bin_and_into_no_other(frames, data):
-    bins = data.draw(st.integers(1, frames))
+    bins = data.draw(st.integers(1, most_bins(frames)))
     spikes = random_spikes(frames)
     expected = np.zeros((bins, 4, 6), np.int64)
+    edges = bin_edges(frames, bins)
     for t in range(frames):
-        expected[t * bins // frames] += spikes[t]
+        expected[np.searchsorted(edges, t, side="right") - 1] += spikes[t]
     np.testing.assert_array_equal(voxelize(spikes, bins), expected)
-    assert bin_steps(frames, bins).sum() == frames
-    assert bin_steps(frames, bins).min() >= 1
-    assert bin_edges(frames, bins)[0] == 0
 
 
-def test_88_steps_in_32_bins_are_2_or_3():
-    assert sorted(set(bin_steps(88, 32).tolist())) == [2, 3]
+def test_bins_that_do_not_fit_are_refused():
+    for count in (voxelize, voxelize_packed):
+        with pytest.raises(DataError, match=r"DATA\.K to at most 17"):
+            count(random_spikes(24), 18)
 
 
-@pytest.mark.parametrize(("frames", "bins"), [(24, 32), (10, 0), (300, 1)])
-def test_bins_that_cannot_be_filled_or_held_are_refused(frames, bins):
-    with pytest.raises(DataError, match=r"DATA\.K"):
-        voxelize(random_spikes(frames), bins)
+def normalized(counts, frames, gains, mean, std):
+    """Of clips with exposures of equal numbers: frames (B, T), counts (B, T, K, h, w)."""
+    steps = np.stack([bin_table(clip, np.shape(counts)[2]) for clip in frames])
+    gain = torch.tensor(gains, dtype=torch.float32)
+    return normalize_counts(torch.from_numpy(counts), torch.from_numpy(steps), gain, mean, std)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    frames=st.lists(st.sampled_from([24, 56, 64, 88, 104]), min_size=1, max_size=3),
-    bins=st.integers(1, 24),
-)
-def test_normalisation_is_the_definition_in_float64(frames, bins):
-    mean, std = 0.3, 0.17
-    counts = np.stack([voxelize(random_spikes(t, seed=t), bins) for t in frames])
-    got = normalize_counts(torch.from_numpy(counts), torch.tensor(frames), mean, std)
+def test_normalisation_is_the_definition_from_raw_spikes():
+    """Two clips of sensors of different gains, exposures of different lengths within a clip."""
+    frames, gains, mean, std = [[56, 88, 89], [104, 24, 56]], [2.0, 3.7], 0.3, 0.17
+    spikes = [[random_spikes(t, seed=t + n) for t in clip] for n, clip in enumerate(frames)]
+    counts = np.stack([[voxelize(exposure, 4) for exposure in clip] for clip in spikes])
+    got = normalized(counts, frames, gains, mean, std)
     assert got.dtype == torch.float32
-    for n, t in enumerate(frames):
-        rate = counts[n] / bin_steps(t, bins)[:, None, None]
-        np.testing.assert_allclose(got[n], (np.log1p(rate) - mean) / std, rtol=1e-5, atol=1e-5)
+    # First and last step of each bin, written down.
+    edges = {
+        24: (0, 4, 8, 16, 24), 56: (0, 12, 24, 40, 56), 88: (0, 20, 40, 64, 88),
+        89: (0, 20, 40, 64, 89), 104: (0, 24, 48, 76, 104),
+    }  # fmt: skip
+    for b, clip in enumerate(spikes):
+        for t, exposure in enumerate(clip):
+            places = edges[len(exposure)]
+            for k in range(4):
+                rate = exposure[places[k] : places[k + 1]].mean(axis=0)
+                expected = (np.log1p(gains[b] * rate) - mean) / std
+                np.testing.assert_allclose(got[b, t, k], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_constant_rate_does_not_flicker_between_bins_of_2_and_3_steps():
     counts = voxelize(np.ones((88, 2, 2), np.uint8), 32)
     assert len(np.unique(counts)) == 2
-    got = normalize_counts(torch.from_numpy(counts), torch.tensor(88), 0.0, 1.0)
+    got = normalized(counts[None, None], [[88]], [1.0], 0.0, 1.0)
     torch.testing.assert_close(got, torch.full_like(got, np.log(2)))
 
 
-def test_statistics_from_merged_histograms_are_those_of_all_voxels():
+def test_statistics_from_histograms_are_those_of_all_voxels_and_have_no_order():
+    """Three sequences of different gains, two exposures of different lengths in each."""
     parts, values = [], []
-    for frames in (56, 88, 104):
+    for seed, gain in enumerate((2.0, 4.3, 0.7)):
         histogram = {}
-        for seed in range(3):
-            counts = voxelize(random_spikes(frames, seed=seed, rate=frames / 200), 32)
+        for frames in (56, 88 + 16 * seed):
+            spikes = random_spikes(frames, seed=seed, rate=frames / 200)
+            counts = voxelize(spikes, 32)
             add_to_histogram(histogram, counts, frames)
-            values.append(np.log1p(counts / bin_steps(frames, 32)[:, None, None]).ravel())
-        parts.append(histogram)
-    statistics = histogram_statistics(merge_histograms(parts))
+            values.append(np.log1p(gain * counts / bin_steps(frames, 32)[:, None, None]).ravel())
+        parts.append((gain, histogram))
+    statistics = histogram_statistics(parts)
     everything = np.concatenate(values)
     assert statistics.count == everything.size
     assert statistics.mean == pytest.approx(everything.mean(), rel=1e-12)
     assert statistics.std == pytest.approx(everything.std(), rel=1e-12)
+    for order in itertools.permutations(parts):
+        assert histogram_statistics(order) == statistics
 
 
 def test_statistics_of_nothing_or_of_a_constant_are_refused():
     with pytest.raises(DataError, match="empty"):
-        histogram_statistics({})
+        histogram_statistics([])
     with pytest.raises(DataError, match="no signal"):
-        histogram_statistics({2: np.array([10, 0, 0])})
+        histogram_statistics([(2.0, {2: np.array([10, 0, 0])})])
 
 
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_packed_spikes_give_the_same_counts(data):
     steps, height, width = data.draw(st.tuples(*[st.integers(1, n) for n in (90, 7, 20)]))
-    bins = data.draw(st.integers(1, steps))
+    bins = data.draw(st.integers(1, most_bins(steps)))
     random = np.random.default_rng(data.draw(st.integers(0, 99)))
     spikes = random.integers(0, 2, (steps, height, width), dtype=np.uint8)
     counts = voxelize_packed(np.packbits(spikes, axis=2, bitorder="little"), bins)
@@ -106,7 +117,7 @@ def test_packed_spikes_give_the_same_counts(data):
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("bins", [1, 5, 32, 88])
+@pytest.mark.parametrize("bins", [1, 5, 32, 81])
 def test_real_spikes_counted_either_way(shared, bins):
     path = shared / "samples" / "spk_gopro" / "000226.dat"
     spikes, rows = read_spikes(path, 360, 640), read_rows(path, 360, 640)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -7,10 +9,11 @@ from torch import nn
 
 from vrtspike.config.schema import TileSettings
 from vrtspike.data.dataset import load_dataset
+from vrtspike.data.spikes import read_spikes
 from vrtspike.data.store import StoredFrame, StoreLayout, open_store, write_store
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
-from vrtspike.evaluation.sources import StoredSequence
+from vrtspike.evaluation.sources import FolderSequence, StoredSequence
 from vrtspike.evaluation.tiling import Tiling
 
 CPU = torch.device("cpu")
@@ -90,6 +93,29 @@ def test_without_spikes_the_model_is_given_none(clip, tmp_path):
     with_spikes, _ = clip
     restored = list(restore_frames(Blurry(), with_spikes, None, CPU, Tiling(0, 0, 0, 0)))
     np.testing.assert_array_equal(restored, with_spikes.read(slice(0, 5)).blur)
+
+
+def test_the_model_sees_the_normalised_voxels_of_stores_and_of_folders(clip, small_run):
+    seen = []
+
+    class Recorder(nn.Module):
+        def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
+            seen.append(voxels)
+            return blur
+
+    source, statistics = clip
+    sequence = small_run.raw / "test" / "b"
+    folder = FolderSequence(sequence / "blur", sequence / "spike", 4)
+    for each in (source, folder):
+        list(restore_frames(Recorder(), each, statistics, CPU, Tiling(0, 0, 0, 0)))
+    assert torch.equal(*seen)
+    files = sorted((sequence / "spike").iterdir())
+    spikes = np.stack([read_spikes(path, 24, 32) for path in files])
+    edges = (0, 12, 24, 40, 56)
+    rate = np.stack([spikes[:, a:b].mean(axis=1) for a, b in pairwise(edges)], axis=1)
+    expected = (np.log1p(source.gain() * rate) - statistics.mean) / statistics.std
+    expected = expected.repeat(2, axis=2).repeat(2, axis=3)
+    np.testing.assert_allclose(seen[0][0], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_temporal_windows_share_a_third():

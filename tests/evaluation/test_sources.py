@@ -5,14 +5,13 @@ import pytest
 
 from vrtspike.data.dataset import load_dataset
 from vrtspike.data.demo import SCENES, render
-from vrtspike.data.images import read_rgb, write_png
+from vrtspike.data.images import luma, read_rgb, write_png
 from vrtspike.data.simulate_sequence import write_sequence
 from vrtspike.data.spikes import read_spikes, write_spikes
 from vrtspike.data.store import StoredFrame, StoreLayout, open_store, write_store
 from vrtspike.data.voxels import voxelize
 from vrtspike.errors import DataError
 from vrtspike.evaluation.sources import (
-    SIMULATED_STEPS,
     FolderSequence,
     ScaledSource,
     SimulatedSequence,
@@ -44,7 +43,7 @@ def test_a_stored_sequence_gives_the_raw_frames_and_counts(stored, sequence):
         np.testing.assert_array_equal(
             stored.read_sharp(index + 1), read_rgb(sequence / "sharp" / f"{name}.png")
         )
-    assert window.spike_frames.tolist() == [STEPS, STEPS]
+    assert window.bin_steps.tolist() == [[12, 12, 16, 16]] * 2
 
 
 def test_a_folder_gives_what_the_store_gives(stored, sequence):
@@ -55,7 +54,27 @@ def test_a_folder_gives_what_the_store_gives(stored, sequence):
     expected, window = stored.read(slice(0, 5)), folder.read(slice(0, 5))
     np.testing.assert_array_equal(window.blur, expected.blur)
     np.testing.assert_array_equal(window.counts, expected.counts)
-    np.testing.assert_array_equal(window.spike_frames, expected.spike_frames)
+    np.testing.assert_array_equal(window.bin_steps, expected.bin_steps)
+
+
+def test_every_source_of_a_clip_has_the_same_gain(stored, sequence):
+    products = squares = 0.0
+    for name in stored.names:
+        gray = luma(read_rgb(sequence / "blur" / f"{name}.png")) / 255
+        gray = gray.reshape(24, 2, 32, 2).mean(axis=(1, 3), dtype=np.float64)
+        rate = read_spikes(sequence / "spike" / f"{name}.dat", 24, 32).mean(axis=0)
+        products, squares = products + (gray * rate).sum(), squares + (rate**2).sum()
+    assert stored.gain() == pytest.approx(products / squares, rel=1e-6)
+    folder = FolderSequence(sequence / "blur", sequence / "spike", BINS)
+    assert folder.gain() == stored.gain()
+    assert ScaledSource(stored, 0.5).gain() == stored.gain()
+
+
+def test_a_folder_without_a_single_spike_has_no_gain(sequence, tmp_path):
+    write_spikes(tmp_path / "spike.dat", np.zeros((5 * STEPS, 24, 32), np.uint8))
+    folder = FolderSequence(sequence / "blur", tmp_path / "spike.dat", BINS)
+    with pytest.raises(DataError, match=r"spike\.dat: not a single spike in 5 frames"):
+        folder.gain()
 
 
 def test_npz_files_give_what_dat_files_give(stored, sequence, tmp_path):
@@ -140,11 +159,13 @@ def test_simulated_spikes_follow_the_frames(tmp_path):
     source = SimulatedSequence(tmp_path, BINS)
     window = source.read(slice(0, 3))
     assert window.counts.shape == (3, BINS, 8, 8)
-    assert window.spike_frames.tolist() == [SIMULATED_STEPS] * 3
-    rates = window.counts.mean(axis=(2, 3)) / (SIMULATED_STEPS / BINS)
+    assert window.bin_steps.tolist() == [[20, 20, 24, 24]] * 3
+    rates = window.counts.mean(axis=(2, 3)) / window.bin_steps
     # Half of the grey value, rising through the second exposure from 80 to 160 around 120.
     assert rates[1].mean() == pytest.approx(120 / 255 / 2, abs=0.01)
     assert np.all(np.diff(rates[1]) > 0.01)
+    # The threshold that spikes are simulated with.
+    assert source.gain() == pytest.approx(2, rel=0.05)
     assert rates[0, 0] == pytest.approx(40 / 255 / 2, abs=0.01)
     assert rates[2, -1] == pytest.approx(200 / 255 / 2, abs=0.01)
 
@@ -168,7 +189,7 @@ def test_a_store_without_spikes_gives_frames_only(tmp_path):
     source = StoredSequence(open_store(tmp_path / "s.zarr"))
     window = source.read(slice(1, 3))
     np.testing.assert_array_equal(window.blur, frames[1:, 0])
-    assert (window.counts, window.spike_frames, source.ratio) == (None, None, 1)
+    assert (window.counts, window.bin_steps, source.gain(), source.ratio) == (None, None, None, 1)
     half = ScaledSource(source, 0.5)
     assert half.size == (8, 10)
     assert half.read(slice(0, 1)).blur.shape == (1, 8, 10, 3)

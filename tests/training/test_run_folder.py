@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config import Settings
+from vrtspike.data.manifests import DATASET
 from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.files import write_json
 from vrtspike.training.run_folder import ResolvedRun, RunRecord, hold_run, resolve_run
@@ -44,7 +45,13 @@ def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
 
 
 def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str = "d") -> None:
-    manifest = {"schema": 1, "dataset": "x", "bins": 4, "blur_dir": "auto", "excluded": []}
+    manifest = {
+        "schema": DATASET.schema,
+        "dataset": "x",
+        "bins": 4,
+        "blur_dir": "auto",
+        "excluded": [],
+    }
     write_json(path, {**manifest, "splits": {}, "statistics": statistics, "digest": digest})
 
 

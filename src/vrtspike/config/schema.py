@@ -13,6 +13,7 @@ from pydantic import field_validator, model_validator
 
 from vrtspike.config.aliases import canonical_keys
 from vrtspike.config.fields import (
+    Fraction,
     NonNegative,
     NonNegativeFloat,
     Positive,
@@ -28,10 +29,12 @@ _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
 
 class NormSettings(Section):
-    """Mean and standard deviation of log1p(rate); null: from the statistics stage."""
+    """Mean and standard deviation of log1p(gain x rate); null: from the statistics stage."""
 
-    MEAN: float | None = key("Mean of log1p(spike rate)", None)
-    STD: PositiveFloat | None = key("Standard deviation of log1p(spike rate)", None)
+    MEAN: float | None = key(
+        "Mean of log1p(gain x spike rate), the gain that of each sequence", None
+    )
+    STD: PositiveFloat | None = key("Standard deviation of log1p(gain x spike rate)", None)
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
@@ -83,6 +86,11 @@ class DataSettings(Section):
     )
     NORM: NormSettings = key("Normalisation of the voxel grid", NormSettings())
     AUGMENT: bool = key("Random flips and transposition", True)
+    THRESHOLD_AUGMENT: Fraction = key(
+        "Probability that a training clip is seen as by a spike sensor of 2 or 3 times the "
+        "threshold",
+        0.0,
+    )
 
 
 class DataloaderSettings(Section):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vrtspike.data.exposure import most_bins
 from vrtspike.data.manifests import ACCEPTED, INGESTED, read_manifest
 from vrtspike.errors import DataError, list_faults, named_faults
 
@@ -23,7 +24,7 @@ def accept(
 
     Args:
         manifests: paths of all ingest manifests.
-        bins: voxel bins in use; exposures with fewer spike frames are faults.
+        bins: voxel bins in use; exposures too short for them are faults.
         clip_length: frames of a clip; sequences with fewer are faults.
         crop_sizes: side of a crop in pixels by split; sequences with smaller frames are faults.
         exclude: leave out sequences with faults and record them, instead of refusing all.
@@ -45,6 +46,7 @@ def accept(
         manifest = read_manifest(path, INGESTED)
         name = f"{manifest['split']}/{manifest['sequence']}"
         found[name] = [*manifest["faults"], *_short_exposures(manifest, bins)]
+        found[name] += _no_spike(manifest)
         found[name] += _no_clip(manifest, clip_length, (crop_sizes or {}).get(manifest["split"], 1))
         if not manifest["spikes"]:
             without_spikes.append(name)
@@ -104,16 +106,25 @@ def _short_exposures(manifest: dict[str, Any], bins: Sequence[int]) -> list[str]
     faults = []
     for k in bins:
         short = [
-            frame["name"]
+            (frame["name"], frame["spikes"]["steps"])
             for frame in manifest["frames"]
-            if frame["spikes"] is not None and frame["spikes"]["steps"] < k
+            if frame["spikes"] is not None and most_bins(frame["spikes"]["steps"]) < k
         ]
         if short:
+            name, steps = short[0]
             faults.append(
-                f"{len(short)} exposures hold fewer than DATA.K = {k} spike frames, "
-                f"first frame {short[0]}"
+                f"{len(short)} exposures are too short for DATA.K = {k}, first frame {name}: its "
+                f"{steps} spike frames fill at most {most_bins(steps)} bins"
             )
     return faults
+
+
+def _no_spike(manifest: dict[str, Any]) -> list[str]:
+    """A sensor that never fired says nothing of how sensitive it is."""
+    counts = [frame["spikes"]["count"] for frame in manifest["frames"] if frame["spikes"]]
+    if not counts or any(counts):
+        return []
+    return [f"its {len(counts)} exposures hold not a single spike"]
 
 
 def _no_clip(manifest: dict[str, Any], length: int, side: int) -> list[str]:

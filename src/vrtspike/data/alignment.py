@@ -80,15 +80,6 @@ class Alignment:
         )
 
 
-def expected_center(spike_frames: int, steps_per_frame: int = 8) -> float:
-    """Step of the sharp frame in an exposure of T steps: 4 (N - 1) for T = 8 N.
-
-    The N source frames of a blurry frame stand at steps 0, 8, ..., 8 (N - 1); the sharp frame is
-    the middle one, half a frame interval before the middle of the steps.
-    """
-    return (spike_frames - steps_per_frame) / 2
-
-
 def center_tolerance(spike_frames: int) -> float:
     """Steps by which a sequence's median centre may miss the expected one: T / 8, at least 4.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.data.alignment import expected_center
+from vrtspike.data.exposure import expected_center
 from vrtspike.data.manifests import INGESTED, read_manifest
 from vrtspike.files import atomic_write_text
 

@@ -1,10 +1,11 @@
-"""The eight orientations of a picture: flips and transposition."""
+"""What a clip might as well have been: turned, or seen by a sensor of a higher threshold."""
 
 from __future__ import annotations
 
 import cv2
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 
 def turned(values: torch.Tensor, first: int, rows: bool, columns: bool, swap: bool) -> torch.Tensor:
@@ -38,3 +39,29 @@ def turned(values: torch.Tensor, first: int, rows: bool, columns: bool, swap: bo
         else:
             cv2.flip(plane, code, target)
     return torch.from_numpy(result)
+
+
+def decimated(counts: torch.Tensor, every: int, waiting: NDArray[np.integer]) -> torch.Tensor:
+    """Counts of a sensor with ``every`` times the threshold that sees the same light.
+
+    Such an integrate-and-fire pixel fires at exactly every m-th spike of the original one: after n
+    original spikes it has fired floor((n + waiting) / m) times. Exposures of successive frames
+    abut, so its charge runs on from frame to frame.
+
+    Args:
+        counts: uint8 (T, K, h, w), spikes per bin of successive frames.
+        every: m, at least 1.
+        waiting: integers (h, w) from 0 to m - 1: its charge at the start, in original spikes.
+
+    Returns:
+        uint8 (T, K, h, w).
+    """
+    charge = waiting.astype(np.uint16)
+    fired = np.empty(counts.shape, dtype=np.uint8)
+    planes = (counts.numpy().reshape(-1, *charge.shape), fired.reshape(-1, *charge.shape))
+    for spikes, target in zip(*planes, strict=True):
+        charge += spikes
+        found = charge // np.uint16(every)
+        charge -= found * np.uint16(every)
+        target[:] = found
+    return torch.from_numpy(fired)

@@ -20,8 +20,8 @@ class Clip:
     sharp: torch.Tensor | None
     """float32 (B, T, 3, H, W), 0 to 1; None where there is no truth."""
     voxels: torch.Tensor | None
-    """float32 (B, T, K, H, W): standardised log1p of spike rates, each spike pixel repeated over
-    the RGB pixels it covers; None where there are no spikes."""
+    """float32 (B, T, K, H, W): standardised log1p of gain x spike rate, each spike pixel repeated
+    over the RGB pixels it covers; None where there are no spikes."""
 
 
 def prepare_batch(
@@ -31,8 +31,8 @@ def prepare_batch(
 
     Args:
         batch: collated samples of :class:`vrtspike.data.clips.ClipDataset`: ``blur`` uint8
-            (B, T, H, W, 3); ``sharp`` like it where there is one; ``counts`` uint8 (B, T, K, h, w)
-            and ``spike_frames`` int (B, T) where there are spikes.
+            (B, T, H, W, 3); ``sharp`` like it where there is one; ``counts`` uint8 (B, T, K, h,
+            w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,) where there are spikes.
         statistics: of the training split; None where its data set has no spikes, the batch's are
             then left aside.
         device: where the model is.
@@ -42,9 +42,10 @@ def prepare_batch(
     sharp = batch.get("sharp")
     voxels = None
     if statistics is not None and "counts" in batch:
-        counts = batch["counts"].to(device, non_blocking=True)
-        steps = batch["spike_frames"].to(device, non_blocking=True)
-        voxels = normalize_counts(counts, steps, statistics.mean, statistics.std)
+        counts, steps, gain = (
+            batch[name].to(device, non_blocking=True) for name in ("counts", "bin_steps", "gain")
+        )
+        voxels = normalize_counts(counts, steps, gain, statistics.mean, statistics.std)
         scale = blur.shape[-3] // counts.shape[-2]
         if scale > 1:
             voxels = voxels.repeat_interleave(scale, dim=-2).repeat_interleave(scale, dim=-1)

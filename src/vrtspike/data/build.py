@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from vrtspike.data.exposure import bin_edges
 from vrtspike.data.images import read_rgb
 from vrtspike.data.manifests import INGESTED, STORE, read_manifest
 from vrtspike.data.spikes import read_rows
 from vrtspike.data.store import StoredFrame, StoreLayout, remove_leftovers, write_store
 from vrtspike.data.versions import changed_files
-from vrtspike.data.voxels import Histogram, add_to_histogram, bin_edges, voxelize_packed
+from vrtspike.data.voxels import Histogram, add_to_histogram, voxelize_packed
 from vrtspike.errors import DataError, list_faults
 from vrtspike.files import write_json
 
@@ -31,7 +32,7 @@ def build_store(
     Args:
         root: the data set's folder.
         manifest_path: the sequence's ingest manifest, without faults.
-        bins: K, at most the spike frames of the shortest exposure.
+        bins: K, at most what the shortest exposure can fill.
         output: the store's manifest to write.
         progress: called with the frames done and their total.
 
@@ -39,8 +40,8 @@ def build_store(
         The store's manifest.
 
     Raises:
-        DataError: if the ingest manifest lists faults, raw files changed since, or K is larger than
-            an exposure.
+        DataError: if the ingest manifest lists faults, raw files changed since, K is too large for
+            an exposure, or the sequence holds not a single spike.
     """
     manifest = read_manifest(manifest_path, INGESTED)
     name = f"{manifest['split']}/{manifest['sequence']}"
@@ -69,7 +70,7 @@ def build_store(
     store = output.with_suffix(".zarr")
     histogram: Histogram = {}
     frames = _frames(Path(root), manifest, layout, histogram, progress)
-    digest = write_store(store, layout, frames)
+    written = write_store(store, layout, frames)
     contents = {
         "schema": STORE.schema,
         "sequence": manifest["sequence"],
@@ -77,7 +78,8 @@ def build_store(
         "blur_dir": manifest["blur_dir"],
         **{k: v for k, v in layout.attributes().items() if k != "schema"},
         "store": store.name,
-        "digest": digest,
+        "digest": written.digest,
+        "gain": written.gain,
         "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
     }
     write_json(output, contents)

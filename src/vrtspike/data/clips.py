@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from vrtspike.data.augmentation import turned
+from vrtspike.data.augmentation import decimated, turned
 from vrtspike.data.dataset import DatasetManifest, SequenceEntry, load_dataset
+from vrtspike.data.exposure import bin_table
 from vrtspike.data.readers import ChunkReader
 from vrtspike.data.store import Store
 from vrtspike.data.voxels import voxelize_packed
@@ -21,6 +22,10 @@ from vrtspike.errors import DataError, list_faults
 
 if TYPE_CHECKING:
     from vrtspike.config.schema import DataSettings
+
+
+THRESHOLDS = (2, 3)
+"""Times the threshold of the sensor that DATA.THRESHOLD_AUGMENT chooses from."""
 
 
 class Sample(TypedDict):
@@ -31,9 +36,11 @@ class Sample(TypedDict):
     sharp: torch.Tensor
     """uint8 (T, H, W, 3)."""
     counts: NotRequired[torch.Tensor]
-    """uint8 (T, K, h, w): spikes per bin; absent, as the next, in a data set without spikes."""
-    spike_frames: NotRequired[torch.Tensor]
-    """int32 (T,): steps of each exposure."""
+    """uint8 (T, K, h, w): spikes per bin; absent, as the next two, in a data set without spikes."""
+    bin_steps: NotRequired[torch.Tensor]
+    """uint8 (T, K): spike steps of each bin."""
+    gain: NotRequired[torch.Tensor]
+    """float32 (): brightness of a spike rate of 1."""
     sequence: str
     """``<split>/<sequence>``."""
     start: int
@@ -109,8 +116,9 @@ class SequenceReader:
         )
         if self.layout.spike_size is not None:
             sample["counts"] = torch.from_numpy(self._counts(frames, window))
-            steps = self.layout.spike_frames[frames]
-            sample["spike_frames"] = torch.tensor(steps, dtype=torch.int32)
+            steps = bin_table(self.layout.spike_frames[frames], self.layout.bins)
+            sample["bin_steps"] = torch.from_numpy(steps)
+            sample["gain"] = torch.tensor(self._store.gain, dtype=torch.float32)
         return sample
 
     def _check(self, start: int, count: int, window: Window) -> None:
@@ -151,10 +159,10 @@ class ClipDataset(Dataset[Sample]):
     """All clips of a split.
 
     Training (``train=True``): every start frame gives a clip; the crop's place and the augmentation
-    (flips and transposition, where DATA.AUGMENT) are drawn from (seed, epoch, index) and nothing
-    else, so they do not depend on workers, ranks or a resumed run. Otherwise: clips follow each
-    other without overlap, the last one moved back to end with the sequence, and the crop is the
-    middle of the frame.
+    (flips and transposition, where DATA.AUGMENT; the sensor's threshold, where
+    DATA.THRESHOLD_AUGMENT) are drawn from (seed, epoch, index) and nothing else, so they do not
+    depend on workers, ranks or a resumed run. Otherwise: clips follow each other without overlap,
+    the last one moved back to end with the sequence, and the crop is the middle of the frame.
     """
 
     def __init__(
@@ -172,7 +180,8 @@ class ClipDataset(Dataset[Sample]):
         Args:
             dataset: the data set's manifest or its path.
             split: which split.
-            settings: DATA: CROP_SIZE, CLIP_LEN, K, AUGMENT, USE_PRECOMPUTED_VOXELS, BLUR_DIR.
+            settings: DATA: CROP_SIZE, CLIP_LEN, K, AUGMENT, THRESHOLD_AUGMENT,
+                USE_PRECOMPUTED_VOXELS, BLUR_DIR.
             seed: of crops and augmentation.
             train: random crops and augmentation, or centred crops.
             cache_bytes: limit of the cache of each reading process, see
@@ -225,6 +234,8 @@ class ClipDataset(Dataset[Sample]):
         if self._settings.AUGMENT:
             flips = random.integers(2, size=3)
             _augment(sample, rows=bool(flips[0]), columns=bool(flips[1]), swap=bool(flips[2]))
+        if random.random() < self._settings.THRESHOLD_AUGMENT:
+            _raise_threshold(sample, int(random.choice(THRESHOLDS)), random)
         return sample
 
 
@@ -245,6 +256,14 @@ def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
         sample["sharp"] = turned(sample["sharp"], 1, rows, columns, swap)
         if "counts" in sample:
             sample["counts"] = turned(sample["counts"], 2, rows, columns, swap)
+
+
+def _raise_threshold(sample: Sample, times: int, random: np.random.Generator) -> None:
+    """Replace the spikes of a sample by those of a sensor with ``times`` the threshold, if any."""
+    if "counts" in sample:
+        waiting = random.integers(times, size=sample["counts"].shape[-2:])
+        sample["counts"] = decimated(sample["counts"], times, waiting)
+        sample["gain"] = times * sample["gain"]
 
 
 def _check_settings(manifest: DatasetManifest, settings: DataSettings) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from vrtspike.data.manifests import DATASET, STORE, read_manifest
 from vrtspike.data.requirements import require_spikes
-from vrtspike.data.voxels import Statistics, histogram_statistics, merge_histograms
+from vrtspike.data.voxels import Statistics, histogram_statistics
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.files import json_digest
 
@@ -67,11 +67,13 @@ def merge_dataset(
                 "sequence": store["sequence"],
                 "manifest": Path(os.path.relpath(path, folder)).as_posix(),
                 "frames": len(store["frames"]),
+                "gain": store["gain"],
             }
         )
         if store["split"] == train_split:
             found = store["histogram"].items()
-            histograms.append({int(k): np.array(v, dtype=np.int64) for k, v in found})
+            histogram = {int(k): np.array(v, dtype=np.int64) for k, v in found}
+            histograms.append((store["gain"], histogram))
     if not histograms:
         raise DataError(f"no sequence of the training split {train_split!r} among the manifests")
     if len(blur_dirs) > 1:
@@ -83,7 +85,7 @@ def merge_dataset(
         )
     statistics = None
     if True in with_spikes:
-        statistics = asdict(histogram_statistics(merge_histograms(histograms)))
+        statistics = asdict(histogram_statistics(histograms))
     contents: dict[str, Any] = {
         "schema": DATASET.schema,
         "dataset": dataset,

@@ -13,8 +13,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from vrtspike.data.alignment import center_tolerance, expected_center
+from vrtspike.data.alignment import center_tolerance
 from vrtspike.data.checks import Exposure, Frame, SequenceChecks
+from vrtspike.data.exposure import expected_center
 from vrtspike.data.layouts import AUTO, SequenceFiles, find_sequence, frame_order
 from vrtspike.data.manifests import INGESTED
 from vrtspike.data.numbering import find_jumps

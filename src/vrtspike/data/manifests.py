@@ -43,16 +43,16 @@ INGESTED = ManifestKind(
 ACCEPTED = ManifestKind("acceptance", 1, "accept", frozenset({"sequences", "excluded"}))
 STORE = ManifestKind(
     "store manifest",
-    1,
+    2,
     "voxelize",
     frozenset(
         {"sequence", "split", "bins", "blur_dir", "frames", "spike_size", "store", "digest"}
-        | {"histogram"}
+        | {"gain", "histogram"}
     ),
 )
 DATASET = ManifestKind(
     "data set manifest",
-    1,
+    2,
     "statistics",
     frozenset({"dataset", "bins", "blur_dir", "excluded", "splits", "statistics", "digest"}),
 )

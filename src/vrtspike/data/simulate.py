@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.exposure import STEPS_PER_FRAME
 from vrtspike.data.images import luma, shrink
 from vrtspike.data.interpolation import Between, Interpolation, interpolate
 from vrtspike.errors import DataError
 
-STEPS_PER_FRAME = 8
 THETA = 2.0
 
 

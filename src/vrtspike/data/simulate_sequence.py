@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.exposure import STEPS_PER_FRAME
 from vrtspike.data.images import encode_png, read_rgb
 from vrtspike.data.interpolation import Interpolation
 from vrtspike.data.layouts import frame_order
 from vrtspike.data.numbering import find_jumps
-from vrtspike.data.simulate import STEPS_PER_FRAME, THETA, stream_spikes, synthesize_blur
+from vrtspike.data.simulate import THETA, stream_spikes, synthesize_blur
 from vrtspike.data.spikes import pack_spikes
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_write_bytes

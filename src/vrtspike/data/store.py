@@ -15,7 +15,8 @@ A store of a sequence without spikes holds ``blur`` and ``sharp`` only; its ``sp
 empty and its ``spike_size`` null.
 
 Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame), ``rgb_size``,
-``spike_size``, ``bins``.
+``spike_size``, ``bins``, ``gain`` (brightness of a spike rate of 1, see
+:mod:`vrtspike.data.gain`; null without spikes).
 
 How the arrays are cut and coded was chosen by measurement (``benchmarks/data.py``). Frames and bits
 hardly compress (2.1 of 2.8 MB, 2.4 of 2.5 MB), so they lie uncompressed in bands of whole rows: a
@@ -39,6 +40,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.exposure import bin_table
+from vrtspike.data.gain import GainMeter
 from vrtspike.data.readers import ArrayRead, ChunkReader, read_attributes
 from vrtspike.errors import DataError, is_disk_full
 from vrtspike.files import atomic_path, json_digest
@@ -51,7 +54,8 @@ SHARD_BYTES = 12_000_000
 """Size of the frames that share a file, as pictures or as bits; bounds memory while writing."""
 SHARD_FRAMES = 32
 """Most frames of a file."""
-SCHEMA = 2
+SCHEMA = 3
+"""Version of the format and of what is in it: another law of bins is another version, too."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,9 @@ class StoreLayout:
     @property
     def most_counts(self) -> int:
         """Spikes that one bin can hold."""
-        return -(-max(self.spike_frames, default=0) // self.bins)
+        if not self.spike_frames:
+            return 0
+        return int(bin_table(tuple(set(self.spike_frames)), self.bins).max())
 
     @property
     def nbytes(self) -> int:
@@ -159,9 +165,20 @@ class StoredFrame:
     bits: NDArray[np.uint8] | None = None
 
 
+@dataclass(frozen=True)
+class WrittenStore:
+    """What is known of a store once its frames are written."""
+
+    digest: str
+    """SHA-256 of contents and layout; it does not depend on chunks, codec or versions of
+    libraries."""
+    gain: float | None
+    """See :mod:`vrtspike.data.gain`; None without spikes."""
+
+
 def write_store(
     path: str | os.PathLike[str], layout: StoreLayout, frames: Iterable[StoredFrame]
-) -> str:
+) -> WrittenStore:
     """Write a store atomically, holding the frames of one shard in memory at a time.
 
     Args:
@@ -169,35 +186,36 @@ def write_store(
         layout: what the frames are.
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
-    Returns:
-        Digest (SHA-256) of the contents and the layout; it does not depend on chunks, codec or
-        versions of libraries.
-
     Raises:
-        DataError: if the disk is full.
+        DataError: if the disk is full, or the spikes give no gain (there are none).
         ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
     """
-    digest = ContentDigest(layout)
-    group = layout.shard_frames
+    digest, meter, gain = ContentDigest(layout), GainMeter(), None
+    size = layout.shard_frames
     buffers = {
-        name: np.zeros((group, *shape[1:]), np.uint8) for name, shape in layout.shapes.items()
+        name: np.zeros((size, *shape[1:]), np.uint8) for name, shape in layout.shapes.items()
     }
     try:
         with atomic_path(path) as temporary:
-            arrays = _create_arrays(temporary, layout)
+            group, arrays = _create_arrays(temporary, layout)
             count = 0
             for count, frame in enumerate(frames, start=1):
                 digest.add(frame)
-                place = (count - 1) % group
+                if frame.voxels is not None:
+                    meter.add(frame.blur, frame.voxels, layout.spike_frames[count - 1])
+                place = (count - 1) % size
                 for name, buffer in buffers.items():
                     values: NDArray[np.uint8] = getattr(frame, name)
                     buffer[place, : len(values)] = values
                     buffer[place, len(values) :] = 0
-                if place + 1 == group or count == len(layout.frames):
+                if place + 1 == size or count == len(layout.frames):
                     for name, buffer in buffers.items():
                         arrays[name][count - place - 1 : count] = buffer[: place + 1]
             if count != len(layout.frames):
                 raise ValueError(f"{count} frames given, the layout names {len(layout.frames)}")
+            if layout.spike_size is not None:
+                gain = meter.gain(str(path))
+            group.update_attributes({"gain": gain})
     except OSError as error:
         if not is_disk_full(error):
             raise
@@ -206,7 +224,7 @@ def write_store(
             f"needs about {layout.nbytes / 1e6:.0f} MB. Free space, or set RESULTS to another "
             "disk, and run again"
         ) from error
-    return digest.hexdigest()
+    return WrittenStore(digest.hexdigest(gain), gain)
 
 
 def remove_leftovers(path: Path) -> None:
@@ -247,12 +265,15 @@ class ContentDigest:
                 raise ValueError(f"{name} of frame {self._count}: {values.shape} is not {expected}")
             self._digest.update(np.ascontiguousarray(values).data)
 
-    def hexdigest(self) -> str:
-        """The digest of what was added so far."""
-        return self._digest.hexdigest()
+    def hexdigest(self, gain: float | None) -> str:
+        """The digest of what was added so far, and of the gain where there are spikes."""
+        whole = self._digest.copy()
+        whole.update(b"" if gain is None else gain.hex().encode())
+        return whole.hexdigest()
 
 
-def _create_arrays(path: Path, layout: StoreLayout) -> dict[str, Any]:
+def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]]:
+    """A group with empty arrays, and these by name."""
     # zarr is imported here because planning and reading with other readers do without it.
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec
@@ -274,7 +295,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> dict[str, Any]:
             # A chunk of zeros is written too: one that is absent is damage.
             config={"write_empty_chunks": True},
         )
-    return arrays
+    return group, arrays
 
 
 class Store:
@@ -301,10 +322,15 @@ class Store:
         self._arrays: dict[str, ArrayRead] = {}
         self._process = os.getpid()
         attributes = read_attributes(self.path)
-        if attributes.get("schema") != SCHEMA:
-            raise DataError(f"{self.path}: not a store of this version; run voxelize again")
+        found = attributes.get("schema")
+        if found != SCHEMA:
+            raise DataError(
+                f"{self.path}: not a store of this version: found schema {found}, expected "
+                f"{SCHEMA}; run voxelize again"
+            )
         try:
             self.layout = StoreLayout.from_attributes(attributes)
+            self.gain = _gain(attributes)
         except (LookupError, TypeError, ValueError) as error:
             raise DataError(
                 f"{self.path}: zarr.json is damaged ({error!r}); delete the store and run "
@@ -352,6 +378,16 @@ class Store:
             shape = self.layout.shapes[name]
             self._arrays[name] = self._reader.open_array(f"{self.path}/{name}", shape, largest)
         return self._arrays[name]
+
+
+def _gain(attributes: dict[str, Any]) -> float | None:
+    """The gain among a store's attributes: a positive number exactly where there are spikes."""
+    gain = attributes["gain"]
+    if attributes["spike_size"] is None:
+        return None
+    if not isinstance(gain, float) or not gain > 0:
+        raise ValueError(f"gain {gain}, a positive number expected")
+    return gain
 
 
 def open_store(path: str | os.PathLike[str], reader: ChunkReader | None = None) -> Store:

@@ -99,7 +99,7 @@ def verify_store(
                 frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
         if not faults:
             digest.add(StoredFrame(**frame))
-    if not faults and digest.hexdigest() != manifest["digest"]:
+    if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
         faults.append(
             f"{store.path}: every chunk is whole, but the contents are not those that "
             f"{path.name} was written for; run voxelize again"

@@ -1,8 +1,8 @@
 """Voxel grids: the spikes of one exposure counted in K time bins, and their normalisation.
 
-An exposure of T spike frames is cut into K bins, bin(t) = floor(t * K / T). T / K is rarely whole,
-so bins hold different numbers of steps. Counts are stored (they are small integers); what a model
-sees is the rate count / steps, then log1p, then standardisation with the mean and the standard
+The bins are those of :mod:`vrtspike.data.exposure` and hold different numbers of steps. Counts are
+stored (they are small integers); what a model sees is gain x count / steps, a brightness (see
+:mod:`vrtspike.data.gain`), then log1p, then standardisation with the mean and the standard
 deviation of the training split. :func:`normalize_counts` is the only definition of that.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.data.exposure import bin_edges, bin_steps
 from vrtspike.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,33 +26,6 @@ if TYPE_CHECKING:
 
 #: Number of pixels by steps in the bin and count: {steps: array where [c] counts value c}.
 Histogram = dict[int, NDArray[np.int64]]
-
-
-def bin_edges(spike_frames: int, bins: int) -> NDArray[np.int64]:
-    """First step of each bin, and the end: int64 (K + 1,), from 0 to T.
-
-    Raises:
-        DataError: if K is not between 1 and T (bins would be empty) or a count could exceed 255.
-    """
-    if bins < 1:
-        raise DataError(f"{bins} voxel bins: at least 1 is needed (DATA.K)")
-    if bins > spike_frames:
-        raise DataError(
-            f"{bins} voxel bins for {spike_frames} spike frames: bins would be empty; "
-            f"set DATA.K to at most {spike_frames}"
-        )
-    edges = -(-np.arange(bins + 1, dtype=np.int64) * spike_frames // bins)
-    if np.diff(edges).max() > 255:
-        raise DataError(
-            f"{bins} voxel bins for {spike_frames} spike frames: a bin holds more than 255 steps "
-            "and its counts do not fit in 8 bits; raise DATA.K"
-        )
-    return edges
-
-
-def bin_steps(spike_frames: int, bins: int) -> NDArray[np.int64]:
-    """Number of steps in each bin: int64 (K,), its sum is T."""
-    return np.diff(bin_edges(spike_frames, bins))
 
 
 def voxelize(spikes: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
@@ -65,7 +39,8 @@ def voxelize(spikes: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
         uint8 (K, H, W) counts.
 
     Raises:
-        DataError: if K and T do not fit together (see :func:`bin_edges`).
+        DataError: if K and T do not fit together (see
+            :func:`vrtspike.data.exposure.bin_edges`).
     """
     edges = bin_edges(len(spikes), bins)
     counts = np.empty((bins, *spikes.shape[1:]), dtype=np.uint8)
@@ -88,7 +63,8 @@ def voxelize_packed(bits: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
         uint8 (K, H, 8 B) counts.
 
     Raises:
-        DataError: if K and T do not fit together (see :func:`bin_edges`).
+        DataError: if K and T do not fit together (see
+            :func:`vrtspike.data.exposure.bin_edges`).
     """
     edges = bin_edges(len(bits), bins).tolist()
     _, height, width = bits.shape
@@ -131,7 +107,7 @@ def _byte_counts(shift: int = 0) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean and standard deviation of log1p(rate) over ``count`` voxels."""
+    """Mean and standard deviation of log1p(gain x rate) over ``count`` voxels."""
 
     mean: float
     std: float
@@ -139,24 +115,22 @@ class Statistics:
 
 
 def normalize_counts(
-    counts: torch.Tensor, spike_frames: torch.Tensor, mean: float, std: float
+    counts: torch.Tensor, steps: torch.Tensor, gain: torch.Tensor, mean: float, std: float
 ) -> torch.Tensor:
-    """Turn counts into what the model eats: (log1p(count / steps) - mean) / std.
+    """Turn counts into what the model eats: (log1p(gain * count / steps) - mean) / std.
 
     Args:
         counts: uint8 (..., K, h, w).
-        spike_frames: integers (...), T of each voxel grid, on the same device.
-        mean: mean of log1p(rate) over the training split.
+        steps: integers (..., K), spike steps of each bin, on the same device, as all tensors here.
+        gain: float32 of the first axes of ``...``: brightness of a spike rate of 1.
+        mean: mean of log1p(gain x rate) over the training split.
         std: its standard deviation, > 0.
 
     Returns:
         float32 (..., K, h, w).
     """
-    bins = counts.shape[-3]
-    index = spike_frames.new_tensor(range(bins + 1))
-    edges = -(-(spike_frames.unsqueeze(-1) * index) // bins)
-    steps = edges.diff(dim=-1)[..., None, None]
-    return (counts.float() / steps).log1p_().sub_(mean).div_(std)
+    each = gain.reshape(*gain.shape, *[1] * (steps.ndim - gain.ndim)) / steps
+    return (counts * each[..., None, None]).log1p_().sub_(mean).div_(std)
 
 
 def add_to_histogram(histogram: Histogram, counts: NDArray[np.uint8], spike_frames: int) -> None:
@@ -167,30 +141,28 @@ def add_to_histogram(histogram: Histogram, counts: NDArray[np.uint8], spike_fram
         histogram[int(value)] = histogram.get(int(value), np.zeros(1, np.int64)) + found
 
 
-def merge_histograms(histograms: Iterable[Mapping[int, NDArray[np.int64]]]) -> Histogram:
-    """Sum of histograms; exact, since all are integers."""
-    total: Histogram = {}
-    for histogram in histograms:
-        for steps, found in histogram.items():
-            total[steps] = total.get(steps, np.zeros(1, np.int64)) + found
-    return total
+def histogram_statistics(sequences: Sequence[tuple[float, Histogram]]) -> Statistics:
+    """Mean and standard deviation (of the population) of log1p(gain * count / steps), in float64.
 
+    Sums are rounded once, at their end, so the order of the sequences changes nothing.
 
-def histogram_statistics(histogram: Mapping[int, NDArray[np.int64]]) -> Statistics:
-    """Mean and standard deviation (of the population) of log1p(count / steps), in float64.
+    Args:
+        sequences: gain and histogram of each sequence.
 
     Raises:
-        DataError: if the histogram is empty or all voxels are equal (nothing to standardise by).
+        DataError: if there is no voxel or all are equal (nothing to standardise by).
     """
-    count = sum(int(found.sum()) for found in histogram.values())
+    found = [
+        (voxels, np.log1p(gain * np.arange(len(voxels)) / steps))
+        for gain, histogram in sequences
+        for steps, voxels in histogram.items()
+    ]
+    count = sum(int(voxels.sum()) for voxels, _ in found)
     if count == 0:
         raise DataError("no voxels to take statistics from: the training split is empty")
-    values = {steps: np.log1p(np.arange(len(f)) / steps) for steps, f in histogram.items()}
-    mean = math.fsum(float((f * values[steps]).sum()) for steps, f in histogram.items()) / count
-    variance = math.fsum(
-        float((f * (values[steps] - mean) ** 2).sum()) for steps, f in histogram.items()
-    )
-    std = math.sqrt(variance / count)
+    mean = math.fsum(x for voxels, values in found for x in voxels * values) / count
+    squares = math.fsum(x for voxels, values in found for x in voxels * (values - mean) ** 2)
+    std = math.sqrt(squares / count)
     if std == 0.0:
         raise DataError(
             "all voxels of the training split are equal: the spike files hold no signal"

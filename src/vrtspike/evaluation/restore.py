@@ -97,7 +97,7 @@ def restore_frames(
         ConfigError: if tiles would not fall on whole pixels of the sensor.
         DataError: if a frame cannot be read.
     """
-    ratio = source.ratio
+    ratio, gain = source.ratio, None if statistics is None else source.gain()
     if tiling.size % ratio or tiling.overlap % ratio:
         raise ConfigError(
             f"TEST.TILE: SIZE {tiling.size} and OVERLAP {tiling.overlap} must be multiples of "
@@ -106,11 +106,12 @@ def restore_frames(
 
     def restore(window: Window, areas: Sequence[Area]) -> torch.Tensor:
         batch = {"blur": _stack([window.blur[:, rows, columns] for rows, columns in areas])}
-        counts, steps = window.counts, window.spike_frames
-        if counts is not None and steps is not None:
+        counts, steps = window.counts, window.bin_steps
+        if counts is not None and steps is not None and gain is not None:
             parts = [(_part(rows, ratio), _part(columns, ratio)) for rows, columns in areas]
             batch["counts"] = _stack([counts[..., rows, columns] for rows, columns in parts])
-            batch["spike_frames"] = _stack([steps] * len(areas))
+            batch["bin_steps"] = _stack([steps] * len(areas))
+            batch["gain"] = torch.full((len(areas),), gain, dtype=torch.float32)
         clip = prepare_batch(batch, statistics, device)
         with torch.inference_mode():
             output: torch.Tensor = model(clip.blur, clip.voxels)

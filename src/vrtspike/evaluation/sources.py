@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.alignment import align, mismatch
+from vrtspike.data.exposure import bin_table
+from vrtspike.data.gain import GainMeter
 from vrtspike.data.images import read_gray, read_rgb
 from vrtspike.data.layouts import SPIKE_SUFFIXES, frame_order
 from vrtspike.data.simulate import stream_spikes
@@ -38,12 +40,12 @@ class Window:
         blur: uint8 (T, H, W, 3) RGB.
         counts: (T, K, h, w) spikes per bin; uint8, or float32 where areas were averaged; None,
             as the next, where there are no spikes.
-        spike_frames: int32 (T,), steps of each exposure.
+        bin_steps: uint8 (T, K), spike steps of each bin.
     """
 
     blur: NDArray[np.uint8]
     counts: NDArray[np.uint8] | NDArray[np.float32] | None = None
-    spike_frames: NDArray[np.int32] | None = None
+    bin_steps: NDArray[np.uint8] | None = None
 
 
 class FrameSource(Protocol):
@@ -60,6 +62,12 @@ class FrameSource(Protocol):
 
     def read(self, frames: slice) -> Window:
         """Read consecutive frames; called from several threads."""
+
+    def gain(self) -> float | None:
+        """Brightness of a spike rate of 1, see :mod:`vrtspike.data.gain`; None without spikes.
+
+        It is of the whole clip, so files are all read for it.
+        """
 
 
 class StoredSequence:
@@ -78,10 +86,15 @@ class StoredSequence:
     def read(self, frames: slice) -> Window:
         """Read consecutive frames, with their spike counts if there are any."""
         blur = self._store.read("blur", frames, slice(None), slice(None))
-        if self._store.layout.spike_size is None:
+        layout = self._store.layout
+        if layout.spike_size is None:
             return Window(blur)
         counts = self._store.read("voxels", frames, slice(None), slice(None))
-        return Window(blur, counts, np.array(self._store.layout.spike_frames[frames], np.int32))
+        return Window(blur, counts, bin_table(layout.spike_frames[frames], layout.bins))
+
+    def gain(self) -> float | None:
+        """The gain that the store was written with."""
+        return self._store.gain
 
     def read_sharp(self, frame: int) -> NDArray[np.uint8]:
         """One sharp frame, uint8 (H, W, 3)."""
@@ -114,7 +127,11 @@ class ScaledSource:
             np.stack([_resize(plane.astype(np.float32), self._sensor) for plane in grid])
             for grid in window.counts
         ]
-        return Window(blur, np.stack(counts), window.spike_frames)
+        return Window(blur, np.stack(counts), window.bin_steps)
+
+    def gain(self) -> float | None:
+        """The gain of the clip at its own size: averaging areas changes no brightness."""
+        return self._source.gain()
 
 
 def resize_image(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
@@ -149,6 +166,10 @@ class BlurrySequence:
         """Read consecutive frames."""
         return Window(_read_frames(self._files[frames], self.size))
 
+    def gain(self) -> float | None:
+        """None: there are no spikes."""
+        return None
+
 
 class FolderSequence(BlurrySequence):
     """Blurry frames of a folder with recorded spikes.
@@ -180,20 +201,29 @@ class FolderSequence(BlurrySequence):
                 f"sensor's {self._sensor[0]} x {self._columns}; check the sensor size"
             )
         self._bins = bins
+        self._spikes = spikes
         self._exposures = self._find_exposures(spikes, files)
 
     def read(self, frames: slice) -> Window:
         """Read consecutive frames and count their spikes."""
-        counts = [
-            voxelize_packed(self._rows(exposure), self._bins)[..., : self._columns]
-            for exposure in self._exposures[frames]
-        ]
-        steps = [exposure[2] for exposure in self._exposures[frames]]
+        exposures = self._exposures[frames]
         return Window(
             _read_frames(self._files[frames], self.size),
-            np.stack(counts),
-            np.array(steps, np.int32),
+            np.stack([self._counts(exposure) for exposure in exposures]),
+            bin_table([exposure[2] for exposure in exposures], self._bins),
         )
+
+    def gain(self) -> float:
+        """The gain of the clip; reads every file once, one frame at a time.
+
+        Raises:
+            DataError: if a file cannot be read, or there is not a single spike.
+        """
+        meter = GainMeter()
+        for file, exposure in zip(self._files, self._exposures, strict=True):
+            (frame,) = _read_frames([file], self.size)
+            meter.add(frame, self._counts(exposure), exposure[2])
+        return meter.gain(str(self._spikes))
 
     def doubts(self) -> list[str]:
         """A line for each frame that its spikes do not look like; reads every file once.
@@ -209,6 +239,10 @@ class FolderSequence(BlurrySequence):
             fault = mismatch(likeness, exposure[0], file, (self._sensor[0], self._columns))
             found += [fault] if fault else []
         return found
+
+    def _counts(self, exposure: tuple[Path, int, int]) -> NDArray[np.uint8]:
+        """The spikes of an exposure, counted: (K, h, w)."""
+        return voxelize_packed(self._rows(exposure), self._bins)[..., : self._columns]
 
     def _rows(self, exposure: tuple[Path, int, int]) -> NDArray[np.uint8]:
         """The spikes of an exposure, packed."""
@@ -271,6 +305,7 @@ class SimulatedSequence(BlurrySequence):
         # The sensor's charge runs on from frame to frame, so they are simulated in order, once;
         # counts are what is kept: a few megabytes a frame.
         intervals = stream_spikes(self._halves(), SIMULATED_STEPS // 2)
+        self._bins = bins
         self._counts = [
             voxelize(np.concatenate([first, second]).view(np.uint8), bins)
             for first, second in zip(intervals, intervals, strict=True)
@@ -279,8 +314,20 @@ class SimulatedSequence(BlurrySequence):
     def read(self, frames: slice) -> Window:
         """Read consecutive frames and their simulated counts."""
         blur = _read_frames(self._files[frames], self.size)
-        steps = np.full(len(blur), SIMULATED_STEPS, np.int32)
+        steps = bin_table([SIMULATED_STEPS] * len(blur), self._bins)
         return Window(blur, np.stack(self._counts[frames]), steps)
+
+    def gain(self) -> float:
+        """The gain of the clip; reads every frame once.
+
+        Raises:
+            DataError: if a frame cannot be read, or all are too dark for a single spike.
+        """
+        meter = GainMeter()
+        for file, counts in zip(self._files, self._counts, strict=True):
+            (frame,) = _read_frames([file], self.size)
+            meter.add(frame, counts, SIMULATED_STEPS)
+        return meter.gain(f"{self._files[0].parent} (simulated spikes)")
 
     def _halves(self) -> Iterator[NDArray[np.uint8]]:
         """Each frame preceded by what lies half-way from the frame before it."""
