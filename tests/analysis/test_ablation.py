@@ -103,6 +103,12 @@ def test_a_missing_run_is_named(ablation, tmp_path):
         compare_spikes(runs[1:], evaluations, tmp_path / "out")
 
 
+def test_two_runs_of_one_name_are_refused(ablation, tmp_path):
+    runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
+    with pytest.raises(RunError, match=r"different names, found: one, one-without.*, one$"):
+        compare_spikes([*runs, runs[0]], evaluations, tmp_path / "out")
+
+
 def test_a_missing_evaluation_is_named(ablation, tmp_path):
     runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
     message = r"run one-without-spikes \(fingerprint of .*\): no evaluation"

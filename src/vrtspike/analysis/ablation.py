@@ -17,7 +17,7 @@ from vrtspike.analysis.evaluations import (
     read_evaluations,
 )
 from vrtspike.analysis.html import Table, write_page
-from vrtspike.analysis.published import PublishedRun, read_published
+from vrtspike.analysis.published import PublishedRun, read_published, require_names
 from vrtspike.config.ablation import DERIVED, SPIKES, derive, derived_names, split_name
 from vrtspike.config.results import result_settings
 from vrtspike.errors import RunError
@@ -45,8 +45,9 @@ _EVALUATED = ("dataset_digest", "split", "scale", "tile")
 _NOTE = (
     "The three models of a preset have the same data, seed and settings. 'Without spikes' is the "
     "backbone alone. With 'shuffled spikes' every frame gets the spikes of another frame of its "
-    "clip: as many parameters, and the same scene at another time. PSNR (dB) and SSIM are means "
-    "over the test sequences; 'difference' is to the model with spikes."
+    "clip: as many parameters and the same spikes, but nothing tells which belong to which frame. "
+    "PSNR (dB) and SSIM are means over the test sequences; 'difference' is to the model with "
+    "spikes."
 )
 
 
@@ -65,8 +66,9 @@ def compare_spikes(
         three rows per preset, and a sentence on each.
 
     Raises:
-        RunError: if a run or its evaluation is missing, or the runs of a preset differ in more than
-            their spikes.
+        RunError: if a run or its evaluation is missing, two runs have one name, or the runs of a
+            preset differ in more than their spikes.
+        ConfigError: if a preset has no spikes.
     """
     evaluations = read_evaluations(evaluate_folders)
     ablations = list(_group([read_published(folder) for folder in train_folders]))
@@ -107,6 +109,7 @@ def ablation_table(
 
 
 def _group(runs: Sequence[PublishedRun]) -> Iterator[Ablation]:
+    require_names(runs)
     by_name = {run.name: run for run in runs}
     derived = {name for preset in by_name for name in derived_names(preset)}
     for preset, run in by_name.items():

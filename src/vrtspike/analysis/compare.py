@@ -19,9 +19,8 @@ from vrtspike.analysis.evaluations import (
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.html import Table, write_page
 from vrtspike.analysis.plots import plot_lines
-from vrtspike.analysis.published import PublishedRun, read_published
+from vrtspike.analysis.published import PublishedRun, read_published, require_names
 from vrtspike.analysis.runlogs import RunLogs, read_run_logs
-from vrtspike.errors import RunError
 from vrtspike.files import atomic_write_text
 
 TABLE = "table"
@@ -78,9 +77,7 @@ def compare_runs(
     """
     evaluations = read_evaluations(evaluate_folders)
     candidates = [_candidate(folder, evaluations) for folder in train_folders]
-    names = [candidate.run.name for candidate in candidates]
-    if len(set(names)) < len(names):
-        raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
+    require_names([candidate.run for candidate in candidates])
     table = comparison_table(candidates)
     differences = setting_differences([candidate.run for candidate in candidates])
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6g"))

@@ -80,3 +80,14 @@ def read_published(folder: str | Path) -> PublishedRun:
         )
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise RunError(f"{folder / RECORD}: not the record of a run ({error})") from error
+
+
+def require_names(runs: Sequence[PublishedRun]) -> None:
+    """Refuse runs that a table could not tell apart.
+
+    Raises:
+        RunError: if two have one name.
+    """
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        raise RunError(f"runs to compare need different names, found: {', '.join(names)}")

@@ -62,7 +62,7 @@ class WorkflowSettings(Section):
     """``config/config.yaml``."""
 
     PRESETS: tuple[str, ...] = operational(
-        "Presets that all, compare and report cover", ("baseline",)
+        "Presets that all, compare, report and ablation cover", ("baseline",)
     )
     PRESET_DIR: str = operational("Folder of the presets", "config/presets")
     RESULTS: str = operational("Where results are written", "results")

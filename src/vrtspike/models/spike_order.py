@@ -1,4 +1,4 @@
-"""Spikes of other frames: the control that tells what a frame's own spikes are worth."""
+"""Spikes of other frames: the control that tells whether it matters when spikes were recorded."""
 
 from __future__ import annotations
 
