@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from vrtspike import provenance
+from vrtspike.config.ablation import derived_names
 from vrtspike.config.loading import check_files
 from vrtspike.config.merging import parse_overrides
 from vrtspike.config.results import evaluation_settings, result_settings
@@ -107,16 +108,17 @@ def code(*scripts, neutral=()):
 
 def preset_setting(lines, key, wildcards):
     """One setting of the job's preset as 'KEY: value'."""
-    return f"{key}: {lines[wildcards.preset].get(key)}"
+    return f"{key}: {lines(wildcards.preset).get(key)}"
 
 
 def settings(select):
     """Params that change with the settings `select` picks from a preset, one per key."""
-    lines = {
-        name: provenance.flat_settings(select(preset))
-        for name, preset in PLAN.presets.items()
-    }
-    keys = sorted(set().union(*lines.values()))
+
+    @functools.cache
+    def lines(name):
+        return provenance.flat_settings(select(PLAN.preset(name)))
+
+    keys = sorted(set().union(*(lines(name) for name in PLAN.presets)))
     return [functools.partial(preset_setting, lines, key) for key in keys]
 
 
@@ -324,7 +326,7 @@ def raw_version(wildcards):
 @user_errors()
 def dataset_manifest(wildcards):
     """The dataset of the job's preset; unchanged contents leave what depends on it as it is."""
-    dataset, preset = PLAN.dataset(wildcards.preset), PLAN.presets[wildcards.preset]
+    dataset, preset = PLAN.dataset(wildcards.preset), PLAN.preset(wildcards.preset)
     known = survey_of(dataset) if dataset.kind == "raw" else None
     if known:
         where = f"preset {wildcards.preset}, {dataset.root}"
@@ -340,7 +342,7 @@ def gate(wildcards):
     this, those of a preset stay due where the gate ran again and said the same.
     """
     name = PLAN.dataset(wildcards.preset).name
-    bins = PLAN.presets[wildcards.preset].DATA.K
+    bins = PLAN.preset(wildcards.preset).DATA.K
     return ancient(f"<results>/data/{name}/k{bins}/accepted.json")
 
 
@@ -361,9 +363,9 @@ def teacher(wildcards):
     """
     trained = f"{PLAN.settings.RESULTS}/train/{wildcards.preset}/weights.safetensors"
     if not Path(trained).is_file():
-        check_files(PLAN.presets[wildcards.preset])
+        check_files(PLAN.preset(wildcards.preset))
         find_machines()
-    distill = PLAN.presets[wildcards.preset].TRAIN.DISTILL
+    distill = PLAN.preset(wildcards.preset).TRAIN.DISTILL
     return [f"{distill.TEACHER}/weights.safetensors"] if distill else []
 
 
@@ -379,9 +381,23 @@ def configuration(wildcards, resources):
 
 def evaluation_overrides(wildcards, resources):
     """Today's TEST settings for weights that were trained under other ones."""
-    test = {"TEST": PLAN.presets[wildcards.preset].TEST.model_dump(mode="json")}
+    test = {"TEST": PLAN.preset(wildcards.preset).TEST.model_dump(mode="json")}
     lines = provenance.flat_settings(test)
     return shlex.join(["--set", *(f"{key}={value}" for key, value in lines.items())])
+
+
+@user_errors()
+def ablated_runs(wildcards):
+    """Runs and evaluations of a preset, or of those named by PRESETS, and of their ablations."""
+    presets = [*wildcards] or PLAN.settings.PRESETS
+    names = [name for preset in presets for name in (preset, *derived_names(preset))]
+    # What cannot be derived is told before anything is computed.
+    for name in names:
+        PLAN.preset(name)
+    return {
+        "runs": expand("<results>/train/{preset}/run.json", preset=names),
+        "evaluations": expand("<results>/evaluate/{preset}/summary.json", preset=names),
+    }
 
 
 def run_folders(wildcards, input):

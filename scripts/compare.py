@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from vrtspike.analysis.compare import compare_runs
-from vrtspike.cli import run
+from vrtspike.cli import add_run_folders, run
 
 
 def main() -> None:
     """Parse the arguments, compare, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--train-dirs",
-        type=Path,
-        nargs="+",
-        required=True,
-        help="folders of finished runs: results/train/<preset> ...",
-    )
-    parser.add_argument(
-        "--evaluate-dirs",
-        type=Path,
-        nargs="*",
-        default=[],
-        help="folders of their evaluations: results/evaluate/<preset> ...",
-    )
-    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+    add_run_folders(parser)
     arguments = parser.parse_args()
     table = compare_runs(arguments.train_dirs, arguments.evaluate_dirs, arguments.output)
     print(table.set_index("preset").T.to_string(na_rep="-"))

@@ -6,6 +6,7 @@ import argparse
 import errno
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
@@ -21,6 +22,28 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         if action.required or action.default is None or action.default is False:
             return action.help
         return super()._get_help_string(action)
+
+
+def add_run_folders(parser: argparse.ArgumentParser) -> None:
+    """Add the options of programs that set finished runs against each other.
+
+    These are ``--train-dirs``, ``--evaluate-dirs`` and ``--output``, all paths.
+    """
+    parser.add_argument(
+        "--train-dirs",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="folders of finished runs: results/train/<preset> ...",
+    )
+    parser.add_argument(
+        "--evaluate-dirs",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="folders of their evaluations: results/evaluate/<preset> ...",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
 
 
 def run(

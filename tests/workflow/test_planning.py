@@ -43,7 +43,7 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
         found.groups() for line in listed if (found := re.match(r"(\w+) \((.+)\)", line))
     )
     for preset in presets:
-        for kind in ("train", "evaluate", "analyze_performance"):
+        for kind in ("train", "evaluate", "analyze_performance", "ablation"):
             assert f"{kind}_{preset}" in targets
     assert {"all", "compare", "report", "demo", "weights"} <= set(targets)
     rules = "".join(path.read_text() for path in (clone.folder / "rules").glob("*.smk"))

@@ -9,13 +9,19 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.evaluations import (
+    METRICS,
+    QUALITY_FORMATS,
+    Summary,
+    quality,
+    read_evaluations,
+)
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.html import Table, write_page
 from vrtspike.analysis.plots import plot_lines
-from vrtspike.analysis.published import PublishedRun, read_published
+from vrtspike.analysis.published import PublishedRun, read_published, require_names
 from vrtspike.analysis.runlogs import RunLogs, read_run_logs
-from vrtspike.errors import RunError
-from vrtspike.files import atomic_write_text, read_json
+from vrtspike.files import atomic_write_text
 
 TABLE = "table"
 DIFFERENCES = "differences.csv"
@@ -30,12 +36,7 @@ _FORMATS = {
     "memory MB": ".0f",
     "GPU peak MB": ".0f",
     "parameters": ",",
-    "psnr blurry": ".2f",
-    "psnr restored": ".2f",
-    "psnr gain": "+.2f",
-    "ssim blurry": ".4f",
-    "ssim restored": ".4f",
-    "ssim gain": "+.4f",
+    **QUALITY_FORMATS,
 }
 
 
@@ -47,13 +48,13 @@ class Candidate:
         run: who it is.
         logs: what it logged.
         figures: the same in numbers.
-        evaluation: the metrics of its ``summary.json``; empty where it was not evaluated.
+        evaluation: its ``summary.json``; None where it was not evaluated.
     """
 
     run: PublishedRun
     logs: RunLogs
     figures: RunFigures
-    evaluation: Mapping[str, Mapping[str, Any]]
+    evaluation: Summary | None
 
 
 def compare_runs(
@@ -74,12 +75,9 @@ def compare_runs(
     Raises:
         RunError: if a folder holds no run, or two runs have one name.
     """
-    evaluations = [read_json(folder / "summary.json") for folder in evaluate_folders]
-    metrics = {entry["fingerprint"]: entry["metrics"] for entry in evaluations}
-    candidates = [_candidate(folder, metrics) for folder in train_folders]
-    names = [candidate.run.name for candidate in candidates]
-    if len(set(names)) < len(names):
-        raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
+    evaluations = read_evaluations(evaluate_folders)
+    candidates = [_candidate(folder, evaluations) for folder in train_folders]
+    require_names([candidate.run for candidate in candidates])
     table = comparison_table(candidates)
     differences = setting_differences([candidate.run for candidate in candidates])
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6g"))
@@ -113,9 +111,8 @@ def comparison_table(candidates: Sequence[Candidate]) -> pd.DataFrame:
             "GPU peak MB": memory.gpu_peak_mb,
             "parameters": candidate.run.parameters,
         }
-        for metric in ("psnr", "ssim"):
-            for kind in ("blurry", "restored", "gain"):
-                row[f"{metric} {kind}"] = candidate.evaluation.get(metric, {}).get(kind)
+        for metric in METRICS:
+            row |= quality(candidate.evaluation, metric)
         rows.append(row)
     table = pd.DataFrame(rows)
     numbers = [column for column in table.columns if column != "preset"]
@@ -137,10 +134,10 @@ def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _candidate(folder: Path, metrics: Mapping[str, Mapping[str, Any]]) -> Candidate:
+def _candidate(folder: Path, evaluations: Mapping[str, Summary]) -> Candidate:
     run, logs = read_published(folder), read_run_logs(folder)
     figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
-    return Candidate(run, logs, figures, metrics.get(run.fingerprint, {}))
+    return Candidate(run, logs, figures, evaluations.get(run.fingerprint))
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -47,8 +47,18 @@ class Table:
     strong_rows: frozenset[int] = frozenset()
 
 
-def write_page(path: str | Path, title: str, note: str, tables: Sequence[Table]) -> None:
-    """Write tables under one heading as an HTML page without any outside reference, atomically."""
+def write_page(
+    path: str | Path, title: str, note: str, tables: Sequence[Table], closing: Sequence[str] = ()
+) -> None:
+    """Write tables under one heading as an HTML page without any outside reference, atomically.
+
+    Args:
+        path: where to write.
+        title: the heading.
+        note: a paragraph above the tables; empty for none.
+        tables: in order.
+        closing: paragraphs below them.
+    """
     parts = [
         "<!DOCTYPE html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>',
@@ -58,6 +68,7 @@ def write_page(path: str | Path, title: str, note: str, tables: Sequence[Table])
     if note:
         parts.append(f"<p>{html.escape(note)}</p>")
     parts += [_table(table) for table in tables]
+    parts += [f"<p>{html.escape(paragraph)}</p>" for paragraph in closing]
     parts.append("</body></html>")
     atomic_write_text(path, "\n".join(parts) + "\n")
 

@@ -27,12 +27,16 @@ class PublishedRun:
         fingerprint: identifies settings, data and code.
         settings: complete.
         parameters: number of parameters of its model.
+        steps: optimiser steps it was trained for.
+        dataset_digest: contents of the data set it was trained on.
     """
 
     name: str
     fingerprint: str
     settings: Settings
     parameters: int | None
+    steps: int | None
+    dataset_digest: str | None
 
     def with_overrides(self, overrides: Sequence[str]) -> PublishedRun:
         """The same run with other settings for its evaluation, such as ``TEST.TILE.SIZE=128``.
@@ -71,6 +75,19 @@ def read_published(folder: str | Path) -> PublishedRun:
             record["fingerprint"],
             load_settings_file(folder / SETTINGS),
             record.get("parameters"),
+            record.get("step"),
+            record.get("dataset_digest"),
         )
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise RunError(f"{folder / RECORD}: not the record of a run ({error})") from error
+
+
+def require_names(runs: Sequence[PublishedRun]) -> None:
+    """Refuse runs that a table could not tell apart.
+
+    Raises:
+        RunError: if two have one name.
+    """
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        raise RunError(f"runs to compare need different names, found: {', '.join(names)}")

@@ -95,6 +95,11 @@ class ModelSettings(Section):
     """The network."""
 
     USE_SPIKE: bool = key("false gives plain VRT, the ablation without spikes", True)
+    SPIKE_ORDER: Literal["recorded", "shuffled"] = key(
+        "Spikes that a frame gets: its own, or, as a control, those of another frame of its clip; "
+        "without meaning where USE_SPIKE is false",
+        "recorded",
+    )
     VRT_CFG: str | None = key(
         "YAML file with VRT's own arguments (lower case); keys given here win over it", None
     )

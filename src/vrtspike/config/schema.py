@@ -25,6 +25,10 @@ from vrtspike.config.fields import (
 from vrtspike.config.model_schema import ModelSettings
 from vrtspike.config.train_schema import LossSettings, Metric, TrainSettings
 
+SHUFFLED_CLIP_LEN = 3
+"""Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
+places, which is an order that a model learns like the recorded one."""
+
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
 
@@ -198,6 +202,23 @@ class Settings(Section):
     LOG: LogSettings = key("Logs", LogSettings())
     TEST: TestSettings = key("Evaluation", TestSettings())
     WEIGHTS: WeightsSettings = key("Pretrained backbones", WeightsSettings())
+
+    @model_validator(mode="after")
+    def _enough_frames_to_shuffle(self) -> Self:
+        if not self.MODEL.USE_SPIKE or self.MODEL.SPIKE_ORDER != "shuffled":
+            return self
+        asked = {
+            "DATA.CLIP_LEN": (self.DATA.CLIP_LEN, SHUFFLED_CLIP_LEN),
+            "TEST.TILE.FRAMES": (self.TEST.TILE.FRAMES, 2),
+        }
+        for name, (found, least) in asked.items():
+            if found is not None and found < least:
+                raise ValueError(
+                    f"MODEL.SPIKE_ORDER is shuffled and {name} is {found}; expected {least} or "
+                    f"more, so that there are other frames' spikes to give: raise {name}, or set "
+                    "MODEL.SPIKE_ORDER to recorded"
+                )
+        return self
 
     @model_validator(mode="before")
     @classmethod

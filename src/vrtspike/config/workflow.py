@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from vrtspike.config.ablation import derive, derived_names, split_name
 from vrtspike.config.checking import validate
 from vrtspike.config.fields import (
     NonNegative,
@@ -61,7 +62,7 @@ class WorkflowSettings(Section):
     """``config/config.yaml``."""
 
     PRESETS: tuple[str, ...] = operational(
-        "Presets that all, compare and report cover", ("baseline",)
+        "Presets that all, compare, report and ablation cover", ("baseline",)
     )
     PRESET_DIR: str = operational("Folder of the presets", "config/presets")
     RESULTS: str = operational("Where results are written", "results")
@@ -99,10 +100,34 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Workflow:
-    """Everything the Snakefile needs to know, read once."""
+    """Everything the Snakefile needs to know, read once.
+
+    Attributes:
+        settings: of ``config/config.yaml``.
+        presets: those of the folder, by name; what ablations derive from them is not among them,
+            so that it is no target of its own and asks nothing of data.
+    """
 
     settings: WorkflowSettings
     presets: Mapping[str, Settings]
+
+    @property
+    def names(self) -> list[str]:
+        """Every name that :meth:`preset` may be asked for."""
+        return [name for preset in self.presets for name in (preset, *derived_names(preset))]
+
+    def preset(self, name: str) -> Settings:
+        """A preset of the folder, or one that its ablation derives from it.
+
+        Raises:
+            ConfigError: if there is no such preset, or nothing can be derived from it.
+        """
+        base, variant = split_name(name)
+        if name in self.presets:
+            return self.presets[name]
+        if variant is None or base not in self.presets:
+            raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
+        return derive(base, self.presets[base], variant)
 
     @cached_property
     def datasets(self) -> dict[str, Dataset]:
@@ -124,8 +149,12 @@ class Workflow:
         return result
 
     def dataset(self, preset: str) -> Dataset:
-        """The data source of a preset."""
-        data = self.presets[preset].DATA
+        """The data source of a preset, derived ones included.
+
+        Raises:
+            ConfigError: as :meth:`preset`.
+        """
+        data = self.preset(preset).DATA
         kinds: dict[str, Literal["demo", "simulated"]] = {
             self.settings.DEMO.ROOT: "demo",
             self.settings.SIMULATE.ROOT: "simulated",
@@ -166,6 +195,13 @@ def load_workflow(
     presets = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     if not presets:
         raise ConfigError(f"PRESET_DIR is {settings.PRESET_DIR!r}: no preset (*.yaml) stands there")
+    for base in presets:
+        for name in derived_names(base):
+            if name in presets:
+                raise ConfigError(
+                    f"{presets[name]}: {name} is what the ablation of preset {base} is called "
+                    f"({presets[base]}); give the file another name"
+                )
     unknown = [name for name in settings.PRESETS if name not in presets]
     if unknown:
         raise ConfigError(
@@ -192,11 +228,9 @@ def resolve_preset(
     Raises:
         ConfigError: if there is no such preset, or as :func:`load_workflow`.
     """
-    presets = load_workflow(configfiles, overrides).presets
-    if name not in presets:
-        raise ConfigError(f"no preset {name!r}; there are: {', '.join(presets)}")
-    check_files(presets[name])
-    return presets[name]
+    settings = load_workflow(configfiles, overrides).preset(name)
+    check_files(settings)
+    return settings
 
 
 def _slug(name: str) -> str:

@@ -52,6 +52,7 @@ def build_model(
         fuse_chunks=_chunks(settings.FUSE),
         identity=settings.FUSE.INIT == "identity",
         checkpoint=settings.VRT.USE_CHECKPOINT_ATTN,
+        shuffled=settings.SPIKE_ORDER == "shuffled",
     )
     check_time_lengths(model.spike_encoder, clip_len)
     return model

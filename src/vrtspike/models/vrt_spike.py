@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from vrtspike.models.chunking import ChunkPolicy
 from vrtspike.models.layers import FrameConv, start_at_zero
 from vrtspike.models.spike_encoder import SpikeEncoder3D
+from vrtspike.models.spike_order import shuffle_frames
 from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.models.vrt import SCALES, VRT
 from vrtspike.models.window_attention import choose_implementation
@@ -94,6 +95,8 @@ class VRTSpike(Restorer):
         identity: start equal to the backbone alone.
         checkpoint: recompute both attentions along time in the backward pass.
         temporal_strides: strides of the spike encoder along time.
+        shuffled: give each frame the spikes of another frame of its clip, as a control: in training
+            in a random order, which PyTorch's seed decides, else in a fixed one.
     """
 
     def __init__(
@@ -109,10 +112,12 @@ class VRTSpike(Restorer):
         identity: bool = True,
         checkpoint: bool = False,
         temporal_strides: Sequence[int] | None = None,
+        shuffled: bool = False,
     ) -> None:
         super().__init__(vrt)
         widths = vrt.embed_dims[:SCALES]
         self.bins = bins
+        self.shuffled = shuffled
         self.spike_encoder = SpikeEncoder3D(bins, widths, temporal_strides)
         self.spike_attention = nn.ModuleList(
             SpikeTemporalSA(
@@ -152,11 +157,14 @@ class VRTSpike(Restorer):
 
         Raises:
             ValueError: there are no voxels, or their shape does not match the frames.
+            ConfigError: spikes are to be shuffled in clips of one frame.
         """
         expected = (blur.shape[0], blur.shape[1], self.bins, *blur.shape[-2:])
         if voxels is None or voxels.shape != expected:
             found = "none" if voxels is None else str(tuple(voxels.shape))
             raise ValueError(f"expected voxels of shape {expected} (B, T, K, H, W), got {found}")
+        if self.shuffled:
+            voxels = shuffle_frames(voxels, random=self.training)
         spikes = self._encode(voxels)
         with section("vrt"):
             restored = self.vrt(blur, lambda scale, x: self.fusion[scale](x, spikes[scale]))

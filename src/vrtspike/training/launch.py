@@ -17,7 +17,6 @@ import psutil
 
 from vrtspike.config.loading import check_files
 from vrtspike.config.workflow import load_workflow
-from vrtspike.errors import RunError
 from vrtspike.provenance import code_digest
 from vrtspike.training.batch_system import meeting_point, step_on_every_node, time_limit
 from vrtspike.training.devices import installed_gpus, require_gpus, take_gpus
@@ -87,10 +86,7 @@ def launch(request: Request) -> int:
         RunError: if the devices or the data are not there.
     """
     plan = load_workflow(request.configfiles, request.config)
-    if request.preset not in plan.presets:
-        known = ", ".join(plan.presets)
-        raise RunError(f"no preset {request.preset!r}; there are: {known}")
-    settings = plan.presets[request.preset]
+    settings = plan.preset(request.preset)
     check_files(settings)
     code = request.code or code_digest(request.program, neutral=OBSERVERS)
     resolved = resolve_run(request.preset, settings, request.dataset, code)

@@ -1,0 +1,81 @@
+"""What the spikes are worth: presets with them, without, and with those of other frames."""
+
+
+rule ablation:
+    """The presets named by PRESETS with spikes, without, and with shuffled ones: table, report."""
+    input:
+        "<results>/ablation/table.csv",
+        "<results>/ablation/report.html",
+
+
+rule ablation_of_preset:
+    """With spikes, without them, and with shuffled ones: PSNR, SSIM, and their differences."""
+    input:
+        unpack(ablated_runs),
+    output:
+        table="<results>/ablation/{preset}/table.csv",
+        page=report(
+            "<results>/ablation/{preset}/table.html",
+            caption="../workflow/report/ablation.rst",
+            category="Ablation",
+            labels={"preset": "{preset}", "result": "table"},
+        ),
+    log:
+        "<logs>/ablation/{preset}.log",
+    benchmark:
+        "<benchmarks>/ablation/{preset}.tsv"
+    wildcard_constraints:
+        preset=one_of(PLAN.presets),
+    conda:
+        "../environment.yml"
+    params:
+        *code("ablation.py"),
+        runs=run_folders,
+        evaluations=evaluation_folders,
+        folder=subpath(output.table, parent=True),
+    shell:
+        "python scripts/ablation.py --train-dirs {params.runs:q} --evaluate-dirs {params.evaluations:q}"
+        " --output {params.folder:q} > {log:q} 2>&1"
+
+
+use rule ablation_of_preset as ablation_of_presets with:
+    output:
+        table="<results>/ablation/table.csv",
+        page=report(
+            "<results>/ablation/table.html",
+            caption="../workflow/report/ablation.rst",
+            category="Ablation",
+            labels={"preset": "all", "result": "table"},
+        ),
+    log:
+        "<logs>/ablation.log",
+    benchmark:
+        "<benchmarks>/ablation.tsv"
+
+
+use rule report as ablation_report_of_preset with:
+    input:
+        captions=CAPTIONS,
+        results="<results>/ablation/{preset}/table.html",
+    output:
+        "<results>/ablation/{preset}/report.html",
+    log:
+        "<logs>/ablation_report/{preset}.log",
+    benchmark:
+        "<benchmarks>/ablation_report/{preset}.tsv"
+    wildcard_constraints:
+        preset=one_of(PLAN.presets),
+    localrule: True
+
+
+use rule report as ablation_report_of_presets with:
+    input:
+        captions=CAPTIONS,
+        results="<results>/ablation/table.html",
+    output:
+        "<results>/ablation/report.html",
+    log:
+        "<logs>/ablation_report.log",
+    benchmark:
+        "<benchmarks>/ablation_report.tsv"
+    localrule: True

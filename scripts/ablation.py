@@ -1,0 +1,23 @@
+"""Presets with spikes, without them, and with shuffled ones: one table of PSNR and SSIM."""
+
+from __future__ import annotations
+
+import argparse
+
+from vrtspike.analysis.ablation import compare_spikes
+from vrtspike.cli import add_run_folders, run
+
+
+def main() -> None:
+    """Parse the arguments, compare, and print the table and what it says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_run_folders(parser)
+    arguments = parser.parse_args()
+    table, sentences = compare_spikes(
+        arguments.train_dirs, arguments.evaluate_dirs, arguments.output
+    )
+    print(table.to_string(index=False, na_rep="-"), *sentences, sep="\n")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,84 @@
+"""What an ablation derives from a preset: its settings, its names, and what cannot be derived."""
+
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.config.ablation import DERIVED
+from vrtspike.config.workflow import load_workflow, resolve_preset
+from vrtspike.errors import ConfigError
+
+CONFIG = ["config.yaml"]
+
+
+@pytest.fixture
+def presets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "config/presets"
+    folder.mkdir(parents=True)
+    (folder / "spiky.yaml").write_text("SEED: 7\nTRAIN: {MAX_STEPS: 9}\n")
+    (folder / "short.yaml").write_text("DATA: {CLIP_LEN: 1}\n")
+    (folder / "plain.yaml").write_text("MODEL: {USE_SPIKE: false}\n")
+    (tmp_path / "config.yaml").write_text("PRESETS: [spiky]\nDATA: {ROOT: data/here}\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("spiky-without-spikes", "USE_SPIKE", False),
+        ("spiky-shuffled-spikes", "SPIKE_ORDER", "shuffled"),
+    ],
+)
+def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
+    overrides = {"SET": "TRAIN.OPTIM.LR=3.0e-3"}
+    expected = resolve_preset("spiky", CONFIG, overrides).model_dump()
+    assert (expected["SEED"], expected["TRAIN"]["OPTIM"]["LR"]) == (7, 3e-3)
+    assert expected["MODEL"][key] != value
+    expected["MODEL"][key] = value
+    assert resolve_preset(name, CONFIG, overrides).model_dump() == expected
+
+
+def test_derived_presets_train_on_the_same_data(presets):
+    plan = load_workflow(CONFIG)
+    for variant in DERIVED:
+        assert plan.dataset(f"spiky{variant.suffix}") == plan.dataset("spiky")
+
+
+def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):
+    plan = load_workflow(CONFIG)
+    assert list(plan.presets) == ["plain", "short", "spiky"]
+    assert len(plan.names) == 9
+    assert {"spiky", "spiky-without-spikes", "spiky-shuffled-spikes"} < set(plan.names)
+    with pytest.raises(ConfigError, match="PRESETS names 'spiky-without-spikes'"):
+        load_workflow(CONFIG, {"PRESETS": ["spiky-without-spikes"]})
+
+
+@pytest.mark.parametrize("name", ["nosuch-without-spikes", "spiky-without", "-without-spikes"])
+def test_unknown_names_are_refused_with_the_presets_of_the_folder(presets, name):
+    with pytest.raises(ConfigError, match=f"no preset '{name}'; there are: plain, short, spiky$"):
+        resolve_preset(name, CONFIG)
+
+
+def test_a_preset_without_spikes_has_nothing_to_compare(presets):
+    with pytest.raises(ConfigError, match=r"preset plain: MODEL.USE_SPIKE is false; an ablation"):
+        resolve_preset("plain-shuffled-spikes", CONFIG)
+    shuffled = {"SET": "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"}
+    with pytest.raises(ConfigError, match=r"preset short: .*true and SPIKE_ORDER shuffled"):
+        resolve_preset("short-without-spikes", CONFIG, shuffled)
+
+
+def test_too_short_clips_are_refused_for_shuffled_spikes_only(presets):
+    assert not resolve_preset("short-without-spikes", CONFIG).MODEL.USE_SPIKE
+    message = r"preset short has no ablation with shuffled spikes: .*DATA.CLIP_LEN is 1; expected 3"
+    with pytest.raises(ConfigError, match=message):
+        resolve_preset("short-shuffled-spikes", CONFIG)
+
+
+@pytest.mark.parametrize("variant", DERIVED, ids=lambda variant: variant.label)
+def test_a_file_of_a_derived_name_is_refused(presets, variant):
+    (presets / f"other{variant.suffix}.yaml").write_text("")  # of no other preset
+    load_workflow(CONFIG)
+    (presets / f"spiky{variant.suffix}.yaml").write_text("")
+    with pytest.raises(ConfigError, match=rf"spiky{variant.suffix}\.yaml: .* another name"):
+        load_workflow(CONFIG)
