@@ -308,7 +308,7 @@ def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):
     model(torch.rand(1, 1, 3, 32, 32), torch.rand(1, 1, 4, 32, 32)).sum().backward()
     trained = {name for name, p in model.named_parameters() if p.grad is not None}
     assert trained == {name for name, p in model.named_parameters() if p.requires_grad}
-    assert trained.isdisjoint(model.flow_parameters())
+    assert trained.isdisjoint(model.rate_groups()["flow"])
 
 
 def progressive() -> Settings:
