@@ -127,7 +127,9 @@ class VggSettings(Section):
     """Distance of VGG-16 features."""
 
     LAYERS: tuple[str, ...] = key("Feature layers, such as relu3_3", ("relu3_3",))
-    WEIGHT: NonNegativeFloat = key("Weight in the total loss; 0 is off", 0.1)
+    WEIGHT: NonNegativeFloat = key(
+        "Weight in the total loss; 0 is off, as PSNR wants it; 0.1 for looks", 0.0
+    )
     EVERY: Positive = key("Compute it every this many steps", 1)
     WEIGHTS: Literal["pretrained", "random"] = key(
         "Backbone weights: from WEIGHTS.DIR, or random (named so in every log)", "pretrained"
