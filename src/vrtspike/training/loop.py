@@ -116,7 +116,6 @@ class Trainer:
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
             compiler(model, train.COMPILE_MODE)
-        self.frozen.apply(self.progress.step)
         self.replica = Replica(model, ranks)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
