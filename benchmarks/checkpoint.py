@@ -21,7 +21,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from vrtspike.config import load_preset
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
-from vrtspike.training.optimizers import build_optimizer, parameter_groups
+from vrtspike.training.optimizers import build_optimizer, parameter_groups, trainable_groups
 from vrtspike.training.run_state import RunState, Stateful
 from vrtspike.training.session import build_network
 
@@ -38,7 +38,9 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = load_preset(arguments.preset)
     model = build_network(settings, pretrained=False).to(arguments.device)
-    optimizer = build_optimizer(parameter_groups(model, 1e-4), settings.TRAIN.OPTIM)
+    optim = settings.TRAIN.OPTIM
+    groups = parameter_groups(trainable_groups(model), 1e-4, optim.LR_FACTORS)
+    optimizer = build_optimizer(groups, optim)
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
     optimizer.step()

@@ -260,7 +260,6 @@ def training(folder: Path) -> Figures:
         "DATA.VAL_SPLIT": "train",
         "TRAIN.MAX_STEPS": 4,
         "TRAIN.GRADIENT_ACCUMULATION_STEPS": 1,
-        "LOSS.VGG_PERCEPTUAL.WEIGHTS": "random",
         **({} if torch.cuda.is_available() else {"DATA.CROP_SIZE": 64}),
     }
     preset = ROOT / "config" / "presets" / "baseline.yaml"

@@ -10,6 +10,7 @@ with machine and versions, go to ``benchmarks/results/presets_<device>.json``, a
 Examples:
     python benchmarks/presets.py                    # measure on the CPU, write results and page
     python benchmarks/presets.py --device cuda
+    python benchmarks/presets.py --count reproduce  # count this one and keep all other figures
     python benchmarks/presets.py --check            # measure nothing: is the page current?
 """
 
@@ -51,7 +52,7 @@ DEFINITION = (
     "MODEL.VRT.USE_CHECKPOINT_ATTN=false",
     "MODEL.VRT.USE_CHECKPOINT_FFN=false",
 )
-PRESETS = ("baseline", "fast", "low_memory", "opt", "low_ram", "demo")
+PRESETS = ("baseline", "fast", "low_memory", "opt", "low_ram", "reproduce", "demo")
 # Bytes for each parameter: weight and gradient in float32, and the optimiser's two moments.
 STATE_BYTES = {"adamw": 8 + 8, "adamw8bit": 8 + 2}
 PAGE_HEAD = """# What the presets cost
@@ -66,8 +67,9 @@ the operation that is running.
 """
 CPU_HEAD = """
 Time of a forward and backward pass for one clip in float32 on a CPU ({device}, {threads} threads,
-PyTorch {torch}), the median of steps that the presets took in turns. `baseline` and `low_memory`
-compute the same there, so the difference between them is the noise of the measurement:
+PyTorch {torch}), the median of steps that the presets took in turns; a preset that is missing here
+was only counted. `baseline` and `low_memory` compute the same there, so the difference between them
+is the noise of the measurement:
 """
 GPU_HEAD = """
 At the preset's own size on a GPU ({device}, CUDA {cuda}, PyTorch {torch}); the optimiser's moments
@@ -84,8 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     if not options.check:
         device = torch.device(options.device)
-        measured = measure_all(device, options.crop, options.repeats)
-        write_json(options.output / f"presets_{device.type}.json", measured)
+        results = options.output / f"presets_{device.type}.json"
+        if options.count:
+            measured = read_json(results)
+            measured["presets"] |= {name: count(name) for name in options.count}
+        else:
+            measured = measure_all(device, options.crop, options.repeats)
+        write_json(results, measured)
     text = page(options.output)
     if not options.check:
         atomic_write_text(options.page, text)
@@ -109,6 +116,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--repeats", type=int, default=3, help="timed steps of each preset after the first")
     add("--output", type=Path, default=REPOSITORY / "benchmarks/results")
     add("--page", type=Path, default=REPOSITORY / "docs/presets.md")
+    add("--count", nargs="+", choices=PRESETS, help="count these only; they have no time then")
     add("--check", action="store_true", help="measure nothing; fail when the page is out of date")
     return parser.parse_args(arguments)
 
@@ -205,17 +213,17 @@ def measure_all(device: torch.device, crop: int, repeats: int) -> dict[str, Any]
         rows[name] = count(name)
         if device.type == "cuda":
             rows[name]["peak_gib"] = peak_gib(name, device, crop)
-    timed = {name: prepare(name, device, crop) for name in PRESETS}
-    for case in timed.values():
+    cases = {name: prepare(name, device, crop) for name in PRESETS}
+    for case in cases.values():
         case.seconds()  # the first step is slower
     times: dict[str, list[float]] = {name: [] for name in PRESETS}
     for number in range(repeats):
-        for name, case in timed.items():
+        for name, case in cases.items():
             print(f"timing {name}, {number + 1} of {repeats}", flush=True)
             times[name].append(case.seconds())
     for name, seconds in times.items():
         rows[name]["seconds_per_clip"] = statistics.median(seconds)
-        rows[name]["timed_clip"] = list(timed[name].clips[0].shape)
+        rows[name]["timed_clip"] = list(cases[name].clips[0].shape)
     return {"schema": 1, "machine": describe(device), "presets": rows}
 
 
@@ -225,15 +233,21 @@ def page(results: Path) -> str:
     lines = [PAGE_HEAD, table(cpu["presets"], COUNTED), CPU_HEAD.format(**cpu["machine"])]
     baseline = cpu["presets"]["baseline"]["seconds_per_clip"]
     for row in cpu["presets"].values():
-        row["ratio"] = row["seconds_per_clip"] / baseline
-    lines.append(table(cpu["presets"], CPU_TIMED))
+        if "seconds_per_clip" in row:
+            row["ratio"] = row["seconds_per_clip"] / baseline
+    lines.append(table(timed(cpu["presets"]), CPU_TIMED))
     gpu_file = results / "presets_cuda.json"
     if gpu_file.is_file():
         gpu = read_json(gpu_file)
-        lines += [GPU_HEAD.format(**gpu["machine"]), table(gpu["presets"], GPU_TIMED)]
+        lines += [GPU_HEAD.format(**gpu["machine"]), table(timed(gpu["presets"]), GPU_TIMED)]
     else:
         lines.append(NO_GPU)
     return "\n".join(lines) + "\n"
+
+
+def timed(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The presets that were measured, not only counted."""
+    return {name: row for name, row in rows.items() if "seconds_per_clip" in row}
 
 
 def table(
@@ -241,7 +255,7 @@ def table(
 ) -> str:
     """Markdown, a row for each preset."""
     head = ["preset", *columns]
-    ordered = [(name, rows[name]) for name in PRESETS]
+    ordered = [(name, rows[name]) for name in PRESETS if name in rows]
     body = [[f"`{name}`", *(cell(row) for cell in columns.values())] for name, row in ordered]
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body])
 

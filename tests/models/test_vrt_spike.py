@@ -221,11 +221,53 @@ def test_heads_must_divide_the_channels() -> None:
         SpikeTemporalSA(8, 3, 2, ChunkPolicy())
 
 
-def test_flow_parameters_are_flow_and_alignment(small_vrt: Callable[..., VRT]) -> None:
-    names = VRTSpike(small_vrt(), bins=4).flow_parameters()
-    assert any(name.startswith("vrt.spynet.") for name in names)
-    assert "vrt.stage7.pa_deform.weight" in names
-    assert not any("residual_group" in name or "pa_fuse" in name for name in names)
+def test_every_parameter_of_the_backbone_is_in_one_group(small_vrt: Callable[..., VRT]) -> None:
+    model = VRTSpike(small_vrt(), bins=4)
+    groups = {group: set(names) for group, names in model.rate_groups().items()}
+    assert groups.keys() == {"backbone", "flow"}
+    assert groups["flow"].isdisjoint(groups["backbone"])
+    branch = {name for name, _ in model.named_parameters()} - set().union(*groups.values())
+    assert {name.split(".")[0] for name in branch} == {"spike_encoder", "spike_attention", "fusion"}
+    assert all(name.startswith("vrt.") for name in groups["backbone"])
+    modules = {name.split(".")[1] for name in groups["flow"]}
+    assert modules == {"spynet", *(f"stage{number}" for number in range(1, 8))}
+    assert "vrt.stage7.pa_deform.weight" in groups["flow"]
+    assert not any("residual_group" in name or "pa_fuse" in name for name in groups["flow"])
+
+
+def test_fixed_flow_is_not_in_the_graph_and_leaves_other_gradients_as_they_are(
+    small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor]
+) -> None:
+    model = VRTSpike(small_vrt(use_checkpoint_attn=True), bins=4, identity=False)
+    flow = set(model.rate_groups()["flow"])
+    for name, parameter in model.named_parameters():
+        if name in flow:  # the last layers start at zero: no flow and no offsets
+            torch.nn.init.normal_(parameter, std=0.05)
+    backward: list[torch.Size] = []
+
+    def watch(module: torch.nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        if output.requires_grad:
+            output.register_hook(lambda grad: backward.append(grad.shape))
+
+    for level in model.vrt.spynet.basic_module:
+        level.register_forward_hook(watch)
+
+    def gradients() -> dict[str, Tensor | None]:
+        model.zero_grad()
+        backward.clear()
+        model(*clip).square().mean().backward()
+        return {name: p.grad for name, p in model.named_parameters()}
+
+    expected = gradients()
+    assert all(grad is not None and grad.any() for grad in expected.values())
+    assert len(backward) == 6
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in flow)
+    found = gradients()
+    assert not backward
+    for name, grad in found.items():
+        assert (grad is None) == (name in flow), name
+        assert grad is None or torch.equal(grad, expected[name]), name
 
 
 def test_it_says_how_it_computes(small_vrt: Callable[..., VRT]) -> None:

@@ -66,6 +66,17 @@ class Forecaster(nn.Module):
         return self.outlet(x)
 
 
+class FlowForecaster(Forecaster):
+    """The same with parts that learn at rates of their own; the outlet is new."""
+
+    def rate_groups(self) -> dict[str, list[str]]:
+        named = [name for name, _ in self.named_parameters()]
+        return {
+            "flow": [name for name in named if name.startswith("inlet.")],
+            "backbone": [name for name in named if name.startswith("body.")],
+        }
+
+
 class ForecastTask:
     """Mean squared error to minimise, skill (1 - error / variance) to report."""
 

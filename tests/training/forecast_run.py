@@ -22,6 +22,7 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], last: int = 0) -> 
     Returns:
         the exit status.
     """
+    from training.forecast import FlowForecaster
     from training.setup_run import forecast_settings, forecast_trainer
     from training.stopping import StopAfter
     from vrtspike.training.distributed import join
@@ -34,6 +35,7 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], last: int = 0) -> 
             ranks=ranks,
             timing=ranks.is_main,
             task=StopAfter(last, signal.SIGKILL),
+            model=FlowForecaster,
             samples=11,
             drop_last=False,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def forecast_trainer(
     *,
     ranks: Ranks | None = None,
     task: ForecastTask | None = None,
-    model: torch.nn.Module | None = None,
+    model: Callable[[], torch.nn.Module] = Forecaster,
     workers: int = 0,
     samples: int = 10,
     drop_last: bool = True,
@@ -57,7 +58,7 @@ def forecast_trainer(
     train = settings.TRAIN
     display = SilentDisplay()
     return Trainer(
-        model=model or Forecaster(),
+        model=model(),
         task=task or ForecastTask(),
         batches=ShuffledBatches(
             Waves(samples), train.BATCH_SIZE, settings.SEED, drop_last, options=options

@@ -24,7 +24,7 @@ def test_a_run_compiles_what_its_compiler_says(tmp_path):
         model = Forecaster()
         wanted = {"MAX_STEPS": 5, "COMPILE_MODEL": compiled, "COMPILE_MODE": "max-autotune"}
         settings = forecast_settings(wanted)
-        train(tmp_path / name, settings, model=model, compiler=compile_outlet)
+        train(tmp_path / name, settings, model=lambda model=model: model, compiler=compile_outlet)
         results.append(model.state_dict())
     assert asked == ["max-autotune"]
     for name, value in results[0].items():

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest
 
+from .forecast import FlowForecaster
 from .setup_run import forecast_settings, forecast_trainer, records
 
 HERE = Path(__file__).parent
@@ -38,6 +40,8 @@ RUN = {
     "MAX_STEPS": 90,
     "SAVE_EVERY_STEPS": 3,
     "EMA": 0.9,
+    # Some stops and kills come before it, some after.
+    "FREEZE_FLOW_STEPS": 12,
 }
 
 
@@ -88,7 +92,9 @@ def assert_close_result(one: Path, other: Path) -> None:
 
 
 def train_alone(folder: Path, train: dict[str, Any]) -> None:
-    trainer = forecast_trainer(folder, forecast_settings(train), samples=11, drop_last=False)
+    trainer = forecast_trainer(
+        folder, forecast_settings(train), model=FlowForecaster, samples=11, drop_last=False
+    )
     with StopRequest() as stop:
         assert trainer.run(stop) == "finished"
 
@@ -206,6 +212,24 @@ def test_gradients_are_exchanged_once_per_step(group):
             replica.module(torch.ones(1, 2)).sum().backward()
         assert replica.exchanges == expected
     assert model.weight.grad.tolist() == [[3.0, 3.0]]
+
+
+def test_a_replaced_replica_leaves_nothing_behind(group):
+    model = torch.nn.Linear(2, 1)
+    model.bias.requires_grad_(False)
+    alone = Ranks(0, 0, 2, 2, torch.device("cpu"))
+    replica = Replica(model, alone)
+    remembered = weakref.ref(replica.module)
+    replica.module(torch.ones(1, 2)).sum().backward()
+    assert model.bias.grad is None
+    model.weight.grad = None
+    model.bias.requires_grad_(True)
+    replica = CountingReplica(model, alone)
+    assert remembered() is None
+    with replica.accumulate(True), replica.backward(None, True):
+        replica.module(torch.ones(1, 2)).sum().backward()
+    assert replica.exchanges == 1
+    assert (model.weight.grad.tolist(), model.bias.grad.tolist()) == ([[1.0, 1.0]], [1.0])
 
 
 def test_every_validation_sample_belongs_to_one_process():

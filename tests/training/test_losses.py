@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torchvision.models import vgg16
 
+from vrtspike.config import load_preset
 from vrtspike.config.train_schema import LossSettings
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.training.losses import Perceptual, build_terms, charbonnier
@@ -57,11 +58,15 @@ def test_absent_weights_are_an_error_before_training(tmp_path):
     with pytest.raises(DataError, match=r"vgg16-397923af\.pth: no such file"):
         build_terms(settings, str(tmp_path), CPU)
     (tmp_path / "alexnet-owt-7be5be79.pth").write_bytes(b"something else")
-    settings = LossSettings.model_validate(
-        {"VGG_PERCEPTUAL": {"WEIGHT": 0}, "LPIPS": {"WEIGHT": 0.1}}
-    )
+    settings = LossSettings.model_validate({"LPIPS": {"WEIGHT": 0.1}})
     with pytest.raises(DataError, match="not the published file"):
         build_terms(settings, str(tmp_path), CPU)
+
+
+def test_shipped_presets_need_no_weights_for_their_loss(repository, tmp_path):
+    for path in sorted((repository / "config/presets").glob("*.yaml")):
+        terms = build_terms(load_preset(path).LOSS, str(tmp_path), CPU)
+        assert [(term.name, term.weight) for term in terms] == [("charbonnier", 1.0)], path.name
 
 
 def test_terms_have_names_weights_and_turns(tmp_path):

@@ -25,13 +25,13 @@ def test_short_runs_have_positive_rates(total, warmup):
 
 
 def test_rates_of_groups_keep_their_ratio_and_end_at_min_lr():
-    groups = [{"params": [torch.zeros(1)], "lr": 2e-4}, {"params": [torch.zeros(1)], "lr": 5e-5}]
+    groups = [{"params": [torch.zeros(1)], "lr": 5e-5}, {"params": [torch.zeros(1)], "lr": 2e-4}]
     optimizer = torch.optim.AdamW(groups)
     settings = ScheduleSettings(WARMUP_STEPS=4, MIN_LR=1e-6)
     schedule = Schedule(optimizer, settings, 2e-4, total=20)
     for step in range(20):
         rate = schedule.apply(step)
-        fast, slow = (group["lr"] for group in optimizer.param_groups)
+        slow, fast = (group["lr"] for group in optimizer.param_groups)
         assert fast == rate
         assert slow == pytest.approx(rate / 4)
     assert rate == pytest.approx(1e-6)

@@ -64,7 +64,6 @@ TRAIN:
   PRECISION: "32"
   SAVE_EVERY_STEPS: 2
   SCHED: {{WARMUP_STEPS: 2}}
-LOSS: {{VGG_PERCEPTUAL: {{WEIGHT: 0}}}}
 LOG: {{VAL_EVERY_STEPS: 4, MEMORY_EVERY_STEPS: 2}}
 """
 
@@ -308,7 +307,7 @@ def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):
     model(torch.rand(1, 1, 3, 32, 32), torch.rand(1, 1, 4, 32, 32)).sum().backward()
     trained = {name for name, p in model.named_parameters() if p.grad is not None}
     assert trained == {name for name, p in model.named_parameters() if p.requires_grad}
-    assert trained.isdisjoint(model.flow_parameters())
+    assert trained.isdisjoint(model.rate_groups()["flow"])
 
 
 def progressive() -> Settings:

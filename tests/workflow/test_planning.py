@@ -78,6 +78,15 @@ def test_missing_weights_are_told_before_any_data_are_prepared(clone):
     assert "MODEL.VRT.PRETRAINED: no such file: weights/absent.pth" in done.stdout
 
 
+def test_a_preset_that_lacks_its_weights_disturbs_no_other(clone):
+    done = clone.snakemake("--dry-run", "train_reproduce")
+    assert done.returncode == EXIT_USER_ERROR, done.stdout
+    assert re.search(r"MODEL.VRT.PRETRAINED: no such file: weights/006_VRT\w+.pth", done.stdout)
+    done = clone.snakemake("--dry-run", "train_low_memory", "demo")
+    assert done.returncode == 0, done.stdout
+    assert "no such file" not in done.stdout
+
+
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [

@@ -21,11 +21,26 @@ Precision = Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"]
 Metric = Literal["psnr", "psnr_y", "ssim", "ssim_y", "lpips"]
 
 
+class RateFactors(Section):
+    """Learning rates of parts of the model; the schedule scales all of them alike."""
+
+    NEW: PositiveFloat = key(
+        "Of LR: what never has pretrained weights (spike encoder, its attention, fusion)", 1.0
+    )
+    BACKBONE: PositiveFloat = key("Of LR: VRT without flow and alignment", 1.0)
+    FLOW: PositiveFloat = key(
+        "Of the backbone's rate: flow and alignment; 1 suits a flow that is not pretrained", 0.125
+    )
+
+
 class OptimSettings(Section):
     """The optimiser."""
 
     TYPE: Literal["adamw", "adamw8bit"] = key("adamw8bit keeps its moments in 8 bits", "adamw")
-    LR: PositiveFloat = key("Learning rate at the end of the warm-up", 2e-4)
+    LR: PositiveFloat = key(
+        "Learning rate at the end of the warm-up; LR_FACTORS are fractions of it", 2e-4
+    )
+    LR_FACTORS: RateFactors = key("Learning rates of parts of the model", RateFactors())
     BETAS: tuple[Fraction, Fraction] = key("Decay of the two moments", (0.9, 0.99))
     WEIGHT_DECAY: NonNegativeFloat = key("Decoupled weight decay", 1e-4)
     PAGED: bool = operational("adamw8bit: moments in paged memory", False)
@@ -92,8 +107,8 @@ class TrainSettings(Section):
     PROGRESSIVE: tuple[PhaseSettings, ...] = key("Phases of growing crops; empty: one phase", ())
     DISTILL: DistillSettings | None = key("Distillation from a teacher", None)
     FREEZE_FLOW_STEPS: NonNegative | None = key(
-        "Keep SpyNet and alignment fixed for these steps, then train them at a quarter of the "
-        "rate; null: train them like the rest",
+        "Keep flow and alignment fixed for these steps, then train them at the rate that "
+        "OPTIM.LR_FACTORS gives them; null: train them from the first step",
         None,
     )
     SAVE_EVERY_STEPS: Positive = operational("Optimiser steps between checkpoints", 500)
@@ -112,7 +127,9 @@ class VggSettings(Section):
     """Distance of VGG-16 features."""
 
     LAYERS: tuple[str, ...] = key("Feature layers, such as relu3_3", ("relu3_3",))
-    WEIGHT: NonNegativeFloat = key("Weight in the total loss; 0 is off", 0.1)
+    WEIGHT: NonNegativeFloat = key(
+        "Weight in the total loss; 0 is off, as PSNR wants it; 0.1 for looks", 0.0
+    )
     EVERY: Positive = key("Compute it every this many steps", 1)
     WEIGHTS: Literal["pretrained", "random"] = key(
         "Backbone weights: from WEIGHTS.DIR, or random (named so in every log)", "pretrained"

@@ -50,13 +50,20 @@ class Restorer(nn.Module):
             f"{options.recompute}; checkpointing: {' and '.join(again) or 'none'}"
         )
 
-    def flow_parameters(self) -> list[str]:
-        """Names of the parameters of flow and alignment, which train later and more slowly."""
-        return [
-            name
-            for name, _ in self.named_parameters()
-            if name.startswith("vrt.spynet.") or ".pa_deform." in name
-        ]
+    def rate_groups(self) -> dict[str, list[str]]:
+        """Names of the parameters that can start from published weights.
+
+        Returns:
+            those of ``flow`` (SpyNet and alignment, which train later and more slowly) and of the
+            rest of the ``backbone``; a spike branch belongs to neither.
+        """
+        groups: dict[str, list[str]] = {"backbone": [], "flow": []}
+        for name, _ in self.named_parameters():
+            if name.startswith("vrt.spynet.") or ".pa_deform." in name:
+                groups["flow"].append(name)
+            elif name.startswith("vrt."):
+                groups["backbone"].append(name)
+        return groups
 
 
 class PlainVRT(Restorer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,8 +105,11 @@ class Replica:
         if ranks.world_size > 1:
             ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
+            # PyTorch holds the hook where the garbage collector cannot look: a strong reference
+            # would keep the buckets of a replaced replica, as large as the gradients, for good.
+            own = weakref.proxy(self)
             # PyTorch checks a hook's annotations and does not understand postponed ones.
-            hook = lambda group, bucket: self._exchange(group, bucket)  # noqa: E731
+            hook = lambda group, bucket: own._exchange(group, bucket)  # noqa: E731
             self._ddp.register_comm_hook(dist.group.WORLD, hook)
             self.module = self._ddp
 

@@ -27,7 +27,14 @@ from vrtspike.training.batches import Batches, ValidationBatches
 from vrtspike.training.checkpoints import latest_checkpoint, micro_batches_per_step
 from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks, Replica
-from vrtspike.training.optimizers import build_optimizer, parameter_groups, scaled_learning_rate
+from vrtspike.training.freezing import FrozenStart
+from vrtspike.training.optimizers import (
+    FLOW,
+    build_optimizer,
+    parameter_groups,
+    scaled_learning_rate,
+    trainable_groups,
+)
 from vrtspike.training.precision import Precision
 from vrtspike.training.progress import EpochPace, Progress, Speed, StepResult
 from vrtspike.training.run_log import RunLog
@@ -47,8 +54,9 @@ class Trainer:
     """Trains a model for a task.
 
     Args:
-        model: on its device. If it has ``flow_parameters()`` (names) and ``FREEZE_FLOW_STEPS`` is
-            set, those stay fixed for that many steps and then learn at a quarter of the rate.
+        model: on its device. If it has ``rate_groups()`` (see
+            :func:`~vrtspike.training.optimizers.trainable_groups`), these learn at rates of their
+            own, and ``flow`` not at all in the first ``FREEZE_FLOW_STEPS``.
         task: what the batches mean.
         batches: training batches.
         validation: validation batches of this process, or None for no validation.
@@ -84,9 +92,11 @@ class Trainer:
         self.micro_batches = micro_batches_per_step(train, ranks.world_size, checkpoint)
         self.total = total_steps(settings, batches.per_epoch, self.micro_batches)
         rate = scaled_learning_rate(train, self.micro_batches)
-        self.flow = self._flow_parameters()
-        groups = parameter_groups(model, rate, self.flow)
-        self.optimizer = build_optimizer(groups, train.OPTIM)
+        groups = trainable_groups(model)
+        self.frozen = FrozenStart(groups[FLOW], train.FREEZE_FLOW_STEPS or 0)
+        self.optimizer = build_optimizer(
+            parameter_groups(groups, rate, train.OPTIM.LR_FACTORS), train.OPTIM
+        )
         self.schedule = Schedule(self.optimizer, train.SCHED, rate, self.total)
         self.average: AveragedModel | None = None
         if train.EMA > 0:
@@ -149,6 +159,9 @@ class Trainer:
         done, steps = self.progress.step, self.micro_batches // self.ranks.world_size
         rate = self.schedule.apply(done)
         self.optimizer.zero_grad(set_to_none=True)
+        if self.frozen.apply(done):
+            # The exchange of gradients is laid out for the parameters that have one.
+            self.replica = Replica(self.model, self.ranks)
         sums: dict[str, torch.Tensor] = {}
         samples = frames = 0
         data_ms = 0.0
@@ -190,12 +203,8 @@ class Trainer:
     def _clip(self) -> torch.Tensor:
         """Clip the gradients; returns their norm before it, still on the device."""
         self.precision.unscale(self.optimizer)
-        named = dict(self.model.named_parameters())
-        if self.progress.step < (self.train.FREEZE_FLOW_STEPS or 0):
-            for name in self.flow:
-                named[name].grad = None
-        limit = self.train.MAX_GRAD_NORM
-        return nn.utils.clip_grad_norm_(named.values(), math.inf if limit is None else limit)
+        limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
+        return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
     def _agree(
         self, sums: dict[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
@@ -319,10 +328,6 @@ class Trainer:
     def _profile_window(self) -> ProfileWindow:
         window = self.settings.LOG.PROFILE_STEPS if self.ranks.is_main else None
         return ProfileWindow(self.log.folder / "logs", window, self.ranks.device, self.display.note)
-
-    def _flow_parameters(self) -> set[str]:
-        names = getattr(self.model, "flow_parameters", None)
-        return set() if self.train.FREEZE_FLOW_STEPS is None or names is None else set(names())
 
     def _save(self) -> None:
         """Write a checkpoint; every process waits until it stands."""

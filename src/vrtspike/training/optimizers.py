@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.util import find_spec
 
 import torch
 from torch import nn
 
-from vrtspike.config.train_schema import OptimSettings, TrainSettings
+from vrtspike.config.train_schema import OptimSettings, RateFactors, TrainSettings
 
-FLOW_RATE = 0.25
-"""Learning rate of the flow parameters relative to the others, once they are trained."""
+BACKBONE, FLOW, NEW = "backbone", "flow", "new"
+"""Groups of parameters with a learning rate of their own; a model names the first two."""
 
 
 def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
@@ -31,28 +31,50 @@ def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
     return train.OPTIM.LR * factor
 
 
-def parameter_groups(
-    model: nn.Module, learning_rate: float, slow: Collection[str] = ()
-) -> list[dict[str, object]]:
-    """Groups for an optimiser: all parameters at the full rate, those in ``slow`` at a quarter.
+def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
+    """The trainable parameters of each group: ``new``, ``backbone`` and ``flow``.
 
-    Args:
-        model: its trainable parameters are grouped.
-        learning_rate: the full rate.
-        slow: names of parameters for the second group.
+    A model may have a method ``rate_groups()``, which returns the names of the parameters of
+    ``backbone`` and ``flow``. All others are ``new``.
 
     Raises:
-        ValueError: if a name in ``slow`` is no parameter of the model.
+        ValueError: if the model names another group, no parameter of its own, or one twice.
     """
-    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    unknown = sorted(set(slow) - {name for name, _ in model.named_parameters()})
-    if unknown:
-        raise ValueError(f"the model has no parameter {unknown[0]!r}")
-    groups = [
-        {"params": [p for n, p in named.items() if n not in slow], "lr": learning_rate},
-        {"params": [p for n, p in named.items() if n in slow], "lr": learning_rate * FLOW_RATE},
+    named = dict(model.named_parameters())
+    ask = getattr(model, "rate_groups", None)
+    given: Mapping[str, Collection[str]] = ask() if ask is not None else {}
+    group_of = dict.fromkeys(named, NEW)
+    for group, names in given.items():
+        if group not in (BACKBONE, FLOW):
+            raise ValueError(f"rate_groups() names {group!r}; there are {BACKBONE!r} and {FLOW!r}")
+        for name in names:
+            if group_of.get(name) != NEW:
+                fault = "no parameter of the model" if name not in named else "in two groups"
+                raise ValueError(f"rate_groups(): {name!r} is {fault}")
+            group_of[name] = group
+    return {
+        group: [p for name, p in named.items() if group_of[name] == group and p.requires_grad]
+        for group in (NEW, BACKBONE, FLOW)
+    }
+
+
+def parameter_groups(
+    groups: Mapping[str, list[nn.Parameter]], learning_rate: float, factors: RateFactors
+) -> list[dict[str, object]]:
+    """Groups for an optimiser, each with its name and its rate at the end of the warm-up.
+
+    Args:
+        groups: from :func:`trainable_groups`; those without parameters are left out.
+        learning_rate: what the factors of ``new`` and ``backbone`` multiply.
+        factors: that of ``flow`` multiplies the rate of the backbone, as in VRT's training.
+    """
+    backbone = learning_rate * factors.BACKBONE
+    rates = {NEW: learning_rate * factors.NEW, BACKBONE: backbone, FLOW: backbone * factors.FLOW}
+    return [
+        {"name": name, "params": parameters, "lr": rates[name]}
+        for name, parameters in groups.items()
+        if parameters
     ]
-    return [group for group in groups if group["params"]]
 
 
 def build_optimizer(

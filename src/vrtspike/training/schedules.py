@@ -53,7 +53,8 @@ class Schedule:
     Args:
         optimizer: its groups' present rates are the base rates.
         settings: shape, warm-up and last rate.
-        learning_rate: the rate to which ``MIN_LR`` refers.
+        learning_rate: the rate to which ``MIN_LR`` refers; a group with a fraction of it ends at
+            that fraction of ``MIN_LR``.
         total: optimiser steps of the run.
     """
 
@@ -65,14 +66,19 @@ class Schedule:
         total: int,
     ) -> None:
         self._optimizer = optimizer
+        self._learning_rate = learning_rate
         self._base = [float(group["lr"]) for group in optimizer.param_groups]
         self._warmup = settings.WARMUP_STEPS
         self._floor = min(1.0, settings.MIN_LR / learning_rate)
         self._total = total
 
     def apply(self, step: int) -> float:
-        """Set the rates for the step after ``step`` finished ones; returns the first group's."""
+        """Set the rates for the step after ``step`` finished ones.
+
+        Returns:
+            ``learning_rate`` in this step, of which each group has its share.
+        """
         factor = cosine_factor(step, self._total, self._warmup, self._floor)
         for group, base in zip(self._optimizer.param_groups, self._base, strict=True):
             group["lr"] = base * factor
-        return self._base[0] * factor
+        return self._learning_rate * factor

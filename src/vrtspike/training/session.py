@@ -70,7 +70,7 @@ def build_trainable(settings: Settings) -> Restorer:
     """
     model = build_network(settings)
     if settings.DATA.CLIP_LEN == 1:
-        unused = set(model.flow_parameters())
+        unused = set(model.rate_groups()["flow"])
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in unused)
     return model
