@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from vrtspike.config.schema import Settings
 from vrtspike.config.train_schema import TrainSettings
 from vrtspike.training.precision import Precision
+from vrtspike.training.process import set_arithmetic
 
 CPU = torch.device("cpu")
 
@@ -79,3 +81,16 @@ def test_unscaled_gradients_have_their_true_size():
     assert torch.equal(model.weight.grad, torch.tensor([[2.0, 3.0]]))
     precision.step(optimizer, finite=True)
     assert torch.equal(model.weight, before - torch.tensor([[1.0, 1.5]]))
+
+
+def test_sums_of_products_are_not_cut_to_half_precision():
+    matmul = torch.backends.cuda.matmul
+    names = [f"allow_{half}_reduced_precision_reduction" for half in ("bf16", "fp16")]
+    for name in names:
+        setattr(matmul, name, True)
+    try:
+        set_arithmetic(Settings(DETERMINISTIC=False), CPU)
+        assert [getattr(matmul, name) for name in names] == [False, False]
+    finally:
+        for name in names:
+            setattr(matmul, name, True)

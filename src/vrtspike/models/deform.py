@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 from torchvision.ops import deform_conv2d
 
+from vrtspike.models.mixed_precision import without_autocast
+
 KERNEL = 3
 POINTS = KERNEL * KERNEL
 # 3.5 KB of sampled values a pixel at 96 channels: half a gigabyte.
@@ -157,7 +159,7 @@ def _forward(
     exact = torch.promote_types(raw.dtype, torch.float32)
     matrix, vector = weight.to(exact), bias.to(exact)
     out = x.new_empty(x.shape[0], weight.shape[0], x.shape[2], x.shape[3])
-    with torch.autocast(x.device.type, enabled=False):
+    with without_autocast(x):
         for part in _frames_at_once(x):
             offset, mask = offsets_and_mask(raw[part], flow[part], max_magnitude)
             frames = x[part].to(exact).contiguous()

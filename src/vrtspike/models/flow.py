@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.models.layers import start_at_zero
+from vrtspike.models.mixed_precision import without_autocast
 from vrtspike.models.warp import flow_warp
 
 _MEAN = (0.485, 0.456, 0.406)
@@ -68,14 +69,23 @@ class SpyNet(nn.Module):
     def forward(self, reference: Tensor, supporting: Tensor, scales: int = 4) -> list[Tensor]:
         """Flow that points from ``reference`` into ``supporting``.
 
+        Computed in the type of the weights, whatever autocast says: a displacement of 40 pixels is
+        sampled at a hundredth of a pixel, which bfloat16, with steps of a quarter there, has not.
+        With weights of half precision, the displacements themselves are still float32.
+
         Args:
             reference: (N, 3, H, W) in [0, 1].
             supporting: (N, 3, H, W) in [0, 1].
             scales: number of flows to return.
 
         Returns:
-            For scale 1, 1/2, 1/4, ...: (N, 2, H // s, W // s) in pixels of that scale, x first.
+            For scale 1, 1/2, 1/4, ...: (N, 2, H // s, W // s) in pixels of that scale, x first, in
+            float32 or better.
         """
+        with without_autocast(reference):
+            return self._flows(reference, supporting, scales)
+
+    def _flows(self, reference: Tensor, supporting: Tensor, scales: int) -> list[Tensor]:
         height, width = reference.shape[-2:]
         up_height = math.ceil(height / _MULTIPLE) * _MULTIPLE
         up_width = math.ceil(width / _MULTIPLE) * _MULTIPLE
@@ -84,14 +94,16 @@ class SpyNet(nn.Module):
 
         flows: list[Tensor] = []
         # "Zero at half the coarsest size", doubled, is zero at the coarsest size.
-        flow = torch.zeros_like(first[0][:, :2])
+        exact = torch.promote_types(reference.dtype, torch.float32)
+        flow = torch.zeros_like(first[0][:, :2], dtype=exact)
         for level, (a, b) in enumerate(zip(first, second, strict=True)):
             if level:
                 flow = 2.0 * functional.interpolate(
                     flow, scale_factor=2, mode="bilinear", align_corners=True
                 )
             warped = flow_warp(b, flow, padding="border")
-            flow = self.basic_module[level](torch.cat((a, warped, flow), dim=1)) + flow
+            pictures_and_flow = torch.cat((a, warped, flow.to(a.dtype)), dim=1)
+            flow = self.basic_module[level](pictures_and_flow) + flow
             flows.append(flow)
         return [
             _resize_flow(flow, height // 2**scale, width // 2**scale)

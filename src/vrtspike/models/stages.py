@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from vrtspike.models.alignment import DeformableAlignment, align_neighbours
 from vrtspike.models.layers import GEGLU, DepthToSpace, SpaceToDepth
+from vrtspike.models.mixed_precision import autocast_dtype, residual_stream
 from vrtspike.models.recomputation import recomputed
 from vrtspike.models.tmsa import BlockOptions, TMSAGroup
 from vrtspike.models.token_ops import normalised_geglu
@@ -89,13 +90,15 @@ class Stage(nn.Module):
 
     def attend(self, x: Tensor) -> Tensor:
         """Change of scale and both residual groups: (B, T, H, W, C') -> (B, T, H', W', C)."""
-        x = self.reshape(x)
+        x = residual_stream(self.reshape(x))
         x = x + self.linear1(self.residual_group1(x))
         return x + self.linear2(self.residual_group2(x))
 
     def align(self, x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
         """Parallel warping; flows as in :func:`align_neighbours`."""
         attn, ffn = self.options.checkpoint_attn, self.options.checkpoint_ffn
+        # Nothing adds up in here: features are operands of products, at half the stream's bytes.
+        x = x.to(autocast_dtype(x))
 
         def warp(x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
             return align_neighbours(self.pa_deform, x, backward, forward)
@@ -104,9 +107,9 @@ class Stage(nn.Module):
             return self._fuse(x, warp(x, backward, forward))
 
         if attn and ffn:
-            return recomputed(True, warp_and_fuse, x, backward, forward)
+            return residual_stream(recomputed(True, warp_and_fuse, x, backward, forward))
         aligned = recomputed(attn, warp, x, backward, forward)
-        return recomputed(ffn, self._fuse, x, aligned)
+        return residual_stream(recomputed(ffn, self._fuse, x, aligned))
 
     def _fuse(self, x: Tensor, aligned: Tensor) -> Tensor:
         """Features of a frame and of its aligned neighbours, into one."""

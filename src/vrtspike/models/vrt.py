@@ -15,6 +15,7 @@ from vrtspike.config.backbone import STAGES, BackboneNames, backbone_faults
 from vrtspike.errors import ConfigError
 from vrtspike.models.flow import SpyNet
 from vrtspike.models.layers import FrameConv
+from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.padding import pad_to_multiple
 from vrtspike.models.stages import Direction, ReconstructionGroup, Stage
 from vrtspike.models.tmsa import BlockOptions, Recompute
@@ -199,9 +200,10 @@ class VRT(nn.Module):
                     x = fuse(scale, x)
             outputs.append(x)
         with section("stage8"):
-            x = x + outputs[0]
-            for part in self.stage8:
-                x = part(x)
+            enter, *groups = self.stage8
+            x = residual_stream(enter(x + outputs[0]))
+            for group in groups:
+                x = group(x)
             return self.norm(x)
 
 

@@ -103,7 +103,7 @@ def train_run(
         stack.callback(display.close)
         _hold(folder, ranks, display, stack)
         report_begin()
-        _set_arithmetic(run.settings, ranks.device)
+        set_arithmetic(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
         display.note(_describe(workers, run.settings))
@@ -220,7 +220,13 @@ def _hold(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> Non
         raise RunError(fault)
 
 
-def _set_arithmetic(settings: Settings, device: torch.device) -> None:
+def set_arithmetic(settings: Settings, device: torch.device) -> None:
+    """Choose PyTorch's kernels for a run, for the whole process.
+
+    Args:
+        settings: ``DETERMINISTIC`` is read.
+        device: where the run computes.
+    """
     if settings.DETERMINISTIC:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         # On CUDA the gradient of sampling a picture (warps) has no deterministic form in PyTorch: a
@@ -228,3 +234,7 @@ def _set_arithmetic(settings: Settings, device: torch.device) -> None:
         torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
     elif device.type == "cuda":
         torch.backends.cudnn.benchmark = True
+    # The gradient of a weight sums over all tokens of a clip: partial sums of a product whose
+    # operands are of half precision stay in float32, and the whole is rounded once.
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False

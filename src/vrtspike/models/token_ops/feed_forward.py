@@ -14,8 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.models.layers import GEGLU
-from vrtspike.models.token_ops.pointwise import (
+from vrtspike.models.mixed_precision import (
     autocast_dtype,
+    product_over_rows,
+    without_autocast,
+)
+from vrtspike.models.token_ops.pointwise import (
     gate,
     gate_backward,
     normalise,
@@ -60,7 +64,7 @@ def _forward(
     first, first_bias = torch.cat((w11, w12)).to(dtype), torch.cat((b11, b12)).to(dtype)
     last, last_bias = w2.to(dtype), b2.to(dtype)
     out = x.new_empty(x.shape[0], w2.shape[0], dtype=dtype)
-    with torch.autocast(x.device.type, enabled=False):
+    with without_autocast(x):
         for part in pieces(x.shape[0], w11.shape[0], x.device):
             normed = x[part].to(dtype)
             if scale is not None and shift is not None:
@@ -106,10 +110,10 @@ def _backward(
             normed, mean, rstd = normalise(rows, scale, shift, dtype)
         hidden = functional.linear(normed, first, first_bias)
         product, grad_hidden = gate_backward(g @ last, hidden)
-        grad_last += g.T @ product
-        grad_last_bias += g.sum(0)
-        grad_first += grad_hidden.T @ normed
-        grad_first_bias += grad_hidden.sum(0)
+        grad_last += product_over_rows(g, product, sums)
+        grad_last_bias += g.sum(0, dtype=sums)
+        grad_first += product_over_rows(grad_hidden, normed, sums)
+        grad_first_bias += grad_hidden.sum(0, dtype=sums)
         grad_rows = grad_hidden @ first
         if scale is not None and mean is not None and rstd is not None:
             grad_rows, *for_norm = normalise_backward(grad_rows, rows, mean, rstd, scale)

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.models.token_ops.pointwise import (
+from vrtspike.models.mixed_precision import (
     autocast_dtype,
-    normalise,
-    normalise_backward,
-    pieces,
+    product_over_rows,
+    without_autocast,
 )
+from vrtspike.models.token_ops.pointwise import normalise, normalise_backward, pieces
 
 
 def normalised_linear(
@@ -58,7 +58,7 @@ def _forward(
 ) -> Tensor:
     out = x.new_empty(x.shape[0], length, weight.shape[0], dtype=dtype)
     matrix, vector = weight.to(dtype), bias.to(dtype)
-    with torch.autocast(x.device.type, enabled=False):
+    with without_autocast(x):
         for sample, target in zip(x, out, strict=True):
             for part in pieces(x.shape[1], weight.shape[0], x.device):
                 normed, _, _ = normalise(sample[part], scale, shift, dtype)
@@ -98,17 +98,17 @@ def _backward(
         for part in pieces(x.shape[1], weight.shape[0], x.device):
             rows, g = sample[part], g_sample[part]
             normed, mean, rstd = normalise(rows, scale, shift, dtype)
-            grad_weight += g.T @ _input(normed, code, part)
-            grad_bias += g.sum(0)
+            grad_weight += product_over_rows(g, _input(normed, code, part), exact)
+            grad_bias += g.sum(0, dtype=exact)
             target[part], for_scale, for_shift = normalise_backward(
                 g @ matrix, rows, mean, rstd, scale
             )
             grad_scale += for_scale
             grad_shift += for_shift
         g = g_sample[beyond]
-        grad_bias += g.sum(0)
+        grad_bias += g.sum(0, dtype=exact)
         if code is not None:
-            grad_weight += g.T @ _input(nothing, code, beyond)
+            grad_weight += product_over_rows(g, _input(nothing, code, beyond), exact)
     return [
         grad_x,
         grad_scale.to(scale.dtype),

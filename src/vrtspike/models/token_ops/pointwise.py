@@ -23,12 +23,6 @@ def pieces(rows: int, width: int, device: torch.device) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
-def autocast_dtype(x: Tensor) -> torch.dtype:
-    """The type autocast wants for products, or that of ``x`` outside of autocast."""
-    device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-
-
 def normalise(
     x: Tensor, scale: Tensor, shift: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
