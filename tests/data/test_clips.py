@@ -79,7 +79,7 @@ def test_training_clips_are_aligned_crops(dataset):
         sample = clips[index]
         assert sample["blur"].shape == sample["sharp"].shape == (3, 32, 32, 3)
         assert sample["counts"].shape == (3, 8, 16, 16)
-        assert sample["bin_steps"].tolist() == [[2, 2, 2, 2, 4, 4, 4, 4]] * 3
+        assert sample["bin_steps"].tolist() == [[4, 2, 1, 1, 1, 2, 5, 8]] * 3
         full, start = whole(dataset, sample["sequence"]), sample["start"]
         top, left = find(sample["blur"], full["blur"][start : start + 3])
         assert top % 2 == left % 2 == 0
@@ -261,7 +261,7 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
     # The second clip as another sensor sees it.
     batch["gain"][1] *= 1.5
     clip = prepare_batch(batch, statistics, "cpu")
-    rate = batch["counts"].numpy() / np.array([2, 2, 2, 2, 4, 4, 4, 4])[:, None, None]
+    rate = batch["counts"].numpy() / np.array([4, 2, 1, 1, 1, 2, 5, 8])[:, None, None]
     gain = open_store(dataset.split("train")[0].store).gain * np.array([1, 1.5])
     expected = (np.log1p(gain.reshape(2, 1, 1, 1, 1) * rate) - 0.2) / 0.4
     expected = expected.repeat(2, axis=-1).repeat(2, axis=-2)
@@ -281,7 +281,7 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
     gain = write_store(tmp_path / "s.zarr", layout, frames).gain
     entry = SequenceEntry("train", "s", 4, tmp_path / "s.zarr")
     sample = SequenceReader(entry, precomputed=precomputed).read(1, 3, Window(8, 12, 16, 24))
-    edges = {56: (0, 12, 24, 40, 56), 88: (0, 20, 40, 64, 88), 104: (0, 24, 48, 76, 104)}
+    edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
     for place, exposure in enumerate(spikes[1:]):
         ends = edges[len(exposure)]
         assert sample["bin_steps"][place].tolist() == np.diff(ends).tolist()

@@ -43,7 +43,7 @@ def test_a_stored_sequence_gives_the_raw_frames_and_counts(stored, sequence):
         np.testing.assert_array_equal(
             stored.read_sharp(index + 1), read_rgb(sequence / "sharp" / f"{name}.png")
         )
-    assert window.bin_steps.tolist() == [[12, 12, 16, 16]] * 2
+    assert window.bin_steps.tolist() == [[21, 3, 4, 28]] * 2
 
 
 def test_a_folder_gives_what_the_store_gives(stored, sequence):
@@ -159,7 +159,7 @@ def test_simulated_spikes_follow_the_frames(tmp_path):
     source = SimulatedSequence(tmp_path, BINS)
     window = source.read(slice(0, 3))
     assert window.counts.shape == (3, BINS, 8, 8)
-    assert window.bin_steps.tolist() == [[20, 20, 24, 24]] * 3
+    assert window.bin_steps.tolist() == [[35, 5, 6, 42]] * 3
     rates = window.counts.mean(axis=(2, 3)) / window.bin_steps
     # Half of the grey value, rising through the second exposure from 80 to 160 around 120.
     assert rates[1].mean() == pytest.approx(120 / 255 / 2, abs=0.01)

@@ -3,7 +3,8 @@
 The N source frames of a blurry frame stand at steps 0, 8, ..., 8 (N - 1) of its T = 8 N spike
 steps, so the sharp frame, the middle one, is at step 4 (N - 1) and not at T / 2. Bins are laid
 about it: edge K // 2 of K bins is the sharp instant in exposures of every length, so a model finds
-it in one place (K equal bins had it in bin 13.7, 14.5 or 14.8 of 32 for N = 7, 11 and 13).
+it in one place (K equal bins had it in bin 13.7, 14.5 or 14.8 of 32 for N = 7, 11 and 13), and they
+are narrowest there.
 """
 
 from __future__ import annotations
@@ -80,13 +81,17 @@ def bin_edges(spike_frames: int, bins: int) -> NDArray[np.int64]:
 def _half(steps: int, bins: int) -> NDArray[np.int64]:
     """Widths of the bins on one side of the sharp frame, from there outwards: int64 (bins,).
 
-    As equal as whole steps allow; of neighbours the narrower one is nearer to the sharp frame.
+    Fine next to the sharp frame, whose brightness is asked for, and coarser farther away: bin j of
+    n ends j + (steps - n) (j / n)^3 steps from it. Equal bins tell a linear regression of the sharp
+    frame 0.5 dB less (``benchmarks/learning.py``). SpkDeblurNet (Chen et al., NeurIPS 2023) gives
+    its network the central steps unbinned.
 
     Args:
         steps: their sum, at least ``bins``.
-        bins: how many, at least 1.
+        bins: n, at least 1.
     """
-    return np.diff(np.arange(bins + 1, dtype=np.int64) * steps // bins)
+    number = np.arange(bins + 1, dtype=np.int64)
+    return np.diff(number + (steps - bins) * number**3 // bins**3)
 
 
 def bin_steps(spike_frames: int, bins: int) -> NDArray[np.int64]:
