@@ -35,6 +35,7 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) snakefmt --check workflow rules
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) python benchmarks/presets.py --check
+	$(RUN) python benchmarks/precision.py --check
 	$(LOCAL) $(RUN) snakemake --lint
 	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 

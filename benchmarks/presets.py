@@ -10,7 +10,7 @@ with machine and versions, go to ``benchmarks/results/presets_<device>.json``, a
 Examples:
     python benchmarks/presets.py                    # measure on the CPU, write results and page
     python benchmarks/presets.py --device cuda
-    python benchmarks/presets.py --count reproduce  # count this one and keep all other figures
+    python benchmarks/presets.py --count            # count anew, keep the times (or --count NAME)
     python benchmarks/presets.py --check            # measure nothing: is the page current?
 """
 
@@ -87,9 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.check:
         device = torch.device(options.device)
         results = options.output / f"presets_{device.type}.json"
-        if options.count:
-            measured = read_json(results)
-            measured["presets"] |= {name: count(name) for name in options.count}
+        if options.count is not None:
+            measured = count_again(read_json(results), options.count)
         else:
             measured = measure_all(device, options.crop, options.repeats)
         write_json(results, measured)
@@ -116,7 +115,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--repeats", type=int, default=3, help="timed steps of each preset after the first")
     add("--output", type=Path, default=REPOSITORY / "benchmarks/results")
     add("--page", type=Path, default=REPOSITORY / "docs/presets.md")
-    add("--count", nargs="+", choices=PRESETS, help="count these only; they have no time then")
+    add("--count", nargs="*", help="count these presets (or all) anew, keep the times there are")
     add("--check", action="store_true", help="measure nothing; fail when the page is out of date")
     return parser.parse_args(arguments)
 
@@ -225,6 +224,14 @@ def measure_all(device: torch.device, crop: int, repeats: int) -> dict[str, Any]
         rows[name]["seconds_per_clip"] = statistics.median(seconds)
         rows[name]["timed_clip"] = list(cases[name].clips[0].shape)
     return {"schema": 1, "machine": describe(device), "presets": rows}
+
+
+def count_again(measured: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The same times with what is counted as the code is now, for all presets if none is named."""
+    for name in names or PRESETS:
+        print(f"counting {name}", flush=True)
+        measured["presets"].setdefault(name, {}).update(count(name))
+    return measured
 
 
 def page(results: Path) -> str:
