@@ -320,8 +320,8 @@ class Variant:
     settings: dict[str, str] = field(default_factory=dict)
 
 
-# Flow and alignment cost half of the time and tell nothing of spikes; clips seen as by other sensors
-# are harder to learn from.
+# Flow and alignment cost half of the time and tell nothing of spikes; clips seen as by other
+# sensors are harder to learn from.
 GIVEN: dict[str, object] = {
     "MODEL.VRT.PA_FRAMES": 0,
     "TRAIN.FREEZE_FLOW_STEPS": "null",
