@@ -55,6 +55,7 @@ from vrtspike.models.chunking import ChunkPolicy
 from vrtspike.models.layers import ClipConv
 from vrtspike.models.temporal_attention import TemporalCrossAttn
 from vrtspike.models.vrt_spike import VRTSpike
+from vrtspike.training.losses import charbonnier
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, trainable_groups
 from vrtspike.training.schedules import Schedule
 from vrtspike.training.session import build_task, build_trainable
@@ -318,6 +319,8 @@ class Variant:
     changes: tuple[Callable[[VRTSpike], None], ...] = ()
     around: Callable[[], Any] = nothing_else
     settings: dict[str, str] = field(default_factory=dict)
+    auxiliary: float = 0.0
+    """Weight of a loss of the spike features against the grey sharp frame."""
 
 
 # Flow and alignment cost half of the time and tell nothing of spikes; clips seen as by other
@@ -346,9 +349,34 @@ NETWORKS: dict[str, Variant] = {
     "the demo without the table of time": Variant((time_unknown,)),
     "the demo without the direct path": Variant((each_fusion(without_direct),)),
     "the demo without the readout": Variant((without_readout,)),
+    "the demo and an auxiliary loss": Variant(auxiliary=0.2),
+    "an auxiliary loss and no readout": Variant((without_readout,), auxiliary=0.2),
     "the demo without spikes": Variant(settings={"MODEL.USE_SPIKE": "false"}),
     "the demo with shuffled spikes": Variant(settings={"MODEL.SPIKE_ORDER": "shuffled"}),
 }
+
+
+class GreyLoss(nn.Module):
+    """Charbonnier distance of a grey frame, read from the finest spike features, to the sharp one.
+
+    As the spike branch of SpkDeblurNet (Chen et al., NeurIPS 2023) has one, for training only.
+
+    Args:
+        model: whose finest spike features are watched.
+    """
+
+    def __init__(self, model: VRTSpike) -> None:
+        super().__init__()
+        attention = model.spike_attention[0]
+        self.head = nn.Conv2d(model.vrt.embed_dims[0], 1, 3, padding=1)
+        self.features: list[Tensor] = []
+        attention.register_forward_hook(lambda _, __, out: self.features.append(out))
+
+    def forward(self, sharp: Tensor) -> Tensor:
+        """The loss of the last forward pass; sharp (B, T, 3, H, W) in [0, 1]."""
+        features = self.features.pop().flatten(0, 1).permute(0, 3, 1, 2)
+        grey = torch.einsum("btchw,c->bthw", sharp, sharp.new_tensor((0.299, 0.587, 0.114)))
+        return charbonnier(self.head(features).view_as(grey), grey)
 
 
 def demo_settings(overrides: Mapping[str, object]) -> Settings:
@@ -369,6 +397,9 @@ def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifes
     task = build_task(settings, dataset, device)
     total, rate = settings.TRAIN.MAX_STEPS or 1, settings.TRAIN.OPTIM.LR
     groups = parameter_groups(trainable_groups(model), rate, settings.TRAIN.OPTIM.LR_FACTORS)
+    grey = GreyLoss(model) if variant.auxiliary and isinstance(model, VRTSpike) else None
+    if grey is not None:
+        groups.append({"params": list(grey.head.parameters()), "lr": rate})
     optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
     schedule = Schedule(optimizer, settings.TRAIN.SCHED, rate, total)
     clips = ClipDataset(dataset, settings.DATA.TRAIN_SPLIT, settings.DATA, seed=settings.SEED)
@@ -379,6 +410,8 @@ def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifes
         schedule.apply(step)
         work = task.prepare(batch, device)
         loss = torch.stack(list(task.losses(task.forward(model, work), work, step).values())).sum()
+        if grey is not None:
+            loss = loss + variant.auxiliary * grey(work.sharp)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), settings.TRAIN.MAX_GRAD_NORM or math.inf)

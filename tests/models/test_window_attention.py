@@ -25,7 +25,8 @@ CPU = torch.device("cpu")
 HEADS = 2
 WIDTH = 6
 SIZES = ((5, 9, 12), (6, 4, 8), (1, 3, 9))
-WINDOWS = (((2, 4, 4), True), ((2, 4, 4), False), ((6, 8, 8), False))
+# The last is the attention along time of the spike branch.
+WINDOWS = (((2, 4, 4), True), ((2, 4, 4), False), ((6, 8, 8), False), ((6, 1, 1), False))
 CASES = [
     pytest.param(size, window, mutual, shifted, id=f"{size}-{window}-{mutual=}-{shifted=}")
     for size in SIZES
