@@ -19,8 +19,8 @@ def main() -> int:
     if torch.cuda.is_available():
         difference = largest_difference(triton_attention, torch.device("cuda"), torch.float32)
     else:
-        # Small windows: the interpreter is slow. The last is that of the attention along time, whose
-        # bias is the score of the distance in time.
+        # Small windows: the interpreter is slow. The last is that of the attention along time,
+        # whose bias is the score of the distance in time.
         windows = (((2, 4, 4), True), ((6, 4, 4), False), ((6, 1, 1), False))
         cpu = torch.device("cpu")
         difference = largest_difference(triton_attention, cpu, torch.float32, (3, 5, 8), windows)
