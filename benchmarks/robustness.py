@@ -129,8 +129,10 @@ def film(entry: SequenceEntry, demo_seed: int) -> tuple[list[NDArray[np.uint8]],
     random = np.random.default_rng([demo_seed, index])
     height, width = open_store(entry.store).layout.rgb_size
     count = entry.frames * FRAMES_PER_EXPOSURE + 1
-    frames = list(render(SCENES[index], random, height, width, count))
-    return frames, int(random.integers(2**31))
+    frames = render(SCENES[index], random, height, width, count)
+    # As when the data were made: the seed is drawn before the first frame is.
+    seed = int(random.integers(2**31))
+    return list(frames), seed
 
 
 def measure(
@@ -182,7 +184,7 @@ The demo's model ({steps} steps, simulated spikes of threshold 2) on its test se
 spikes are simulated anew for other sensors. The blurry frames have {blurry:.2f} dB. Two things make
 a model of one sensor serve for another: each sequence's own gain, see
 [data-formats.md](data-formats.md),
-and training clips of which some are seen as by a sensor with two or three times the threshold
+and training clips of which some are seen as by a sensor with twice the threshold
 (`DATA.THRESHOLD_AUGMENT`).
 
 | spikes | PSNR, dB | difference |

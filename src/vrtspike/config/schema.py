@@ -91,8 +91,7 @@ class DataSettings(Section):
     NORM: NormSettings = key("Normalisation of the voxel grid", NormSettings())
     AUGMENT: bool = key("Random flips and transposition", True)
     THRESHOLD_AUGMENT: Fraction = key(
-        "Probability that a training clip is seen as by a spike sensor of 2 or 3 times the "
-        "threshold",
+        "Probability that a training clip is seen as by a spike sensor of twice the threshold",
         0.0,
     )
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from vrtspike.config.schema import DataSettings
 
 
-THRESHOLDS = (2, 3)
-"""Times the threshold of the sensor that DATA.THRESHOLD_AUGMENT chooses from."""
+HIGHER_THRESHOLD = 2
+"""Times the sensor's threshold, in clips that DATA.THRESHOLD_AUGMENT chooses."""
 
 
 class Sample(TypedDict):
@@ -235,7 +235,7 @@ class ClipDataset(Dataset[Sample]):
             flips = random.integers(2, size=3)
             _augment(sample, rows=bool(flips[0]), columns=bool(flips[1]), swap=bool(flips[2]))
         if random.random() < self._settings.THRESHOLD_AUGMENT:
-            _raise_threshold(sample, int(random.choice(THRESHOLDS)), random)
+            _raise_threshold(sample, HIGHER_THRESHOLD, random)
         return sample
 
 
