@@ -154,7 +154,7 @@ def pixels(dataset: DatasetManifest, split: str, features: Callable[[int], Featu
                 for kind in ("blur", "sharp")
             )
             rate = features(steps)(spikes)
-            seen = np.concatenate([np.log1p(gain * rate), blur[None]])
+            seen = np.concatenate([gain * rate, blur[None]])
             padded = functional.pad(torch.from_numpy(seen)[None], (1, 1, 1, 1), mode="replicate")
             near = functional.unfold(padded, 3)[0].numpy().T
             inputs.append(np.concatenate([near, np.ones((len(near), 1))], axis=1))
@@ -349,6 +349,8 @@ NETWORKS: dict[str, Variant] = {
     "the demo without the table of time": Variant((time_unknown,)),
     "the demo without the direct path": Variant((each_fusion(without_direct),)),
     "the demo without the readout": Variant((without_readout,)),
+    "the demo without mean and contrast": Variant(around=equal_input),
+    "the demo with PyTorch's start of the encoder": Variant((default_start,)),
     "the demo and an auxiliary loss": Variant(auxiliary=0.2),
     "an auxiliary loss and no readout": Variant((without_readout,), auxiliary=0.2),
     "the demo without spikes": Variant(settings={"MODEL.USE_SPIKE": "false"}),

@@ -46,7 +46,7 @@ def main() -> None:
         print(f"{arguments.dataset}: no spikes, so there are no statistics of them")
         return
     print(
-        f"{arguments.dataset}: log1p(gain x rate) has mean {statistics['mean']:.4f} and standard "
+        f"{arguments.dataset}: gain x rate has mean {statistics['mean']:.4f} and standard "
         f"deviation {statistics['std']:.4f} over {statistics['count']} voxels of "
         f"{arguments.train_split}"
     )

@@ -33,12 +33,10 @@ _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
 
 class NormSettings(Section):
-    """Mean and standard deviation of log1p(gain x rate); null: from the statistics stage."""
+    """Mean and standard deviation of gain x rate; null: from the statistics stage."""
 
-    MEAN: float | None = key(
-        "Mean of log1p(gain x spike rate), the gain that of each sequence", None
-    )
-    STD: PositiveFloat | None = key("Standard deviation of log1p(gain x spike rate)", None)
+    MEAN: float | None = key("Mean of gain x spike rate, the gain that of each sequence", None)
+    STD: PositiveFloat | None = key("Standard deviation of gain x spike rate", None)
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:

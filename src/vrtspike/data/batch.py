@@ -20,7 +20,7 @@ class Clip:
     sharp: torch.Tensor | None
     """float32 (B, T, 3, H, W), 0 to 1; None where there is no truth."""
     voxels: torch.Tensor | None
-    """float32 (B, T, K, H, W): standardised log1p of gain x spike rate, each spike pixel repeated
+    """float32 (B, T, K, H, W): standardised gain x spike rate, each spike pixel repeated
     over the RGB pixels it covers; None where there are no spikes."""
 
 

@@ -50,7 +50,7 @@ class DeblurringTask:
     """Restore clips; the loss is a sum of terms, the metrics are PSNR and SSIM on 8-bit RGB.
 
     Args:
-        statistics: mean and standard deviation of log1p(gain x rate); None without spikes.
+        statistics: mean and standard deviation of gain x rate; None without spikes.
         terms: of the loss.
         teacher: for distillation.
     """
