@@ -223,17 +223,17 @@ def unexplained(changes: tuple[Callable[[TemporalCrossAttn], None], ...], steps:
     hint = torch.randn(channels, channels) / math.sqrt(channels)
 
     def batch() -> tuple[Tensor, Tensor, Tensor]:
-        noise = torch.randn(clips, frames, channels)
-        e = [noise[:, 0]]
+        noise = torch.randn(frames, clips, channels)
+        e = [noise[0]]
         for t in range(1, frames):
-            e.append(0.9 * e[-1] + math.sqrt(1 - 0.9**2) * noise[:, t])
-        spikes = torch.stack(e, dim=1)
+            e.append(0.9 * e[-1] + math.sqrt(1 - 0.9**2) * noise[t])
+        spikes = torch.stack(e)
         x = 0.5 * spikes @ hint + torch.randn_like(spikes)
         return x, spikes, spikes @ mix
 
     trained = [p for p in layer.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=2e-3)
-    shape = (clips, frames, 1, 1, channels)
+    shape = (1, frames, clips, 1, channels)  # each clip is a pixel of one large clip
     for step in range(steps + 20):
         x, spikes, signal = batch()
         out = layer(x.view(shape), spikes.view(shape)).view_as(x)

@@ -93,10 +93,10 @@ def test_frames_and_bits_are_mapped_and_counts_are_not(path):
 @pytest.mark.parametrize(
     ("bins", "steps", "size"),
     [
-        (32, 88, (80, 136)),  # as usual: two bits, the last squares not full
+        (32, 88, (80, 136)),  # as usual: three bits, the last squares not full
         (64, 88, (70, 72)),  # a chunk of two blocks
         (81, 89, (64, 64)),  # of three, the last smaller
-        (10, 130, (64, 64)),  # four bits
+        (20, 110, (64, 64)),  # four bits
         (1, 15, (8, 8)),  # so small that blosc does not compress it
     ],
 )

@@ -227,7 +227,9 @@ def test_every_parameter_of_the_backbone_is_in_one_group(small_vrt: Callable[...
     assert groups.keys() == {"backbone", "flow"}
     assert groups["flow"].isdisjoint(groups["backbone"])
     branch = {name for name, _ in model.named_parameters()} - set().union(*groups.values())
-    assert {name.split(".")[0] for name in branch} == {"spike_encoder", "spike_attention", "fusion"}
+    assert {name.split(".")[0] for name in branch} == {
+        *("spike_encoder", "spike_attention", "fusion", "readout")
+    }
     assert all(name.startswith("vrt.") for name in groups["backbone"])
     modules = {name.split(".")[1] for name in groups["flow"]}
     assert modules == {"spynet", *(f"stage{number}" for number in range(1, 8))}
@@ -241,7 +243,8 @@ def test_fixed_flow_is_not_in_the_graph_and_leaves_other_gradients_as_they_are(
     model = VRTSpike(small_vrt(use_checkpoint_attn=True), bins=4, identity=False)
     flow = set(model.rate_groups()["flow"])
     for name, parameter in model.named_parameters():
-        if name in flow:  # the last layers start at zero: no flow and no offsets
+        # Layers that start at zero: no flow, no offsets, nothing learned behind them.
+        if name in flow or not parameter.any():
             torch.nn.init.normal_(parameter, std=0.05)
     backward: list[torch.Size] = []
 
