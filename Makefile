@@ -36,6 +36,8 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) python benchmarks/presets.py --check
 	$(RUN) python benchmarks/precision.py --check
+	$(RUN) python benchmarks/robustness.py --check
+	$(RUN) python benchmarks/learning.py --check
 	$(LOCAL) $(RUN) snakemake --lint
 	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 

@@ -89,6 +89,13 @@ def test_the_direct_path_sees_the_own_frame_and_its_amplitude() -> None:
     assert not difference[[0, 1, 3, 4]].any()
 
 
+def test_fusion_adds_to_features_in_float32() -> None:
+    x, spikes = torch.randn(2, 1, CLIP, 2, 2, 8)
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        assert fusion()(x, spikes.bfloat16()).dtype == torch.float32
+        assert torch.equal(fusion(identity=True)(x, spikes), x), "features are not rounded"
+
+
 def test_self_attention_tells_the_order_of_its_frames() -> None:
     torch.manual_seed(0)
     layer = SpikeTemporalSA(8, 2, CLIP - 1, ChunkPolicy())
