@@ -387,8 +387,8 @@ def demo_settings(overrides: Mapping[str, object]) -> Settings:
     return resolve_preset("demo", [ROOT / "config" / "config.yaml"], {"SET": pairs})
 
 
-def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifest) -> float:
-    """PSNR in dB of the test sequences after training a variant."""
+def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifest) -> float | None:
+    """PSNR in dB of the test sequences after training a variant; None where it diverges."""
     settings = demo_settings({**given, **variant.settings})
     device = torch.device("cpu")
     torch.manual_seed(settings.SEED)
@@ -414,6 +414,8 @@ def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifes
         loss = torch.stack(list(task.losses(task.forward(model, work), work, step).values())).sum()
         if grey is not None:
             loss = loss + variant.auxiliary * grey(work.sharp)
+        if not loss.isfinite():
+            return None
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), settings.TRAIN.MAX_GRAD_NORM or math.inf)
@@ -454,7 +456,7 @@ def network_part(
 ) -> Iterator[dict[str, Any]]:
     """PSNR of the variants so far; those known for as many steps are kept unless asked for."""
     given = {**GIVEN, "TRAIN.MAX_STEPS": steps}
-    values: dict[str, float] = dict(known["psnr"]) if known.get("steps") == steps else {}
+    values: dict[str, float | None] = dict(known["psnr"]) if known.get("steps") == steps else {}
     for name, variant in NETWORKS.items():
         if only is not None and only not in name:
             continue
@@ -462,7 +464,7 @@ def network_part(
         with variant.around():
             values[name] = train(variant, given, dataset)
         seconds = time.monotonic() - started
-        print(f"network, {name}: {values[name]:.2f} dB, {seconds:.0f} s", flush=True)
+        print(f"network, {name}: {figure(values[name], 2)} dB, {seconds:.0f} s", flush=True)
         yield {"steps": steps, "blurry": blurry_psnr(dataset), "psnr": dict(values)}
 
 
@@ -475,9 +477,14 @@ HEADS = {
 }
 
 
-def table(head: tuple[str, str], rows: Mapping[str, float], digits: int) -> str:
+def figure(value: float | None, digits: int) -> str:
+    """A result as text."""
+    return "diverged" if value is None else f"{value:.{digits}f}"
+
+
+def table(head: tuple[str, str], rows: Mapping[str, float | None], digits: int) -> str:
     """Markdown of a few figures."""
-    lines = [head, ("---", "---"), *((name, f"{value:.{digits}f}") for name, value in rows.items())]
+    lines = [head, ("---", "---"), *((name, figure(value, digits)) for name, value in rows.items())]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -45,11 +45,16 @@ def test_the_page_has_all_figures(learning: ModuleType) -> None:
     results = {
         "linear": {"blurry frame": 24.0, "32 equal bins": 33.333},
         "fusion": {"**both**": 0.0123},
-        "network": {"steps": 9, "blurry": 24.96, "psnr": {"+ readout": 27.125, "unknown": 1.0}},
+        "network": {
+            "steps": 9,
+            "blurry": 24.96,
+            "psnr": {"+ readout": 27.125, "+ direct path": None, "unknown": 1.0},
+        },
         "machine": {"torch": "2"},
     }
     section = learning.section(results)
     for line in ("| 32 equal bins | 33.33 |", "| **both** | 0.012 |", "| + readout | 27.12 |"):
         assert line in section
+    assert "| + direct path | diverged |" in section
     assert "9 steps; the blurry frames have 24.96 dB" in section
     assert "unknown" not in section
