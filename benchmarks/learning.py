@@ -24,7 +24,7 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -491,13 +491,17 @@ def table(head: tuple[str, str], rows: Mapping[str, float | None], digits: int) 
 def section(results: Mapping[str, Any]) -> str:
     """The part of the page that this program writes."""
     network, machine = results["network"], results["machine"]
-    order = [name for name in NETWORKS if name in network["psnr"]]
+
+    def ordered(names: Iterable[str], rows: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: rows[name] for name in names if name in rows}
+
+    linear = ordered(("blurry frame", *LINEAR), results["linear"])
     return "\n\n".join(
         (
             BEGIN,
-            table(HEADS["linear"], results["linear"], 2),
-            table(HEADS["fusion"], results["fusion"], 3),
-            table(HEADS["network"], {name: network["psnr"][name] for name in order}, 2),
+            table(HEADS["linear"], linear, 2),
+            table(HEADS["fusion"], ordered(FUSIONS, results["fusion"]), 3),
+            table(HEADS["network"], ordered(NETWORKS, network["psnr"]), 2),
             f"{network['steps']} steps; the blurry frames have {network['blurry']:.2f} dB. "
             f"PyTorch {machine['torch']}, `python benchmarks/learning.py`.",
             END,
