@@ -261,10 +261,6 @@ def fusion_part(steps: int) -> dict[str, float]:
 # --- network: the demo preset with one change each ------------------------------------------------
 
 
-def unchanged(_: VRTSpike) -> None:
-    """The network as it is."""
-
-
 def each_fusion(change: Callable[[TemporalCrossAttn], None]) -> Callable[[VRTSpike], None]:
     """A change of all fusion layers."""
 
@@ -536,7 +532,7 @@ def main() -> None:
     results: dict[str, Any] = read_json(RESULTS) if RESULTS.is_file() else {}
     if arguments.check:
         if page(results) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} is outdated; run: python benchmarks/learning.py --parts")
+            raise SystemExit(f"{PAGE} is outdated; run: python benchmarks/learning.py")
         return
     torch.set_num_threads(arguments.threads)
     results["machine"] = {"torch": torch.__version__, "processor": platform.machine()}

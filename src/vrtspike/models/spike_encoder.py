@@ -1,6 +1,7 @@
 """Spike encoder: a three-dimensional convolutional pyramid over voxel grids.
 
-How it starts decides how fast it learns (``docs/model.md`` has the figures):
+What it sees and how it starts decide how fast it learns; ``docs/model.md`` has the figures, also
+those that speak for PyTorch's start:
 
 - The bins of a pixel are nearly equal, their mean is its brightness; motion is in the differences.
   The encoder sees the mean and each bin's deviation from it, so that the first layer need not
