@@ -20,10 +20,10 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from vrtspike.config import load_preset
-from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
+from vrtspike.deblurring.preset import build_network
+from vrtspike.runs.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, trainable_groups
 from vrtspike.training.run_state import RunState, Stateful
-from vrtspike.training.session import build_network
 
 
 def main() -> None:

@@ -50,10 +50,10 @@ from torch.utils.data import DataLoader
 
 from vrtspike.cli import run
 from vrtspike.config.schema import DataSettings
-from vrtspike.data.clips import ClipDataset
-from vrtspike.data.spikes import read_rows
-from vrtspike.data.store import open_store
-from vrtspike.data.voxels import voxelize_packed
+from vrtspike.data.clips.clips import ClipDataset
+from vrtspike.data.raw.spikes import read_rows
+from vrtspike.data.store.store import open_store
+from vrtspike.data.store.voxels import voxelize_packed
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches
 
 Figures: TypeAlias = Iterable[tuple[str, float, str]]

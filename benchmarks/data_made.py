@@ -14,14 +14,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.build import build_store
-from vrtspike.data.dataset import merge_dataset
+from vrtspike.data.clips.dataset import merge_dataset
 from vrtspike.data.exposure import bin_edges
-from vrtspike.data.images import read_rgb, write_png
-from vrtspike.data.ingest import ingest_sequence
-from vrtspike.data.spikes import read_rows, write_spikes
-from vrtspike.data.store import StoredFrame, StoreLayout, write_store
-from vrtspike.data.voxels import voxelize_packed
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.images import read_rgb, write_png
+from vrtspike.data.raw.spikes import read_rows, write_spikes
+from vrtspike.data.store.build import build_store
+from vrtspike.data.store.store import StoredFrame, StoreLayout, write_store
+from vrtspike.data.store.voxels import voxelize_packed
 from vrtspike.files import read_json, write_json
 
 HEIGHT, WIDTH, STEPS, BINS, CLIP, CROP = 720, 1280, 88, 32, 5, 256

@@ -41,12 +41,14 @@ from torch.utils.data import DataLoader, RandomSampler
 from vrtspike import cli
 from vrtspike.config import Settings
 from vrtspike.config.workflow import resolve_preset
-from vrtspike.data.clips import ClipDataset
-from vrtspike.data.dataset import DatasetManifest, load_dataset
+from vrtspike.data.clips.clips import ClipDataset
+from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.exposure import bin_edges, sharp_step
-from vrtspike.data.images import luma, shrink
-from vrtspike.data.store import open_store
-from vrtspike.evaluation.metrics import psnr
+from vrtspike.data.raw.images import luma, shrink
+from vrtspike.data.store.store import open_store
+from vrtspike.deblurring.losses import charbonnier
+from vrtspike.deblurring.metrics import psnr
+from vrtspike.deblurring.preset import build_task, build_trainable
 from vrtspike.evaluation.restore import restore_frames, tiling_for
 from vrtspike.evaluation.sources import StoredSequence
 from vrtspike.files import atomic_write_text, read_json, write_json
@@ -55,10 +57,8 @@ from vrtspike.models.chunking import ChunkPolicy
 from vrtspike.models.layers import ClipConv
 from vrtspike.models.temporal_attention import TemporalCrossAttn
 from vrtspike.models.vrt_spike import VRTSpike
-from vrtspike.training.losses import charbonnier
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, trainable_groups
 from vrtspike.training.schedules import Schedule
-from vrtspike.training.session import build_task, build_trainable
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "learning.json"

@@ -34,7 +34,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike import cli
 from vrtspike.files import write_json
-from vrtspike.models.compiling import compile_blocks
+from vrtspike.models.block_compiling import compile_blocks
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import PlainVRT, VRTSpike
 

@@ -77,7 +77,7 @@ far apart trained branches and their stream are. Gradients of the last parts dif
 hundredth in every column, which none of the three repairs: products take rounded operands. The sums
 change nothing that a whole clip shows on a CPU, whose kernels sum in float32; a GPU may add partial
 sums of a long product in the type of the result, unless a run tells it not to
-(`vrtspike.training.process.set_arithmetic`), and the last table says what that would do.
+(`vrtspike.training.one_process.set_arithmetic`), and the last table says what that would do.
 
 All in units of 1/1000: norm of the difference from float32, over the norm. Each column has in
 float32 what its head says. On a CPU ({device}, PyTorch {torch}).

@@ -40,8 +40,8 @@ from vrtspike.config.loading import load_preset
 from vrtspike.config.schema import Settings
 from vrtspike.errors import ConfigError
 from vrtspike.files import atomic_write_text, read_json, write_json
+from vrtspike.models.block_compiling import compile_blocks
 from vrtspike.models.build import build_model
-from vrtspike.models.compiling import compile_blocks
 from vrtspike.models.vrt_spike import Restorer
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -26,19 +26,19 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike import cli
-from vrtspike.analysis.published import read_published
 from vrtspike.config import Settings
-from vrtspike.data.dataset import SequenceEntry, load_dataset
-from vrtspike.data.demo import FRAMES_PER_EXPOSURE, SCENES, render
+from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.data.exposure import STEPS_PER_FRAME, bin_table
-from vrtspike.data.gain import GainMeter
-from vrtspike.data.simulate import THETA, simulate_spikes
-from vrtspike.data.store import open_store
-from vrtspike.data.voxels import Statistics, voxelize
-from vrtspike.evaluation.metrics import psnr
+from vrtspike.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, render
+from vrtspike.data.simulation.sensor import THETA, simulate_spikes
+from vrtspike.data.store.gain import GainMeter
+from vrtspike.data.store.store import open_store
+from vrtspike.data.store.voxels import Statistics, voxelize
+from vrtspike.deblurring.metrics import psnr
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import StoredSequence, Window
 from vrtspike.files import atomic_write_text, read_json, write_json
+from vrtspike.runs.published import read_published
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "robustness.json"

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from vrtspike.cli import run
-from vrtspike.data.build import build_store
-from vrtspike.data.ingest import ingest_sequence
-from vrtspike.data.simulate_sequence import write_sequence
-from vrtspike.data.versions import source_version
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.versions import source_version
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.store.build import build_store
 from vrtspike.files import read_json, write_json
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -18,9 +18,10 @@ from vrtspike.config.merging import parse_overrides
 from vrtspike.config.results import evaluation_settings, result_settings
 from vrtspike.config.workflow import load_workflow
 from vrtspike.data.manifests import ACCEPTED, SURVEY, read_manifest, surveyed
-from vrtspike.data.requirements import clip_length, crop_sizes, require_spikes
-from vrtspike.data.survey import survey
-from vrtspike.data.versions import source_version
+from vrtspike.data.clips.requirements import clip_length, crop_sizes, require_spikes
+from vrtspike.data.raw.folders import folder_version
+from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.versions import source_version
 from vrtspike.errors import (
     EXIT_USER_ERROR,
     ConfigError,
@@ -30,8 +31,9 @@ from vrtspike.errors import (
     named_faults,
 )
 from vrtspike.files import json_digest
-from vrtspike.provenance.weights import PUBLISHED
-from vrtspike.training.launch import OBSERVERS, require_machines
+from vrtspike.flatten import flat_settings
+from vrtspike.pretrained import PUBLISHED
+from vrtspike.launching.launch import OBSERVERS, require_machines
 
 # A plan is many objects that all stay: looking for garbage among them took a tenth of its time.
 gc.set_threshold(200_000)
@@ -116,7 +118,7 @@ def settings(select):
 
     @functools.cache
     def lines(name):
-        return provenance.flat_settings(select(PLAN.preset(name)))
+        return flat_settings(select(PLAN.preset(name)))
 
     keys = sorted(set().union(*(lines(name) for name in PLAN.presets)))
     return [functools.partial(preset_setting, lines, key) for key in keys]
@@ -255,7 +257,7 @@ def simulation(wildcards):
 def frames_version(wildcards):
     """Changes when the frames of a simulated sequence change, not when they are touched."""
     try:
-        return provenance.folder_version(Path(source_of(wildcards).FRAMES))
+        return folder_version(Path(source_of(wildcards).FRAMES))
     except DataError:
         return "missing"  # the job meets the same error and reports it
 
@@ -382,7 +384,7 @@ def configuration(wildcards, resources):
 def evaluation_overrides(wildcards, resources):
     """Today's TEST settings for weights that were trained under other ones."""
     test = {"TEST": PLAN.preset(wildcards.preset).TEST.model_dump(mode="json")}
-    lines = provenance.flat_settings(test)
+    lines = flat_settings(test)
     return shlex.join(["--set", *(f"{key}={value}" for key, value in lines.items())])
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.accept import accept
+from vrtspike.data.gate.accept import accept
 from vrtspike.data.manifests import SURVEY, manifest_paths, read_manifest, surveyed
 from vrtspike.files import write_json
 

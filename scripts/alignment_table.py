@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.alignment import plot_alignment
+from vrtspike.analysis.alignment_plot import plot_alignment
 from vrtspike.cli import run
-from vrtspike.data.alignment_table import COLUMNS, alignment_rows, write_alignment_table
+from vrtspike.data.gate.alignment_table import COLUMNS, alignment_rows, write_alignment_table
 from vrtspike.data.manifests import SURVEY, manifest_paths, read_manifest, surveyed
 
 

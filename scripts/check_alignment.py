@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.alignment import center_tolerance, check_pair
 from vrtspike.data.exposure import expected_center
+from vrtspike.data.gate.alignment import center_tolerance, check_pair
 
 
 def main() -> None:

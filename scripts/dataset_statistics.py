@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.dataset import merge_dataset
+from vrtspike.data.clips.dataset import merge_dataset
 from vrtspike.data.manifests import ACCEPTED, manifest_paths, read_manifest
 from vrtspike.files import write_json
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from vrtspike.analysis.stages import demo_summary
+from vrtspike.analysis.stage_times import demo_summary
 from vrtspike.cli import run
 from vrtspike.files import atomic_write_text
 

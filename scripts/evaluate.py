@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.published import read_published
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.progress import progress_bar
 from vrtspike.evaluation.device import DEVICE_NAMES, take_device
 from vrtspike.evaluation.evaluate import evaluate_run
+from vrtspike.progress_bar import progress_bar
+from vrtspike.runs.published import read_published
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.provenance.weights import PUBLISHED, SOURCE, fetch_weights
+from vrtspike.pretrained import PUBLISHED, SOURCE, fetch_weights
 
 
 def main() -> None:

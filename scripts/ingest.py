@@ -10,10 +10,10 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.ingest import ingest_sequence
-from vrtspike.data.layouts import LAYOUTS
-from vrtspike.data.progress import progress_bar
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.layouts import LAYOUTS
 from vrtspike.files import write_json
+from vrtspike.progress_bar import progress_bar
 
 
 def main() -> None:

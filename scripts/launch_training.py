@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 from vrtspike.cli import run
-from vrtspike.training.launch import Request, gpus_option, launch
+from vrtspike.launching.launch import Request, gpus_option, launch
 
 
 def main() -> int:

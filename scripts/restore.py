@@ -11,9 +11,8 @@ from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
 from vrtspike.config import Settings, load_settings_file
-from vrtspike.data.dataset import load_fitting_dataset
-from vrtspike.data.progress import progress_bar
-from vrtspike.data.voxels import Statistics
+from vrtspike.data.clips.dataset import load_fitting_dataset
+from vrtspike.data.store.voxels import Statistics
 from vrtspike.errors import ConfigError, list_faults
 from vrtspike.evaluation.device import DEVICE_NAMES, take_device
 from vrtspike.evaluation.folder import NO_SPIKES, RECORD, SIMULATED, restore_folder
@@ -24,6 +23,7 @@ from vrtspike.evaluation.sources import (
     FrameSource,
     SimulatedSequence,
 )
+from vrtspike.progress_bar import progress_bar
 
 CARRY_ON = "The frames are restored all the same; do not trust these."
 

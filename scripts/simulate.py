@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.progress import progress_bar
-from vrtspike.data.simulate_sequence import (
+from vrtspike.data.simulation.sequence import (
     FrameFolder,
     frame_files,
     frame_folders,
     simulate_folder,
 )
 from vrtspike.errors import DataError, list_faults
+from vrtspike.progress_bar import progress_bar
 
 FRAMES_PER_EXPOSURE = 11
 

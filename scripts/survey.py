@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.layouts import LAYOUTS
-from vrtspike.data.survey import survey
+from vrtspike.data.raw.layouts import LAYOUTS
+from vrtspike.data.raw.survey import survey
 from vrtspike.errors import named_faults
 from vrtspike.files import write_json
 

@@ -32,10 +32,10 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.training.launch import OBSERVERS
-from vrtspike.training.run_folder import prepare_folder
-from vrtspike.training.signals import heed_stops, stop_with_parent
-from vrtspike.training.status import leave, process_number, report_status
+from vrtspike.launching.launch import OBSERVERS
+from vrtspike.launching.signals import heed_stops, stop_with_parent
+from vrtspike.launching.status import leave, process_number, report_status
+from vrtspike.runs.folder import prepare_folder
 
 
 def main() -> int:
@@ -76,7 +76,7 @@ def main() -> int:
             neutral=OBSERVERS,
         )
         # Imported here: PyTorch takes seconds, a wrong argument should not.
-        from vrtspike.training.session import run_session
+        from vrtspike.deblurring.preset import run_session
 
         status = run_session(arguments.run_dir)
     except UserError as error:

@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import run
-from vrtspike.training.launch import gpus_option, train_on_node
-from vrtspike.training.node import Rendezvous
+from vrtspike.launching.launch import gpus_option, train_on_node
+from vrtspike.launching.torchrun import Rendezvous
 
 
 def main() -> int:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.build import build_store
-from vrtspike.data.progress import progress_bar
+from vrtspike.data.store.build import build_store
+from vrtspike.progress_bar import progress_bar
 
 
 def main() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.published_runs"]
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 

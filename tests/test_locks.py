@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from vrtspike.errors import RunError
+from vrtspike.launching.gpus import take_gpus
+from vrtspike.launching.status import status_file
 from vrtspike.locks import lock_file
-from vrtspike.training.devices import take_gpus
-from vrtspike.training.run_folder import hold_run
-from vrtspike.training.status import status_file
+from vrtspike.runs.folder import hold_run
 
 FLOCK = {"x86_64": 73, "aarch64": 32}.get(os.uname().machine)
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06

@@ -30,8 +30,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _verify(paths: list[str]) -> None:
     # Imported here: --help shall not wait for the array libraries.
-    from vrtspike.data.progress import progress_bar
-    from vrtspike.data.verify import store_manifests, verify_store
+    from vrtspike.data.store.verify import store_manifests, verify_store
+    from vrtspike.progress_bar import progress_bar
 
     faults: list[str] = []
     manifests = dict.fromkeys(found for path in paths for found in store_manifests(path))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.analysis.figures import run_figures
-from vrtspike.analysis.runlogs import read_run_logs
+from vrtspike.runs.logs import read_run_logs
 
 
 def test_speed_leaves_the_first_step_out(publish):

@@ -4,9 +4,8 @@ import shutil
 
 import pytest
 
-from vrtspike.data.simulate_sequence import write_sequence
-
-from .scenes import film
+from tests.data.scenes import film
+from vrtspike.data.simulation.sequence import write_sequence
 
 SEQUENCES = ("train/GOPR0001_11_00", "train/GOPR0002_11_00", "test/GOPR0003_11_00")
 

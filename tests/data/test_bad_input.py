@@ -14,20 +14,19 @@ import cv2
 import numpy as np
 import pytest
 
+from tests.data.conftest import SEQUENCES
 from vrtspike.config.schema import Settings
-from vrtspike.data.accept import accept
-from vrtspike.data.build import build_store
-from vrtspike.data.clips import ClipDataset
-from vrtspike.data.dataset import load_dataset, merge_dataset
-from vrtspike.data.images import encode_png, read_rgb
-from vrtspike.data.ingest import ingest_sequence
-from vrtspike.data.spikes import read_spikes, write_spikes
-from vrtspike.data.survey import survey
-from vrtspike.data.versions import source_version
+from vrtspike.data.clips.clips import ClipDataset
+from vrtspike.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.data.gate.accept import accept
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.images import encode_png, read_rgb
+from vrtspike.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.versions import source_version
+from vrtspike.data.store.build import build_store
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
-
-from .conftest import SEQUENCES
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 FRAME_BYTES = 48 * 64 // 8

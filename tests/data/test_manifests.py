@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.data.accept import accept
-from vrtspike.data.alignment_table import alignment_rows
-from vrtspike.data.build import build_store
-from vrtspike.data.dataset import load_dataset, merge_dataset
+from vrtspike.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.data.gate.accept import accept
+from vrtspike.data.gate.alignment_table import alignment_rows
 from vrtspike.data.manifests import ACCEPTED, DATASET, INGESTED, STORE, SURVEY, read_manifest
-from vrtspike.data.verify import verify_store
+from vrtspike.data.store.build import build_store
+from vrtspike.data.store.verify import verify_store
 from vrtspike.errors import DataError
 from vrtspike.files import write_json
 

@@ -9,14 +9,13 @@ import sys
 
 import pytest
 
-from vrtspike.data.dataset import load_dataset
-from vrtspike.data.images import write_png
+from tests.data.conftest import SEQUENCES
+from tests.data.scenes import film
+from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.manifests import INGESTED, STORE, SURVEY
-from vrtspike.data.versions import source_version
+from vrtspike.data.raw.images import write_png
+from vrtspike.data.raw.versions import source_version
 from vrtspike.files import read_json
-
-from .conftest import SEQUENCES
-from .scenes import film
 
 
 @pytest.fixture

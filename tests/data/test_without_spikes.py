@@ -11,23 +11,22 @@ import pytest
 import torch
 from torch.utils.data import default_collate
 
+from tests.data.conftest import SEQUENCES
 from vrtspike.config import Settings
-from vrtspike.data.accept import accept
-from vrtspike.data.alignment_table import alignment_rows
-from vrtspike.data.batch import prepare_batch
-from vrtspike.data.build import build_store
-from vrtspike.data.clips import ClipDataset
-from vrtspike.data.dataset import load_dataset, merge_dataset
-from vrtspike.data.images import read_rgb
-from vrtspike.data.ingest import ingest_sequence
-from vrtspike.data.store import open_store
-from vrtspike.data.survey import survey
-from vrtspike.data.verify import verify_store
-from vrtspike.data.versions import source_version
+from vrtspike.data.clips.batch import prepare_batch
+from vrtspike.data.clips.clips import ClipDataset
+from vrtspike.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.data.gate.accept import accept
+from vrtspike.data.gate.alignment_table import alignment_rows
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.images import read_rgb
+from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.versions import source_version
+from vrtspike.data.store.build import build_store
+from vrtspike.data.store.store import open_store
+from vrtspike.data.store.verify import verify_store
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
-
-from .conftest import SEQUENCES
 
 BINS = 8
 

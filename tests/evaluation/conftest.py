@@ -12,10 +12,10 @@ from safetensors.torch import save_file
 from skimage import data as photographs
 
 from vrtspike.config import Settings
-from vrtspike.data.build import build_store
-from vrtspike.data.dataset import merge_dataset
-from vrtspike.data.ingest import ingest_sequence
-from vrtspike.data.simulate_sequence import write_sequence
+from vrtspike.data.clips.dataset import merge_dataset
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.store.build import build_store
 from vrtspike.files import write_json
 from vrtspike.models import build_model
 

@@ -5,7 +5,7 @@ import torch
 
 from vrtspike.errors import RunError
 from vrtspike.evaluation.device import take_device
-from vrtspike.training.devices import installed_gpus
+from vrtspike.launching.gpus import installed_gpus
 
 
 def test_the_cpu_is_there_for_everyone():

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
-from vrtspike.analysis.published import read_published
-from vrtspike.data.images import read_rgb
+from vrtspike.data.raw.images import read_rgb
+from vrtspike.deblurring.metrics import psnr, ssim
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.evaluation.evaluate import evaluate_run
-from vrtspike.evaluation.metrics import psnr, ssim
+from vrtspike.runs.published import read_published
 
 CPU = torch.device("cpu")
 

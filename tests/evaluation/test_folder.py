@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from vrtspike.config import Settings
-from vrtspike.data.dataset import load_dataset
-from vrtspike.data.images import read_rgb
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.raw.images import read_rgb
 from vrtspike.evaluation.folder import SIMULATED, restore_folder
 from vrtspike.evaluation.restore import load_model
 from vrtspike.evaluation.sources import FolderSequence

@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.data.dataset import load_dataset
-from vrtspike.data.demo import SCENES, render
-from vrtspike.data.images import luma, read_rgb, write_png
-from vrtspike.data.simulate_sequence import write_sequence
-from vrtspike.data.spikes import read_spikes, write_spikes
-from vrtspike.data.store import StoredFrame, StoreLayout, open_store, write_store
-from vrtspike.data.voxels import voxelize
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.raw.images import luma, read_rgb, write_png
+from vrtspike.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.data.simulation.demo import SCENES, render
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.store.store import StoredFrame, StoreLayout, open_store, write_store
+from vrtspike.data.store.voxels import voxelize
 from vrtspike.errors import DataError
 from vrtspike.evaluation.sources import (
     FolderSequence,

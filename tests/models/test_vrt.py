@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from vrtspike.errors import ConfigError
-from vrtspike.models.compiling import compile_blocks
+from vrtspike.models.block_compiling import compile_blocks
 from vrtspike.models.tmsa import BlockOptions, Recompute, TMSAGroup
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
 def train_as_one_of_many(folder: Path, train: dict[str, Any], last: int = 0) -> int:
@@ -22,11 +22,11 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], last: int = 0) -> 
     Returns:
         the exit status.
     """
-    from training.forecast import FlowForecaster
-    from training.setup_run import forecast_settings, forecast_trainer
-    from training.stopping import StopAfter
+    from tests.training.forecast import FlowForecaster
+    from tests.training.setup_run import forecast_settings, forecast_trainer
+    from tests.training.stopping import StopAfter
+    from vrtspike.launching.signals import EXIT_INTERRUPTED, StopRequest
     from vrtspike.training.distributed import join
-    from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest
 
     with StopRequest() as stop, join("cpu") as ranks:
         trainer = forecast_trainer(
@@ -50,8 +50,8 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], last: int = 0) -> 
 
 
 if __name__ == "__main__":
-    from vrtspike.training.signals import stop_with_parent
-    from vrtspike.training.status import leave
+    from vrtspike.launching.signals import stop_with_parent
+    from vrtspike.launching.status import leave
 
     stop_with_parent()
     dies = (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0")

@@ -16,14 +16,14 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import torch._dynamo
-from ports import free_port
 
-import training.setup_run
-from training.forecast_run import train_as_one_of_many
-from vrtspike.training.signals import stop_with_parent
+import tests.training.setup_run
+from tests.ports import free_port
+from tests.training.forecast_run import train_as_one_of_many
+from vrtspike.launching.signals import stop_with_parent
 
 RANKS = 2
 PATIENCE_S = 20.0
@@ -157,5 +157,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     assert torch._dynamo
-    assert training.setup_run
+    assert tests.training.setup_run
     main()

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tests.training.forecast import Forecaster, ForecastTask, Waves
 from vrtspike.config import Settings
 from vrtspike.monitoring.display import SilentDisplay
 from vrtspike.monitoring.timing import TimingLogger
@@ -18,8 +19,6 @@ from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.seeding import seed_everything
-
-from .forecast import Forecaster, ForecastTask, Waves
 
 
 def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> Settings:

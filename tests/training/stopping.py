@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .forecast import ForecastTask
+from tests.training.forecast import ForecastTask
 
 
 class StopAfter(ForecastTask):

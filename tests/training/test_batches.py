@@ -4,10 +4,9 @@ from itertools import chain, pairwise
 
 import pytest
 
+from tests.training.forecast import Waves
 from vrtspike.errors import RunError
 from vrtspike.training.batches import CacheUse, LoaderOptions, PhasedBatches, ShuffledBatches
-
-from .forecast import Waves
 
 
 class Recorder:

@@ -3,11 +3,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from tests.training.forecast import Forecaster
+from tests.training.setup_run import forecast_settings
+from tests.training.test_loop import train
 from vrtspike.training.compiling import compile_whole
-
-from .forecast import Forecaster
-from .setup_run import forecast_settings
-from .test_loop import train
 
 
 def test_a_run_compiles_what_its_compiler_says(tmp_path):

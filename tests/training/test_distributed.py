@@ -18,16 +18,15 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from ports import free_port
 
+from tests.ports import free_port
+from tests.training.forecast import FlowForecaster
+from tests.training.setup_run import forecast_settings, forecast_trainer, records
 from vrtspike.errors import RunError
+from vrtspike.launching.signals import EXIT_INTERRUPTED, StopRequest
+from vrtspike.runs.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.batches import LoaderOptions, ValidationBatches
-from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.distributed import Ranks, Replica
-from vrtspike.training.signals import EXIT_INTERRUPTED, StopRequest
-
-from .forecast import FlowForecaster
-from .setup_run import forecast_settings, forecast_trainer, records
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}

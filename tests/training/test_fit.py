@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import torch
 
+from tests.training.forecast import Forecaster, ForecastTask, Waves
 from vrtspike.errors import RunError
 from vrtspike.training.fit import fit
-from vrtspike.training.process import Outcome
-
-from .forecast import Forecaster, ForecastTask, Waves
+from vrtspike.training.one_process import Outcome
 
 TRAIN = {
     "EPOCHS": 3,

@@ -12,15 +12,14 @@ import pytest
 import torch
 from torch import nn
 
+from tests.training.forecast import FlowForecaster
+from tests.training.setup_run import forecast_settings, forecast_trainer
+from tests.training.stopping import StopAfter
+from tests.training.test_loop import assert_same, final_state
 from vrtspike.config import Settings
+from vrtspike.launching.signals import StopRequest
 from vrtspike.training.freezing import FrozenStart
 from vrtspike.training.loop import Trainer
-from vrtspike.training.signals import StopRequest
-
-from .forecast import FlowForecaster
-from .setup_run import forecast_settings, forecast_trainer
-from .stopping import StopAfter
-from .test_loop import assert_same, final_state
 
 FROZEN = 3
 STEPS = 7

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 import torch
 
+from tests.training.forecast import Forecaster, ForecastTask
+from tests.training.setup_run import forecast_settings, forecast_trainer, records
+from tests.training.stopping import StopAfter
 from vrtspike.config import Settings
 from vrtspike.errors import RunError
-from vrtspike.training.checkpoints import list_checkpoints
+from vrtspike.launching.signals import StopRequest
+from vrtspike.runs.checkpoints import list_checkpoints
 from vrtspike.training.loop import MAX_SKIPPED_IN_A_ROW
 from vrtspike.training.schedules import total_steps
-from vrtspike.training.signals import StopRequest
-
-from .forecast import Forecaster, ForecastTask
-from .setup_run import forecast_settings, forecast_trainer, records
-from .stopping import StopAfter
 
 
 class CrashAfter(ForecastTask):

@@ -6,8 +6,8 @@ from torch import nn
 
 from vrtspike.config.schema import Settings
 from vrtspike.config.train_schema import TrainSettings
+from vrtspike.training.one_process import set_arithmetic
 from vrtspike.training.precision import Precision
-from vrtspike.training.process import set_arithmetic
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .project import Project, tiny_project
+from tests.workflow.project import Project, tiny_project
 
 
 @pytest.fixture(scope="module")

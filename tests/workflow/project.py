@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vrtspike.data.demo import SCENES, render
-from vrtspike.data.simulate_sequence import write_sequence
+from vrtspike.data.simulation.demo import SCENES, render
+from vrtspike.data.simulation.sequence import write_sequence
 
 PARTS = ("workflow", "rules", "scripts", "src", "config", "environment.yml")
 

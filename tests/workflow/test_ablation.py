@@ -9,10 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.workflow.project import Project, tiny_project
 from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.files import read_json
-
-from .project import Project, tiny_project
 
 pytestmark = pytest.mark.workflow
 

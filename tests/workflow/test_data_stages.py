@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.data.demo import SCENES, render
-from vrtspike.data.simulate_sequence import write_sequence
+from vrtspike.data.simulation.demo import SCENES, render
+from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.files import read_json
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]

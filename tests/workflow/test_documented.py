@@ -10,7 +10,7 @@ from pathlib import Path
 import cv2
 import pytest
 
-from .project import Project
+from tests.workflow.project import Project
 
 PAGES = ("README.md", "README.zh-CN.md", "docs/tutorial.md", "docs/clusters.md", "config/README.md")
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from .cluster import Cluster, missing, start_cluster
-from .project import Project
+from tests.workflow.cluster import Cluster, missing, start_cluster
+from tests.workflow.project import Project
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -140,7 +140,9 @@ def test_settings_of_the_evaluation_train_nothing(finished):
 
 def test_comments_and_docstrings_change_nothing(finished):
     undo = [
-        finished.replace("src/vrtspike/data/voxels.py", "def voxelize(", "# Why\ndef voxelize("),
+        finished.replace(
+            "src/vrtspike/data/store/voxels.py", "def voxelize(", "# Why\ndef voxelize("
+        ),
         finished.replace("src/vrtspike/training/loop.py", '"""', '"""New words. '),
     ]
     unchanged = nothing_to_do(finished)
@@ -151,13 +153,13 @@ def test_comments_and_docstrings_change_nothing(finished):
 
 def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
     undo = finished.replace(
-        "src/vrtspike/data/voxels.py",
+        "src/vrtspike/data/store/voxels.py",
         "np.add.reduce(steps, axis=0, out=counts[k])",
         "counts[k] = np.add.reduce(steps, axis=0)",
     )
     jobs = [job for job in finished.plan("train_tiny") if job.rule == "voxelize"]
     assert len(jobs) == 3
-    assert all("vrtspike/data/voxels.py" in job.reason for job in jobs)
+    assert all("vrtspike/data/store/voxels.py" in job.reason for job in jobs)
     output = finished.make("train_tiny")
     undo()
     executed = re.findall(r"^local(?:rule|checkpoint) (\w+):", output, re.MULTILINE)

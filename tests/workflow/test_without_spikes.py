@@ -9,13 +9,12 @@ import sys
 import numpy as np
 import pytest
 
-from vrtspike.data.demo import SCENES, render
-from vrtspike.data.images import write_png
-from vrtspike.data.simulate import synthesize_blur
-from vrtspike.data.versions import source_version
+from tests.workflow.project import TINY
+from vrtspike.data.raw.images import write_png
+from vrtspike.data.raw.versions import source_version
+from vrtspike.data.simulation.demo import SCENES, render
+from vrtspike.data.simulation.sensor import synthesize_blur
 from vrtspike.files import read_json
-
-from .project import TINY
 
 SEQUENCES = (("train", 0), ("test", 8))
 BINS = 8

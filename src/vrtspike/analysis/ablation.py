@@ -16,13 +16,13 @@ from vrtspike.analysis.evaluations import (
     quality,
     read_evaluations,
 )
-from vrtspike.analysis.html import Table, write_page
-from vrtspike.analysis.published import PublishedRun, read_published, require_names
 from vrtspike.config.ablation import DERIVED, SPIKES, derive, derived_names, split_name
 from vrtspike.config.results import result_settings
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_write_text
-from vrtspike.provenance import flat_settings
+from vrtspike.flatten import flat_settings
+from vrtspike.pages import Table, write_page
+from vrtspike.runs.published import PublishedRun, read_published, require_names
 
 TABLE = "table"
 

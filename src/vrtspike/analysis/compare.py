@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from vrtspike.analysis.evaluations import (
     read_evaluations,
 )
 from vrtspike.analysis.figures import RunFigures, run_figures
-from vrtspike.analysis.html import Table, write_page
 from vrtspike.analysis.plots import plot_lines
-from vrtspike.analysis.published import PublishedRun, read_published, require_names
-from vrtspike.analysis.runlogs import RunLogs, read_run_logs
 from vrtspike.files import atomic_write_text
+from vrtspike.flatten import flatten
+from vrtspike.pages import Table, write_page
+from vrtspike.runs.logs import RunLogs, read_run_logs
+from vrtspike.runs.published import PublishedRun, read_published, require_names
 
 TABLE = "table"
 DIFFERENCES = "differences.csv"
@@ -122,7 +123,7 @@ def comparison_table(candidates: Sequence[Candidate]) -> pd.DataFrame:
 def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
     """One row per key whose value is not the same in all runs, one column per run."""
     flat = [
-        {key: str(value) for key, value in _flatten(run.settings.model_dump(mode="json"))}
+        {key: str(value) for key, value in flatten(run.settings.model_dump(mode="json")).items()}
         for run in runs
     ]
     every = dict.fromkeys(key for values in flat for key in values)
@@ -138,15 +139,6 @@ def _candidate(folder: Path, evaluations: Mapping[str, Summary]) -> Candidate:
     run, logs = read_published(folder), read_run_logs(folder)
     figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
     return Candidate(run, logs, figures, evaluations.get(run.fingerprint))
-
-
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values; a section that is null is one key."""
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _plot(output: Path, candidates: Sequence[Candidate]) -> None:

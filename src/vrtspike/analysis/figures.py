@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.runlogs import RunLogs
 from vrtspike.analysis.sections import ROOT, step_parts, summarize_sections, without_warm_up
+from vrtspike.runs.logs import RunLogs
 
 DATA = f"{ROOT}/data"
 FORWARD = f"{ROOT}/forward"

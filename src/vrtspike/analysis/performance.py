@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pandas as pd
 
+from vrtspike.analysis.diagnosis import find, findings_table
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.finding import Finding
-from vrtspike.analysis.findings import find, findings_table
-from vrtspike.analysis.html import Table, write_page
 from vrtspike.analysis.plots import plot_lines, plot_share_of_step, plot_time_per_section
 from vrtspike.analysis.proposal import preset_text, proposed_keys
-from vrtspike.analysis.published import PublishedRun, read_published
-from vrtspike.analysis.runlogs import RunLogs, read_run_logs
 from vrtspike.analysis.sections import summarize_sections, throughput
 from vrtspike.files import atomic_write_text, write_json
+from vrtspike.pages import Table, write_page
+from vrtspike.runs.logs import RunLogs, read_run_logs
+from vrtspike.runs.published import PublishedRun, read_published
 
 TABLES = ("timing.csv", "throughput.csv", "memory.csv", "metrics.csv")
 PLOTS = (

@@ -1,7 +1,7 @@
 """The manifests that the stages of the data hand to each other, read with care.
 
-Like :mod:`vrtspike.data.layouts` it stays within the standard library, because the workflow reads
-manifests while it plans.
+Like :mod:`vrtspike.data.raw.layouts` it stays within the standard library, because the workflow
+reads manifests while it plans.
 """
 
 from __future__ import annotations

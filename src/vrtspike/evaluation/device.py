@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import torch
 
 from vrtspike.errors import RunError
-from vrtspike.training.devices import installed_gpus, take_gpus, usable_gpus
+from vrtspike.launching.gpus import installed_gpus, take_gpus, usable_gpus
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)

@@ -13,10 +13,11 @@ from typing import Any
 import pandas as pd
 import torch
 
-from vrtspike.analysis.published import PublishedRun
-from vrtspike.data.dataset import SequenceEntry, load_fitting_dataset
-from vrtspike.data.images import write_png
-from vrtspike.data.store import open_store
+from vrtspike.data.clips.dataset import SequenceEntry, load_fitting_dataset
+from vrtspike.data.raw.images import write_png
+from vrtspike.data.store.store import open_store
+from vrtspike.deblurring.metrics import Image
+from vrtspike.deblurring.visuals import comparison, video_file
 from vrtspike.evaluation.measure import (
     KEYS,
     Metric,
@@ -24,12 +25,11 @@ from vrtspike.evaluation.measure import (
     select_metrics,
     sequence_means,
 )
-from vrtspike.evaluation.metrics import Image
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import FrameSource, ScaledSource, StoredSequence, resize_image
 from vrtspike.evaluation.summary import summarize, write_summary_page
-from vrtspike.evaluation.visuals import comparison, video_file
 from vrtspike.files import atomic_path, atomic_write_text, write_json
+from vrtspike.runs.published import PublishedRun
 
 FRAMES = "frames.csv"
 SEQUENCES = "sequences.csv"

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from vrtspike.data.images import read_rgb, write_png
-from vrtspike.data.voxels import Statistics
-from vrtspike.evaluation.metrics import Image, psnr, ssim
+from vrtspike.data.raw.images import read_rgb, write_png
+from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.metrics import Image, psnr, ssim
+from vrtspike.deblurring.visuals import comparison
 from vrtspike.evaluation.restore import restore_frames
 from vrtspike.evaluation.sources import FrameSource
 from vrtspike.evaluation.tiling import Tiling
-from vrtspike.evaluation.visuals import comparison
 from vrtspike.files import write_json
 
 RESTORED = "restored"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas as pd
 import torch
 
-from vrtspike.evaluation.metrics import METRICS, Image
-from vrtspike.evaluation.perceptual import Missing, load_lpips
+from vrtspike.deblurring.metrics import METRICS, Image
+from vrtspike.deblurring.perceptual import Missing, load_lpips
 
 Metric = Callable[[Image, Image], float]
 

@@ -12,10 +12,10 @@ from torch import nn
 
 from vrtspike.config import Settings
 from vrtspike.config.schema import TileSettings
-from vrtspike.data.batch import prepare_batch
-from vrtspike.data.voxels import Statistics
+from vrtspike.data.clips.batch import prepare_batch
+from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.metrics import Image, to_uint8
 from vrtspike.errors import ConfigError, RunError, list_faults
-from vrtspike.evaluation.metrics import Image, to_uint8
 from vrtspike.evaluation.sources import FrameSource, Window
 from vrtspike.evaluation.tiling import Area, Tiling, restore_tiled
 from vrtspike.models import build_model

@@ -11,21 +11,21 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.alignment import align, mismatch
 from vrtspike.data.exposure import bin_table
-from vrtspike.data.gain import GainMeter
-from vrtspike.data.images import read_gray, read_rgb
-from vrtspike.data.layouts import SPIKE_SUFFIXES, frame_order
-from vrtspike.data.simulate import stream_spikes
-from vrtspike.data.spikes import (
+from vrtspike.data.gate.alignment import align, mismatch
+from vrtspike.data.raw.images import read_gray, read_rgb
+from vrtspike.data.raw.layouts import SPIKE_SUFFIXES, frame_order
+from vrtspike.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
     npz_sensor,
     picture_columns,
     read_rows,
 )
-from vrtspike.data.store import Store
-from vrtspike.data.voxels import voxelize, voxelize_packed
+from vrtspike.data.simulation.sensor import stream_spikes
+from vrtspike.data.store.gain import GainMeter
+from vrtspike.data.store.store import Store
+from vrtspike.data.store.voxels import voxelize, voxelize_packed
 from vrtspike.errors import DataError, list_faults
 
 SIMULATED_STEPS = 88
@@ -64,7 +64,7 @@ class FrameSource(Protocol):
         """Read consecutive frames; called from several threads."""
 
     def gain(self) -> float | None:
-        """Brightness of a spike rate of 1, see :mod:`vrtspike.data.gain`; None without spikes.
+        """Brightness of a spike rate of 1 (:mod:`vrtspike.data.store.gain`); None without spikes.
 
         It is of the whole clip, so files are all read for it.
         """

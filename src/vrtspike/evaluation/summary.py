@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.html import Table, write_page
-from vrtspike.analysis.published import PublishedRun
-from vrtspike.data.dataset import DatasetManifest
+from vrtspike.data.clips.dataset import DatasetManifest
+from vrtspike.deblurring.metrics import DEFINITIONS
 from vrtspike.evaluation.measure import BLURRY, overall_means
-from vrtspike.evaluation.metrics import DEFINITIONS
+from vrtspike.pages import Table, write_page
+from vrtspike.runs.published import PublishedRun
 
 
 def summarize(

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from vrtspike.models.alignment import DeformableAlignment, align_neighbours
+from vrtspike.models.feature_alignment import DeformableAlignment, align_neighbours
 from vrtspike.models.layers import GEGLU, DepthToSpace, SpaceToDepth
 from vrtspike.models.mixed_precision import autocast_dtype, residual_stream
 from vrtspike.models.recomputation import recomputed

@@ -14,9 +14,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from vrtspike.errors import RunError
+from vrtspike.training.loader_processes import leave_signals_to_the_parent, start_server
 from vrtspike.training.parcels import Parcels
 from vrtspike.training.seeding import mix_seed
-from vrtspike.training.workers import leave_signals_to_the_parent, start_server
 
 Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""

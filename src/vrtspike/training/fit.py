@@ -9,14 +9,14 @@ from typing import Any
 from torch import nn
 
 from vrtspike.config import Settings, result_settings
-from vrtspike.data.loading import Workers
+from vrtspike.data.clips.workers import Workers
 from vrtspike.errors import RunError
 from vrtspike.files import json_digest
+from vrtspike.runs.folder import ResolvedRun
 from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
 from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.process import Outcome, Problem, loader_options, train_run
-from vrtspike.training.run_folder import ResolvedRun
+from vrtspike.training.one_process import Outcome, Problem, loader_options, train_run
 from vrtspike.training.tasks import Task
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
@@ -41,7 +41,7 @@ def fit(
     Precision, data loading workers, accumulation, clipping, compilation, moving average, exact
     resume, timing, memory and the summary of each epoch work as for the presets of this project.
     Under ``torchrun`` the processes share the work; end the program with
-    :func:`vrtspike.training.status.leave`.
+    :func:`vrtspike.launching.status.leave`.
 
     Args:
         folder: of the run: checkpoints, logs, weights.

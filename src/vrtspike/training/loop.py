@@ -20,13 +20,15 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vrtspike.config import Settings
 from vrtspike.errors import RunError
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.profiling import ProfileWindow
 from vrtspike.monitoring.timing import TimingLogger, section
+from vrtspike.runs.checkpoints import latest_checkpoint, micro_batches_per_step
 from vrtspike.training.batches import Batches, ValidationBatches
-from vrtspike.training.checkpoints import latest_checkpoint, micro_batches_per_step
 from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks, Replica
+from vrtspike.training.flops import estimate_work
 from vrtspike.training.freezing import FrozenStart
 from vrtspike.training.optimizers import (
     FLOW,
@@ -41,10 +43,8 @@ from vrtspike.training.run_log import RunLog
 from vrtspike.training.run_state import RunState, Stateful
 from vrtspike.training.schedules import Schedule, total_steps
 from vrtspike.training.seeding import seed_everything
-from vrtspike.training.signals import StopRequest
 from vrtspike.training.tasks import Task
 from vrtspike.training.validation import validate
-from vrtspike.training.work import estimate_work
 
 MAX_SKIPPED_IN_A_ROW = 20
 """Optimiser steps skipped one after the other before a run stops: this is no passing overflow."""

@@ -23,10 +23,10 @@ from vrtspike.monitoring.memory import (
     memory_warnings,
 )
 from vrtspike.monitoring.records import Records, truncate_records
+from vrtspike.runs.checkpoints import remove_leftovers
+from vrtspike.runs.folder import RunRecord
 from vrtspike.training.batches import CacheUse
-from vrtspike.training.checkpoints import remove_leftovers
 from vrtspike.training.progress import Progress, StepResult
-from vrtspike.training.run_folder import RunRecord
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

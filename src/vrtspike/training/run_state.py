@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from vrtspike.config import Settings
-from vrtspike.training.checkpoints import check_same_run, save_best, save_checkpoint
+from vrtspike.runs.checkpoints import check_same_run, save_best, save_checkpoint
 
 
 class Stateful(Protocol):

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.training.batches import ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.precision import Precision
-from vrtspike.training.signals import StopRequest
 from vrtspike.training.tasks import Task
 
 

@@ -1,0 +1,155 @@
+"""Which sequences a data set's folder holds, and which faults show without opening a file.
+
+Like :mod:`vrtspike.data.raw.layouts` it looks at names only and stays within the standard library,
+because the workflow imports it while it plans.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vrtspike.data.manifests import SURVEY
+from vrtspike.data.raw.layouts import (
+    AUTO,
+    LAYOUTS,
+    Layout,
+    SequenceFiles,
+    find_layout,
+    find_sequence,
+    places,
+    sequence_names,
+)
+from vrtspike.errors import DataError, list_faults, named_faults
+
+UNUSABLE = frozenset("{}")
+"""What may not occur in the name of a sequence."""
+
+
+def survey(
+    root: str | os.PathLike[str], splits: Sequence[str], blur_dir: str, layout: str = AUTO
+) -> dict[str, Any]:
+    """Find all sequences of a data set, and set aside those with faults that names show.
+
+    Faults are recorded, not raised, so that the gate (:mod:`vrtspike.data.gate.accept`) can list
+    them together with those that only the contents show.
+
+    Args:
+        root: the data set's folder.
+        splits: folders of the root to look into.
+        blur_dir: which blurry frames, ``blur`` or ``blur_gamma``.
+        layout: name of a layout; ``auto`` looks at the folders.
+
+    Returns:
+        ``{"schema": 1, "root", "layout", "spikes", "sequences": [{"split", "name", "frames"}],
+        "excluded"}``, sorted. ``layout`` is the layouts in use, joined by a plus sign; ``spikes``
+        is false where no sequence has spike files; ``excluded`` holds the faults of each sequence
+        that is not among ``sequences``, by ``<split>/<name>``, and of each split without any
+        sequence, by its name.
+
+    Raises:
+        DataError: if the root is missing, or no sequence below it is without a fault.
+    """
+    base = Path(root)
+    if not base.is_dir():
+        raise DataError(
+            f"data set folder {base} does not exist; set DATA.ROOT to the folder that holds "
+            f"{' and '.join(splits)}, or generate the demo data (scripts/demo_data.py)"
+        )
+    excluded: dict[str, list[str]] = {}
+    looked_at: list[_LookedAt] = []
+    for split in dict.fromkeys(splits):
+        try:
+            kind = find_layout(base, split, layout)
+            names = sequence_names(base, split, layout)
+        except DataError as error:
+            excluded[split] = [str(error)]
+            continue
+        if not names:
+            where = kind.sharp.format(split=split, sequence="<sequence>", gamma="")
+            excluded[split] = [f"no sequence folders; expected {base / where}/"]
+        looked_at += [_look_at(base, split, name, blur_dir, layout) for name in names]
+    spikes = any(s.files is not None and s.files.has_spikes for s in looked_at)
+    if spikes:
+        for sequence in looked_at:
+            sequence.faults += _missing_spikes(sequence.files, blur_dir)
+    excluded |= {f"{s.split}/{s.name}": s.faults for s in looked_at if s.faults}
+    sound = [s.files for s in looked_at if s.files is not None and not s.faults]
+    if not sound:
+        found = [s.files for s in looked_at if s.files is not None]
+        title, advice = f"{base} cannot be used as it is", _advice(base, found, blur_dir)
+        raise DataError(list_faults(title, named_faults(excluded), advice))
+    return {
+        "schema": SURVEY.schema,
+        "root": str(root),
+        "layout": "+".join(sorted({files.layout for files in sound})),
+        "spikes": spikes,
+        "sequences": [
+            {"split": files.split, "name": files.name, "frames": len(files.blur)} for files in sound
+        ],
+        "excluded": excluded,
+    }
+
+
+def _advice(root: Path, found: Sequence[SequenceFiles], blur_dir: str) -> str:
+    advice = f"The expected folders: <split>/<sequence>/{{{blur_dir},sharp,spike}}."
+    if found and not any(files.blur or files.sharp or files.has_spikes for files in found):
+        advice += (
+            " These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "
+            f"spikes are made of all of them by scripts/simulate.py --source {root}"
+        )
+    return advice
+
+
+@dataclass
+class _LookedAt:
+    """A sequence, as far as it could be looked at."""
+
+    split: str
+    name: str
+    files: SequenceFiles | None
+    faults: list[str]
+
+
+def _look_at(root: Path, split: str, name: str, blur_dir: str, layout: str) -> _LookedAt:
+    try:
+        files = find_sequence(root, split, name, blur_dir, layout)
+        return _LookedAt(split, name, files, _missing_frames(files, blur_dir))
+    except DataError as error:
+        return _LookedAt(split, name, None, [str(error)])
+
+
+def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
+    folders = _folders(files, blur_dir)
+    faults = list(files.faults)
+    if not UNUSABLE.isdisjoint(files.name):
+        faults.append("the workflow takes { and } for placeholders; rename the sequence")
+    if not files.blur:
+        faults.append(f"no blurry frames ({folders['blur']}/*.png)")
+    if not files.sharp:
+        faults.append(f"no sharp frames ({folders['sharp']}/*.png)")
+    if files.spikes and files.stream:
+        faults.append(f"both {folders['spike']}/*.dat and {files.stream}; remove the one not meant")
+    return faults
+
+
+def _missing_spikes(files: SequenceFiles | None, blur_dir: str) -> list[str]:
+    """What a sequence lacks whose data set has spikes."""
+    if files is None or files.has_spikes:
+        return []
+    stream = _kind(files).streams[0].format(split=files.split, sequence=files.name)
+    return [
+        f"no spikes ({_folders(files, blur_dir)['spike']}/*.dat or {stream}.dat, or .npz), but "
+        "other sequences have them"
+    ]
+
+
+def _kind(files: SequenceFiles) -> Layout:
+    return LAYOUTS[files.layout.removesuffix("_stream")]
+
+
+def _folders(files: SequenceFiles, blur_dir: str) -> dict[str, str]:
+    return places(_kind(files), files.split, files.name, blur_dir)

@@ -1,0 +1,175 @@
+"""The deblurring of a preset as a problem for the training loop, and the run that trains it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from vrtspike.config import Settings
+from vrtspike.config.loading import load_settings_file
+from vrtspike.data.clips.clips import ClipDataset
+from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
+from vrtspike.data.clips.requirements import largest_crop
+from vrtspike.data.clips.workers import Workers
+from vrtspike.data.store.cache import cache_share, cache_statistics
+from vrtspike.deblurring.losses import build_terms
+from vrtspike.deblurring.task import DeblurringTask, Teacher
+from vrtspike.errors import RunError
+from vrtspike.launching.signals import EXIT_INTERRUPTED
+from vrtspike.models import Restorer, build_model
+from vrtspike.models.block_compiling import compile_blocks
+from vrtspike.runs.folder import ResolvedRun
+from vrtspike.training.batches import (
+    Batches,
+    CacheUse,
+    PhasedBatches,
+    ShuffledBatches,
+    ValidationBatches,
+)
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.one_process import Problem, loader_options, train_run
+from vrtspike.training.precision import Precision
+
+
+def run_session(folder: Path) -> int:
+    """Train the preset whose run is in ``folder``, as one of the processes that torchrun started.
+
+    Returns:
+        0 when the run is finished, :data:`EXIT_INTERRUPTED` when it was stopped and saved.
+
+    Raises:
+        UserError: equal on all processes where it concerns all.
+    """
+    run = ResolvedRun.read(folder)
+    settings, dataset = run.settings, load_dataset(run.dataset)
+
+    def build(ranks: Ranks, workers: Workers) -> Problem:
+        model = build_trainable(settings).to(ranks.device)
+        dtype = Precision(settings.TRAIN, ranks.device).compute_type
+        return Problem(
+            model,
+            build_task(settings, dataset, ranks.device),
+            training_batches(settings, dataset, workers, ranks),
+            validation_batches(settings, dataset, workers, ranks),
+            compile_blocks,
+            model.describe(ranks.device, dtype),
+        )
+
+    outcome = train_run(run, folder, build, dataset_digest=dataset.digest)
+    return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
+
+
+def build_trainable(settings: Settings) -> Restorer:
+    """The model of a preset for training: what its clips never reach is fixed.
+
+    A clip of one frame has no neighbours, so that flow and alignment take no part; processes that
+    exchange gradients would wait for theirs.
+    """
+    model = build_network(settings)
+    if settings.DATA.CLIP_LEN == 1:
+        unused = set(model.rate_groups()["flow"])
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name not in unused)
+    return model
+
+
+def build_network(settings: Settings, *, pretrained: bool = True) -> Restorer:
+    """The model of a preset, for its largest crops."""
+    return build_model(
+        settings.MODEL,
+        bins=settings.DATA.K,
+        clip_len=settings.DATA.CLIP_LEN,
+        crop_size=largest_crop(settings),
+        pretrained=pretrained,
+    )
+
+
+def build_task(
+    settings: Settings, dataset: DatasetManifest, device: torch.device
+) -> DeblurringTask:
+    """The deblurring task of a preset, with its losses and its teacher.
+
+    Raises:
+        UserError: if weights that a loss needs, or the teacher, are missing.
+    """
+    terms = build_terms(settings.LOSS, settings.WEIGHTS.DIR, device)
+    statistics = dataset.statistics_for(settings.DATA)
+    distill = settings.TRAIN.DISTILL
+    if distill is None:
+        return DeblurringTask(statistics, terms)
+    teacher = load_teacher(Path(distill.TEACHER), settings).to(device)
+    return DeblurringTask(statistics, terms, Teacher(teacher, distill.WEIGHT))
+
+
+def load_teacher(folder: Path, settings: Settings) -> nn.Module:
+    """The trained model in a published result folder, frozen.
+
+    Raises:
+        RunError: if it is not there, or reads other voxels than the student.
+    """
+    from safetensors.torch import load_file
+
+    weights = folder / "weights.safetensors"
+    if not weights.is_file():
+        raise RunError(
+            f"TRAIN.DISTILL.TEACHER is {str(folder)!r}: there is no {weights}; train that preset "
+            "first, or name its result folder"
+        )
+    taught = load_settings_file(folder / "settings.json")
+    if settings.DATA.K != taught.DATA.K:
+        raise RunError(
+            f"TRAIN.DISTILL.TEACHER {folder} was trained with DATA.K = {taught.DATA.K}, this "
+            f"preset has {settings.DATA.K}; they must be equal"
+        )
+    model = build_network(taught, pretrained=False)
+    model.load_state_dict(load_file(weights))
+    return model.eval().requires_grad_(False)
+
+
+def training_batches(
+    settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
+) -> Batches:
+    """The training batches of a preset, in phases where it is progressive."""
+    loader = settings.DATALOADER
+    readers = ranks.local_world_size * max(1, workers.train)
+    cache = cache_share(settings.DATA, readers)
+    options = loader_options(settings, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks)
+
+    def batches(crop: int) -> ShuffledBatches:
+        data = settings.DATA.model_copy(update={"CROP_SIZE": crop})
+        clips = ClipDataset(dataset, data.TRAIN_SPLIT, data, seed=settings.SEED, cache_bytes=cache)
+        size, drop_last = settings.TRAIN.BATCH_SIZE, loader.DROP_LAST
+        observer = partial(_cache_use, cache) if cache else None
+        return ShuffledBatches(
+            clips, size, settings.SEED, drop_last, options, observer, loader.SHUFFLE_BLOCK
+        )
+
+    phases = settings.TRAIN.PROGRESSIVE
+    if not phases:
+        return batches(settings.DATA.CROP_SIZE)
+    return PhasedBatches([(batches(phase.CROP_SIZE), phase.EPOCHS) for phase in phases])
+
+
+def validation_batches(
+    settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
+) -> ValidationBatches:
+    """The validation batches of this process: centred crops of the test split."""
+    loader = settings.DATALOADER
+    clips = ClipDataset(dataset, settings.DATA.VAL_SPLIT, settings.DATA, train=False)
+    options = loader_options(
+        settings,
+        workers.val,
+        loader.VAL_PREFETCH_FACTOR,
+        ranks,
+        persistent=loader.PERSISTENT_WORKERS,
+    )
+    size = settings.TRAIN.VAL_BATCH_SIZE
+    return ValidationBatches(clips, size, ranks.rank, ranks.world_size, options)
+
+
+def _cache_use(limit: int) -> CacheUse:
+    found = cache_statistics()
+    return CacheUse(found.hits, found.misses, found.evictions, limit)

@@ -1,0 +1,167 @@
+"""Pictures and videos to look at: blurry, restored and sharp side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from vrtspike.deblurring.metrics import Image, psnr
+from vrtspike.errors import RunError
+from vrtspike.files import atomic_path
+
+LABEL_HEIGHT = 24
+GAP = 4
+COLUMN_WIDTH = 480
+ERROR_GAIN = 4
+_PAPER = 255
+_INK = (30, 30, 30)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One column of a picture: an image uint8 (H, W, 3) and the words above it."""
+
+    label: str
+    image: Image
+
+
+def comparison(
+    blur: Image, restored: Image, sharp: Image | None = None, *, error_map: bool = False
+) -> Image:
+    """Blurry, restored and sharp frame side by side, with a detail of each below.
+
+    The detail is taken where the blurry frame is furthest from the sharp one (without a sharp
+    frame: from the restored one), at full resolution, so that a reader sees the pixels the figures
+    are about.
+
+    Args:
+        blur: the input, uint8 (H, W, 3).
+        restored: the model's output, same shape.
+        sharp: the reference, same shape; None leaves its column and the figures out.
+        error_map: adds a column with the absolute difference of restored and sharp,
+            ``ERROR_GAIN`` times.
+
+    Returns:
+        uint8 (h, w, 3), columns of at most ``COLUMN_WIDTH`` pixels.
+
+    Raises:
+        ValueError: if ``error_map`` is asked for without a sharp frame.
+    """
+    if sharp is None:
+        if error_map:
+            raise ValueError("an error map needs the sharp frame")
+        panels = [Panel("blurry input", blur), Panel("restored", restored)]
+    else:
+        panels = [
+            Panel(f"blurry input {_decibel(psnr(blur, sharp))}", blur),
+            Panel(f"restored {_decibel(psnr(restored, sharp))}", restored),
+            Panel("sharp", sharp),
+        ]
+        if error_map:
+            error = cv2.absdiff(restored, sharp).astype(np.float32) * ERROR_GAIN
+            image = np.clip(error, 0, 255).astype(np.uint8)
+            panels.append(Panel(f"error of restored, x{ERROR_GAIN}", image))
+    width = blur.shape[1]
+    factor = max(1, COLUMN_WIDTH // width)
+    column = min(COLUMN_WIDTH, width * factor)
+    zoom = max(1, round(3 * column / width))
+    rows, columns = _most_blurred(blur, restored if sharp is None else sharp, column // zoom)
+    whole = [_labelled(panel, _fit(panel.image, column, factor)) for panel in panels]
+    details = [_enlarge(panel.image[rows, columns], zoom) for panel in panels]
+    return np.concatenate([_strip(whole, column), _strip(details, column)])
+
+
+@contextlib.contextmanager
+def video_file(
+    path: str | Path, frames_per_second: float = 24
+) -> Iterator[Callable[[Sequence[Image]], None]]:
+    """Write an MP4 (codec mp4v) through OpenCV; it stands at ``path`` once the body has ended.
+
+    Args:
+        path: ends in ``.mp4``.
+        frames_per_second: playing speed.
+
+    Yields:
+        A function that appends one frame, given as uint8 (H, W, 3) RGB images that are shown side
+        by side; sizes must not change. At least one frame must be written.
+
+    Raises:
+        RunError: if OpenCV has no writer for MP4 on this machine.
+    """
+    writer: cv2.VideoWriter | None = None
+    with atomic_path(path) as temporary:
+
+        def append(images: Sequence[Image]) -> None:
+            nonlocal writer
+            frame = np.concatenate(images, axis=1)
+            if writer is None:
+                writer = _open_video(temporary, frame, frames_per_second)
+            writer.write(np.ascontiguousarray(frame[..., ::-1]))
+
+        yield append
+        if writer is None:
+            raise ValueError(f"{path}: a video needs at least one frame")
+        writer.release()
+
+
+def _open_video(path: Path, frame: Image, frames_per_second: float) -> cv2.VideoWriter:
+    height, width = frame.shape[:2]
+    codec = cv2.VideoWriter.fourcc(*"mp4v")
+    writer = cv2.VideoWriter(str(path), codec, frames_per_second, (width, height))
+    if not writer.isOpened():
+        raise RunError("OpenCV cannot write MP4 on this machine; set TEST.SAVE_VIDEO to false")
+    return writer
+
+
+def _decibel(value: float) -> str:
+    return f"{value:.2f} dB" if math.isfinite(value) else "identical"
+
+
+def _most_blurred(blur: Image, reference: Image, side: int) -> tuple[slice, slice]:
+    """The window, ``side`` wide and 9/16 as high, with the largest difference."""
+    height, width = blur.shape[:2]
+    window_height, window_width = max(1, min(height, side * 9 // 16)), min(width, side)
+    error = cv2.absdiff(blur, reference).astype(np.float32).sum(axis=-1)
+    mean = cv2.boxFilter(error, -1, (window_width, window_height), anchor=(0, 0))
+    inside = mean[: height - window_height + 1, : width - window_width + 1]
+    row, column = np.unravel_index(int(inside.argmax()), inside.shape)
+    return (
+        slice(int(row), int(row) + window_height),
+        slice(int(column), int(column) + window_width),
+    )
+
+
+def _strip(images: Sequence[Image], column: int) -> Image:
+    """Images of equal size side by side in columns, on white, with a gap below."""
+    height = images[0].shape[0]
+    strip = np.full((height + GAP, len(images) * (column + GAP) - GAP, 3), _PAPER, np.uint8)
+    for number, image in enumerate(images):
+        left = number * (column + GAP)
+        strip[:height, left : left + image.shape[1]] = image
+    return strip
+
+
+def _fit(image: Image, column: int, factor: int) -> Image:
+    """Large images are averaged down to the column's width, small ones repeat whole pixels."""
+    height, width = image.shape[:2]
+    if width <= column:
+        return _enlarge(image, factor)
+    size = (column, max(1, round(height * column / width)))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+def _enlarge(image: Image, factor: int) -> Image:
+    return image.repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+def _labelled(panel: Panel, image: Image) -> Image:
+    band = np.full((LABEL_HEIGHT, image.shape[1], 3), _PAPER, np.uint8)
+    place = (4, LABEL_HEIGHT - 8)
+    cv2.putText(band, panel.label, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)
+    return np.concatenate([band, image])

@@ -1,0 +1,190 @@
+"""Start a training run: settings, folder, devices, ``torchrun``, and the published result.
+
+Nothing here needs PyTorch: the launcher is there at once and leaves the work to the processes it
+starts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+from vrtspike.config.loading import check_files
+from vrtspike.config.workflow import load_workflow
+from vrtspike.launching.gpus import installed_gpus, require_gpus, take_gpus
+from vrtspike.launching.signals import EXIT_INTERRUPTED, stop_with_parent
+from vrtspike.launching.slurm import meeting_point, step_on_every_node, time_limit
+from vrtspike.launching.status import STATUS_FILE, read_status, status_file
+from vrtspike.launching.torchrun import Rendezvous, run, run_torchrun
+from vrtspike.provenance import code_digest
+from vrtspike.runs.folder import is_finished, resolve_run
+from vrtspike.runs.publish import publish
+
+NODE_PROGRAM = "train_node.py"
+"""Starts the processes of one of several nodes; stands beside the training program."""
+
+OBSERVERS = (
+    "vrtspike.monitoring",
+    "vrtspike.data.store.voxels.voxelize",
+    "vrtspike.data.store.voxels.voxelize_packed",
+)
+"""Code that is left out of a run's fingerprint: logs change no result, and what voxelisation gives
+is part of the data set's digest, so that code with equal voxels trains nothing anew."""
+
+_HANDED_ON = signal.SIGUSR1
+"""What srun hands on to its programs on all nodes; at SIGTERM it would kill them."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to train and where.
+
+    Attributes:
+        preset: name of the preset.
+        configfiles: workflow configuration files, later ones win.
+        config: values laid over them.
+        dataset: the dataset manifest.
+        output: folder of the published result.
+        runs: folder of all runs; None takes RUNS of the configuration.
+        gpus: number of GPUs; None takes GPUS of the configuration.
+        code: digest of the training code; None computes it from ``program``.
+        program: the training program.
+    """
+
+    preset: str
+    configfiles: tuple[str, ...]
+    config: dict[str, Any]
+    dataset: Path
+    output: Path
+    program: Path
+    runs: Path | None = None
+    gpus: int | Literal["auto"] | None = None
+    code: str | None = None
+
+
+def gpus_option(text: str) -> int | Literal["auto"]:
+    """``auto`` or a number of GPUs, from a command line."""
+    return "auto" if text == "auto" else int(text)
+
+
+def launch(request: Request) -> int:
+    """Train, or continue, and publish the result.
+
+    Returns:
+        the exit status: 0 when the result is published, ``EXIT_INTERRUPTED`` when the run was
+        stopped and saved, ``EXIT_USER_ERROR`` when the trainer has explained what is wrong, 1 when
+        it failed.
+
+    Raises:
+        ConfigError: if the configuration is wrong.
+        RunError: if the devices or the data are not there.
+    """
+    plan = load_workflow(request.configfiles, request.config)
+    settings = plan.preset(request.preset)
+    check_files(settings)
+    code = request.code or code_digest(request.program, neutral=OBSERVERS)
+    resolved = resolve_run(request.preset, settings, request.dataset, code)
+    folder = (request.runs or Path(plan.settings.RUNS)) / resolved.name / resolved.fingerprint
+    resolved.write(folder)
+    print(f"run folder: {folder}", flush=True)
+    if is_finished(folder):
+        publish(folder, request.output)
+        print(f"result: {request.output} (the run was finished before)", flush=True)
+        return 0
+    gpus = plan.settings.GPUS if request.gpus is None else request.gpus
+    status = train(folder, gpus, request.program, plan.settings.NODES)
+    if status == 0:
+        publish(folder, request.output)
+        print(f"result: {request.output}", flush=True)
+    return status
+
+
+def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:
+    """Make sure that training can find its devices from here.
+
+    Args:
+        gpus: of each machine.
+        nodes: machines of the run.
+
+    Raises:
+        ConfigError: if ``nodes`` are several and this is no Slurm job of that size.
+        RunError: if this machine has fewer GPUs.
+    """
+    if nodes > 1:
+        step_on_every_node(nodes, gpus)
+    elif gpus != 0:
+        require_gpus(gpus, installed_gpus())
+
+
+def train(folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int = 1) -> int:
+    """Run the training program in as many processes as there are GPUs; returns its status.
+
+    Args:
+        folder: of the run.
+        gpus: of each machine.
+        program: the training program.
+        nodes: machines of the run; more than one needs a Slurm job of that size.
+
+    Raises:
+        ConfigError: if there is no such job.
+        RunError: if the devices are not there.
+    """
+    limit = time_limit(os.environ)
+    with status_file(folder) as path:
+        environment = {STATUS_FILE: str(path.absolute())}
+        if nodes == 1:
+            with take_gpus(gpus) as devices:
+                ending = run_torchrun(folder, devices, program, environment, limit=limit)
+        else:
+            starter = program.with_name(NODE_PROGRAM)
+            command = [
+                *(*step_on_every_node(nodes, gpus), sys.executable, str(starter)),
+                *("--run-dir", str(folder), "--program", str(program), "--gpus", str(gpus)),
+                *("--nodes", str(nodes), "--endpoint", meeting_point()),
+            ]
+            variables = {**os.environ, **environment}
+            ending = run(command, _ask_step, variables, begin=_begin_step, limit=limit)
+        status = read_status(path)
+    if isinstance(status, int):
+        return status
+    if ending.was_stopped and status is None:
+        print("stopped before training had begun; start again to continue", flush=True)
+        return EXIT_INTERRUPTED
+    when = " while it was stopping" if ending.was_stopped else ""
+    print(
+        f"training failed{when} (its starter ended with {ending.code}); the run stays in {folder}",
+        flush=True,
+    )
+    return 1
+
+
+def train_on_node(
+    folder: Path, gpus: int | Literal["auto"], program: Path, rendezvous: Rendezvous
+) -> int:
+    """Run the share of one of several nodes; returns 0 where the launcher knows how it ended.
+
+    Args:
+        folder: of the run.
+        gpus: of this machine.
+        program: the training program.
+        rendezvous: where the other machines are.
+
+    Raises:
+        RunError: if the devices are not there.
+    """
+    with take_gpus(gpus) as devices:
+        return run_torchrun(folder, devices, program, {}, rendezvous).code
+
+
+def _begin_step() -> None:
+    stop_with_parent(_HANDED_ON)
+
+
+def _ask_step(srun: psutil.Process) -> None:
+    srun.send_signal(_HANDED_ON)

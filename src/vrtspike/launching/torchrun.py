@@ -1,0 +1,167 @@
+"""The training processes of one machine: started by ``torchrun``, asked to stop, waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from vrtspike.cpus import available_cpus
+from vrtspike.launching.gpus import Devices
+from vrtspike.launching.signals import ORPHANED, STOPS, hold_back, stop_with_parent
+from vrtspike.launching.slurm import LOOK_S, TimeLimit
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where the machines of a run find each other.
+
+    Attributes:
+        nodes: how many there are.
+        endpoint: host and port of one of them, of this run's own.
+    """
+
+    nodes: int
+    endpoint: str
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a program ended.
+
+    Attributes:
+        code: its exit status.
+        was_stopped: whether it was asked to stop.
+    """
+
+    code: int
+    was_stopped: bool
+
+
+def run_torchrun(
+    folder: Path,
+    devices: Devices,
+    program: Path,
+    environment: dict[str, str],
+    rendezvous: Rendezvous | None = None,
+    limit: TimeLimit | None = None,
+) -> Ending:
+    """Run the training program, one process per GPU of this machine, to its end.
+
+    Args:
+        folder: of the run.
+        devices: of this machine.
+        program: the training program.
+        environment: further variables for it.
+        rendezvous: where the run's other machines are; None for no others.
+        limit: when to stop; None for never.
+    """
+    ranks = max(1, len(devices.names))
+    where = ["--standalone"]
+    if rendezvous is not None:
+        where = [
+            *("--nnodes", str(rendezvous.nodes), "--rdzv-backend", "c10d"),
+            *("--rdzv-id", rendezvous.endpoint, "--rdzv-endpoint", rendezvous.endpoint),
+        ]
+    command = [
+        # A signal that torchrun handles it takes for a crash: it kills what has not ended after 30
+        # seconds. So it is left with the one that comes when this process has died.
+        *(sys.executable, "-m", "torch.distributed.run"),
+        *("--signals-to-handle", ORPHANED.name),
+        *(*where, "--nproc-per-node", str(ranks), str(program), "--run-dir", str(folder)),
+    ]
+    variables = {**training_environment(devices, ranks), **environment}
+    return run(command, _ask_processes, variables, devices.locks, _begin_torchrun, limit)
+
+
+def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
+    """The environment of the training processes."""
+    # Snakemake sets the variable to all threads of the job; every process would start as many.
+    cpus = available_cpus()
+    available = min(int(os.environ.get("OMP_NUM_THREADS") or cpus), cpus)
+    return {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": ",".join(devices.names),
+        "OMP_NUM_THREADS": str(max(1, available // ranks)),
+        # With a shared store the processes of a restart (--max-restarts) wait for their
+        # predecessors.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+    }
+
+
+def run(
+    command: Sequence[str],
+    ask_to_stop: Callable[[psutil.Process], None],
+    environment: dict[str, str],
+    keep_open: Sequence[int] = (),
+    begin: Callable[[], None] = stop_with_parent,
+    limit: TimeLimit | None = None,
+) -> Ending:
+    """Run a program to its end; signals to this process, and a time limit, ask it to stop.
+
+    Args:
+        command: the program.
+        ask_to_stop: how it is asked.
+        environment: all its variables.
+        keep_open: file descriptors it inherits.
+        begin: called in the new process.
+        limit: when to ask it to stop by itself; None for never.
+    """
+    # In a session of its own: what a terminal sends to all, it would get a second time from here.
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        pass_fds=keep_open,
+        preexec_fn=begin,
+        start_new_session=True,
+    )
+    asked: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        try:
+            ask_to_stop(psutil.Process(process.pid))
+        except psutil.NoSuchProcess:
+            # It has just ended by itself.
+            return
+
+    previous = {number: signal.signal(number, ask) for number in STOPS}
+    try:
+        while limit is not None and not asked:
+            # Someone may move the limit meanwhile, to either side.
+            left = limit.seconds()
+            if left == 0.0 and not asked:
+                print("the time limit of the job is near: asking training to stop", flush=True)
+                ask(signal.SIGALRM, None)
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(min(left, LOOK_S))
+                break
+        return Ending(process.wait(), bool(asked))
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _begin_torchrun() -> None:
+    # A batch system may signal all processes of a job; torchrun shall not act upon it, and its
+    # children not before they are ready to.
+    hold_back(STOPS)
+    stop_with_parent(ORPHANED)
+
+
+def _ask_processes(torchrun: psutil.Process) -> None:
+    """Send SIGTERM to the training processes, or end ``torchrun`` before it has started them."""
+    processes = torchrun.children()
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    if not processes:
+        torchrun.send_signal(ORPHANED)

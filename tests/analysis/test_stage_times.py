@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vrtspike.analysis.stage_times import stage_seconds
+from vrtspike.errors import DataError
+
+
+def benchmark(path: Path, seconds: float, time: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:01\t12.5\n")
+    os.utime(path, (time, time))
+
+
+@pytest.fixture
+def benchmarks(tmp_path: Path) -> Path:
+    folder = tmp_path / "benchmarks"
+    benchmark(folder / "train" / "demo.tsv", 120.5, time=50)
+    benchmark(folder / "ingest" / "demo" / "train" / "a.tsv", 1.5, time=20)
+    benchmark(folder / "ingest" / "demo" / "test" / "b.tsv", 2.5, time=30)
+    benchmark(folder / "demo_data.tsv", 4.0, time=10)
+    return folder
+
+
+def test_seconds_are_added_up_by_stage_in_order_of_time(benchmarks):
+    assert list(stage_seconds(benchmarks).items()) == [
+        ("demo_data", (1, 4.0)),
+        ("ingest", (2, 4.0)),
+        ("train", (1, 120.5)),
+    ]
+
+
+def test_another_table_is_refused(tmp_path):
+    (tmp_path / "x.tsv").write_text("a\tb\n1\t2\n")
+    with pytest.raises(DataError, match=r"x\.tsv: no column 's'"):
+        stage_seconds(tmp_path)
+
+
+def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repository):
+    sequences = tmp_path / "sequences.csv"
+    sequences.write_text(
+        "sequence,scale,frames,psnr_blur,psnr,ssim_blur,ssim\n"
+        "GOPR0101_11_00,1.0,8,24.0,26.5,0.80,0.90\nGOPR0102_11_00,1.0,8,26.0,27.5,0.84,0.88\n"
+    )
+    done = subprocess.run(
+        [
+            sys.executable, "scripts/demo_summary.py", "--sequences", sequences,
+            "--report", "results/demo/report.html", "--benchmarks", benchmarks,
+            "--output", tmp_path / "summary.txt",
+        ],
+        cwd=repository, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    text = (tmp_path / "summary.txt").read_text()
+    for output in (done.stdout, text):
+        rows = [line.split() for line in output.splitlines()]
+        assert ["GOPR0101_11_00", "24.00", "26.50", "+2.50", "0.8000", "0.9000"] in rows
+        assert ["mean", "25.00", "27.00", "+2.00", "0.8200", "0.8900"] in rows
+        assert ["ingest", "2", "4.0"] in rows
+        assert "report: results/demo/report.html" in output

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from tests.data.scenes import film
+from vrtspike.config.schema import Settings
+from vrtspike.data.clips.batch import prepare_batch
+from vrtspike.data.clips.clips import ClipDataset, SequenceReader, Window
+from vrtspike.data.clips.dataset import SequenceEntry, load_dataset, merge_dataset
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.images import luma
+from vrtspike.data.raw.spikes import pack_rows
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.store.build import build_store
+from vrtspike.data.store.cache import cache_share, cache_statistics
+from vrtspike.data.store.store import StoredFrame, StoreLayout, open_store, write_store
+from vrtspike.data.store.voxels import Statistics, voxelize
+from vrtspike.errors import DataError
+from vrtspike.files import write_json
+
+FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clips")
+    paths = []
+    for seed, (name, count) in enumerate(FRAMES.items()):
+        split, sequence = name.split("/")
+        write_sequence(folder / "raw" / name, film(seed, 3 * count + 1), frames_per_exposure=3)
+        manifest = folder / "ingest" / f"{name}.json"
+        write_json(
+            manifest,
+            ingest_sequence(folder / "raw", split, sequence, blur_dir="blur", source_version="v"),
+        )
+        paths.append(folder / "k8" / f"{name}.json")
+        build_store(folder / "raw", manifest, 8, paths[-1])
+    merged = merge_dataset(paths, dataset="toy", bins=8, folder=folder / "k8")
+    write_json(folder / "k8" / "dataset.json", merged)
+    return load_dataset(folder / "k8" / "dataset.json")
+
+
+def settings(**data):
+    values = {"K": 8, "CROP_SIZE": 32, "CLIP_LEN": 3, "AUGMENT": False, **data}
+    return Settings.model_validate({"DATA": values}).DATA
+
+
+def whole(dataset, name):
+    split, sequence = name.split("/")
+    entry = next(e for e in dataset.split(split) if e.name == sequence)
+    return SequenceReader(entry).read(0, FRAMES[name])
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all(
+        torch.equal(a[k], b[k]) if isinstance(a[k], torch.Tensor) else a[k] == b[k] for k in a
+    )
+
+
+def find(crop, frames):
+    """Top left corner of a crop in the frames it was cut from."""
+    height, width = crop.shape[1:3]
+    for top in range(0, frames.shape[1] - height + 1):
+        for left in range(0, frames.shape[2] - width + 1):
+            if torch.equal(frames[:, top : top + height, left : left + width], crop):
+                return top, left
+    raise AssertionError("the crop is not part of the frames")
+
+
+def test_training_clips_are_aligned_crops(dataset):
+    clips = ClipDataset(dataset, "train", settings(), seed=3)
+    assert len(clips) == (6 - 3 + 1) + (4 - 3 + 1)
+    places = set()
+    for index in range(len(clips)):
+        sample = clips[index]
+        assert sample["blur"].shape == sample["sharp"].shape == (3, 32, 32, 3)
+        assert sample["counts"].shape == (3, 8, 16, 16)
+        assert sample["bin_steps"].tolist() == [[4, 2, 1, 1, 1, 2, 5, 8]] * 3
+        full, start = whole(dataset, sample["sequence"]), sample["start"]
+        top, left = find(sample["blur"], full["blur"][start : start + 3])
+        assert top % 2 == left % 2 == 0
+        places.add((top, left))
+        sharp = full["sharp"][start : start + 3, top : top + 32, left : left + 32]
+        assert torch.equal(sample["sharp"], sharp)
+        counts = full["counts"][start : start + 3, :, top // 2 :, left // 2 :][..., :16, :16]
+        assert torch.equal(sample["counts"], counts)
+    assert len(places) > 2
+
+
+def test_samples_depend_on_seed_epoch_and_index_only(dataset):
+    options = settings(AUGMENT=True)
+    first, second = (ClipDataset(dataset, "train", options, seed=3) for _ in range(2))
+    for epoch in (0, 5):
+        first.set_epoch(epoch)
+        second.set_epoch(epoch)
+        backwards = [second[i] for i in reversed(range(len(second)))][::-1]
+        assert all(equal(first[i], backwards[i]) for i in range(len(first)))
+    first.set_epoch(0)
+    assert not all(equal(first[i], second[i]) for i in range(len(first)))
+    other = ClipDataset(dataset, "train", options, seed=4)
+    assert not all(equal(first[i], other[i]) for i in range(len(first)))
+
+
+def test_augmentation_turns_everything_alike(dataset):
+    """The eight orientations occur, and in each the spikes still show the frame."""
+    clips = ClipDataset(dataset, "train", settings(AUGMENT=True))
+    plain = ClipDataset(dataset, "train", settings())
+    seen = set()
+    for epoch in range(12):
+        clips.set_epoch(epoch)
+        plain.set_epoch(epoch)
+        for index in range(len(clips)):
+            sample, original = clips[index], plain[index]
+            kinds = []
+            for swap in (False, True):
+                for axes in ((), (0,), (1,), (0, 1)):
+
+                    def turn(values, first, axes=axes, swap=swap):
+                        values = values.flip([first + a for a in axes])
+                        return values.transpose(first, first + 1) if swap else values
+
+                    if torch.equal(turn(original["blur"], 1), sample["blur"]):
+                        assert torch.equal(turn(original["sharp"], 1), sample["sharp"])
+                        assert torch.equal(turn(original["counts"], 2), sample["counts"])
+                        kinds.append((swap, axes))
+            assert len(kinds) == 1
+            seen.add(kinds[0])
+            assert sample["counts"].is_contiguous()
+    assert len(seen) == 8
+
+
+@pytest.mark.parametrize("augment", [False, True])
+def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(dataset, augment):
+    stored = ClipDataset(dataset, "train", settings(AUGMENT=augment))
+    counted = ClipDataset(dataset, "train", settings(AUGMENT=augment, USE_PRECOMPUTED_VOXELS=False))
+    for epoch in range(3):
+        stored.set_epoch(epoch)
+        counted.set_epoch(epoch)
+        assert all(equal(stored[i], counted[i]) for i in range(len(stored)))
+
+
+def test_raised_thresholds_keep_all_other_draws_and_the_brightness(dataset):
+    options = {"AUGMENT": True, "CROP_SIZE": 96, "CLIP_LEN": 4}
+    plain = ClipDataset(dataset, "train", settings(**options))
+    raised = ClipDataset(dataset, "train", settings(**options, THRESHOLD_AUGMENT=1.0))
+    some = ClipDataset(dataset, "train", settings(**options, THRESHOLD_AUGMENT=0.5))
+    factors, touched = [], 0
+    for epoch in range(5):
+        for clips in (plain, raised, some):
+            clips.set_epoch(epoch)
+        for index in range(len(plain)):
+            before, after = plain[index], raised[index]
+            assert equal(raised[index], after)
+            for name in ("blur", "sharp", "bin_steps"):
+                assert torch.equal(before[name], after[name])
+            times = round((after["gain"] / before["gain"]).item())
+            assert after["gain"] == before["gain"] * times
+            total = [sample["counts"].long().sum((0, 1)) for sample in (before, after)]
+            # One spike more or less than every m-th, by what a pixel had gathered before.
+            assert ((total[1] - total[0] // times).abs() <= 1).all()
+            assert (total[1] > total[0] // times).any()
+            share = (total[1].sum() / total[0].sum()).item()
+            assert share == pytest.approx(1 / times, rel=0.02)
+            factors.append(times)
+            touched += equal(some[index], after)
+            assert equal(some[index], after) or equal(some[index], before)
+    assert set(factors) == {2}
+    assert 0 < touched < len(factors)
+    test = ClipDataset(dataset, "test", settings(THRESHOLD_AUGMENT=1.0), train=False)
+    assert equal(test[0], ClipDataset(dataset, "test", settings(), train=False)[0])
+
+
+def test_validation_clips_cover_every_frame_from_the_middle(dataset):
+    clips = ClipDataset(dataset, "test", settings(AUGMENT=True), train=False)
+    assert [clips[i]["start"] for i in range(len(clips))] == [0, 2]
+    full = whole(dataset, "test/c")
+    clips.set_epoch(7)
+    assert torch.equal(clips[1]["blur"], full["blur"][2:5, 32:64, 48:80])
+    assert torch.equal(clips[1]["counts"], full["counts"][2:5, :, 16:32, 24:40])
+
+
+def test_spikes_show_what_the_sharp_frame_shows(dataset):
+    sample = whole(dataset, "train/a")
+    rate = sample["counts"][2].sum(0).float() / 24
+    gray = luma(sample["sharp"][2].numpy()).reshape(48, 2, 64, 2).mean((1, 3))
+    assert np.corrcoef(rate.numpy().ravel(), gray.ravel())[0, 1] > 0.85
+    assert abs(np.corrcoef(rate.flip(0).numpy().ravel(), gray.ravel())[0, 1]) < 0.3
+
+
+def test_all_sequences_that_are_too_short_or_small_are_named(dataset):
+    with pytest.raises(DataError, match=r"\(1\)(.|\n)*train/b: 4 frames, DATA\.CLIP_LEN is 5"):
+        ClipDataset(dataset, "train", settings(CLIP_LEN=5))
+    with pytest.raises(DataError, match=r"\(2\)(.|\n)*96 x 128, DATA\.CROP_SIZE is 104"):
+        ClipDataset(dataset, "train", settings(CROP_SIZE=104))
+    with pytest.raises(DataError, match=r"DATA\.K = 8, the settings say 16"):
+        ClipDataset(dataset, "train", settings(K=16))
+    with pytest.raises(DataError, match=r"DATA\.BLUR_DIR = blur, the settings say blur_gamma"):
+        ClipDataset(dataset, "train", settings(BLUR_DIR="blur_gamma"))
+
+
+@pytest.mark.parametrize(
+    ("start", "count", "window"),
+    [(0, 5, None), (-1, 2, None), (0, 1, Window(0, 100, 32, 32)), (0, 1, Window(1, 0, 32, 32))],
+)
+def test_reading_outside_or_between_pixels_is_refused(dataset, start, count, window):
+    reader = SequenceReader(dataset.split("train")[1])
+    with pytest.raises(DataError, match="train/b"):
+        reader.read(start, count, window)
+
+
+def test_workers_with_a_cache_give_the_same_batches(dataset):
+    plain = ClipDataset(dataset, "train", settings(AUGMENT=True))
+    options = settings(AUGMENT=True, READER="tensorstore")
+    cached = ClipDataset(dataset, "train", options, cache_bytes=10**7)
+    assert equal(cached[0], plain[0])  # opened in this process before the workers start
+    loader = DataLoader(cached, batch_size=2, num_workers=2, multiprocessing_context="forkserver")
+    batches = list(loader)
+    assert sum(len(batch["sequence"]) for batch in batches) == len(plain)
+    for number, batch in enumerate(batches):
+        for place in range(len(batch["sequence"])):
+            sample = plain[2 * number + place]
+            for key in ("blur", "sharp", "counts", "bin_steps", "gain"):
+                assert torch.equal(batch[key][place], sample[key])
+
+
+def test_the_cache_serves_what_was_read_before(dataset):
+    clips = ClipDataset(dataset, "train", settings(READER="tensorstore"), cache_bytes=10**8)
+    clips[0]
+    before = cache_statistics()
+    clips[0]
+    after = cache_statistics()
+    assert after.hits > before.hits
+    assert after.misses == before.misses
+    assert 0 < after.hit_rate < 1
+
+
+def test_cache_budget_is_one_for_the_machine():
+    cached = {"CACHE_SIZE_GB": 4.0, "READER": "tensorstore"}
+    assert cache_share(settings(**cached), 8) == 500_000_000
+    assert cache_share(settings(**cached), 0) == 4_000_000_000
+    assert cache_share(settings(**cached, USE_RAM_CACHE=False), 8) == 0
+    assert cache_share(settings(CACHE_SIZE_GB=4.0), 8) == 0
+
+
+def test_batch_is_prepared_as_defined_in_float64(dataset):
+    clips = ClipDataset(dataset, "train", settings())
+    batch = next(iter(DataLoader(clips, batch_size=2)))
+    statistics = Statistics(0.2, 0.4, 1)
+    clip = prepare_batch(batch, statistics, "cpu")
+    assert clip.blur.shape == clip.sharp.shape == (2, 3, 3, 32, 32)
+    assert clip.voxels.shape == (2, 3, 8, 32, 32)
+    for tensor in (clip.blur, clip.sharp, clip.voxels):
+        assert tensor.dtype == torch.float32
+        assert tensor.is_contiguous()
+    blur = batch["blur"].numpy().transpose(0, 1, 4, 2, 3) / 255
+    np.testing.assert_allclose(clip.blur, blur, rtol=1e-6)
+    # The second clip as another sensor sees it.
+    batch["gain"][1] *= 1.5
+    clip = prepare_batch(batch, statistics, "cpu")
+    rate = batch["counts"].numpy() / np.array([4, 2, 1, 1, 1, 2, 5, 8])[:, None, None]
+    gain = open_store(dataset.split("train")[0].store).gain * np.array([1, 1.5])
+    expected = (gain.reshape(2, 1, 1, 1, 1) * rate - 0.2) / 0.4
+    expected = expected.repeat(2, axis=-1).repeat(2, axis=-2)
+    np.testing.assert_allclose(clip.voxels, expected, rtol=1e-5, atol=1e-6)
+    del batch["sharp"]
+    assert prepare_batch(batch, statistics, "cpu").sharp is None
+
+
+@pytest.mark.parametrize("precomputed", [True, False])
+def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
+    lengths = (56, 88, 56, 104)
+    random = np.random.default_rng(0)
+    spikes = [random.integers(0, 2, (steps, 16, 24), dtype=np.uint8) for steps in lengths]
+    pictures = random.integers(0, 256, (2, 32, 48, 3), dtype=np.uint8)
+    layout = StoreLayout(("1", "2", "3", "4"), lengths, (32, 48), (16, 24), 4)
+    frames = [StoredFrame(*pictures, voxels=voxelize(s, 4), bits=pack_rows(s)) for s in spikes]
+    gain = write_store(tmp_path / "s.zarr", layout, frames).gain
+    entry = SequenceEntry("train", "s", 4, tmp_path / "s.zarr")
+    sample = SequenceReader(entry, precomputed=precomputed).read(1, 3, Window(8, 12, 16, 24))
+    edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
+    for place, exposure in enumerate(spikes[1:]):
+        ends = edges[len(exposure)]
+        assert sample["bin_steps"][place].tolist() == np.diff(ends).tolist()
+        for k in range(4):
+            expected = exposure[ends[k] : ends[k + 1], 4:12, 6:18].sum(axis=0)
+            np.testing.assert_array_equal(sample["counts"][place, k], expected)
+    assert sample["gain"].item() == pytest.approx(gain, rel=1e-6)
+    assert sample["gain"].dtype == torch.float32
+
+
+@pytest.mark.gpu
+def test_batch_on_the_gpu_equals_the_cpu(dataset):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    batch = next(iter(DataLoader(ClipDataset(dataset, "train", settings()), batch_size=2)))
+    there = prepare_batch(batch, dataset.statistics, "cuda")
+    here = prepare_batch(batch, dataset.statistics, "cpu")
+    torch.testing.assert_close(there.voxels.cpu(), here.voxels, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(there.blur.cpu(), here.blur)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from vrtspike.data.raw.images import luma, read_gray, read_rgb, shrink, write_png
+from vrtspike.errors import DataError
+
+
+def test_round_trip_keeps_channel_order(tmp_path):
+    image = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    image[0, 0] = (255, 0, 10)
+    write_png(tmp_path / "a.png", image)
+    np.testing.assert_array_equal(read_rgb(tmp_path / "a.png"), image)
+    assert tuple(cv2.imread(str(tmp_path / "a.png"))[0, 0]) == (10, 0, 255)
+    np.testing.assert_array_equal(read_gray(tmp_path / "a.png"), luma(image))
+
+
+@pytest.mark.parametrize(
+    ("array", "reason"),
+    [
+        (np.zeros((4, 4), np.uint8), "grey"),
+        (np.zeros((4, 4, 4), np.uint8), "4-channel"),
+        (np.zeros((4, 4, 3), np.uint16), "16 bits"),
+    ],
+)
+def test_other_pictures_are_refused_by_name(tmp_path, array, reason):
+    cv2.imwrite(str(tmp_path / "odd.png"), array)
+    with pytest.raises(DataError, match=f"odd.png.*{reason}"):
+        read_rgb(tmp_path / "odd.png")
+
+
+@pytest.mark.parametrize("contents", [b"", b"not a picture"])
+def test_broken_files_are_refused(tmp_path, contents):
+    (tmp_path / "a.png").write_bytes(contents)
+    with pytest.raises(DataError, match="not a readable image"):
+        read_rgb(tmp_path / "a.png")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_rgb(tmp_path / "missing.png")
+
+
+def test_a_cut_png_is_refused(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    write_png(tmp_path / "a.png", noise)
+    whole = (tmp_path / "a.png").read_bytes()
+    (tmp_path / "a.png").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"a\.png"):
+        read_rgb(tmp_path / "a.png")
+
+
+def test_shrinking_averages_areas():
+    image = np.arange(16, dtype=np.uint8).reshape(4, 4)
+    expected = image.reshape(2, 2, 2, 2).mean(axis=(1, 3))
+    np.testing.assert_allclose(shrink(image, 2, 2), expected)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
+from vrtspike.errors import DataError
+
+
+def test_spike_rate_is_grey_over_theta():
+    gray = np.linspace(0, 255, 16, dtype=np.uint8)
+    frames = [np.tile(gray.repeat(2), (32, 1))] * 100
+    for theta in (1.0, 2.0, 3.5):
+        spikes = simulate_spikes(frames, theta=theta, seed=1)
+        assert spikes.shape == (800, 16, 16)
+        rate = spikes.mean(axis=(0, 1))
+        np.testing.assert_allclose(rate, gray / 255 / theta, atol=2e-3)
+
+
+def test_charge_carries_over_so_that_counts_are_off_by_less_than_one_spike():
+    random = np.random.default_rng(0)
+    frames = random.integers(0, 256, (12, 8, 8), dtype=np.uint8)
+    spikes = simulate_spikes(frames, downscale=1, seed=3)
+    # Grey between frames runs linearly; after the last one it stands still.
+    following = np.concatenate([frames[1:], frames[-1:]]).astype(float)
+    fractions = np.arange(8)[None, :, None, None] / 8
+    gray = frames[:, None] + fractions * (following - frames)[:, None]
+    charge = np.cumsum(gray.reshape(96, 8, 8) / 255, axis=0)
+    error = charge - 2.0 * np.cumsum(spikes, axis=0, dtype=np.int64)
+    # V = V0 + charge - theta * spikes must stay in [0, theta) with V0 in [0, theta).
+    assert error.min() > -2.0
+    assert error.max() < 2.0
+    assert (error.max(axis=0) - error.min(axis=0)).max() < 2.0 + 1e-4
+
+
+def test_the_seed_decides_and_initial_charge_is_spread():
+    frames = [np.full((64, 64), 128, np.uint8)] * 2
+    first = simulate_spikes(frames, seed=1)
+    np.testing.assert_array_equal(first, simulate_spikes(frames, seed=1))
+    assert (first != simulate_spikes(frames, seed=2)).any()
+    # Uniform phases: every step sees a share grey / theta of the pixels spike.
+    np.testing.assert_allclose(first.mean(axis=(1, 2)), 0.25, atol=0.06)
+
+
+def test_noise_changes_spikes_but_not_their_rate():
+    frames = [np.full((64, 64), 100, np.uint8)] * 10
+    clean, noisy = simulate_spikes(frames), simulate_spikes(frames, noise=0.1)
+    assert (clean != noisy).any()
+    assert noisy.mean() == pytest.approx(clean.mean(), rel=0.02)
+
+
+def test_colour_is_seen_as_luma_at_half_size():
+    frame = np.zeros((4, 4, 3), np.uint8)
+    frame[..., 1] = 255
+    spikes = simulate_spikes([frame] * 200, seed=0)
+    assert spikes.shape == (1600, 2, 2)
+    np.testing.assert_allclose(spikes.mean(axis=0), 0.587 / 2, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("frames", "options"),
+    [
+        ([], {}),
+        ([np.zeros((5, 4), np.uint8)], {}),
+        ([np.zeros((4, 4), np.uint8)], {"theta": 0.0}),
+        ([np.zeros((4, 4), np.uint8)], {"noise": -1.0}),
+        ([np.zeros((4, 4), np.uint8)], {"steps_per_frame": 0}),
+    ],
+)
+def test_impossible_requests_are_refused(frames, options):
+    with pytest.raises(DataError):
+        simulate_spikes(frames, **options)
+
+
+def test_blur_is_the_mean_linear_or_in_gamma():
+    random = np.random.default_rng(0)
+    frames = random.integers(0, 256, (11, 6, 8, 3), dtype=np.uint8)
+    plain = frames.astype(np.float64).mean(axis=0)
+    assert np.abs(synthesize_blur(frames) - plain).max() <= 0.5 + 1e-3
+    coded = 255 * ((frames / 255.0) ** 2.2).mean(axis=0) ** (1 / 2.2)
+    assert np.abs(synthesize_blur(frames, 2.2) - coded).max() <= 0.5 + 1e-3
+    assert (synthesize_blur(frames, 2.2) >= synthesize_blur(frames)).mean() > 0.95
+    for gamma in (None, 2.2):
+        np.testing.assert_array_equal(synthesize_blur(frames[:1], gamma), frames[0])
+    with pytest.raises(DataError):
+        synthesize_blur([])

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import lpips
+import numpy as np
+import pytest
+import torch
+from torchvision.models import alexnet, vgg16
+
+from vrtspike.deblurring.perceptual import BACKBONES, Lpips, Missing, build_lpips, load_lpips
+from vrtspike.errors import DataError
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def images() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 256, (64, 80, 3), dtype=np.uint8)
+    return first, 255 - first
+
+
+def test_without_weights_there_is_a_reason_and_no_number(tmp_path):
+    missing = load_lpips(tmp_path, CPU)
+    assert isinstance(missing, Missing)
+    assert "alexnet-owt-7be5be79.pth" in missing.reason
+
+
+@pytest.mark.parametrize("net", ["alex", "vgg"])
+def test_a_file_with_other_contents_is_refused(tmp_path, net):
+    (tmp_path / BACKBONES[net]).write_bytes(b"other weights")
+    with pytest.raises(DataError, match="SHA-256"):
+        load_lpips(tmp_path, CPU, net)
+
+
+@pytest.mark.parametrize(("net", "make"), [("alex", alexnet), ("vgg", vgg16)])
+def test_the_backbone_is_the_given_one(net, make):
+    torch.manual_seed(1)
+    network = make(weights=None)
+    model = build_lpips(network.state_dict(), net)
+    inputs = torch.rand(1, 3, 64, 64)
+    first = model.net.slice1(inputs)
+    length = len(model.net.slice1)
+    torch.testing.assert_close(first, network.features[:length](inputs))
+
+
+def test_distance_is_that_of_the_package(images):
+    torch.manual_seed(1)
+    model = build_lpips(alexnet(weights=None).state_dict(), "alex")
+    metric = Lpips(model, CPU)
+    a, b = (lpips.im2tensor(image) for image in images)
+    with torch.no_grad():
+        expected = float(model(a, b))
+    assert expected > 0
+    assert metric(*images) == pytest.approx(expected, rel=1e-5)
+    assert metric(images[0], images[0]) == 0

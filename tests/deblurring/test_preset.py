@@ -1,0 +1,398 @@
+"""The real task from end to end: launcher, torchrun, a tiny model on tiny data."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from vrtspike.config import Settings, load_preset, load_settings_file
+from vrtspike.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.data.clips.workers import Workers
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.store.build import build_store
+from vrtspike.deblurring.losses import charbonnier
+from vrtspike.deblurring.preset import (
+    build_network,
+    build_task,
+    build_trainable,
+    load_teacher,
+    run_session,
+    training_batches,
+)
+from vrtspike.errors import RunError
+from vrtspike.files import write_json
+from vrtspike.runs.folder import ResolvedRun, prepare_folder, resolve_run
+from vrtspike.runs.publish import publish
+from vrtspike.training.distributed import Ranks
+
+STEPS = 12
+SEQUENCES = (("train", "one"), ("train", "two"), ("test", "three"))
+CPU = torch.device("cpu")
+ALONE = Ranks(0, 0, 1, 1, CPU)
+
+PRESET = f"""
+DATA: {{CROP_SIZE: 32, CLIP_LEN: 2, K: 4}}
+MODEL:
+  CHANNELS_PER_SCALE: [4, 4, 4, 4]
+  VRT_DEPTHS: [1, 1, 1, 1, 1, 1, 1, 1]
+  WINDOW_SIZE: [2, 4, 4]
+  VRT: {{EMBED_DIMS: [4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4], NUM_HEADS: 2, DEFORMABLE_GROUPS: 2}}
+  SPIKE_TSA: {{HEADS: 2}}
+  FUSE: {{HEADS: 2, INIT: random}}
+DATALOADER: {{TRAIN_WORKERS: 0}}
+TRAIN:
+  MAX_STEPS: {STEPS}
+  EPOCHS: 100
+  GRADIENT_ACCUMULATION_STEPS: 1
+  PRECISION: "32"
+  SAVE_EVERY_STEPS: 2
+  SCHED: {{WARMUP_STEPS: 2}}
+LOG: {{VAL_EVERY_STEPS: 4, MEMORY_EVERY_STEPS: 2}}
+"""
+
+
+def film(seed: int) -> list[np.ndarray]:
+    """33 frames, uint8 (48, 64, 3), of a smooth texture that moves to the left."""
+    noise = np.random.default_rng(seed).random((48, 130, 3), dtype=np.float32)
+    smooth = cv2.GaussianBlur(noise, (0, 0), 2.0)
+    scene = (255 * np.clip(0.5 + 3 * (smooth - 0.5), 0, 1)).astype(np.uint8)
+    return [scene[:, 2 * i : 2 * i + 64] for i in range(33)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A folder with a data set, a configuration and a preset."""
+    folder = tmp_path_factory.mktemp("place")
+    manifests = []
+    for seed, (split, name) in enumerate(SEQUENCES):
+        raw = folder / "raw"
+        write_sequence(raw / split / name, film(seed), frames_per_exposure=11, seed=seed)
+        ingested = ingest_sequence(raw, split, name, blur_dir="blur", source_version="1")
+        write_json(folder / "ingest" / f"{name}.json", ingested)
+        manifests.append(folder / "k4" / split / f"{name}.json")
+        build_store(raw, folder / "ingest" / f"{name}.json", 4, manifests[-1])
+    merged = merge_dataset(manifests, dataset="tiny", bins=4, folder=folder / "k4")
+    write_json(folder / "k4" / "dataset.json", merged)
+    (folder / "presets").mkdir()
+    (folder / "presets" / "tiny.yaml").write_text(PRESET)
+    (folder / "config.yaml").write_text(f"PRESET_DIR: {folder / 'presets'}\nPRESETS: [tiny]\n")
+    return folder
+
+
+def start(repository: Path, place: Path, folder: Path, *options: str) -> subprocess.Popen:
+    command = [
+        *(sys.executable, str(repository / "scripts" / "launch_training.py"), "--preset", "tiny"),
+        *("--configfile", str(place / "config.yaml"), "--runs", str(folder / "runs")),
+        *("--dataset", str(place / "k4" / "dataset.json"), "--output", str(folder / "result")),
+        # The code may be edited while the tests run.
+        *("--gpus", "0", "--code-digest", "same", *options),
+    ]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def metrics(folder: Path) -> list[dict]:
+    found = list(folder.glob("**/metrics.jsonl"))
+    lines = found[0].read_text().split("\n")[:-1] if found else []
+    return [json.loads(line) for line in lines]
+
+
+def wait_for_step(folder: Path, step: int, process: subprocess.Popen) -> None:
+    while not any(record["step"] >= step for record in metrics(folder)):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def result(place, repository, tmp_path_factory) -> Path:
+    """The published result of an undisturbed run of the program itself, without torchrun."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    command = [
+        *(sys.executable, str(repository / "scripts" / "train.py"), "--run-dir", str(folder)),
+        *("--preset", str(place / "presets" / "tiny.yaml")),
+        *("--dataset", str(place / "k4" / "dataset.json")),
+    ]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    return folder
+
+
+def test_stopped_and_killed_run_publishes_what_an_undisturbed_one_does(
+    place, repository, result, tmp_path
+):
+    process = start(repository, place, tmp_path)
+    wait_for_step(tmp_path, 1, process)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 75, output
+    assert "the state is saved" in output
+    assert "Traceback" not in output
+    assert not (tmp_path / "result").exists()
+
+    process = start(repository, place, tmp_path)
+    wait_for_step(tmp_path, metrics(tmp_path)[-1]["step"] + 2, process)
+    family = [psutil.Process(process.pid)]
+    family += family[0].children(recursive=True)
+    # The training process first: it would save if it noticed the end of the others.
+    for member in reversed(family):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    process.communicate()
+    assert not (tmp_path / "result").exists()
+
+    process = start(repository, place, tmp_path)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "resuming after step" in output
+
+    published = tmp_path / "result"
+    timeless = [{k: r[k] for k in r.keys() & {"step", "loss", "psnr"}} for r in metrics(result)]
+    assert [{k: r[k] for k in r.keys() & {"step", "loss", "psnr"}} for r in metrics(published)] == (
+        timeless
+    )
+    expected = load_file(result / "weights.safetensors")
+    for name, value in load_file(published / "weights.safetensors").items():
+        assert torch.equal(value, expected[name]), name
+    check_published(published)
+
+
+def check_published(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        "weights.safetensors",
+        "settings.json",
+        "run.json",
+        "metrics.csv",
+        "metrics.jsonl",
+        "timing.jsonl",
+        "memory.jsonl",
+    }
+    settings = load_settings_file(folder / "settings.json")
+    model = build_network(settings)
+    model.load_state_dict(load_file(folder / "weights.safetensors"))
+    run = json.loads((folder / "run.json").read_text())
+    assert run["status"] == "finished"
+    assert len(run["starts"]) == 3
+    assert run["metrics"]["psnr"] > 5
+    assert run["settings"]["TRAIN"]["MAX_STEPS"] == STEPS
+    assert run["dataset_digest"] == load_dataset(run["dataset"]).digest
+    surroundings = run["environment"]
+    assert {"git", "python", "packages", "host", "device"} <= surroundings.keys()
+    assert surroundings["packages"]["torch"] == torch.__version__.split("+")[0]
+    with (folder / "metrics.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [int(row["step"]) for row in rows if row["kind"] == "train"] == list(range(1, STEPS + 1))
+    assert [int(row["step"]) for row in rows if row["kind"] == "validation"] == [4, 8, 12]
+    timings = [json.loads(line) for line in (folder / "timing.jsonl").read_text().splitlines()]
+    assert [t["step"] for t in timings if t["kind"] == "step"] == list(range(1, STEPS + 1))
+    sections = set().union(*(t["ms"] for t in timings if t["kind"] == "step"))
+    assert {
+        "step/forward/spike_encoder",
+        "step/forward/vrt/stage8",
+        "step/loss/charbonnier",
+        "validation",
+    } <= sections
+    memory = [json.loads(line) for line in (folder / "memory.jsonl").read_text().splitlines()]
+    assert {4, 8, 12} <= {m["step"] for m in memory if m["kind"] == "memory"}
+
+
+def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    shutil.copytree(result, tmp_path / "run")
+    # As after a crash: two steps are computed again.
+    (tmp_path / "run" / "checkpoints" / f"step_{STEPS:08d}.pt").unlink()
+    assert run_session(tmp_path / "run") == 0
+    board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    for tag in ("loss/charbonnier", "train/loss", "train/lr", "train/samples_per_second"):
+        assert [event.step for event in board.Scalars(tag)] == list(range(1, STEPS + 1))
+    for tag in ("validation/psnr", "epoch/samples"):
+        assert [event.step for event in board.Scalars(tag)] == [4, 8, 12]
+    (picture, _, _) = board.Images("restored")
+    # Blurry, restored and sharp beside each other.
+    assert picture.width >= 3 * 32
+
+
+def test_user_errors_are_told_without_traceback(place, repository, tmp_path):
+    command = [
+        *(sys.executable, str(repository / "scripts" / "train.py"), "--run-dir", str(tmp_path)),
+        *("--preset", str(place / "presets" / "tiny.yaml")),
+        *("--dataset", str(place / "k4" / "dataset.json")),
+        *("--set", "LOSS.VGG_PERCEPTUAL.WEIGHT=0.1", "--set", f"WEIGHTS.DIR={tmp_path}"),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert "vgg16-397923af.pth: no such file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
+    """A run of the preset in this process, without the launcher."""
+    settings = load_preset(place / "presets" / "tiny.yaml", overrides)
+    resolve_run("tiny", settings, place / "k4" / "dataset.json", "code").write(folder)
+    assert run_session(folder) == 0
+    return settings
+
+
+def test_progressive_run_distils_from_a_teacher(place, result, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    publish(result, tmp_path / "teacher")
+    phases = "[{CROP_SIZE: 16, EPOCHS: 1}, {CROP_SIZE: 32, EPOCHS: 1}]"
+    train_here(
+        place,
+        tmp_path / "run",
+        f"TRAIN.PROGRESSIVE={phases}",
+        f"TRAIN.DISTILL.TEACHER={tmp_path / 'teacher'}",
+        "TRAIN.FREEZE_FLOW_STEPS=2",
+        "TRAIN.EMA=0.5",
+        "TRAIN.MAX_STEPS=null",
+    )
+    steps = [r for r in metrics(tmp_path / "run") if r["kind"] == "train"]
+    # Four clips are an epoch of four steps, first of small crops, then of large ones.
+    assert [r["step"] for r in steps] == list(range(1, 9))
+    assert all(r["losses"].keys() == {"charbonnier", "distillation"} for r in steps)
+    (log,) = (tmp_path / "run" / "logs").glob("timing_*.jsonl")
+    timings = [json.loads(line) for line in log.read_text().splitlines()]
+    names = [set(r["ms"]) for r in timings if r["kind"] == "step"]
+    assert all("step/forward/teacher" in name for name in names)
+    epochs = [r for r in metrics(tmp_path / "run") if r["kind"] == "epoch"]
+    assert [(r["epoch"], r["samples"]) for r in epochs] == [(1, 4), (2, 4)]
+
+
+def test_augmented_clips_resume_exactly_with_other_workers(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    steps = ("TRAIN.MAX_STEPS=4", "LOSS.CHARBONNIER.WEIGHT=1.0")
+    settings = train_here(place, tmp_path / "whole", *steps, "DATALOADER.TRAIN_WORKERS=0")
+    assert settings.DATA.AUGMENT
+    # As after a crash: the checkpoint of step 2 is the newest, the records go on.
+    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+    (tmp_path / "cut" / "checkpoints" / "step_00000004.pt").unlink()
+    train_here(place, tmp_path / "cut", *steps, "DATALOADER.TRAIN_WORKERS=1")
+    whole, cut = (load_file(tmp_path / name / "weights.safetensors") for name in ("whole", "cut"))
+    for name, value in whole.items():
+        assert torch.equal(value, cut[name]), name
+
+
+def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):
+    """Flow and alignment have nothing to do; several processes would wait for their gradients."""
+    settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
+    model = build_trainable(settings)
+    model(torch.rand(1, 1, 3, 32, 32), torch.rand(1, 1, 4, 32, 32)).sum().backward()
+    trained = {name for name, p in model.named_parameters() if p.grad is not None}
+    assert trained == {name for name, p in model.named_parameters() if p.requires_grad}
+    assert trained.isdisjoint(model.rate_groups()["flow"])
+
+
+def progressive() -> Settings:
+    phases = [{"CROP_SIZE": 16, "EPOCHS": 1}, {"CROP_SIZE": 32, "EPOCHS": 2}]
+    return Settings.model_validate(
+        {
+            "DATA": {"CROP_SIZE": 32, "CLIP_LEN": 2, "K": 4},
+            "TRAIN": {"PROGRESSIVE": phases, "BATCH_SIZE": 2},
+        }
+    )
+
+
+def test_progressive_phases_grow_the_crops(place):
+    dataset = load_dataset(place / "k4" / "dataset.json")
+    batches = training_batches(progressive(), dataset, Workers(2, 1, 0, 0), ALONE)
+    sizes = [batch["blur"].shape[2] for batch in batches.stream(0, 1, 5)]
+    # Four clips in batches of two: an epoch of 16 x 16, then 32 x 32.
+    assert sizes == [16, 16, 32, 32, 32]
+
+
+def test_teacher_guides_the_student(place, result, tmp_path):
+    teacher = tmp_path / "teacher"
+    publish(result, teacher)
+    preset = place / "presets" / "tiny.yaml"
+    settings = load_preset(preset, [f"TRAIN.DISTILL.TEACHER={teacher}", "TRAIN.DISTILL.WEIGHT=0.5"])
+    dataset = load_dataset(place / "k4" / "dataset.json")
+    task = build_task(settings, dataset, CPU)
+    batches = training_batches(settings, dataset, Workers(2, 1, 0, 0), ALONE)
+    batch = task.prepare(next(batches.stream(0, 1, 1)), CPU)
+    # Without its random paths, so that it says the same twice.
+    student = build_network(settings).eval()
+    losses = task.losses(task.forward(student, batch), batch, step=0)
+    assert losses.keys() == {"charbonnier", "distillation"}
+    expected = load_teacher(teacher, settings)(batch.clip.blur, batch.clip.voxels)
+    distance = charbonnier(student(batch.clip.blur, batch.clip.voxels), expected)
+    torch.testing.assert_close(losses["distillation"], 0.5 * distance)
+    # In validation nobody teaches.
+    batch = task.prepare(next(batches.stream(0, 1, 1)), CPU)
+    with torch.no_grad():
+        losses = task.losses(task.forward(student, batch), batch, step=0)
+    assert losses.keys() == {"charbonnier"}
+
+
+def test_missing_or_unfitting_teacher_is_an_error(place, result, tmp_path):
+    settings = load_preset(
+        place / "presets" / "tiny.yaml", [f"TRAIN.DISTILL.TEACHER={tmp_path / 'none'}"]
+    )
+    with pytest.raises(RunError, match="train that preset first"):
+        build_task(settings, load_dataset(place / "k4" / "dataset.json"), CPU)
+    teacher = tmp_path / "teacher"
+    publish(result, teacher)
+    data = settings.DATA.model_copy(update={"K": 8})
+    with pytest.raises(RunError, match=r"DATA\.K = 4, this preset has 8"):
+        load_teacher(teacher, settings.model_copy(update={"DATA": data}))
+
+
+def test_an_existing_run_takes_only_overrides_that_leave_its_result(result):
+    program = Path(__file__)
+    before = ResolvedRun.read(result)
+    options = {"preset": None, "dataset": None, "program": program}
+    prepare_folder(result, overrides=["LOG.MEMORY_EVERY_STEPS=7"], **options)
+    after = ResolvedRun.read(result)
+    assert after.settings.LOG.MEMORY_EVERY_STEPS == 7
+    assert after.fingerprint == before.fingerprint
+    with pytest.raises(RunError, match="changes the result"):
+        prepare_folder(result, overrides=["TRAIN.OPTIM.LR=1e-3"], **options)
+    with pytest.raises(RunError, match=r"settings\.json: no such file"):
+        prepare_folder(result / "nowhere", overrides=[], **options)
+
+
+def test_a_run_is_not_continued_on_other_data(result, tmp_path):
+    shutil.copytree(result, tmp_path / "run")
+    settings = json.loads((result / "settings.json").read_text())
+    changed = json.loads(Path(settings["DATASET"]).read_text()) | {"digest": "of data made anew"}
+    write_json(tmp_path / "dataset.json", changed)
+    settings["DATASET"] = str(tmp_path / "dataset.json")
+    write_json(tmp_path / "run" / "settings.json", settings)
+    options = {"preset": None, "dataset": None, "program": Path(__file__)}
+    with pytest.raises(RunError, match=r"dataset\.json has changed since this run began"):
+        prepare_folder(tmp_path / "run", overrides=[], **options)
+
+
+def test_a_folder_never_changes_its_run(place, result):
+    options = {"dataset": place / "k4" / "dataset.json", "program": Path(__file__)}
+    preset = place / "presets" / "tiny.yaml"
+    # The program's code is part of the fingerprint, and this is another program.
+    with pytest.raises(RunError, match="holds run"):
+        prepare_folder(result, preset=preset, overrides=[], **options)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from vrtspike.deblurring.visuals import (
+    COLUMN_WIDTH,
+    GAP,
+    LABEL_HEIGHT,
+    comparison,
+    video_file,
+)
+
+
+@pytest.fixture(scope="module")
+def frames() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    sharp = rng.integers(0, 256, (54, 96, 3), dtype=np.uint8)
+    blur = sharp.copy()
+    blur[30:48, 60:92] = 0  # the blurred part lies at the lower right
+    restored = sharp.copy()
+    restored[30:48, 60:92] //= 2
+    return blur, restored, sharp
+
+
+def column(picture: np.ndarray, number: int) -> np.ndarray:
+    left = number * (COLUMN_WIDTH + GAP)
+    return picture[:, left : left + COLUMN_WIDTH]
+
+
+def test_three_columns_in_the_order_blurry_restored_sharp(frames):
+    picture = comparison(*frames)
+    assert picture.dtype == np.uint8
+    assert picture.shape[1] == 3 * COLUMN_WIDTH + 2 * GAP
+    for number, frame in enumerate(frames):
+        shown = column(picture, number)[LABEL_HEIGHT : LABEL_HEIGHT + 270]
+        np.testing.assert_array_equal(
+            shown, cv2.resize(frame, (COLUMN_WIDTH, 270), interpolation=cv2.INTER_NEAREST)
+        )
+
+
+def test_labels_are_written_and_differ(frames):
+    picture = comparison(*frames)
+    bands = [column(picture, number)[:LABEL_HEIGHT] for number in range(3)]
+    assert all(band.min() < 100 for band in bands)
+    assert not np.array_equal(bands[0], bands[1])
+
+
+def test_the_detail_shows_the_most_blurred_part(frames):
+    blur, _, sharp = frames
+    picture = comparison(*frames)
+    detail = column(picture, 0)[LABEL_HEIGHT + 270 + GAP : -GAP]
+    assert detail.max() == 0
+    assert column(picture, 2)[LABEL_HEIGHT + 270 + GAP : -GAP].max() > 200
+    assert blur[30:48, 60:92].max() == 0
+    assert sharp.shape == blur.shape
+
+
+def test_error_map_and_missing_sharp_frame(frames):
+    blur, restored, sharp = frames
+    with_error = comparison(blur, restored, sharp, error_map=True)
+    assert with_error.shape[1] == 4 * COLUMN_WIDTH + 3 * GAP
+    error = column(with_error, 3)[LABEL_HEIGHT : LABEL_HEIGHT + 270]
+    assert error[:140].max() == 0
+    assert error[160:230, 310:450].max() > 200
+    assert comparison(blur, restored).shape[1] == 2 * COLUMN_WIDTH + GAP
+    with pytest.raises(ValueError, match="sharp"):
+        comparison(blur, restored, error_map=True)
+
+
+def test_large_frames_are_scaled_down():
+    frame = np.zeros((720, 1280, 3), np.uint8)
+    assert comparison(frame, frame, frame).shape[1] == 3 * COLUMN_WIDTH + 2 * GAP
+
+
+def test_video_holds_every_frame_in_rgb(tmp_path):
+    path = tmp_path / "clip.mp4"
+    red = np.zeros((64, 64, 3), np.uint8)
+    red[..., 0] = 200
+    with video_file(path) as append:
+        for _ in range(5):
+            append([red, red // 2])
+        assert not path.exists()
+    video = cv2.VideoCapture(str(path))
+    read = []
+    while (result := video.read())[0]:
+        read.append(result[1][..., ::-1])
+    assert len(read) == 5
+    assert read[0].shape == (64, 128, 3)
+    assert read[0][32, 16, 0] > 180
+    assert read[0][32, 16, 2] < 30
+    assert 80 < read[0][32, 112, 0] < 120
+    assert [entry.name for entry in tmp_path.iterdir()] == ["clip.mp4"]
+
+
+def test_a_video_without_frames_leaves_no_file(tmp_path):
+    with (
+        pytest.raises(ValueError, match="at least one frame"),
+        video_file(tmp_path / "clip.mp4"),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []

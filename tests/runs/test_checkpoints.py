@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from vrtspike.config.train_schema import TrainSettings
+from vrtspike.errors import RunError
+from vrtspike.runs.checkpoints import (
+    checkpoint_path,
+    latest_checkpoint,
+    list_checkpoints,
+    micro_batches_per_step,
+    read_checkpoint,
+    save_checkpoint,
+)
+
+
+def save(folder, *steps, keep=3):
+    for step in steps:
+        save_checkpoint(folder, {"step": step, "weights": torch.full((1000,), step)}, keep)
+
+
+def test_newest_is_read_and_old_ones_are_removed(tmp_path):
+    assert latest_checkpoint(tmp_path) is None
+    save(tmp_path, 5, 10, 15, keep=2)
+    assert [step for step, _ in list_checkpoints(tmp_path)] == [15, 10]
+    state = latest_checkpoint(tmp_path)
+    assert state["step"] == 15
+    assert torch.equal(state["weights"], torch.full((1000,), 15))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step_00000010.pt", "step_00000015.pt"]
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 3000, -700, -100, -1])
+def test_truncated_checkpoint_offers_the_next_older_one(tmp_path, length):
+    save(tmp_path, 5, 10)
+    newest = checkpoint_path(tmp_path, 10)
+    newest.write_bytes(newest.read_bytes()[:length])
+    with pytest.raises(RunError, match=r"damaged.*next older one is .*step_00000005\.pt"):
+        latest_checkpoint(tmp_path)
+    newest.unlink()
+    assert latest_checkpoint(tmp_path)["step"] == 5
+
+
+def test_a_changed_bit_is_noticed(tmp_path):
+    save(tmp_path, 5)
+    path = checkpoint_path(tmp_path, 5)
+    contents = bytearray(path.read_bytes())
+    contents[contents.index(bytes([5, 0, 0, 0, 0, 0, 0, 0] * 4)) + 1] ^= 1
+    path.write_bytes(contents)
+    with pytest.raises(RunError, match=r"data/0 is damaged"):
+        read_checkpoint(path)
+
+
+def test_damage_is_an_error_wherever_it_is(tmp_path):
+    save(tmp_path, 5)
+    path = checkpoint_path(tmp_path, 5)
+    whole = path.read_bytes()
+    refused = 0
+    # All around the weights: the headers, the names and the directory of the archive.
+    for place in [*range(600), *range(len(whole) - 700, len(whole))]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x80
+        path.write_bytes(damaged)
+        try:
+            state = read_checkpoint(path)
+        except RunError:
+            refused += 1
+            continue
+        assert torch.equal(state["weights"], torch.full((1000,), 5))
+    assert refused > 500
+
+
+def test_what_cannot_even_be_opened_is_not_called_damaged(tmp_path):
+    folder = checkpoint_path(tmp_path, 5)
+    folder.mkdir()
+    with pytest.raises(IsADirectoryError):
+        read_checkpoint(folder)
+
+
+def test_foreign_files_are_refused(tmp_path):
+    torch.save({"state_dict": {}}, checkpoint_path(tmp_path, 1))
+    with pytest.raises(RunError, match="no checkpoint of this project"):
+        read_checkpoint(checkpoint_path(tmp_path, 1))
+    checkpoint_path(tmp_path, 1).write_text("not a checkpoint")
+    with pytest.raises(RunError, match="no older one"):
+        read_checkpoint(checkpoint_path(tmp_path, 1))
+
+
+class Payload:
+    def __reduce__(self):
+        return print, ("executed",)
+
+
+def test_code_in_a_checkpoint_is_not_executed(tmp_path, capsys):
+    torch.save({"format": "vrtspike-checkpoint-1", "step": Payload()}, checkpoint_path(tmp_path, 1))
+    with pytest.raises(RunError):
+        read_checkpoint(checkpoint_path(tmp_path, 1))
+    assert "executed" not in capsys.readouterr().out
+
+
+def test_a_failed_save_leaves_the_previous_checkpoint(tmp_path):
+    save(tmp_path, 5)
+    with pytest.raises(AttributeError):
+        save_checkpoint(tmp_path, {"step": 10, "weights": lambda: 0}, 3)
+    assert latest_checkpoint(tmp_path)["step"] == 5
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_run_keeps_its_batches_per_step_on_other_numbers_of_processes():
+    train = TrainSettings(GRADIENT_ACCUMULATION_STEPS=3)
+    assert micro_batches_per_step(train, 4, None) == 12
+    assert micro_batches_per_step(train, 2, {"micro_batches": 12}) == 12
+    with pytest.raises(RunError, match=r"12 batches per optimiser step.*5 processes"):
+        micro_batches_per_step(train, 5, {"micro_batches": 12})

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from vrtspike.errors import RunError
+from vrtspike.monitoring.timing import TimingLogger, section
+from vrtspike.runs.logs import read_run_logs
+
+
+def write_lines(path: Path, records: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def train(step: int, loss: float | None) -> dict:
+    return {"kind": "train", "step": step, "epoch": 0, "loss": loss, "time": 1.0}
+
+
+def test_reads_what_the_timing_logger_writes(tmp_path):
+    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
+    with TimingRun(tmp_path / "logs") as timing:
+        for _ in range(3):
+            with section("step"), section("forward"):
+                timing.log("extra", 2.5)
+            timing.step(samples=2, frames=10)
+    logs = read_run_logs(tmp_path)
+    assert set(logs.timing["section"]) == {"step", "step/forward", "step/forward/extra"}
+    assert logs.timing.loc[logs.timing["section"].str.endswith("extra"), "ms"].tolist() == [2.5] * 3
+    assert logs.steps["step"].tolist() == [1, 2, 3]
+    assert logs.steps["samples"].tolist() == [2, 2, 2]
+    assert logs.steps["frames"].tolist() == [10, 10, 10]
+
+
+class TimingRun:
+    """A timing logger for the length of a test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.logger = TimingLogger(folder, "cpu", console=False, file_interval=1)
+
+    def __enter__(self) -> TimingLogger:
+        self._active = self.logger.activate()
+        return self._active.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._active.__exit__(None, None, None)
+        self.logger.print_summary()
+        self.logger.close()
+
+
+def test_a_published_file_is_preferred_to_the_folder_of_logs(tmp_path):
+    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
+    step = {"kind": "step", "step": 1, "time": 0.0, "samples": 1, "frames": 1}
+    write_lines(tmp_path / "logs" / "timing_a.jsonl", [step | {"ms": {"step": 1.0}}])
+    write_lines(tmp_path / "timing.jsonl", [step | {"ms": {"step": 2.0}}])
+    assert read_run_logs(tmp_path).timing["ms"].tolist() == [2.0]
+
+
+def test_the_later_record_of_a_repeated_step_counts(tmp_path):
+    records = [train(1, 0.5), train(2, 0.4), train(2, 0.3), train(3, None)]
+    records.append({"kind": "validation", "step": 3, "psnr": 30.0, "ssim": 0.9, "time": 2.0})
+    write_lines(tmp_path / "metrics.jsonl", records)
+    step = {"kind": "step", "time": 0.0, "samples": 1, "frames": 1}
+    first = [step | {"step": n, "ms": {"step": 10.0 * n, "step/data": 1.0}} for n in (1, 2)]
+    write_lines(tmp_path / "logs" / "timing_1.jsonl", first)
+    write_lines(tmp_path / "logs" / "timing_2.jsonl", [step | {"step": 2, "ms": {"step": 5.0}}])
+    logs = read_run_logs(tmp_path)
+    assert logs.train["loss"].tolist()[:2] == [0.5, 0.3]
+    assert logs.train["loss"].isna().tolist() == [False, False, True]
+    assert logs.validation[["step", "psnr"]].values.tolist() == [[3, 30.0]]
+    assert logs.timing.values.tolist() == [
+        [1, "step", 10.0],
+        [1, "step/data", 1.0],
+        [2, "step", 5.0],
+    ]
+    assert len(logs.steps) == 2
+
+
+def test_the_timings_of_a_long_run_are_not_held_as_objects(tmp_path):
+    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
+    steps, names = 300, [f"step/forward/vrt/stage{number}/attention" for number in range(200)]
+    with (tmp_path / "timing.jsonl").open("w") as stream:
+        for step in range(1, steps + 1):
+            ms = dict.fromkeys(names, step + 0.25)
+            record = {"kind": "step", "step": step, "time": 0.0, "samples": 1, "frames": 1}
+            stream.write(json.dumps(record | {"ms": ms}) + "\n")
+    tracemalloc.start()
+    logs = read_run_logs(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(logs.timing) == steps * len(names)
+    # A Python float alone takes 24 bytes, its entry in a dictionary 24 or more.
+    assert peak / len(logs.timing) < 100
+
+
+def test_without_timing_and_memory_the_frames_are_empty(tmp_path):
+    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
+    logs = read_run_logs(tmp_path)
+    assert logs.timing.empty
+    assert logs.steps.empty
+    assert logs.memory.empty
+    assert logs.validation.empty
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path):
+    with pytest.raises(RunError, match=r"no metrics\.jsonl"):
+        read_run_logs(tmp_path)
+
+
+def test_a_damaged_line_is_refused_a_cut_one_is_not(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(json.dumps(train(1, 0.5)) + '\n{"kind": "tra')
+    assert len(read_run_logs(tmp_path).train) == 1
+    path.write_text('{"kind": \n' + json.dumps(train(1, 0.5)) + "\n")
+    with pytest.raises(RunError, match="line 1"):
+        read_run_logs(tmp_path)
