@@ -52,7 +52,7 @@ from vrtspike.cli import run
 from vrtspike.config.schema import DataSettings
 from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.raw.spikes import read_rows
-from vrtspike.data.store.store import open_store
+from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import voxelize_packed
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches
 

@@ -45,7 +45,7 @@ from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.exposure import bin_edges, sharp_step
 from vrtspike.data.raw.images import luma, shrink
-from vrtspike.data.store.store import open_store
+from vrtspike.data.store.reading import open_store
 from vrtspike.deblurring.losses import charbonnier
 from vrtspike.deblurring.metrics import psnr
 from vrtspike.deblurring.preset import build_task, build_trainable

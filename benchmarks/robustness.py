@@ -32,11 +32,11 @@ from vrtspike.data.exposure import STEPS_PER_FRAME, bin_table
 from vrtspike.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, render
 from vrtspike.data.simulation.sensor import THETA, simulate_spikes
 from vrtspike.data.store.gain import GainMeter
-from vrtspike.data.store.store import open_store
+from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import Statistics, voxelize
 from vrtspike.deblurring.metrics import psnr
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
-from vrtspike.evaluation.sources import StoredSequence, Window
+from vrtspike.evaluation.sources import SourceFrames, StoredSequence
 from vrtspike.files import atomic_write_text, read_json, write_json
 from vrtspike.runs.published import read_published
 
@@ -108,11 +108,11 @@ class SeenAgain:
         exposures = spikes.reshape(len(self.names), EXPOSURE, *spikes.shape[1:])
         self._counts = np.stack([voxelize(exposure, bins) for exposure in exposures])
 
-    def read(self, frames: slice) -> Window:
+    def read(self, frames: slice) -> SourceFrames:
         """Consecutive frames and their counts."""
         counts = self._counts[frames]
         steps = bin_table([EXPOSURE] * len(counts), counts.shape[1])
-        return Window(self._stored.read(frames).blur, counts, steps)
+        return SourceFrames(self._stored.read(frames).blur, counts, steps)
 
     def gain(self) -> float:
         """The gain of this sensor."""

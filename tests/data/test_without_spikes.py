@@ -23,7 +23,7 @@ from vrtspike.data.raw.images import read_rgb
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.store.build import build_store
-from vrtspike.data.store.store import open_store
+from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.verify import verify_store
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json

@@ -12,11 +12,11 @@ from skimage.color import rgb2ycbcr
 from vrtspike.deblurring.metrics import (
     DEFINITIONS,
     METRICS,
-    luma,
     psnr,
     psnr_y,
     ssim,
     ssim_y,
+    studio_luma,
     to_uint8,
 )
 
@@ -50,7 +50,7 @@ def test_psnr_of_a_known_error():
 
 
 def test_luma_equals_scikit_image(pair):
-    np.testing.assert_allclose(luma(pair[0]), rgb2ycbcr(pair[0])[..., 0], atol=1e-9)
+    np.testing.assert_allclose(studio_luma(pair[0]), rgb2ycbcr(pair[0])[..., 0], atol=1e-9)
 
 
 def test_psnr_y_equals_scikit_image_on_y(pair):

@@ -10,7 +10,9 @@ from torch import nn
 from vrtspike.config.schema import TileSettings
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
-from vrtspike.data.store.store import StoredFrame, StoreLayout, open_store, write_store
+from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.reading import open_store
+from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import FolderSequence, StoredSequence

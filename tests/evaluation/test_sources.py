@@ -8,8 +8,10 @@ from vrtspike.data.raw.images import luma, read_rgb, write_png
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.store import StoredFrame, StoreLayout, open_store, write_store
+from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import voxelize
+from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError
 from vrtspike.evaluation.sources import (
     FolderSequence,

@@ -16,7 +16,7 @@ from vrtspike.models.weights import (
     load_spynet,
     load_vrt,
     published_state_dict,
-    read_checkpoint,
+    read_weights,
 )
 
 Build = Callable[..., VRT]
@@ -29,7 +29,7 @@ def test_pytorch_files_with_and_without_a_wrapper(
     state = published_state_dict(small_vrt())
     path = tmp_path / "weights.pth"
     torch.save(state if wrapper is None else {wrapper: state}, path)
-    found = read_checkpoint(path)
+    found = read_weights(path)
     assert found.keys() == state.keys()
 
 
@@ -39,7 +39,7 @@ def test_the_prefix_of_a_parallel_wrapper_is_left_out(
 ) -> None:
     tensors = {"module.conv.weight": torch.ones(2), "module_list.bias": torch.zeros(1)}
     save(tensors, tmp_path / name)
-    assert read_checkpoint(tmp_path / name).keys() == {"conv.weight", "module_list.bias"}
+    assert read_weights(tmp_path / name).keys() == {"conv.weight", "module_list.bias"}
 
 
 def test_published_checkpoints_load_with_their_buffers(small_vrt: Build, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_published_checkpoints_load_with_their_buffers(small_vrt: Build, tmp_pat
             parameter.add_(1)
     path = tmp_path / "weights.safetensors"
     save_file(published_state_dict(source), path)
-    load_vrt(target, read_checkpoint(path), str(path))
+    load_vrt(target, read_weights(path), str(path))
     for a, b in zip(source.parameters(), target.parameters(), strict=True):
         assert torch.equal(a, b)
 
@@ -108,17 +108,17 @@ def test_flow_weights_alone(small_vrt: Build, prefix: str) -> None:
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no such checkpoint"):
-        read_checkpoint(tmp_path / "absent.pth")
+        read_weights(tmp_path / "absent.pth")
     broken = tmp_path / "broken.safetensors"
     broken.write_bytes(b"\x10\x00\x00\x00\x00\x00\x00\x00{")
     with pytest.raises(RunError, match="not a whole safetensors file"):
-        read_checkpoint(broken)
+        read_weights(broken)
     other = tmp_path / "other.pth"
     torch.save({"epoch": 3}, other)
     with pytest.raises(RunError, match="found no state dictionary"):
-        read_checkpoint(other)
+        read_weights(other)
     whole = other.read_bytes()
     for content in (whole[: len(whole) // 2], b"", b"no weights at all"):
         other.write_bytes(content)
         with pytest.raises(RunError, match="not a whole PyTorch file"):
-            read_checkpoint(other)
+            read_weights(other)

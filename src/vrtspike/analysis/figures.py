@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.sections import ROOT, step_parts, summarize_sections, without_warm_up
+from vrtspike.analysis.sections import step_parts, summarize_sections, without_warm_up
+from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.logs import RunLogs
 
 DATA = f"{ROOT}/data"

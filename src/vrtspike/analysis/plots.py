@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from vrtspike.analysis.sections import ROOT, step_parts
+from vrtspike.analysis.sections import step_parts
 from vrtspike.files import atomic_write_bytes
+from vrtspike.monitoring.timing_layout import ROOT
 
 MOST_BARS = 24
 _BLUE = "#2b6cb0"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-ROOT = "step"
+from vrtspike.monitoring.timing_layout import ROOT
+
 WARM_UP_STEPS = 1
 """Steps left out at the start: compilation, algorithm search and the first data are not typical."""
 

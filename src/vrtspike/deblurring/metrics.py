@@ -54,7 +54,7 @@ def to_uint8(frames: torch.Tensor) -> Image:
     return images.movedim(-3, -1).contiguous().cpu().numpy()
 
 
-def luma(image: Image) -> NDArray[np.float64]:
+def studio_luma(image: Image) -> NDArray[np.float64]:
     """Y of ITU-R BT.601 in the studio range, as MATLAB's ``rgb2ycbcr`` defines it, not rounded.
 
     Args:
@@ -82,9 +82,9 @@ def psnr(restored: Image, sharp: Image) -> float:
 
 
 def psnr_y(restored: Image, sharp: Image) -> float:
-    """PSNR of one frame on :func:`luma`, with peak 255. Arguments as for :func:`psnr`."""
+    """PSNR of one frame on :func:`studio_luma`, with peak 255. Arguments as for :func:`psnr`."""
     _check_pair(restored, sharp)
-    return _psnr_of_planes(luma(restored), luma(sharp))
+    return _psnr_of_planes(studio_luma(restored), studio_luma(sharp))
 
 
 def ssim(restored: Image, sharp: Image) -> float:
@@ -110,9 +110,9 @@ def ssim(restored: Image, sharp: Image) -> float:
 
 
 def ssim_y(restored: Image, sharp: Image) -> float:
-    """SSIM of one frame on :func:`luma`. Arguments as for :func:`ssim`."""
+    """SSIM of one frame on :func:`studio_luma`. Arguments as for :func:`ssim`."""
     _check_pair(restored, sharp)
-    return _ssim_of_planes(luma(restored), luma(sharp))
+    return _ssim_of_planes(studio_luma(restored), studio_luma(sharp))
 
 
 METRICS: dict[str, Callable[[Image, Image], float]] = {

@@ -20,7 +20,7 @@ from vrtspike.monitoring.timing import section
 
 
 @dataclass
-class Work:
+class PreparedBatch:
     """A batch on the device, and what a teacher makes of it."""
 
     clip: Clip
@@ -64,11 +64,11 @@ class DeblurringTask:
         self._terms = terms
         self._teacher = teacher
 
-    def prepare(self, batch: Any, device: torch.device) -> Work:  # noqa: ANN401 - from a loader
+    def prepare(self, batch: Any, device: torch.device) -> PreparedBatch:  # noqa: ANN401 - from a loader
         """Convert uint8 frames and counts on the device."""
-        return Work(prepare_batch(batch, self._statistics, device))
+        return PreparedBatch(prepare_batch(batch, self._statistics, device))
 
-    def forward(self, model: nn.Module, batch: Work) -> torch.Tensor:
+    def forward(self, model: nn.Module, batch: PreparedBatch) -> torch.Tensor:
         """The restored clip, (B, T, 3, H, W), nominally in [0, 1]."""
         clip = batch.clip
         if self._teacher is not None and torch.is_grad_enabled():
@@ -77,7 +77,9 @@ class DeblurringTask:
         output: torch.Tensor = model(clip.blur, clip.voxels)
         return output
 
-    def losses(self, output: torch.Tensor, batch: Work, step: int) -> dict[str, torch.Tensor]:
+    def losses(
+        self, output: torch.Tensor, batch: PreparedBatch, step: int
+    ) -> dict[str, torch.Tensor]:
         """The weighted terms that are due in this step."""
         found = {}
         for term in self._terms:
@@ -90,7 +92,7 @@ class DeblurringTask:
                 found["distillation"] = self._teacher.weight * distance
         return found
 
-    def metrics(self, output: torch.Tensor, batch: Work) -> list[dict[str, float]]:
+    def metrics(self, output: torch.Tensor, batch: PreparedBatch) -> list[dict[str, float]]:
         """PSNR and SSIM of each clip, averaged over its frames."""
         restored, sharp = to_uint8(output), to_uint8(batch.sharp)
         return [
@@ -101,12 +103,12 @@ class DeblurringTask:
             for x, y in zip(restored, sharp, strict=True)
         ]
 
-    def size(self, batch: Work) -> tuple[int, int]:
+    def size(self, batch: PreparedBatch) -> tuple[int, int]:
         """Clips and frames."""
         clips, frames = batch.clip.blur.shape[:2]
         return clips, clips * frames
 
-    def pictures(self, output: torch.Tensor, batch: Work) -> dict[str, NDArray[np.uint8]]:
+    def pictures(self, output: torch.Tensor, batch: PreparedBatch) -> dict[str, NDArray[np.uint8]]:
         """The middle frame of the first clip: blurry, restored, sharp."""
         middle = output.shape[1] // 2
         blur, restored, sharp = (

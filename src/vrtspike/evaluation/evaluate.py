@@ -15,7 +15,7 @@ import torch
 
 from vrtspike.data.clips.dataset import SequenceEntry, load_fitting_dataset
 from vrtspike.data.raw.images import write_png
-from vrtspike.data.store.store import open_store
+from vrtspike.data.store.reading import open_store
 from vrtspike.deblurring.metrics import Image
 from vrtspike.deblurring.visuals import comparison, video_file
 from vrtspike.evaluation.measure import (

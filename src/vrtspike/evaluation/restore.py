@@ -16,10 +16,10 @@ from vrtspike.data.clips.batch import prepare_batch
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.metrics import Image, to_uint8
 from vrtspike.errors import ConfigError, RunError, list_faults
-from vrtspike.evaluation.sources import FrameSource, Window
+from vrtspike.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.evaluation.tiling import Area, Tiling, restore_tiled
 from vrtspike.models import build_model
-from vrtspike.models.weights import read_checkpoint
+from vrtspike.models.weights import read_weights
 
 _LISTED = 8
 
@@ -42,7 +42,7 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
         crop_size=settings.DATA.CROP_SIZE,
         pretrained=False,
     )
-    state = read_checkpoint(weights)
+    state = read_weights(weights)
     found = {name: tuple(tensor.shape) for name, tensor in state.items()}
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     faults = [
@@ -104,7 +104,7 @@ def restore_frames(
             f"{ratio}, the frame's pixels for each spike pixel"
         )
 
-    def restore(window: Window, areas: Sequence[Area]) -> torch.Tensor:
+    def restore(window: SourceFrames, areas: Sequence[Area]) -> torch.Tensor:
         batch = {"blur": _stack([window.blur[:, rows, columns] for rows, columns in areas])}
         counts, steps = window.counts, window.bin_steps
         if counts is not None and steps is not None and gain is not None:

@@ -24,7 +24,7 @@ from vrtspike.data.raw.spikes import (
 )
 from vrtspike.data.simulation.sensor import stream_spikes
 from vrtspike.data.store.gain import GainMeter
-from vrtspike.data.store.store import Store
+from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import voxelize, voxelize_packed
 from vrtspike.errors import DataError, list_faults
 
@@ -33,7 +33,7 @@ SIMULATED_STEPS = 88
 
 
 @dataclass(frozen=True)
-class Window:
+class SourceFrames:
     """Consecutive frames of a clip.
 
     Attributes:
@@ -60,7 +60,7 @@ class FrameSource(Protocol):
     ratio: int
     """Pixels of a frame for each spike pixel along each side; 1 where there are no spikes."""
 
-    def read(self, frames: slice) -> Window:
+    def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames; called from several threads."""
 
     def gain(self) -> float | None:
@@ -83,14 +83,14 @@ class StoredSequence:
         self.size = store.layout.rgb_size
         self.ratio = store.layout.scale
 
-    def read(self, frames: slice) -> Window:
+    def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames, with their spike counts if there are any."""
         blur = self._store.read("blur", frames, slice(None), slice(None))
         layout = self._store.layout
         if layout.spike_size is None:
-            return Window(blur)
+            return SourceFrames(blur)
         counts = self._store.read("voxels", frames, slice(None), slice(None))
-        return Window(blur, counts, bin_table(layout.spike_frames[frames], layout.bins))
+        return SourceFrames(blur, counts, bin_table(layout.spike_frames[frames], layout.bins))
 
     def gain(self) -> float | None:
         """The gain that the store was written with."""
@@ -117,17 +117,17 @@ class ScaledSource:
         self._sensor = (rows, columns)
         self.size = (rows * self.ratio, columns * self.ratio)
 
-    def read(self, frames: slice) -> Window:
+    def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames and resize them; counts become means of counts."""
         window = self._source.read(frames)
         blur = np.stack([resize_image(image, self.size) for image in window.blur])
         if window.counts is None:
-            return Window(blur)
+            return SourceFrames(blur)
         counts = [
             np.stack([_resize(plane.astype(np.float32), self._sensor) for plane in grid])
             for grid in window.counts
         ]
-        return Window(blur, np.stack(counts), window.bin_steps)
+        return SourceFrames(blur, np.stack(counts), window.bin_steps)
 
     def gain(self) -> float | None:
         """The gain of the clip at its own size: averaging areas changes no brightness."""
@@ -162,9 +162,9 @@ class BlurrySequence:
         self.size = _frame_size(self._files[0])
         self.ratio = 1
 
-    def read(self, frames: slice) -> Window:
+    def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames."""
-        return Window(_read_frames(self._files[frames], self.size))
+        return SourceFrames(_read_frames(self._files[frames], self.size))
 
     def gain(self) -> float | None:
         """None: there are no spikes."""
@@ -204,10 +204,10 @@ class FolderSequence(BlurrySequence):
         self._spikes = spikes
         self._exposures = self._find_exposures(spikes, files)
 
-    def read(self, frames: slice) -> Window:
+    def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames and count their spikes."""
         exposures = self._exposures[frames]
-        return Window(
+        return SourceFrames(
             _read_frames(self._files[frames], self.size),
             np.stack([self._counts(exposure) for exposure in exposures]),
             bin_table([exposure[2] for exposure in exposures], self._bins),
@@ -311,11 +311,11 @@ class SimulatedSequence(BlurrySequence):
             for first, second in zip(intervals, intervals, strict=True)
         ]
 
-    def read(self, frames: slice) -> Window:
+    def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames and their simulated counts."""
         blur = _read_frames(self._files[frames], self.size)
         steps = bin_table([SIMULATED_STEPS] * len(blur), self._bins)
-        return Window(blur, np.stack(self._counts[frames]), steps)
+        return SourceFrames(blur, np.stack(self._counts[frames]), steps)
 
     def gain(self) -> float:
         """The gain of the clip; reads every frame once.

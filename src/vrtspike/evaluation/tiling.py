@@ -22,7 +22,7 @@ from vrtspike.errors import ConfigError
 Area: TypeAlias = tuple[slice, slice]
 """Rows and columns of a tile."""
 
-Window = TypeVar("Window")
+Frames = TypeVar("Frames")
 """What is read of a clip for some of its frames; only the caller looks inside."""
 
 
@@ -124,8 +124,8 @@ def _ramp(overlap: int) -> NDArray[np.float64]:
 
 
 def restore_tiled(
-    read: Callable[[slice], Window],
-    restore: Callable[[Window, Sequence[Area]], torch.Tensor],
+    read: Callable[[slice], Frames],
+    restore: Callable[[Frames, Sequence[Area]], torch.Tensor],
     shape: tuple[int, int, int],
     tiling: Tiling,
     *,
@@ -169,14 +169,14 @@ def restore_tiled(
 
 
 def read_ahead(
-    times: Sequence[slice], read: Callable[[slice], Window], readers: int
-) -> Iterator[Window]:
+    times: Sequence[slice], read: Callable[[slice], Frames], readers: int
+) -> Iterator[Frames]:
     """``read`` of each slice in order, up to ``readers`` of them ahead in threads (0: none)."""
     if readers == 0:
         yield from map(read, times)
         return
     with ThreadPoolExecutor(readers) as pool:
-        queue: deque[Future[Window]] = deque()
+        queue: deque[Future[Frames]] = deque()
         for time in times:
             queue.append(pool.submit(read, time))
             if len(queue) > readers:

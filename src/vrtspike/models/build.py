@@ -8,7 +8,7 @@ from vrtspike.models.layers import start_at_zero
 from vrtspike.models.spike_encoder import check_time_lengths
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import PlainVRT, Restorer, VRTSpike
-from vrtspike.models.weights import load_spynet, load_vrt, read_checkpoint
+from vrtspike.models.weights import load_spynet, load_vrt, read_weights
 
 
 def build_model(
@@ -37,9 +37,9 @@ def build_model(
     if pretrained:
         # The whole model first: weights of the flow given on their own win.
         if settings.VRT.PRETRAINED is not None:
-            load_vrt(vrt, read_checkpoint(settings.VRT.PRETRAINED), settings.VRT.PRETRAINED)
+            load_vrt(vrt, read_weights(settings.VRT.PRETRAINED), settings.VRT.PRETRAINED)
         if settings.VRT.SPYNET is not None:
-            load_spynet(vrt, read_checkpoint(settings.VRT.SPYNET), settings.VRT.SPYNET)
+            load_spynet(vrt, read_weights(settings.VRT.SPYNET), settings.VRT.SPYNET)
     if not settings.USE_SPIKE:
         return PlainVRT(vrt)
     model = VRTSpike(

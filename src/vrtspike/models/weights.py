@@ -27,7 +27,7 @@ _WRAPPERS = ("params_ema", "params", "state_dict")
 _LISTED = 12
 
 
-def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
+def read_weights(path: str | Path) -> dict[str, Tensor]:
     """Read the tensors of a checkpoint by name, without the ``module.`` of a parallel wrapper.
 
     Args:

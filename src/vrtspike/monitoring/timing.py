@@ -28,10 +28,10 @@ import torch
 
 from vrtspike.monitoring.clocks import Mark, clock_for
 from vrtspike.monitoring.timing_layout import (
+    Arithmetic,
     StepTimes,
     TerminalBlock,
     TimingConsole,
-    Work,
     console_block,
     console_line,
     step_text,
@@ -70,7 +70,7 @@ class _Step:
     time: float = 0.0
 
 
-class Section(AbstractContextManager["Section"]):
+class TimedSection(AbstractContextManager["TimedSection"]):
     """One running section; made by :meth:`TimingLogger.section`."""
 
     def __init__(self, logger: TimingLogger, name: str) -> None:
@@ -144,7 +144,7 @@ class TimingLogger:
         self._history: dict[str, array[float]] = {}
         self._sums: dict[str, float] = {}
         self._steps = self._samples = self._frames = 0
-        self._work: Work | None = None
+        self._arithmetic: Arithmetic | None = None
         self._text: TextIO | None = None
         self._lines: TextIO | None = None
         if enabled and file:
@@ -159,15 +159,15 @@ class TimingLogger:
         """Whether anything is measured."""
         return self._enabled
 
-    def note_work(self, work: Work) -> None:
+    def note_arithmetic(self, arithmetic: Arithmetic) -> None:
         """Take in how much arithmetic a sample is; the summary then tells FLOP/s."""
-        self._work = work
+        self._arithmetic = arithmetic
         if self._lines is not None:
-            self._lines.write(json.dumps({"kind": "work", **asdict(work)}) + "\n")
+            self._lines.write(json.dumps({"kind": "work", **asdict(arithmetic)}) + "\n")
 
     def section(self, name: str) -> AbstractContextManager[object]:
         """Time the body as ``name``, a path relative to the section it runs in."""
-        return Section(self, name) if self._enabled else _NOTHING
+        return TimedSection(self, name) if self._enabled else _NOTHING
 
     def log(self, name: str, ms: float) -> None:
         """Add ``ms`` milliseconds, measured elsewhere, to the current step under ``name``."""
@@ -204,7 +204,7 @@ class TimingLogger:
     def summary(self) -> dict[str, object]:
         """Mean, min, max, p50 and p95 per name in milliseconds, throughput, share of data wait."""
         self._drain()
-        return summarize(self._history, self._steps, self._samples, self._frames, self._work)
+        return summarize(self._history, self._steps, self._samples, self._frames, self._arithmetic)
 
     def print_summary(self) -> None:
         """Show the summary on the console and append it to both files; nothing without steps."""

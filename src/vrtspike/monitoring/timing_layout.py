@@ -161,7 +161,7 @@ def console_line(step: StepTimes) -> str:
 
 
 @dataclass(frozen=True)
-class Work:
+class Arithmetic:
     """Floating-point operations of a run.
 
     Attributes:
@@ -187,7 +187,7 @@ def summarize(
     steps: int,
     samples: int,
     frames: int,
-    work: Work | None = None,
+    work: Arithmetic | None = None,
 ) -> dict[str, object]:
     """Statistics of a whole run.
 

@@ -15,7 +15,7 @@ from vrtspike.errors import RunError
 from vrtspike.files import atomic_path, read_json, write_json
 from vrtspike.flatten import flatten
 from vrtspike.monitoring.records import each_record, read_records
-from vrtspike.monitoring.timing_layout import Work, summarize
+from vrtspike.monitoring.timing_layout import Arithmetic, summarize
 from vrtspike.runs.folder import RECORD, ResolvedRun
 
 FINAL_WEIGHTS = "weights.safetensors"
@@ -58,13 +58,13 @@ def merged_timings(folder: Path) -> Iterator[dict[str, Any]]:
     """
     # The names hold the time of the start, so their order is that of the starts.
     paths = sorted(folder.glob("timing_*.jsonl"))
-    work: Work | None = None
+    work: Arithmetic | None = None
     history: dict[str, array[float]] = {}
     steps = samples = frames = 0
     for path, end in zip(paths, _ends(paths), strict=True):
         for record in each_record(path):
             if record["kind"] == "work":
-                work = Work(record["flops_per_sample"], record["peak_flops_per_second"])
+                work = Arithmetic(record["flops_per_sample"], record["peak_flops_per_second"])
             if record["kind"] != "step" or record["step"] >= end:
                 continue
             for name, ms in record["ms"].items():

@@ -16,7 +16,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from vrtspike.errors import RunError
-from vrtspike.monitoring.timing import Section
+from vrtspike.monitoring.timing import TimedSection
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ class Replica:
         self._model = model
         self._is_checked = False
         self._ddp: DistributedDataParallel | None = None
-        self._backward: Section | None = None
+        self._backward: TimedSection | None = None
         if ranks.world_size > 1:
             ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
@@ -125,7 +125,7 @@ class Replica:
             RunError: in the first pass of several processes, if there are parameters without a
                 gradient: the processes would wait for it.
         """
-        self._backward = running if exchange and isinstance(running, Section) else None
+        self._backward = running if exchange and isinstance(running, TimedSection) else None
         try:
             yield
         finally:

@@ -8,20 +8,20 @@ import torch
 from torch import nn
 
 from vrtspike.monitoring.arithmetic import TRAINING_FACTOR, count_flops, measure_peak
-from vrtspike.monitoring.timing_layout import Work
+from vrtspike.monitoring.timing_layout import Arithmetic
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.precision import Precision
 from vrtspike.training.tasks import Task
 
 
 @torch.no_grad()
-def estimate_work(
+def estimate_arithmetic(
     model: nn.Module,
     task: Task,
     batch: Any,  # noqa: ANN401 - from a loader
     precision: Precision,
     ranks: Ranks,
-) -> Work:
+) -> Arithmetic:
     """Operations of a sample and what the devices of the run could do; changes no state.
 
     Args:
@@ -39,4 +39,4 @@ def estimate_work(
         flops = count_flops(lambda: task.forward(model, prepared))
     model.train(was_training)
     peak = measure_peak(ranks.device, precision.compute_type) * ranks.world_size
-    return Work(TRAINING_FACTOR * flops / samples, peak)
+    return Arithmetic(TRAINING_FACTOR * flops / samples, peak)

@@ -28,7 +28,7 @@ from vrtspike.runs.checkpoints import latest_checkpoint, micro_batches_per_step
 from vrtspike.training.batches import Batches, ValidationBatches
 from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks, Replica
-from vrtspike.training.flops import estimate_work
+from vrtspike.training.flops import estimate_arithmetic
 from vrtspike.training.freezing import FrozenStart
 from vrtspike.training.optimizers import (
     FLOW,
@@ -125,7 +125,7 @@ class Trainer:
         profile = self._profile_window()
         stream = self._stream()
         if self.timing.enabled and not self._is_finished():
-            stream = self._estimate_work(stream)
+            stream = self._estimate_arithmetic(stream)
         with self.timing.activate():
             # A run may have been stopped before the validation that its last step was due.
             stopping = self._validation_is_due() and not self._validate(stop)
@@ -318,11 +318,11 @@ class Trainer:
             first + self.ranks.rank, world, until=self.total * self.micro_batches
         )
 
-    def _estimate_work(self, stream: Iterator[Any]) -> Iterator[Any]:
+    def _estimate_arithmetic(self, stream: Iterator[Any]) -> Iterator[Any]:
         """Count a sample's operations by means of the first batch; returns the whole stream."""
         first = next(stream)
-        work = estimate_work(self.model, self.task, first, self.precision, self.ranks)
-        self.timing.note_work(work)
+        arithmetic = estimate_arithmetic(self.model, self.task, first, self.precision, self.ranks)
+        self.timing.note_arithmetic(arithmetic)
         return chain([first], stream)
 
     def _profile_window(self) -> ProfileWindow:

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 from tests.data.scenes import film
 from vrtspike.config.schema import Settings
 from vrtspike.data.clips.batch import prepare_batch
-from vrtspike.data.clips.clips import ClipDataset, SequenceReader, Window
+from vrtspike.data.clips.clips import ClipDataset, CropArea, SequenceReader
 from vrtspike.data.clips.dataset import SequenceEntry, load_dataset, merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.images import luma
@@ -16,8 +16,10 @@ from vrtspike.data.raw.spikes import pack_rows
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
 from vrtspike.data.store.cache import cache_share, cache_statistics
-from vrtspike.data.store.store import StoredFrame, StoreLayout, open_store, write_store
+from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import Statistics, voxelize
+from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError
 from vrtspike.files import write_json
 
@@ -203,7 +205,7 @@ def test_all_sequences_that_are_too_short_or_small_are_named(dataset):
 
 @pytest.mark.parametrize(
     ("start", "count", "window"),
-    [(0, 5, None), (-1, 2, None), (0, 1, Window(0, 100, 32, 32)), (0, 1, Window(1, 0, 32, 32))],
+    [(0, 5, None), (-1, 2, None), (0, 1, CropArea(0, 100, 32, 32)), (0, 1, CropArea(1, 0, 32, 32))],
 )
 def test_reading_outside_or_between_pixels_is_refused(dataset, start, count, window):
     reader = SequenceReader(dataset.split("train")[1])
@@ -279,7 +281,7 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
     frames = [StoredFrame(*pictures, voxels=voxelize(s, 4), bits=pack_rows(s)) for s in spikes]
     gain = write_store(tmp_path / "s.zarr", layout, frames).gain
     entry = SequenceEntry("train", "s", 4, tmp_path / "s.zarr")
-    sample = SequenceReader(entry, precomputed=precomputed).read(1, 3, Window(8, 12, 16, 24))
+    sample = SequenceReader(entry, precomputed=precomputed).read(1, 3, CropArea(8, 12, 16, 24))
     edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
     for place, exposure in enumerate(spikes[1:]):
         ends = edges[len(exposure)]

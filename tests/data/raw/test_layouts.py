@@ -21,7 +21,7 @@ from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
-from vrtspike.data.store.store import open_store
+from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.errors import DataError
 from vrtspike.files import write_json

@@ -18,7 +18,7 @@ from vrtspike.data.raw.images import read_rgb
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
-from vrtspike.data.store.store import open_store
+from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.verify import verify_store
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.errors import DataError

@@ -18,11 +18,13 @@ from tests.data.conftest import SEQUENCES
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.spikes import pack_rows, read_spikes
 from vrtspike.data.store.build import build_store
+from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.mapped import MappedArray, MappedCounts
 from vrtspike.data.store.readers import ChunkReader
-from vrtspike.data.store.store import Store, StoredFrame, StoreLayout, write_store
+from vrtspike.data.store.reading import Store
 from vrtspike.data.store.verify import verify_store
 from vrtspike.data.store.voxels import voxelize
+from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
 
@@ -44,7 +46,7 @@ def frames():
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("readers") / "s.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vrtspike.data.store.store.SHARD_FRAMES", 3)
+        patch.setattr("vrtspike.data.store.layout.SHARD_FRAMES", 3)
         write_store(path, LAYOUT, frames())
     return path
 
@@ -113,7 +115,7 @@ def test_counts_by_planes_of_bits_are_those_of_the_library(tmp_path, bins, steps
 
     path = tmp_path / "s.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vrtspike.data.store.store.SHARD_FRAMES", 2)
+        patch.setattr("vrtspike.data.store.layout.SHARD_FRAMES", 2)
         write_store(path, layout, some())
     assert MappedCounts.can_read(read_json(path / "voxels/zarr.json"), layout.most_counts)
     mapped, library = (Store(path, ChunkReader(reader)) for reader in ("mapped", "tensorstore"))
@@ -138,7 +140,7 @@ def test_numbers_of_many_bits_are_left_to_the_library(path):
 def test_a_damaged_file_is_an_error_when_mapped(path, tmp_path, damage):
     copy = tmp_path / "s.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vrtspike.data.store.store.SHARD_FRAMES", 3)
+        patch.setattr("vrtspike.data.store.layout.SHARD_FRAMES", 3)
         write_store(copy, LAYOUT, frames())
     shard = copy / "sharp/c/1/0/0/0"
     contents = shard.read_bytes()
@@ -203,7 +205,7 @@ def test_counts_and_bits_give_the_same_voxels_for_every_number_of_bins(pristine,
 WRITER = """
 import sys, time
 from vrtspike.data.store import build
-from vrtspike.data.store.store import write_store
+from vrtspike.data.store.writing import write_store
 
 def slowly(path, layout, frames):
     def trickle():

@@ -8,15 +8,11 @@ import numpy as np
 import pytest
 
 from vrtspike.data.raw.spikes import pack_rows
+from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.readers import ChunkReader
-from vrtspike.data.store.store import (
-    Store,
-    StoredFrame,
-    StoreLayout,
-    open_store,
-    write_store,
-)
+from vrtspike.data.store.reading import Store, open_store
 from vrtspike.data.store.voxels import voxelize
+from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError
 
 # Sizes that are no multiples of chunks, and exposures of different lengths.
@@ -63,7 +59,7 @@ def test_crops_of_all_arrays_come_back(path, reader):
 
 def test_digest_is_of_the_contents_and_not_of_their_packing(tmp_path, monkeypatch):
     first = write_store(tmp_path / "a.zarr", LAYOUT, frames())
-    monkeypatch.setattr("vrtspike.data.store.store.BAND", 32)
+    monkeypatch.setattr("vrtspike.data.store.layout.BAND", 32)
     assert write_store(tmp_path / "b.zarr", LAYOUT, frames()) == first
     assert write_store(tmp_path / "c.zarr", LAYOUT, frames(1)) != first
     renamed = StoreLayout(("1", "2", "3"), *list(LAYOUT.__dict__.values())[1:])

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from vrtspike.data.manifests import DATASET, STORE
-from vrtspike.data.store.store import StoredFrame, StoreLayout, open_store, write_store
+from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.verify import store_manifests, verify_store
+from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
 

@@ -16,7 +16,7 @@ from vrtspike.data.clips.augmentation import decimated, turned
 from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
 from vrtspike.data.exposure import bin_table
 from vrtspike.data.store.readers import ChunkReader
-from vrtspike.data.store.store import Store
+from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import voxelize_packed
 from vrtspike.errors import DataError, list_faults
 
@@ -48,7 +48,7 @@ class Sample(TypedDict):
 
 
 @dataclass(frozen=True)
-class Window:
+class CropArea:
     """A crop in RGB pixels; all numbers are multiples of the RGB/spike scale."""
 
     top: int
@@ -88,11 +88,11 @@ class SequenceReader:
         return len(self.layout.frames)
 
     @property
-    def full_frame(self) -> Window:
+    def full_frame(self) -> CropArea:
         """The window that covers whole frames."""
-        return Window(0, 0, *self.layout.rgb_size)
+        return CropArea(0, 0, *self.layout.rgb_size)
 
-    def read(self, start: int, count: int, window: Window | None = None) -> Sample:
+    def read(self, start: int, count: int, window: CropArea | None = None) -> Sample:
         """Read a clip.
 
         Args:
@@ -121,7 +121,7 @@ class SequenceReader:
             sample["gain"] = torch.tensor(self._store.gain, dtype=torch.float32)
         return sample
 
-    def _check(self, start: int, count: int, window: Window) -> None:
+    def _check(self, start: int, count: int, window: CropArea) -> None:
         height, width = self.layout.rgb_size
         inside = window.top >= 0 and window.top + window.height <= height
         inside &= window.left >= 0 and window.left + window.width <= width
@@ -137,7 +137,7 @@ class SequenceReader:
                 f"{self.layout.scale}"
             )
 
-    def _counts(self, frames: slice, window: Window) -> NDArray[np.uint8]:
+    def _counts(self, frames: slice, window: CropArea) -> NDArray[np.uint8]:
         scale = self.layout.scale
         rows = slice(window.top // scale, (window.top + window.height) // scale)
         left, right = window.left // scale, (window.left + window.width) // scale
@@ -227,10 +227,10 @@ class ClipDataset(Dataset[Sample]):
         room = [(side - size) // scale for side in sequence.layout.rgb_size]
         if not self._train:
             top, left = (scale * (places // 2) for places in room)
-            return sequence.read(start, length, Window(top, left, size, size))
+            return sequence.read(start, length, CropArea(top, left, size, size))
         random = np.random.default_rng([self._seed, self._epoch, index])
         top, left = (scale * int(random.integers(places + 1)) for places in room)
-        sample = sequence.read(start, length, Window(top, left, size, size))
+        sample = sequence.read(start, length, CropArea(top, left, size, size))
         if self._settings.AUGMENT:
             flips = random.integers(2, size=3)
             _augment(sample, rows=bool(flips[0]), columns=bool(flips[1]), swap=bool(flips[2]))

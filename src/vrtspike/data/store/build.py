@@ -11,8 +11,9 @@ from vrtspike.data.manifests import INGESTED, STORE, read_manifest
 from vrtspike.data.raw.images import read_rgb
 from vrtspike.data.raw.spikes import read_rows
 from vrtspike.data.raw.versions import changed_files
-from vrtspike.data.store.store import StoredFrame, StoreLayout, remove_leftovers, write_store
+from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.voxels import Histogram, add_to_histogram, voxelize_packed
+from vrtspike.data.store.writing import StoredFrame, remove_leftovers, write_store
 from vrtspike.errors import DataError, list_faults
 from vrtspike.files import write_json
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from vrtspike.data.manifests import DATASET, STORE, read_contents, read_manifest
 from vrtspike.data.store.readers import ChunkReader
-from vrtspike.data.store.store import ContentDigest, Store, StoredFrame
+from vrtspike.data.store.reading import Store
+from vrtspike.data.store.writing import ContentDigest, StoredFrame
 from vrtspike.errors import DataError
 
 
