@@ -40,7 +40,7 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from vrtspike import cli
 from vrtspike.config import Settings
-from vrtspike.config.workflow import resolve_preset
+from vrtspike.config.workflow import load_workflow
 from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.exposure import bin_edges, sharp_step
@@ -380,7 +380,7 @@ class GreyLoss(nn.Module):
 def demo_settings(overrides: Mapping[str, object]) -> Settings:
     """The demo preset with some keys set otherwise."""
     pairs = " ".join(f"{key}={value}" for key, value in overrides.items())
-    return resolve_preset("demo", [ROOT / "config" / "config.yaml"], {"SET": pairs})
+    return load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs}).preset("demo")
 
 
 def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifest) -> float | None:

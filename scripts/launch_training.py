@@ -1,7 +1,8 @@
 """Train a preset, or continue where its run stopped, and publish the result.
 
-The run's state stays in RUNS/<preset>/<fingerprint>; the fingerprint names settings, data and code,
-so a changed configuration starts a new run beside the old one. The exit status is 75 where the run
+The run's state stays in RUNS/<preset>/<fingerprint>; the fingerprint names settings, data and
+weights that enter, so a changed configuration starts a new run beside the old one; changed code
+does not (--anew). The exit status is 75 where the run
 was stopped (SIGTERM, SIGUSR1, Ctrl-C) and has saved its state: the same command continues it.
 """
 
@@ -36,7 +37,11 @@ def main() -> int:
     parser.add_argument(
         "--gpus", type=gpus_option, help="auto, or a number; 0: CPU (default: GPUS)"
     )
-    parser.add_argument("--code-digest", help="digest of the training code (default: computed)")
+    parser.add_argument(
+        "--anew",
+        action="store_true",
+        help="set a run of other code aside (<run folder>.1) and train it again",
+    )
     arguments = parser.parse_args()
     return launch(
         Request(
@@ -48,7 +53,7 @@ def main() -> int:
             program=Path(__file__).with_name("train.py"),
             runs=arguments.runs,
             gpus=arguments.gpus,
-            code=arguments.code_digest,
+            anew=arguments.anew,
         )
     )
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.config import Settings, load_settings_file
+from vrtspike.config import Settings
 from vrtspike.data.clips.dataset import load_fitting_dataset
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.errors import ConfigError, list_faults
@@ -24,6 +24,7 @@ from vrtspike.evaluation.sources import (
     SimulatedSequence,
 )
 from vrtspike.progress_bar import progress_bar
+from vrtspike.runs.identity import RunIdentity
 
 CARRY_ON = "The frames are restored all the same; do not trust these."
 
@@ -128,7 +129,7 @@ def find_statistics(dataset_path: Path | None, settings: Settings) -> Statistics
 def main() -> None:
     """Restore the folder and print what was done."""
     arguments = parse_arguments()
-    settings = load_settings_file(arguments.settings)
+    settings = RunIdentity.read(arguments.settings.parent).settings
     tile = settings.TEST.TILE
     if arguments.tile is not None:
         overlap = min(tile.OVERLAP, arguments.tile // 4 * 2)

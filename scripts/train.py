@@ -9,9 +9,9 @@ Continue it, on as many GPUs as divide its batches per step:
 
     torchrun --nproc-per-node 2 scripts/train.py --run-dir runs/my_run
 
-The folder receives settings.json (what is computed), run.json (where and when, figures so far),
-metrics.jsonl, tensorboard/, logs/ (time and memory), pictures/, checkpoints/ and at the end
-weights.safetensors; best.safetensors are the best of all validations.
+The folder receives settings.json (what is computed), code.json (by which code), run.json
+(where and when, figures so far), metrics.jsonl, tensorboard/, logs/ (time and memory), pictures/,
+checkpoints/ and at the end weights.safetensors; best.safetensors are the best of all validations.
 
 SIGTERM, SIGUSR1 or Ctrl-C end the run after the present step with everything saved. After a crash
 it continues from the last checkpoint (TRAIN.SAVE_EVERY_STEPS). The result is the same in any case.
@@ -32,10 +32,10 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.launching.launch import OBSERVERS
 from vrtspike.launching.signals import heed_stops, stop_with_parent
 from vrtspike.launching.status import leave, process_number, report_status
-from vrtspike.runs.folder import prepare_folder
+from vrtspike.runs.code import describe_code, settle_code
+from vrtspike.runs.prepare import prepare_folder
 
 
 def main() -> int:
@@ -72,13 +72,14 @@ def main() -> int:
             preset=arguments.preset,
             dataset=arguments.dataset,
             overrides=arguments.set,
-            program=Path(__file__),
-            neutral=OBSERVERS,
         )
+        changed = settle_code(arguments.run_dir, Path(__file__))
+        if changed and not process_number():
+            print(f"code has changed since this run began: {describe_code(changed)}")
         # Imported here: PyTorch takes seconds, a wrong argument should not.
-        from vrtspike.deblurring.preset import run_session
+        from vrtspike.deblurring.preset import run_preset
 
-        status = run_session(arguments.run_dir)
+        status = run_preset(arguments.run_dir, changed)
     except UserError as error:
         number = process_number()
         print(f"error{f' (process {number})' if number else ''}: {error}", file=sys.stderr)

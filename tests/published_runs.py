@@ -11,6 +11,7 @@ import pytest
 
 from vrtspike.config import Settings
 from vrtspike.files import write_json
+from vrtspike.runs.identity import RunIdentity
 
 Publish = Callable[..., Path]
 
@@ -83,8 +84,8 @@ def publish(tmp_path: Path) -> Publish:
         folder = tmp_path / "train" / name
         folder.mkdir(parents=True)
         settings = Settings.model_validate(sections)
-        write_json(folder / "settings.json", settings.model_dump(mode="json"))
-        record = {"name": name, "fingerprint": f"fingerprint of {name}", "parameters": 1234567}
+        RunIdentity(name, settings, "dataset.json", f"fingerprint of {name}", "d").write(folder)
+        record = {"status": "finished", "step": 5, "parameters": 1234567}
         write_json(folder / "run.json", record)
         write_lines(folder / "timing.jsonl", timing_lines(5))
         write_lines(folder / "metrics.jsonl", metric_lines(5, psnr))

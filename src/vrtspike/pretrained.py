@@ -5,15 +5,24 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Literal
 
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_path, file_digest
 
+ALEXNET = "alexnet-owt-7be5be79.pth"
+VGG16 = "vgg16-397923af.pth"
+
 PUBLISHED = {
-    "alexnet-owt-7be5be79.pth": "7be5be791159472b1fbf3c69796f7cb30dca7ad8466c2df70058c37116cdee02",
-    "vgg16-397923af.pth": "397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
+    ALEXNET: "7be5be791159472b1fbf3c69796f7cb30dca7ad8466c2df70058c37116cdee02",
+    VGG16: "397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
 }
 """SHA-256 of torchvision's ImageNet weights, by their published file names."""
+
+Net = Literal["alex", "vgg"]
+
+BACKBONES: dict[Net, str] = {"alex": ALEXNET, "vgg": VGG16}
+"""File of each backbone of LPIPS."""
 
 SOURCE = "https://download.pytorch.org/models"
 _TIMEOUT_S = 60
@@ -26,11 +35,20 @@ def verify_weights(path: Path) -> None:
         DataError: if the file is missing, its name is unknown or its SHA-256 is another.
     """
     expected = _expected(path)
+    require_weights(path)
+    _compare(path, path.name, expected)
+
+
+def require_weights(path: Path) -> None:
+    """Refuse to go on without a published file.
+
+    Raises:
+        DataError: if it is missing.
+    """
     if not path.is_file():
         raise DataError(
             f"{path}: no such file; `snakemake --cores 1 weights` fetches and verifies it"
         )
-    _compare(path, path.name, expected)
 
 
 def fetch_weights(path: Path, source: str = SOURCE) -> None:

@@ -23,7 +23,7 @@ def ablation(publish, tmp_path):
         for number, (pattern, model) in enumerate(zip(NAMES, MODELS, strict=True)):
             name = pattern.format(preset)
             runs.append(publish(name, MODEL=model, **sections))
-            record = {"step": 5, "parameters": 1000 - number, "dataset_digest": "d"}
+            record = {"step": 5, "parameters": 1000 - number}
             write_json(runs[-1] / "run.json", read_json(runs[-1] / "run.json") | record)
             metrics = {
                 "psnr": {
@@ -129,8 +129,8 @@ def test_runs_that_differ_in_more_than_spikes_are_refused(
     runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
     settings = read_json(runs[2] / "settings.json")
     if section == "MODEL":
-        settings["MODEL"]["SPIKE_ORDER"] = "recorded"
-    settings[section] |= values
+        settings["settings"]["MODEL"]["SPIKE_ORDER"] = "recorded"
+    settings["settings"][section] |= values
     write_json(runs[2] / "settings.json", settings)
     with pytest.raises(RunError, match=rf"run one-shuffled-spikes has {message}.*run one "):
         compare_spikes(runs, evaluations, tmp_path / "out")
@@ -138,7 +138,7 @@ def test_runs_that_differ_in_more_than_spikes_are_refused(
 
 def test_runs_on_other_data_are_refused(ablation, tmp_path):
     runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
-    change(runs[1] / "run.json", dataset_digest="other")
+    change(runs[1] / "settings.json", dataset_digest="other")
     with pytest.raises(RunError, match=r"run one-without-spikes has data set .*other"):
         compare_spikes(runs, evaluations, tmp_path / "out")
 
@@ -155,7 +155,7 @@ def test_other_evaluations_are_refused(ablation, tmp_path, key):
 def test_settings_that_change_no_result_may_differ(ablation, tmp_path):
     runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
     settings = read_json(runs[1] / "settings.json")
-    settings["DATALOADER"]["TOTAL_WORKERS"] = 3
+    settings["settings"]["DATALOADER"]["TOTAL_WORKERS"] = 3
     write_json(runs[1] / "settings.json", settings)
     table, _ = compare_spikes(runs, evaluations, tmp_path / "out")
     assert len(table) == 3
@@ -164,7 +164,7 @@ def test_settings_that_change_no_result_may_differ(ablation, tmp_path):
 def test_a_preset_without_spikes_is_refused(ablation, tmp_path):
     runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
     settings = read_json(runs[0] / "settings.json")
-    settings["MODEL"]["USE_SPIKE"] = False
+    settings["settings"]["MODEL"]["USE_SPIKE"] = False
     write_json(runs[0] / "settings.json", settings)
     with pytest.raises(ConfigError, match=r"preset one: MODEL\.USE_SPIKE is false"):
         compare_spikes(runs, evaluations, tmp_path / "out")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.ablation import DERIVED
-from vrtspike.config.workflow import load_workflow, resolve_preset
+from vrtspike.config.workflow import load_workflow
 from vrtspike.errors import ConfigError
 
 CONFIG = ["config.yaml"]
@@ -32,11 +32,11 @@ def presets(tmp_path, monkeypatch):
 )
 def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
     overrides = {"SET": "TRAIN.OPTIM.LR=3.0e-3"}
-    expected = resolve_preset("spiky", CONFIG, overrides).model_dump()
+    expected = load_workflow(CONFIG, overrides).preset("spiky").model_dump()
     assert (expected["SEED"], expected["TRAIN"]["OPTIM"]["LR"]) == (7, 3e-3)
     assert expected["MODEL"][key] != value
     expected["MODEL"][key] = value
-    assert resolve_preset(name, CONFIG, overrides).model_dump() == expected
+    assert load_workflow(CONFIG, overrides).preset(name).model_dump() == expected
 
 
 def test_derived_presets_train_on_the_same_data(presets):
@@ -57,22 +57,22 @@ def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):
 @pytest.mark.parametrize("name", ["nosuch-without-spikes", "spiky-without", "-without-spikes"])
 def test_unknown_names_are_refused_with_the_presets_of_the_folder(presets, name):
     with pytest.raises(ConfigError, match=f"no preset '{name}'; there are: plain, short, spiky$"):
-        resolve_preset(name, CONFIG)
+        load_workflow(CONFIG).preset(name)
 
 
 def test_a_preset_without_spikes_has_nothing_to_compare(presets):
     with pytest.raises(ConfigError, match=r"preset plain: MODEL.USE_SPIKE is false; an ablation"):
-        resolve_preset("plain-shuffled-spikes", CONFIG)
+        load_workflow(CONFIG).preset("plain-shuffled-spikes")
     shuffled = {"SET": "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"}
     with pytest.raises(ConfigError, match=r"preset short: .*true and SPIKE_ORDER shuffled"):
-        resolve_preset("short-without-spikes", CONFIG, shuffled)
+        load_workflow(CONFIG, shuffled).preset("short-without-spikes")
 
 
 def test_too_short_clips_are_refused_for_shuffled_spikes_only(presets):
-    assert not resolve_preset("short-without-spikes", CONFIG).MODEL.USE_SPIKE
+    assert not load_workflow(CONFIG).preset("short-without-spikes").MODEL.USE_SPIKE
     message = r"preset short has no ablation with shuffled spikes: .*DATA.CLIP_LEN is 1; expected 3"
     with pytest.raises(ConfigError, match=message):
-        resolve_preset("short-shuffled-spikes", CONFIG)
+        load_workflow(CONFIG).preset("short-shuffled-spikes")
 
 
 @pytest.mark.parametrize("variant", DERIVED, ids=lambda variant: variant.label)

@@ -6,8 +6,8 @@ import pytest
 
 from vrtspike.config.loading import settings_from
 from vrtspike.config.merging import parse_overrides
-from vrtspike.config.results import result_settings
 from vrtspike.errors import ConfigError
+from vrtspike.runs.identity import result_settings
 
 SHUFFLED = "MODEL.SPIKE_ORDER=shuffled"
 

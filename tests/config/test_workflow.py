@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.config.workflow import load_workflow, resolve_preset
+from vrtspike.config.workflow import load_workflow
 from vrtspike.errors import ConfigError
 
 
@@ -80,4 +80,4 @@ def test_an_error_in_a_command_line_value_names_the_option(folder):
 
 def test_resolving_an_unknown_preset_lists_the_known(folder):
     with pytest.raises(ConfigError, match="no preset 'x'; there are: plain, rooted"):
-        resolve_preset("x", ["config.yaml"])
+        load_workflow(["config.yaml"]).preset("x")

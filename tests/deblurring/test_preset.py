@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from vrtspike.config import Settings, load_preset, load_settings_file
+from vrtspike.config import Settings, load_preset
 from vrtspike.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.data.clips.workers import Workers
 from vrtspike.data.gate.ingest import ingest_sequence
@@ -33,12 +33,14 @@ from vrtspike.deblurring.preset import (
     build_task,
     build_trainable,
     load_teacher,
-    run_session,
+    run_preset,
     training_batches,
 )
 from vrtspike.errors import RunError
 from vrtspike.files import write_json
-from vrtspike.runs.folder import ResolvedRun, prepare_folder, resolve_run
+from vrtspike.runs.code import read_code, write_code
+from vrtspike.runs.identity import RunIdentity, identify
+from vrtspike.runs.prepare import prepare_folder
 from vrtspike.runs.publish import publish
 from vrtspike.training.distributed import Ranks
 
@@ -101,8 +103,7 @@ def start(repository: Path, place: Path, folder: Path, *options: str) -> subproc
         *(sys.executable, str(repository / "scripts" / "launch_training.py"), "--preset", "tiny"),
         *("--configfile", str(place / "config.yaml"), "--runs", str(folder / "runs")),
         *("--dataset", str(place / "k4" / "dataset.json"), "--output", str(folder / "result")),
-        # The code may be edited while the tests run.
-        *("--gpus", "0", "--code-digest", "same", *options),
+        *("--gpus", "0", *options),
     ]
     return subprocess.Popen(
         command,
@@ -184,24 +185,58 @@ def test_stopped_and_killed_run_publishes_what_an_undisturbed_one_does(
     check_published(published)
 
 
+def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository, result, tmp_path):
+    run = RunIdentity.read(result)
+    folder = tmp_path / "runs" / "tiny" / run.fingerprint
+    shutil.copytree(result, folder)
+    code = read_code(folder)
+    write_code(folder, code | {"training/loop.py:Trainer": "of old"})
+
+    def launch(*options: str) -> str:
+        process = start(repository, place, tmp_path, *options)
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, output
+        return output
+
+    told = launch()
+    assert "code has changed since this run began: Trainer in training/loop.py; " in told
+    assert "snakemake --forcerun train_tiny" in told
+    assert "the run was finished before" in told
+    assert (tmp_path / "result/weights.safetensors").read_bytes() == (
+        result / "weights.safetensors"
+    ).read_bytes()
+
+    again = launch("--anew")
+    assert f"the run of other code stands in {folder}.1 now: Trainer in training/loop.py" in again
+    assert read_code(folder) == code
+    assert json.loads((tmp_path / "result/run.json").read_text())["starts"][0]["step"] == 0
+    assert json.loads((folder.with_name(f"{folder.name}.1") / "run.json").read_text()) == (
+        json.loads((result / "run.json").read_text())
+    )
+
+    assert "the run is of today's code; remove its folder" in launch("--anew")
+    assert len(list(folder.parent.iterdir())) == 2
+
+
 def check_published(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
         "weights.safetensors",
         "settings.json",
         "run.json",
+        "code.json",
         "metrics.csv",
         "metrics.jsonl",
         "timing.jsonl",
         "memory.jsonl",
     }
-    settings = load_settings_file(folder / "settings.json")
+    settings = RunIdentity.read(folder).settings
     model = build_network(settings)
     model.load_state_dict(load_file(folder / "weights.safetensors"))
     run = json.loads((folder / "run.json").read_text())
     assert run["status"] == "finished"
     assert len(run["starts"]) == 3
     assert run["metrics"]["psnr"] > 5
-    assert run["settings"]["TRAIN"]["MAX_STEPS"] == STEPS
+    assert settings.TRAIN.MAX_STEPS == STEPS
     assert run["dataset_digest"] == load_dataset(run["dataset"]).digest
     surroundings = run["environment"]
     assert {"git", "python", "packages", "host", "device"} <= surroundings.keys()
@@ -228,7 +263,7 @@ def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, m
     shutil.copytree(result, tmp_path / "run")
     # As after a crash: two steps are computed again.
     (tmp_path / "run" / "checkpoints" / f"step_{STEPS:08d}.pt").unlink()
-    assert run_session(tmp_path / "run") == 0
+    assert run_preset(tmp_path / "run") == 0
     board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     for tag in ("loss/charbonnier", "train/loss", "train/lr", "train/samples_per_second"):
         assert [event.step for event in board.Scalars(tag)] == list(range(1, STEPS + 1))
@@ -256,8 +291,8 @@ def test_user_errors_are_told_without_traceback(place, repository, tmp_path):
 def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     """A run of the preset in this process, without the launcher."""
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)
-    resolve_run("tiny", settings, place / "k4" / "dataset.json", "code").write(folder)
-    assert run_session(folder) == 0
+    identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
+    assert run_preset(folder) == 0
     return settings
 
 
@@ -365,11 +400,10 @@ def test_missing_or_unfitting_teacher_is_an_error(place, result, tmp_path):
 
 
 def test_an_existing_run_takes_only_overrides_that_leave_its_result(result):
-    program = Path(__file__)
-    before = ResolvedRun.read(result)
-    options = {"preset": None, "dataset": None, "program": program}
+    before = RunIdentity.read(result)
+    options = {"preset": None, "dataset": None}
     prepare_folder(result, overrides=["LOG.MEMORY_EVERY_STEPS=7"], **options)
-    after = ResolvedRun.read(result)
+    after = RunIdentity.read(result)
     assert after.settings.LOG.MEMORY_EVERY_STEPS == 7
     assert after.fingerprint == before.fingerprint
     with pytest.raises(RunError, match="changes the result"):
@@ -381,18 +415,17 @@ def test_an_existing_run_takes_only_overrides_that_leave_its_result(result):
 def test_a_run_is_not_continued_on_other_data(result, tmp_path):
     shutil.copytree(result, tmp_path / "run")
     settings = json.loads((result / "settings.json").read_text())
-    changed = json.loads(Path(settings["DATASET"]).read_text()) | {"digest": "of data made anew"}
+    changed = json.loads(Path(settings["dataset"]).read_text()) | {"digest": "of data made anew"}
     write_json(tmp_path / "dataset.json", changed)
-    settings["DATASET"] = str(tmp_path / "dataset.json")
+    settings["dataset"] = str(tmp_path / "dataset.json")
     write_json(tmp_path / "run" / "settings.json", settings)
-    options = {"preset": None, "dataset": None, "program": Path(__file__)}
+    options = {"preset": None, "dataset": None}
     with pytest.raises(RunError, match=r"dataset\.json has changed since this run began"):
         prepare_folder(tmp_path / "run", overrides=[], **options)
 
 
 def test_a_folder_never_changes_its_run(place, result):
-    options = {"dataset": place / "k4" / "dataset.json", "program": Path(__file__)}
+    options = {"dataset": place / "k4" / "dataset.json"}
     preset = place / "presets" / "tiny.yaml"
-    # The program's code is part of the fingerprint, and this is another program.
     with pytest.raises(RunError, match="holds run"):
-        prepare_folder(result, preset=preset, overrides=[], **options)
+        prepare_folder(result, preset=preset, overrides=["SEED=99"], **options)

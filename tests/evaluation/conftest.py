@@ -18,6 +18,7 @@ from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
 from vrtspike.files import write_json
 from vrtspike.models import build_model
+from vrtspike.runs.identity import RunIdentity
 
 BINS = 4
 EXPOSURES = 5
@@ -93,6 +94,6 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     train = folder / "train"
     train.mkdir()
     save_file(model.state_dict(), train / "weights.safetensors")
-    write_json(train / "settings.json", settings.model_dump(mode="json"))
-    write_json(train / "run.json", {"name": "small", "fingerprint": "0123456789ab"})
+    RunIdentity("small", settings, str(dataset), "0123456789ab").write(train)
+    write_json(train / "run.json", {"status": "finished"})
     return SmallRun(raw, dataset, train, settings)

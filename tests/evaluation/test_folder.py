@@ -14,8 +14,8 @@ from vrtspike.evaluation.folder import SIMULATED, restore_folder
 from vrtspike.evaluation.restore import load_model
 from vrtspike.evaluation.sources import FolderSequence
 from vrtspike.evaluation.tiling import Tiling
-from vrtspike.files import write_json
 from vrtspike.models import build_model
+from vrtspike.runs.identity import RunIdentity
 
 CPU = torch.device("cpu")
 
@@ -69,8 +69,8 @@ def test_a_model_without_spikes_takes_none(small_run, repository, tmp_path):
     train.mkdir()
     chosen = small_run.settings.model_dump(mode="json")
     chosen["MODEL"]["USE_SPIKE"] = False
-    write_json(train / "settings.json", chosen)
     settings = Settings.model_validate(chosen)
+    RunIdentity("small", settings, str(small_run.dataset), "abc").write(train)
     model = build_model(settings.MODEL, bins=4, clip_len=3, crop_size=32)
     save_file(model.state_dict(), train / "weights.safetensors")
     output = tmp_path / "output"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import vrtspike
-from vrtspike.provenance import CodeDigest, code_digest, code_digests
+from vrtspike.provenance import CodeDigest, code_digests
 
 PROGRAM = '''
 """A program."""
@@ -169,10 +169,58 @@ def test_only_the_used_definitions_of_a_file_count(tmp_path):
     assert one["vrtspike/files.py"] != other["vrtspike/files.py"]
 
 
-def test_one_digest_for_all_of_them(script):
-    before = code_digest(script)
-    assert len(before) == 64
-    assert before != code_digest(script.parent / "helper.py")
+def definitions(script: Path) -> dict[str, str]:
+    """In a process of its own: sources are read once in a process."""
+    command = (
+        "import json, sys; from pathlib import Path; from vrtspike.provenance import *;"
+        f"print(json.dumps(definition_digests(Path({str(script)!r}))))"
+    )
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+EDITED = """
+from functools import cache
+
+@cache
+def decorated(x=1):
+    return x
+
+class Shape:
+    sides: int = 4
+
+def twice():
+    return 1
+
+def twice():
+    return 2
+
+decorated(), Shape, twice()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("@cache\n", "", "decorated"),
+        ("x=1", "x=2", "decorated"),
+        ("sides: int = 4", "sides: int = 5", "Shape"),
+        ("return 1", "return 3", "twice"),
+        ("return 2", "return 3", "twice"),
+        ("decorated(), Shape", "Shape, decorated()", "(module)"),
+        ("sides: int", "sides: float", "Shape"),
+    ],
+)
+def test_each_definition_has_a_digest_of_all_that_runs(tmp_path, old, new, changed):
+    script = tmp_path / "program.py"
+    script.write_text(EDITED)
+    before = definitions(script)
+    label = f"{tmp_path.name}/program.py"
+    assert set(before) == {f"{label}:{n}" for n in ("decorated", "Shape", "twice", "(module)")}
+    script.write_text(EDITED.replace(old, new))
+    after = definitions(script)
+    assert [name for name in before if after[name] != before[name]] == [f"{label}:{changed}"]
 
 
 def test_an_absent_program_is_an_error(tmp_path):

@@ -17,11 +17,11 @@ from vrtspike.analysis.evaluations import (
     read_evaluations,
 )
 from vrtspike.config.ablation import DERIVED, SPIKES, derive, derived_names, split_name
-from vrtspike.config.results import result_settings
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_write_text
 from vrtspike.flatten import flat_settings
 from vrtspike.pages import Table, write_page
+from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published, require_names
 
 TABLE = "table"

@@ -1,8 +1,9 @@
 """Building blocks of the schema: the base model and the two kinds of key.
 
-Every key is either a *result* key (changing it changes the numbers that come out, so a stage that
-reads it is stale) or an *operational* key (workers, log intervals, memory bounds: the numbers stay,
-so nothing is stale). The kind is written where the key is defined and nowhere else.
+Every key is a *result* key (changing it changes the numbers that come out, so a stage that reads it
+is stale), an *operational* key (workers, log intervals, memory bounds: the numbers stay, so nothing
+is stale), or names *weights* (their contents count, wherever they lie). The kind is written where
+the key is defined and nowhere else.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 _OPERATIONAL = "operational"
+_WEIGHTS = "weights"
 
 
 class Section(BaseModel):
@@ -31,10 +33,26 @@ def operational(description: str, default: Any = ..., **limits: Any) -> Any:  # 
     return Field(default, description=description, json_schema_extra={_OPERATIONAL: True}, **limits)
 
 
+def weights(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa: ANN401
+    """A key that names weights: their contents change the results, their place does not."""
+    return Field(default, description=description, json_schema_extra={_WEIGHTS: True}, **limits)
+
+
 def is_operational(field: FieldInfo) -> bool:
     """Whether the field was declared with :func:`operational`."""
     extra = field.json_schema_extra
     return isinstance(extra, dict) and bool(extra.get(_OPERATIONAL))
+
+
+def names_weights(field: FieldInfo) -> bool:
+    """Whether the field was declared with :func:`weights`."""
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get(_WEIGHTS))
+
+
+def decides_results(field: FieldInfo) -> bool:
+    """Whether the value of the field itself changes the results."""
+    return not is_operational(field) and not names_weights(field)
 
 
 Positive = Annotated[int, Field(ge=1)]

@@ -40,11 +40,6 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
     return settings_from(overlay(read_preset(path), parse_overrides(overrides)))
 
 
-def load_settings_file(path: str | Path) -> Settings:
-    """Load a resolved settings file (JSON or YAML, no parents)."""
-    return settings_from(read_yaml(path))
-
-
 def read_preset(path: str | Path) -> Document:
     """A preset and its parents as one document, not yet validated.
 

@@ -18,6 +18,7 @@ from vrtspike.config.fields import (
     Section,
     key,
     operational,
+    weights,
 )
 
 RECONSTRUCTION_GROUPS = 4
@@ -38,10 +39,10 @@ class VRTSettings(Section):
     USE_CHECKPOINT_FFN: bool = operational(
         "Recompute the feed-forward layers in the backward pass instead of storing them", True
     )
-    PRETRAINED: str | None = key(
+    PRETRAINED: str | None = weights(
         "Checkpoint of published VRT weights to start from (safetensors or PyTorch)", None
     )
-    SPYNET: str | None = key("Checkpoint with SpyNet's weights alone", None)
+    SPYNET: str | None = weights("Checkpoint with SpyNet's weights alone", None)
     EMBED_DIMS: tuple[Positive, ...] = key(
         "Channels of stages 1-7 and of each group of stage 8", PUBLISHED_WIDTHS
     )

@@ -15,6 +15,7 @@ from vrtspike.config.fields import (
     Section,
     key,
     operational,
+    weights,
 )
 
 Precision = Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"]
@@ -73,7 +74,7 @@ class PhaseSettings(Section):
 class DistillSettings(Section):
     """Learn from a larger model as well."""
 
-    TEACHER: str = key("Published result folder of the teacher (results/train/<preset>)")
+    TEACHER: str = weights("Published result folder of the teacher (results/train/<preset>)")
     WEIGHT: PositiveFloat = key("Weight of the distance to the teacher's output", 1.0)
 
 

@@ -19,7 +19,7 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
-from vrtspike.config.loading import check_files, read_preset, settings_from
+from vrtspike.config.loading import read_preset, settings_from
 from vrtspike.config.merging import overlay, parse_overrides, section
 from vrtspike.config.reading import Document, given_document, read_yaml
 from vrtspike.config.schema import Settings
@@ -218,19 +218,6 @@ def load_workflow(
             for name, path in presets.items()
         },
     )
-
-
-def resolve_preset(
-    name: str, configfiles: Sequence[str | Path], overrides: Mapping[str, Any] | None = None
-) -> Settings:
-    """One preset as the workflow would train it; the files it names must exist.
-
-    Raises:
-        ConfigError: if there is no such preset, or as :func:`load_workflow`.
-    """
-    settings = load_workflow(configfiles, overrides).preset(name)
-    check_files(settings)
-    return settings
 
 
 def _slug(name: str) -> str:

@@ -16,7 +16,7 @@ from torch import nn
 
 from vrtspike.config.train_schema import LossSettings
 from vrtspike.errors import ConfigError
-from vrtspike.pretrained import verify_weights
+from vrtspike.pretrained import BACKBONES, VGG16, verify_weights
 from vrtspike.training.seeding import mix_seed
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -147,7 +147,7 @@ def build_terms(settings: LossSettings, weights_dir: str, device: torch.device) 
         terms.append(Term(name, vgg.WEIGHT, model, vgg.EVERY))
     if lpips.WEIGHT:
         # Imported here: the package is needed by this term alone.
-        from vrtspike.deblurring.perceptual import BACKBONES, build_lpips
+        from vrtspike.deblurring.perceptual import build_lpips
 
         backbone = _published(weights_dir, BACKBONES[lpips.NET])
         network = LpipsDistance(build_lpips(backbone, lpips.NET)).to(device)
@@ -160,7 +160,7 @@ def _vgg16(weights_dir: str, random: bool) -> nn.Module:
     from torchvision.models import vgg16
 
     if not random:
-        state = _published(weights_dir, "vgg16-397923af.pth")
+        state = _published(weights_dir, VGG16)
         model: nn.Module = vgg16(weights=None, init_weights=False)
         model.load_state_dict(state)
         return model

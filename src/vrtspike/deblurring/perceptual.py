@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import lpips
 import numpy as np
@@ -13,12 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.pretrained import verify_weights
-
-Net = Literal["alex", "vgg"]
-
-BACKBONES: dict[Net, str] = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
-"""File name of torchvision's ImageNet weights for each LPIPS backbone."""
+from vrtspike.pretrained import BACKBONES, Net, verify_weights
 
 
 @dataclass(frozen=True)

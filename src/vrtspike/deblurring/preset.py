@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import torch
 from torch import nn
 
 from vrtspike.config import Settings
-from vrtspike.config.loading import load_settings_file
 from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.clips.requirements import largest_crop
@@ -21,7 +21,8 @@ from vrtspike.errors import RunError
 from vrtspike.launching.signals import EXIT_INTERRUPTED
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.block_compiling import compile_blocks
-from vrtspike.runs.folder import ResolvedRun
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.names import WEIGHTS
 from vrtspike.training.batches import (
     Batches,
     CacheUse,
@@ -34,8 +35,12 @@ from vrtspike.training.one_process import Problem, loader_options, train_run
 from vrtspike.training.precision import Precision
 
 
-def run_session(folder: Path) -> int:
+def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
     """Train the preset whose run is in ``folder``, as one of the processes that torchrun started.
+
+    Args:
+        folder: of the run.
+        code_changed: definitions that are no longer those the run began with, for its record.
 
     Returns:
         0 when the run is finished, :data:`EXIT_INTERRUPTED` when it was stopped and saved.
@@ -43,7 +48,7 @@ def run_session(folder: Path) -> int:
     Raises:
         UserError: equal on all processes where it concerns all.
     """
-    run = ResolvedRun.read(folder)
+    run = RunIdentity.read(folder)
     settings, dataset = run.settings, load_dataset(run.dataset)
 
     def build(ranks: Ranks, workers: Workers) -> Problem:
@@ -58,7 +63,7 @@ def run_session(folder: Path) -> int:
             model.describe(ranks.device, dtype),
         )
 
-    outcome = train_run(run, folder, build, dataset_digest=dataset.digest)
+    outcome = train_run(run, folder, build, code_changed=list(code_changed))
     return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
 
 
@@ -112,13 +117,13 @@ def load_teacher(folder: Path, settings: Settings) -> nn.Module:
     """
     from safetensors.torch import load_file
 
-    weights = folder / "weights.safetensors"
+    weights = folder / WEIGHTS
     if not weights.is_file():
         raise RunError(
             f"TRAIN.DISTILL.TEACHER is {str(folder)!r}: there is no {weights}; train that preset "
             "first, or name its result folder"
         )
-    taught = load_settings_file(folder / "settings.json")
+    taught = RunIdentity.read(folder).settings
     if settings.DATA.K != taught.DATA.K:
         raise RunError(
             f"TRAIN.DISTILL.TEACHER {folder} was trained with DATA.K = {taught.DATA.K}, this "

@@ -22,20 +22,13 @@ from vrtspike.launching.signals import EXIT_INTERRUPTED, stop_with_parent
 from vrtspike.launching.slurm import meeting_point, step_on_every_node, time_limit
 from vrtspike.launching.status import STATUS_FILE, read_status, status_file
 from vrtspike.launching.torchrun import Rendezvous, run, run_torchrun
-from vrtspike.provenance import code_digest
-from vrtspike.runs.folder import is_finished, resolve_run
+from vrtspike.runs.code import changed_code, describe_code, read_code, training_code
+from vrtspike.runs.folder import is_finished, set_aside
+from vrtspike.runs.identity import identify
 from vrtspike.runs.publish import publish
 
 NODE_PROGRAM = "train_node.py"
 """Starts the processes of one of several nodes; stands beside the training program."""
-
-OBSERVERS = (
-    "vrtspike.monitoring",
-    "vrtspike.data.store.voxels.voxelize",
-    "vrtspike.data.store.voxels.voxelize_packed",
-)
-"""Code that is left out of a run's fingerprint: logs change no result, and what voxelisation gives
-is part of the data set's digest, so that code with equal voxels trains nothing anew."""
 
 _HANDED_ON = signal.SIGUSR1
 """What srun hands on to its programs on all nodes; at SIGTERM it would kill them."""
@@ -53,7 +46,7 @@ class Request:
         output: folder of the published result.
         runs: folder of all runs; None takes RUNS of the configuration.
         gpus: number of GPUs; None takes GPUS of the configuration.
-        code: digest of the training code; None computes it from ``program``.
+        anew: whether a run that other code has computed is set aside and begun again.
         program: the training program.
     """
 
@@ -65,7 +58,7 @@ class Request:
     program: Path
     runs: Path | None = None
     gpus: int | Literal["auto"] | None = None
-    code: str | None = None
+    anew: bool = False
 
 
 def gpus_option(text: str) -> int | Literal["auto"]:
@@ -88,11 +81,12 @@ def launch(request: Request) -> int:
     plan = load_workflow(request.configfiles, request.config)
     settings = plan.preset(request.preset)
     check_files(settings)
-    code = request.code or code_digest(request.program, neutral=OBSERVERS)
-    resolved = resolve_run(request.preset, settings, request.dataset, code)
-    folder = (request.runs or Path(plan.settings.RUNS)) / resolved.name / resolved.fingerprint
-    resolved.write(folder)
+    run_identity = identify(request.preset, settings, request.dataset)
+    runs = request.runs or Path(plan.settings.RUNS)
+    folder = runs / run_identity.name / run_identity.fingerprint
     print(f"run folder: {folder}", flush=True)
+    _heed_code(folder, request)
+    run_identity.write(folder)
     if is_finished(folder):
         publish(folder, request.output)
         print(f"result: {request.output} (the run was finished before)", flush=True)
@@ -103,6 +97,27 @@ def launch(request: Request) -> int:
         publish(folder, request.output)
         print(f"result: {request.output}", flush=True)
     return status
+
+
+def _heed_code(folder: Path, request: Request) -> None:
+    """Say if other code has computed the run so far, and begin it again if that is asked for."""
+    then = read_code(folder)
+    if then is None:
+        return
+    changed = changed_code(then, training_code(request.program))
+    if not changed:
+        if request.anew:
+            print("the run is of today's code; remove its folder to train it again", flush=True)
+        return
+    if request.anew:
+        aside = set_aside(folder)
+        print(f"the run of other code stands in {aside} now: {describe_code(changed)}", flush=True)
+    else:
+        print(
+            f"code has changed since this run began: {describe_code(changed)}; to train it again: "
+            f"snakemake --forcerun train_{request.preset}",
+            flush=True,
+        )
 
 
 def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from vrtspike.provenance.code import CodeDigest, code_digest, code_digests
+from vrtspike.provenance.code import CodeDigest, code_digests, definition_digests
 
-__all__ = ["CodeDigest", "code_digest", "code_digests"]
+__all__ = ["CodeDigest", "code_digests", "definition_digests"]

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import vrtspike
-from vrtspike.files import json_digest
 from vrtspike.provenance.modules import Definition, Module, imported_names, read_module
 
 PACKAGE = "vrtspike"
@@ -63,9 +62,25 @@ def code_digests(script: Path, *, neutral: Collection[str] = ()) -> tuple[CodeDi
     return (own, *sorted(CodeDigest(_label(path), digest) for path, digest in digests.items()))
 
 
-def code_digest(script: Path, *, neutral: Collection[str] = ()) -> str:
-    """One digest for all of :func:`code_digests`: 64 hexadecimal digits."""
-    return json_digest(code_digests(script, neutral=neutral))
+def definition_digests(script: Path, *, neutral: Collection[str] = ()) -> dict[str, str]:
+    """Every definition a program depends on, with its digest.
+
+    Args:
+        script: the program.
+        neutral: as for :func:`code_digests`.
+
+    Returns:
+        eight hexadecimal digits by ``<path within the package or scripts/name>:<definition>``;
+        what a module does beside defining names is its ``(module)``.
+    """
+    entry = script.resolve()
+    groups: dict[str, list[Definition]] = defaultdict(list)
+    for path, definitions in _Closure(entry, NEUTRAL.union(neutral)).used().items():
+        file = _label(path).removeprefix(f"{PACKAGE}/")
+        for definition in definitions:
+            for name in definition.names or ["(module)"]:
+                groups[f"{file}:{name}"].append(definition)
+    return {name: _digest(found)[:8] for name, found in sorted(groups.items())}
 
 
 def _digest(definitions: Collection[Definition]) -> str:

@@ -16,6 +16,11 @@ class Definition:
 
     statement: ast.stmt
 
+    @property
+    def names(self) -> list[str]:
+        """The names it defines; none where it does something else or something more."""
+        return _defined_names(self.statement)
+
     @cached_property
     def text(self) -> str:
         """The statement as Python would print it: no comments, no docstrings, one layout."""
@@ -98,10 +103,10 @@ def read_module(path: Path, package: str) -> Module:
         elif _is_bare_text(statement) or _is_for_type_checkers(statement):
             continue
         else:
-            definition, names = Definition(statement), _defined_names(statement)
-            for name in names:
+            definition = Definition(statement)
+            for name in definition.names:
                 module.definitions.setdefault(name, []).append(definition)
-            if not names:
+            if not definition.names:
                 module.always.append(definition)
                 for node in definition.imports:  # such as those under `try`
                     module.imported |= imported_names(node, package)

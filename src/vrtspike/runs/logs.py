@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vrtspike.errors import RunError
 from vrtspike.monitoring.records import each_record
+from vrtspike.runs.names import LOGS, METRICS
 
 TIMING_COLUMNS = ["step", "section", "ms"]
 STEP_COLUMNS = ["step", "time", "samples", "frames"]
@@ -60,10 +61,10 @@ def read_run_logs(folder: str | Path) -> RunLogs:
         RunError: if there is no ``metrics.jsonl`` or a complete line is not JSON.
     """
     folder = Path(folder)
-    metrics = folder / "metrics.jsonl"
+    metrics = folder / METRICS
     if not metrics.is_file():
         raise RunError(
-            f"{folder}: no metrics.jsonl, which every training run writes; expected the folder of "
+            f"{folder}: no {METRICS}, which every training run writes; expected the folder of "
             "a finished run (results/train/<preset>) or a run directory"
         )
     records = list(_each_record([metrics]))
@@ -89,7 +90,7 @@ def _log_files(folder: Path, name: str) -> list[Path]:
     published = folder / f"{name}.jsonl"
     if published.is_file():
         return [published]
-    return sorted((folder / "logs").glob(f"{name}*.jsonl"))
+    return sorted((folder / LOGS).glob(f"{name}*.jsonl"))
 
 
 def _each_record(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:

@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.errors import RunError
-from vrtspike.files import atomic_path, read_json, write_json
+from vrtspike.files import atomic_path
 from vrtspike.flatten import flatten
 from vrtspike.monitoring.records import each_record, read_records
 from vrtspike.monitoring.timing_layout import Arithmetic, summarize
-from vrtspike.runs.folder import RECORD, ResolvedRun
-
-FINAL_WEIGHTS = "weights.safetensors"
-METRICS = "metrics.jsonl"
-MEMORY = "memory.jsonl"
-LOGS = "logs"
+from vrtspike.runs import names
+from vrtspike.runs.record import read_record
 
 _FIRST_COLUMNS = ("kind", "step", "epoch", "loss", "lr", "grad_norm")
 
@@ -29,26 +25,24 @@ _FIRST_COLUMNS = ("kind", "step", "epoch", "loss", "lr", "grad_norm")
 def publish(folder: Path, output: Path) -> None:
     """Copy the result of the finished run in ``folder`` to ``output``, replacing what stood there.
 
-    ``output`` holds ``weights.safetensors``, ``settings.json`` (the settings alone, complete),
-    ``run.json``, ``metrics.jsonl``, the same as a table in ``metrics.csv``, ``timing.jsonl`` (each
-    step once, however often the run was resumed) and ``memory.jsonl``.
+    What ``output`` holds stands in :mod:`vrtspike.runs.names`; of ``timing.jsonl`` each step stands
+    there once, however often the run was resumed.
 
     Raises:
         RunError: if the run is not finished.
     """
-    record = read_json(folder / RECORD)
-    if record["status"] != "finished":
-        raise RunError(f"{folder}: the run is {record['status']}, only a finished one is published")
+    record = read_record(folder)
+    status = "not begun" if record is None else record["status"]
+    if status != "finished":
+        raise RunError(f"{folder}: the run is {status}, only a finished one is published")
+    logs = folder / names.LOGS
     with atomic_path(output) as temporary:
         temporary.mkdir()
-        shutil.copyfile(folder / FINAL_WEIGHTS, temporary / FINAL_WEIGHTS)
-        shutil.copyfile(folder / RECORD, temporary / RECORD)
-        shutil.copyfile(folder / METRICS, temporary / METRICS)
-        shutil.copyfile(folder / LOGS / MEMORY, temporary / MEMORY)
-        settings = ResolvedRun.read(folder).settings
-        write_json(temporary / "settings.json", settings.model_dump(mode="json"))
-        _write_lines(temporary / "timing.jsonl", merged_timings(folder / LOGS))
-        _write_table(temporary / "metrics.csv", read_records(folder / METRICS))
+        for name in (names.WEIGHTS, names.SETTINGS, names.RECORD, names.CODE, names.METRICS):
+            shutil.copyfile(folder / name, temporary / name)
+        shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
+        _write_lines(temporary / names.TIMING, merged_timings(logs))
+        _write_table(temporary / names.METRICS_TABLE, read_records(folder / names.METRICS))
 
 
 def merged_timings(folder: Path) -> Iterator[dict[str, Any]]:
@@ -57,7 +51,7 @@ def merged_timings(folder: Path) -> Iterator[dict[str, Any]]:
     One at a time: those of a million steps would take 12 GB.
     """
     # The names hold the time of the start, so their order is that of the starts.
-    paths = sorted(folder.glob("timing_*.jsonl"))
+    paths = sorted(folder.glob(names.TIMING_OF_STARTS))
     work: Arithmetic | None = None
     history: dict[str, array[float]] = {}
     steps = samples = frames = 0

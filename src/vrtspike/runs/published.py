@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vrtspike.config import Settings, load_settings_file, result_settings
+from vrtspike.config import Settings
 from vrtspike.config.loading import settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.reading import given_document
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.files import read_json
-
-SETTINGS = "settings.json"
-RECORD = "run.json"
+from vrtspike.runs.identity import RunIdentity, result_settings
+from vrtspike.runs.names import RECORD, SETTINGS
+from vrtspike.runs.record import read_record
 
 
 @dataclass(frozen=True)
@@ -23,20 +21,34 @@ class PublishedRun:
     """A finished run.
 
     Attributes:
-        name: its preset.
-        fingerprint: identifies settings, data and code.
-        settings: complete.
+        identity: its name, settings, data and weights.
         parameters: number of parameters of its model.
         steps: optimiser steps it was trained for.
-        dataset_digest: contents of the data set it was trained on.
     """
 
-    name: str
-    fingerprint: str
-    settings: Settings
+    identity: RunIdentity
     parameters: int | None
     steps: int | None
-    dataset_digest: str | None
+
+    @property
+    def name(self) -> str:
+        """Its preset."""
+        return self.identity.name
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies settings, data and weights."""
+        return self.identity.fingerprint
+
+    @property
+    def settings(self) -> Settings:
+        """Complete."""
+        return self.identity.settings
+
+    @property
+    def dataset_digest(self) -> str | None:
+        """Contents of the data set it was trained on."""
+        return self.identity.dataset_digest
 
     def with_overrides(self, overrides: Sequence[str]) -> PublishedRun:
         """The same run with other settings for its evaluation, such as ``TEST.TILE.SIZE=128``.
@@ -51,35 +63,23 @@ class PublishedRun:
                 f"--set {' '.join(overrides)}: changes what the weights were trained with; only "
                 "TEST and keys that change no result can be replaced"
             )
-        return replace(self, settings=settings)
+        return replace(self, identity=replace(self.identity, settings=settings))
 
 
 def read_published(folder: str | Path) -> PublishedRun:
     """Read ``run.json`` and ``settings.json`` of a result folder (``results/train/<preset>``).
 
     Raises:
-        RunError: if one of them is missing or not what training writes.
-        ConfigError: if the settings are not valid.
+        RunError: if one of them is missing, damaged or not what training writes.
     """
     folder = Path(folder)
-    for name in (RECORD, SETTINGS):
-        if not (folder / name).is_file():
-            raise RunError(
-                f"{folder / name}: no such file; expected the folder of a finished run, such as "
-                "results/train/<preset>"
-            )
-    try:
-        record = read_json(folder / RECORD)
-        return PublishedRun(
-            record["name"],
-            record["fingerprint"],
-            load_settings_file(folder / SETTINGS),
-            record.get("parameters"),
-            record.get("step"),
-            record.get("dataset_digest"),
+    record = read_record(folder)
+    if record is None:
+        raise RunError(
+            f"{folder / RECORD}: no such file; expected the folder of a finished run, such as "
+            "results/train/<preset>"
         )
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise RunError(f"{folder / RECORD}: not the record of a run ({error})") from error
+    return PublishedRun(RunIdentity.read(folder), record.get("parameters"), record.get("step"))
 
 
 def require_names(runs: Sequence[PublishedRun]) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import nn
 
-from vrtspike.config import Settings, result_settings
+from vrtspike.config import Settings
 from vrtspike.data.clips.workers import Workers
 from vrtspike.errors import RunError
 from vrtspike.files import json_digest
-from vrtspike.runs.folder import ResolvedRun
+from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
 from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks
@@ -69,7 +69,7 @@ def fit(
         "dataset": [_name(dataset_class), dataset_parameters],
         "settings": {name: result_settings(known)[name] for name in _SECTIONS},
     }
-    run = ResolvedRun(type(task).__name__, known, _name(dataset_class), _fingerprint(parts))
+    run = RunIdentity(type(task).__name__, known, _name(dataset_class), _fingerprint(parts))
     train = known.TRAIN
 
     def build(ranks: Ranks, workers: Workers) -> Problem:

@@ -21,7 +21,10 @@ from vrtspike.monitoring.display import Display, open_display
 from vrtspike.monitoring.environment import describe_environment
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
-from vrtspike.runs.folder import ResolvedRun, RunRecord, hold_run
+from vrtspike.runs.folder import hold_run
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.names import LOGS
+from vrtspike.runs.record import RunRecord
 from vrtspike.training.batches import Batches, LoaderOptions, ValidationBatches
 from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks, join
@@ -77,7 +80,7 @@ class Outcome:
 
 
 def train_run(
-    run: ResolvedRun,
+    run: RunIdentity,
     folder: Path,
     build: Callable[[Ranks, Workers], Problem],
     *,
@@ -131,7 +134,7 @@ def train_run(
         return _train(trainer, record, stop)
 
 
-def _begin(run: ResolvedRun, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
+def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
     """Say and record what is about to be trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
@@ -162,7 +165,7 @@ def _train(trainer: Trainer, record: RunRecord, stop: StopRequest) -> Outcome:
     except torch.OutOfMemoryError as error:
         record.update("failed", trainer.progress.step, failure=str(error))
         contents = gpu_categories(trainer.model, trainer.optimizer, device)
-        snapshot = write_snapshot(log.folder / "logs", contents, device)
+        snapshot = write_snapshot(log.folder / LOGS, contents, device)
         raise RunError(f"{error}\n{MEMORY_ADVICE}{snapshot}") from error
     except BaseException as error:
         record.update("failed", trainer.progress.step, failure=f"{type(error).__name__}: {error}")
@@ -197,7 +200,7 @@ def _describe(workers: Workers, settings: Settings) -> str:
 def _timing(settings: Settings, folder: Path, ranks: Ranks, display: Display) -> TimingLogger:
     log = settings.LOG
     return TimingLogger(
-        folder / "logs",
+        folder / LOGS,
         ranks.device,
         enabled=log.ENABLE_TIMING_LOG and ranks.is_main,
         console=log.TIMING_CONSOLE and display,

@@ -23,18 +23,16 @@ from vrtspike.monitoring.memory import (
     memory_warnings,
 )
 from vrtspike.monitoring.records import Records, truncate_records
+from vrtspike.runs import names
 from vrtspike.runs.checkpoints import remove_leftovers
-from vrtspike.runs.folder import RunRecord
+from vrtspike.runs.record import RunRecord
 from vrtspike.training.batches import CacheUse
 from vrtspike.training.progress import Progress, StepResult
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-BEST_WEIGHTS = "best.safetensors"
-FINAL_WEIGHTS = "weights.safetensors"
-METRICS = "metrics.jsonl"
-MEMORY = "logs/memory.jsonl"
+_MEMORY = f"{names.LOGS}/{names.MEMORY}"
 
 
 class RunLog:
@@ -59,7 +57,7 @@ class RunLog:
         record: RunRecord | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self.checkpoints = self.folder / "checkpoints"
+        self.checkpoints = self.folder / names.CHECKPOINTS
         self.fingerprint = fingerprint
         self._enabled = enabled
         self._wants_board = tensorboard
@@ -80,16 +78,16 @@ class RunLog:
         if not self._enabled:
             return
         remove_leftovers(self.checkpoints)
-        for name in (METRICS, MEMORY):
+        for name in (names.METRICS, _MEMORY):
             limits = {"validation": validated_step, "epoch": step - epoch_is_open}
             truncate_records(self.folder / name, step, **limits)
-        self._metrics = Records(self.folder / METRICS)
-        self._memory = Records(self.folder / MEMORY)
+        self._metrics = Records(self.folder / names.METRICS)
+        self._memory = Records(self.folder / _MEMORY)
         if self._wants_board:
             # Imported here: it is not needed everywhere and costs time.
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=step + 1)
+            self._board = SummaryWriter(str(self.folder / names.TENSORBOARD), purge_step=step + 1)
 
     def step(self, status: Status, result: StepResult) -> None:
         """Record an optimiser step."""
@@ -145,7 +143,7 @@ class RunLog:
             {"kind": "validation", "step": step, "epoch": epoch, **metrics, "time": now}
         )
         for name, picture in pictures.items():
-            with atomic_path(self.folder / "pictures" / f"step_{step:08d}_{name}.png") as path:
+            with atomic_path(self.folder / names.PICTURES / f"step_{step:08d}_{name}.png") as path:
                 cv2.imwrite(str(path), np.ascontiguousarray(picture[..., ::-1]))
         if self._board is not None:
             for name, value in metrics.items():
@@ -188,11 +186,11 @@ class RunLog:
 
     def best(self, model: nn.Module) -> None:
         """Keep these weights as the best."""
-        self._weights(model, BEST_WEIGHTS)
+        self._weights(model, names.BEST_WEIGHTS)
 
     def final(self, model: nn.Module) -> None:
         """Keep these weights as the run's result."""
-        self._weights(model, FINAL_WEIGHTS)
+        self._weights(model, names.WEIGHTS)
 
     def close(self) -> None:
         """Close all files."""

@@ -1,0 +1,105 @@
+"""Which code trained a run: kept beside it, compared when someone asks, never a reason by itself.
+
+``code.json`` holds a digest of every definition (function, class or constant) that training used
+when the run began. Where today's differ, a plan, a resumed run and ``vrtspike why`` say which; to
+train again is the user's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from vrtspike.files import read_json, write_json
+from vrtspike.provenance import definition_digests
+from vrtspike.runs.names import CHECKPOINTS, CODE
+
+OBSERVERS = (
+    "vrtspike.config",
+    "vrtspike.files",
+    "vrtspike.launching",
+    "vrtspike.locks",
+    "vrtspike.monitoring",
+    "vrtspike.runs",
+    "vrtspike.data.manifests",
+    "vrtspike.data.store.voxels.voxelize",
+    "vrtspike.data.store.voxels.voxelize_packed",
+)
+"""Code that decides no weights: logs, launching, files. Settings are compared by their values, and
+what voxelisation gives is part of the data set's digest."""
+
+_SHOWN = 3
+_SCHEMA = 1
+
+
+@cache
+def training_code(program: Path) -> Mapping[str, str]:
+    """Digests of the definitions behind a training program: ``{"training/loop.py:Trainer": ...}``.
+
+    Args:
+        program: ``scripts/train.py``.
+    """
+    return definition_digests(program, neutral=OBSERVERS)
+
+
+def write_code(folder: Path, definitions: Mapping[str, str]) -> None:
+    """Write ``code.json``."""
+    write_json(folder / CODE, {"schema": _SCHEMA, "definitions": dict(definitions)})
+
+
+def read_code(folder: Path) -> Mapping[str, str] | None:
+    """The code that a run began with; None where nothing (readable) tells it."""
+    try:
+        found = read_json(folder / CODE)
+        definitions = found["definitions"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return definitions if isinstance(definitions, dict) else None
+
+
+def settle_code(folder: Path, program: Path) -> list[str]:
+    """Note with which code a run begins; of one that has begun, tell what has changed since.
+
+    Args:
+        folder: of the run.
+        program: the training program.
+
+    Returns:
+        the definitions that differ from those the run began with.
+    """
+    now, then = training_code(program), read_code(folder)
+    if then is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
+        write_code(folder, now)
+        return []
+    return changed_code(then, now)
+
+
+def changed_code(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The definitions that were changed, added or removed, sorted.
+
+    >>> changed_code({"a.py:f": "1", "a.py:g": "2"}, {"a.py:f": "1", "a.py:g": "3", "b.py:h": "4"})
+    ['a.py:g', 'b.py:h']
+    """
+    return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
+
+
+def describe_code(changed: list[str]) -> str:
+    """Changed definitions in a few words.
+
+    >>> describe_code(["a.py:f", "a.py:g", "b.py:h"])
+    'f and g in a.py, h in b.py'
+    >>> describe_code([f"a.py:f{number}" for number in range(5)])
+    'f0, f1 and f2 in a.py, and 2 more'
+    """
+    files: dict[str, list[str]] = {}
+    for name in changed[:_SHOWN]:
+        file, _, definition = name.rpartition(":")
+        files.setdefault(file, []).append(definition)
+    parts = [f"{_join(names)} in {file}" for file, names in files.items()]
+    rest = len(changed) - _SHOWN
+    return ", ".join([*parts, f"and {rest} more"] if rest > 0 else parts)
+
+
+def _join(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

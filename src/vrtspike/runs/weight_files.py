@@ -1,0 +1,68 @@
+"""The files of weights that decide what a training makes of its settings and its data.
+
+Their contents are part of a run's identity, their names are not: weights that were moved are the
+same ones, other weights under the same name are others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from vrtspike.config.schema import Settings
+from vrtspike.errors import RunError
+from vrtspike.files import file_digest
+from vrtspike.pretrained import BACKBONES, PUBLISHED, VGG16, require_weights
+from vrtspike.runs.names import WEIGHTS
+
+TEACHER = "TRAIN.DISTILL.TEACHER"
+
+
+def training_weights(settings: Settings) -> dict[str, Path]:
+    """The files a training reads, by the key that asks for them."""
+    vrt, loss, distill = settings.MODEL.VRT, settings.LOSS, settings.TRAIN.DISTILL
+    folder = Path(settings.WEIGHTS.DIR)
+    found: dict[str, Path] = {}
+    if vrt.PRETRAINED is not None:
+        found["MODEL.VRT.PRETRAINED"] = Path(vrt.PRETRAINED)
+    if vrt.SPYNET is not None:
+        found["MODEL.VRT.SPYNET"] = Path(vrt.SPYNET)
+    if distill is not None:
+        found[TEACHER] = Path(distill.TEACHER) / WEIGHTS
+    if loss.VGG_PERCEPTUAL.WEIGHT and loss.VGG_PERCEPTUAL.WEIGHTS == "pretrained":
+        found["LOSS.VGG_PERCEPTUAL"] = folder / VGG16
+    if loss.LPIPS.WEIGHT:
+        found["LOSS.LPIPS"] = folder / BACKBONES[loss.LPIPS.NET]
+    return found
+
+
+def evaluation_weights(settings: Settings) -> dict[str, Path]:
+    """The files an evaluation reads besides the trained weights, by the key that asks for them."""
+    if "lpips" not in settings.TEST.METRICS:
+        return {}
+    return {"TEST.METRICS": Path(settings.WEIGHTS.DIR) / BACKBONES["alex"]}
+
+
+def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
+    """SHA-256 of each file, by its key; a published one's is known by its name.
+
+    (Whoever loads a published file compares its contents with that.)
+
+    Raises:
+        RunError: naming the key, if a file is not there.
+        DataError: if a published one is not there.
+    """
+    return {key: _digest(key, path) for key, path in files.items()}
+
+
+def _digest(key: str, path: Path) -> str:
+    if path.name in PUBLISHED:
+        require_weights(path)
+        return PUBLISHED[path.name]
+    try:
+        return file_digest(path)
+    except OSError as error:
+        advice = "give an existing file, or remove the key"
+        if key == TEACHER:
+            advice = "train that preset first, or name its result folder"
+        raise RunError(f"{key}: {path}: {error.strerror or error}; {advice}") from error

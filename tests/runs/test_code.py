@@ -1,0 +1,97 @@
+"""Which code trained a run, and what of it has changed since."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vrtspike.runs.checkpoints import save_checkpoint
+from vrtspike.runs.code import (
+    changed_code,
+    describe_code,
+    read_code,
+    training_code,
+    write_code,
+)
+
+
+@pytest.fixture
+def program(tmp_path) -> Path:
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    (folder / "helper.py").write_text("def double(x):\n    return 2 * x\n\nUNUSED = 1\n")
+    path = folder / "train.py"
+    path.write_text("from helper import double\nFACTOR = 3\nprint(double(FACTOR))\n")
+    return path
+
+
+def test_each_definition_has_a_digest(program):
+    found = training_code(program)
+    assert set(found) == {
+        "scripts/train.py:FACTOR",
+        "scripts/train.py:(module)",
+        "scripts/helper.py:double",
+    }
+
+
+SETTLE = """
+import sys
+from pathlib import Path
+from vrtspike.runs.code import settle_code
+print(settle_code(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+def settle(folder: Path, program: Path) -> str:
+    """In a process of its own: sources are read once in a process."""
+    command = [sys.executable, "-c", SETTLE, str(folder), str(program)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_run_keeps_the_code_it_began_with(tmp_path, program):
+    folder = tmp_path / "run"
+    assert settle(folder, program) == "[]"
+    begun = read_code(folder)
+    helper = program.with_name("helper.py")
+    helper.write_text(helper.read_text().replace("2 * x", "x + x"))
+    # Nothing was computed yet: the run begins with today's code.
+    assert settle(folder, program) == "[]"
+    assert read_code(folder) != begun
+    save_checkpoint(folder / "checkpoints", {"step": 1}, 1)
+    begun = read_code(folder)
+    helper.write_text(helper.read_text().replace("x + x", "2 * x").replace("UNUSED = 1", ""))
+    program.write_text(program.read_text().replace("FACTOR = 3", "FACTOR = 4"))
+    assert settle(folder, program) == "['scripts/helper.py:double', 'scripts/train.py:FACTOR']"
+    assert read_code(folder) == begun
+
+
+def test_what_is_added_or_removed_has_changed():
+    assert changed_code({"a:f": "1"}, {"a:f": "1"}) == []
+    assert changed_code({"a:f": "1"}, {"a:f": "2"}) == ["a:f"]
+    assert changed_code({"a:f": "1", "a:g": "1"}, {"a:f": "1"}) == ["a:g"]
+    assert changed_code({"a:f": "1"}, {"a:f": "1", "a:g": "1"}) == ["a:g"]
+
+
+def test_changes_are_one_short_line():
+    assert describe_code(["training/loop.py:Trainer"]) == "Trainer in training/loop.py"
+    many = [f"models/vrt.py:part{number}" for number in range(9)]
+    assert describe_code(many) == "part0, part1 and part2 in models/vrt.py, and 6 more"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"definitions": 3}', '{"schema": 1}'])
+def test_nothing_readable_tells_nothing(tmp_path, text):
+    assert read_code(tmp_path) is None
+    (tmp_path / "code.json").write_text(text)
+    assert read_code(tmp_path) is None
+    write_code(tmp_path, {"a:f": "1"})
+    assert read_code(tmp_path) == {"a:f": "1"}
+
+
+def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(repository):
+    found = {name.partition(":")[0] for name in training_code(repository / "scripts/train.py")}
+    assert {"models/vrt.py", "training/loop.py", "data/clips/augmentation.py"} <= found
+    assert not any(name.startswith(("monitoring", "launching", "runs", "config")) for name in found)
+    assert "deblurring/losses.py:charbonnier" in training_code(repository / "scripts/train.py")
