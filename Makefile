@@ -38,7 +38,6 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) python benchmarks/precision.py --check
 	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/learning.py --check
-	$(LOCAL) $(RUN) snakemake --lint
 	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 
 format: $(READY)  ## format Python and Snakemake files, write the generated reference

@@ -1,6 +1,9 @@
 """What the spikes are worth: presets with them, without, and with those of other frames."""
 
 
+include: "functions/ablation.smk"
+
+
 rule ablation:
     """The presets named by PRESETS with spikes, without, and with shuffled ones: table, report."""
     input:
@@ -26,8 +29,6 @@ rule ablation_of_preset:
         "<benchmarks>/ablation/{preset}.tsv"
     wildcard_constraints:
         preset=one_of(PLAN.presets),
-    conda:
-        "../environment.yml"
     params:
         *code("ablation.py"),
         runs=run_folders,

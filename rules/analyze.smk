@@ -68,8 +68,6 @@ rule analyze_performance:
         "<logs>/analyze_performance/{preset}.log",
     benchmark:
         "<benchmarks>/analyze_performance/{preset}.tsv"
-    conda:
-        "../environment.yml"
     params:
         *code("analyze_performance.py"),
         source=subpath(input.run, parent=True),
@@ -116,8 +114,6 @@ rule compare:
         "<logs>/compare.log",
     benchmark:
         "<benchmarks>/compare.tsv"
-    conda:
-        "../environment.yml"
     params:
         *code("compare.py"),
         runs=run_folders,

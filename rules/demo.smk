@@ -13,8 +13,6 @@ rule demo:
     benchmark:
         "<benchmarks>/demo.tsv"
     localrule: True
-    conda:
-        "../environment.yml"
     params:
         *code("demo_summary.py"),
         benchmarks=f"{PLAN.settings.RESULTS}/benchmarks",

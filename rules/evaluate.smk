@@ -1,6 +1,9 @@
 """Weights to figures: the test split restored at full size."""
 
 
+include: "functions/evaluate.smk"
+
+
 rule evaluate:
     """Restore the test split: PSNR and SSIM per frame and sequence, and pictures beside each other."""
     input:
@@ -8,6 +11,7 @@ rule evaluate:
         settings="<results>/train/{preset}/settings.json",
         dataset=dataset_manifest,
         accepted=gate,
+        backbones=backbones,
     output:
         summary="<results>/evaluate/{preset}/summary.json",
         frames="<results>/evaluate/{preset}/frames.csv",
@@ -29,8 +33,6 @@ rule evaluate:
         "<logs>/evaluate/{preset}.log",
     benchmark:
         "<benchmarks>/evaluate/{preset}.tsv"
-    conda:
-        "../environment.yml"
     threads: EVERY_CORE
     resources:
         gpu=1,
@@ -38,7 +40,7 @@ rule evaluate:
     params:
         *code("evaluate.py"),
         *settings(evaluation_settings),
-        overrides=evaluation_overrides,
+        overrides=overrides,
         folder=subpath(output.summary, parent=True),
     shell:
         "python scripts/evaluate.py --weights {input.weights:q} --settings {input.settings:q}"

@@ -1,6 +1,9 @@
 """Data that is made, not recorded: the demo's, and simulated spikes for high-speed frames."""
 
 
+include: "functions/generate.smk"
+
+
 rule demo_data:
     """Film photographs with a simulated camera: blurry frames, sharp frames and spikes."""
     output:
@@ -9,8 +12,6 @@ rule demo_data:
         "<logs>/demo_data.log",
     benchmark:
         "<benchmarks>/demo_data.tsv"
-    conda:
-        "../environment.yml"
     params:
         *code("demo_data.py"),
         root=subpath(output[0], parent=True),
@@ -28,14 +29,12 @@ rule simulate:
         "<logs>/simulate/{split}/{sequence}.log",
     benchmark:
         "<benchmarks>/simulate/{split}/{sequence}.tsv"
-    conda:
-        "../environment.yml"
     resources:
         mem_mb=2000,
     params:
         *code("simulate.py"),
         options=simulation,
-        version=frames_version,
+        version=version_of_frames,
     shell:
         "python scripts/simulate.py {params.options} --split={wildcards.split:q}"
         " --sequence={wildcards.sequence:q} > {output:q} 2> {log:q}"

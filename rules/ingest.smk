@@ -1,6 +1,9 @@
 """Raw files to manifests: what is there, whether it fits together, and one gate for all of it."""
 
 
+include: "functions/ingest.smk"
+
+
 checkpoint survey:
     """Find the sequences below a data root; those with faults are set aside for the gate."""
     input:
@@ -11,13 +14,14 @@ checkpoint survey:
         "<logs>/survey/{dataset}.log",
     benchmark:
         "<benchmarks>/survey/{dataset}.tsv"
-    conda:
-        "../environment.yml"
     params:
         *code("survey.py"),
-        raw_files=raw_files,
-        splits=splits,
-        found=found,
+        raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
+        splits=lambda wildcards: [
+            dataset_of(wildcards).train_split,
+            dataset_of(wildcards).val_split,
+        ],
+        found=lambda wildcards: RAW_DATA.found(dataset_of(wildcards)),
     shell:
         "python scripts/survey.py {params.raw_files} --dataset-name {wildcards.dataset}"
         " --splits {params.splits:q} --output {output:q} > {log:q} 2>&1"
@@ -33,14 +37,12 @@ rule ingest:
         "<logs>/ingest/{dataset}/{split}/{sequence}.log",
     benchmark:
         "<benchmarks>/ingest/{dataset}/{split}/{sequence}.tsv"
-    conda:
-        "../environment.yml"
     resources:
         mem_mb=2000,
     params:
         *code("ingest.py"),
-        raw_files=raw_files,
-        sensor=sensor_option,
+        raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
+        sensor=lambda wildcards: sensor_option(dataset_of(wildcards)),
         version=raw_version,
     shell:
         # With = a name may begin with a dash.
@@ -71,8 +73,6 @@ rule alignment:
         "<logs>/alignment/{dataset}.log",
     benchmark:
         "<benchmarks>/alignment/{dataset}.tsv"
-    conda:
-        "../environment.yml"
     params:
         *code("alignment_table.py"),
         folder=subpath(input.survey, parent=True),
@@ -86,19 +86,17 @@ checkpoint accept:
     input:
         # Made of all manifests. Named here one by one, thousands would take a tenth of a plan's time.
         alignment="<results>/data/{dataset}/alignment.csv",
-        survey="<results>/data/{dataset}/survey.json",
+        survey=survey_before_gate,
     output:
         "<results>/data/{dataset}/k{bins}/accepted.json",
     log:
         "<logs>/accept/{dataset}/k{bins}.log",
     benchmark:
         "<benchmarks>/accept/{dataset}/k{bins}.tsv"
-    conda:
-        "../environment.yml"
     params:
         *code("accept.py"),
-        on_error=on_error,
-        clips=clip_options,
+        on_error=lambda wildcards: dataset_of(wildcards).on_error,
+        clips=lambda wildcards: clip_options(PLAN, wildcards.dataset),
         folder=subpath(input.survey, parent=True),
     shell:
         # What passed and what was left out also goes to the terminal; an error stands in the log,

@@ -1,6 +1,9 @@
 """Everything with a caption, in one file that needs no network."""
 
 
+include: "functions/report.smk"
+
+
 rule report:
     """One self-contained HTML file on the presets named by PRESETS."""
     input:
@@ -18,8 +21,6 @@ rule report:
     benchmark:
         "<benchmarks>/report.tsv"
     localrule: True
-    conda:
-        "../environment.yml"
     params:
         options=nested_call,
     shell:

@@ -1,6 +1,9 @@
 """Stores to a dataset: its sequences, the exact statistics of its training split, one digest."""
 
 
+include: "functions/statistics.smk"
+
+
 # A checkpoint, so that a dataset that comes out with the digest it had trains nothing again.
 checkpoint statistics:
     """Merge the histograms of all stores into the mean and deviation of the training split."""
@@ -13,11 +16,9 @@ checkpoint statistics:
         "<logs>/statistics/{dataset}/k{bins}.log",
     benchmark:
         "<benchmarks>/statistics/{dataset}/k{bins}.tsv"
-    conda:
-        "../environment.yml"
     params:
         *code("dataset_statistics.py"),
-        train_split=train_split,
+        train_split=lambda wildcards: dataset_of(wildcards).train_split,
         stores=subpath(output[0], parent=True),
     shell:
         "python scripts/dataset_statistics.py --accepted {input.accepted:q} --stores {params.stores:q}"

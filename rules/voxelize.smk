@@ -1,10 +1,13 @@
 """Sequences to stores: frames and spike counts, chunked for crops."""
 
 
+include: "functions/voxelize.smk"
+
+
 rule voxelize:
     """Write one sequence's store (next to the manifest, same name) and the digest of its contents."""
     input:
-        manifest="<results>/data/{dataset}/ingest/{split}/{sequence}.json",
+        manifest=manifest_before,
         # Only the order counts: one sequence checked again concerns no other.
         accepted=ancient("<results>/data/{dataset}/k{bins}/accepted.json"),
     output:
@@ -13,13 +16,11 @@ rule voxelize:
         "<logs>/voxelize/{dataset}/k{bins}/{split}/{sequence}.log",
     benchmark:
         "<benchmarks>/voxelize/{dataset}/k{bins}/{split}/{sequence}.tsv"
-    conda:
-        "../environment.yml"
     resources:
         mem_mb=4000,
     params:
         *code("voxelize.py"),
-        root=root,
+        root=lambda wildcards: dataset_of(wildcards).root,
     shell:
         "python scripts/voxelize.py --root {params.root:q} --manifest {input.manifest:q}"
         " --bins {wildcards.bins} --output {output:q} > {log:q} 2>&1"

@@ -1,5 +1,10 @@
 """Pretrained backbones for perceptual losses and LPIPS: fetched only when asked for."""
 
+from vrtspike.pretrained import PUBLISHED, SOURCE
+
+WEIGHT_FILES = sorted(PUBLISHED)
+WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in PLAN.presets.values()})
+
 
 rule weights:
     """Fetch the backbones' published weights and verify them by SHA-256 (needs the internet)."""
@@ -10,7 +15,8 @@ rule weights:
 rule fetch_weights:
     """Fetch one file of weights; a file with another SHA-256 than the published one is refused."""
     output:
-        "{folder}/{file}",
+        # A file that stands there is verified and kept, whatever made Snakemake ask for it.
+        update("{folder}/{file}"),
     log:
         "<logs>/weights/{folder}/{file}.log",
     benchmark:
@@ -18,9 +24,13 @@ rule fetch_weights:
     wildcard_constraints:
         folder=one_of(WEIGHT_DIRS),
         file=one_of(WEIGHT_FILES),
-    conda:
-        "../environment.yml"
+    # First of all, and alone: what cannot be fetched is told before anything is computed.
+    priority: 1000
+    localrule: True
+    threads: EVERY_CORE
     params:
-        *code("fetch_weights.py"),
+        # The published file has one content: no code changes it.
+        source=PLAN.settings.WEIGHTS_URL or SOURCE,
     shell:
-        "python scripts/fetch_weights.py --output {output:q} > {log:q} 2>&1"
+        "python scripts/fetch_weights.py --source {params.source:q} --output {output:q}"
+        " > {log:q} 2>&1"

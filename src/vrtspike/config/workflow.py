@@ -79,6 +79,14 @@ class WorkflowSettings(Section):
     SET: str | tuple[str, ...] = operational(
         "The same as KEY=value, separated by spaces; none within a value: [2,8,8]", ""
     )
+    RETRAIN: tuple[str, ...] = operational(
+        "Presets to train again if their code has changed (as --forcerun train_<preset>)", ()
+    )
+    WEIGHTS_URL: str | None = operational(
+        "Address of the folder that published weights are fetched from; null: where they are "
+        "published",
+        None,
+    )
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
 
@@ -202,12 +210,14 @@ def load_workflow(
                     f"{presets[name]}: {name} is what the ablation of preset {base} is called "
                     f"({presets[base]}); give the file another name"
                 )
-    unknown = [name for name in settings.PRESETS if name not in presets]
-    if unknown:
-        raise ConfigError(
-            f"{document.places.get(('PRESETS',), 'PRESETS')}: PRESETS names {unknown[0]!r}; "
-            f"presets in {folder}: {', '.join(presets)}"
-        )
+    derived = [name for base in presets for name in derived_names(base)]
+    for key_name, names in (("PRESETS", presets), ("RETRAIN", [*presets, *derived])):
+        for name in getattr(settings, key_name):
+            if name not in names:
+                raise ConfigError(
+                    f"{document.places.get((key_name,), key_name)}: {key_name} names {name!r}; "
+                    f"presets in {folder}: {', '.join(presets)}"
+                )
     pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
     above = overlay(section(document, "SETTINGS"), parse_overrides(pieces, "SET"))
     beneath = section(document, "DATA", nested=True)

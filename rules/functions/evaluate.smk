@@ -1,0 +1,16 @@
+"""What an evaluation depends on besides weights and data."""
+
+from vrtspike.planning.options import evaluation_overrides
+from vrtspike.runs.identity import evaluation_settings
+from vrtspike.runs.weight_files import evaluation_weights
+
+
+def backbones(wildcards):
+    """Published weights that a metric reads."""
+    files = evaluation_weights(PLAN.preset(wildcards.preset))
+    return [ancient(str(path)) for path in files.values()]
+
+
+def overrides(wildcards, resources):
+    """Today's TEST settings for weights that were trained under other ones."""
+    return evaluation_overrides(PLAN.preset(wildcards.preset))

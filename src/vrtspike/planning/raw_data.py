@@ -1,0 +1,126 @@
+"""Questions about raw data: what is there, whether it changed, what must be made before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from vrtspike.config.schema import Settings
+from vrtspike.config.workflow import Dataset, Workflow
+from vrtspike.data.clips.requirements import require_spikes
+from vrtspike.data.manifests import SURVEY, read_manifest
+from vrtspike.data.raw.folders import folder_version
+from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.versions import source_version
+from vrtspike.errors import DataError, list_faults, named_faults
+from vrtspike.files import json_digest
+
+NO_DATA = """
+Before this can run: {error}
+Set DATA.ROOT, in config/config.yaml unless a preset or --config gives it.
+Without data: make demo"""
+FAULTS = {
+    "stop": "A run looks into all other files, lists every fault, and stops before computing.",
+    "exclude": "A run goes on without these sequences (DATA.ON_ERROR: exclude).",
+}
+MISSING = "missing"
+"""The version of what is not there: the job meets the same error and reports it."""
+
+
+class RawData:
+    """The data sets of a configuration; each is looked at once.
+
+    Args:
+        plan: the configuration.
+        is_dry_run: asked when a data set is looked at; in a run the gate tells all faults.
+        notice: takes what a user should read at the end.
+    """
+
+    def __init__(
+        self, plan: Workflow, is_dry_run: Callable[[], bool], notice: Callable[[str], None]
+    ) -> None:
+        self._plan = plan
+        self._is_dry_run = is_dry_run
+        self._notice = notice
+        self._surveys: dict[str, dict[str, Any] | None] = {}
+
+    def survey(self, dataset: Dataset) -> dict[str, Any] | None:
+        """What stands below a data root; None, and a notice, without data."""
+        if dataset.name not in self._surveys:
+            self._surveys[dataset.name] = self._look(dataset)
+        return self._surveys[dataset.name]
+
+    def _look(self, dataset: Dataset) -> dict[str, Any] | None:
+        splits = [dataset.train_split, dataset.val_split]
+        try:
+            known = survey(dataset.root, splits, dataset.blur_dir, dataset.layout)
+        except DataError as error:
+            self._notice(NO_DATA.format(error=error))
+            return None
+        if known["excluded"] and self._is_dry_run():
+            title = f"\n{dataset.root} has faults, as far as names show"
+            faults = named_faults(known["excluded"])
+            self._notice(list_faults(title, faults, FAULTS[dataset.on_error]))
+        return known
+
+    def found(self, dataset: Dataset) -> str | None:
+        """Changes when sequences are added to or removed from a data root that users fill.
+
+        Generated data change with the jobs before; only what was set aside there is looked at
+        again.
+        """
+        if dataset.kind == "raw":
+            known = self.survey(dataset)
+            return json_digest(known) if known else None
+        try:
+            path = f"{self._plan.settings.RESULTS}/data/{dataset.name}/survey.json"
+            before = read_manifest(path, SURVEY)["excluded"]
+        except DataError:
+            return None  # there is none yet, or none that this version reads
+        return json_digest([before, self.survey(dataset)]) if before else None
+
+    def generated_before(self, dataset: Dataset) -> list[str]:
+        """What must be generated before a data set can be surveyed."""
+        if dataset.kind == "demo":
+            return [f"{dataset.root}/sources.txt"]
+        if dataset.kind == "simulated":
+            return [
+                f"{dataset.root}/sources/{sequence.SPLIT}/{sequence.SEQUENCE}.txt"
+                for sequence in self._plan.settings.SIMULATE.SEQUENCES
+            ]
+        return []
+
+    def version(self, dataset: Dataset, split: str, sequence: str) -> str:
+        """Changes when a sequence's raw files change, not when they are touched."""
+        folder = f"{self._plan.settings.RESULTS}/data/{dataset.name}/ingest"
+        try:
+            return source_version(
+                dataset.root,
+                sequence,
+                split,
+                f"{folder}/{split}/{sequence}.json",
+                blur_dir=dataset.blur_dir,
+                layout=dataset.layout,
+            )
+        except DataError:
+            return MISSING
+
+    def require_spikes(self, preset: str, settings: Settings) -> None:
+        """Refuse a preset with spikes for a folder without, as far as names show.
+
+        Raises:
+            ConfigError: naming both.
+        """
+        dataset = self._plan.dataset(preset)
+        known = self.survey(dataset) if dataset.kind == "raw" else None
+        if known:
+            require_spikes(f"preset {preset}, {dataset.root}", known["spikes"], settings)
+
+
+def frames_version(folder: str) -> str:
+    """Changes when the frames of a simulated sequence change, not when they are touched."""
+    try:
+        return folder_version(Path(folder))
+    except DataError:
+        return MISSING
