@@ -131,6 +131,21 @@ def test_nodes_and_gpus_of_the_configuration_reach_the_scheduler(finished):
     assert {"nodes=2", "tasks=2", "mpi=srun", "gres=gpu:4"} <= set(line.split(", "))
 
 
+def test_changed_training_code_is_told_and_trains_nothing(finished):
+    source = "src/vrtspike/training/loop.py"
+    undo = finished.replace(source, "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21")
+    told = finished.snakemake("--dry-run", "evaluate_tiny").stdout
+    forced = finished.plan("evaluate_tiny", "--forcerun", "train_tiny")
+    undo()
+    assert "Nothing to be done" in told
+    assert told.splitlines()[-1] == (
+        "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW in training/loop.py. Its weights "
+        "stay; to train it again: snakemake --forcerun train_tiny"
+    )
+    assert rules(forced) == {"train": 1, "evaluate": 1}
+    assert forced[0].reason == "Forced execution"
+
+
 def test_settings_of_the_evaluation_train_nothing(finished):
     overlay = ["--config", "SETTINGS={TEST: {TILE: {SIZE: 64}}}"]
     jobs = finished.plan("train_tiny", "evaluate_tiny", *overlay)
@@ -174,6 +189,67 @@ def test_a_gate_that_says_the_same_trains_and_evaluates_nothing(finished):
     undo()
     executed = re.findall(r"^local(?:rule|checkpoint) (\w+):", output, re.MULTILINE)
     assert Counter(executed) == {"accept": 1, "evaluate_tiny": 1}
+
+
+def test_training_again_is_the_users_choice(finished):
+    (before,) = (finished.folder / "runs/tiny").iterdir()
+    weights = (finished.folder / "results/train/tiny/weights.safetensors").read_bytes()
+    source = "src/vrtspike/training/loop.py"
+    undo = finished.replace(source, "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21")
+    try:
+        output = finished.make("train_tiny", "--config", "RETRAIN=tiny")
+        second = finished.make("train_tiny")
+    finally:
+        undo()
+    assert "the run of other code stands in" in output
+    assert "Nothing to be done" in second
+    assert "trained by other code" not in second
+    runs = {path.name for path in (finished.folder / "runs/tiny").iterdir()}
+    assert runs == {before.name, f"{before.name}.1"}
+    # The same settings, data and arithmetic give the same weights.
+    published = finished.folder / "results/train/tiny/weights.safetensors"
+    assert published.read_bytes() == weights
+
+
+def test_damaged_manifests_are_made_again(finished):
+    folder = finished.folder / "results/data/tiny"
+    store = f"k8/train/{TRAIN}.json"
+    names = {
+        "survey.json": "survey",
+        "k8/accepted.json": "accept",
+        "k8/dataset.json": "statistics",
+        f"ingest/train/{TRAIN}.json": "ingest",
+        store: "voxelize",
+    }
+    whole = {name: (folder / name).read_bytes() for name in names}
+    for name, contents in whole.items():
+        (folder / name).write_bytes(contents[: len(contents) // 2])
+        assert names[name] in rules(finished.plan("train_tiny")), name
+        (folder / name).write_bytes(contents)
+    for name, contents in whole.items():
+        (folder / name).write_bytes(contents[: len(contents) // 2])
+    finished.make("train_tiny")
+    for name, contents in whole.items():
+        made, known = (json.loads(text) for text in ((folder / name).read_bytes(), contents))
+        assert made.get("digest") == known.get("digest"), name
+        assert made.keys() == known.keys(), name
+
+
+def test_weights_are_asked_for_before_anything_is_computed(finished):
+    """No one listens at the port; without a result folder everything would have to be made."""
+    options = ("--config", "RESULTS=elsewhere", "WEIGHTS_URL=http://127.0.0.1:9")
+    for target, override, file in (
+        ("train_tiny", "LOSS.VGG_PERCEPTUAL.WEIGHT=0.1", "vgg16-397923af.pth"),
+        ("evaluate_tiny", "TEST.METRICS=[psnr,lpips]", "alexnet-owt-7be5be79.pth"),
+    ):
+        done = finished.snakemake("--cores", "2", target, *options, f"SET={override}")
+        assert done.returncode != 0
+        assert re.search(rf"error: .*{file}: cannot be fetched", done.stdout), done.stdout
+        assert f"put it at weights/{file}" in done.stdout
+        assert re.findall(r"^(?:local)?(?:rule|checkpoint) (\w+):", done.stdout, re.M) == [
+            "fetch_weights"
+        ]
+    assert not list((finished.folder / "elsewhere").rglob("*.json"))
 
 
 def test_training_killed_half_way_is_continued(finished):

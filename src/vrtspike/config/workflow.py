@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import field_validator
+
 from vrtspike.config.ablation import derive, derived_names, split_name
 from vrtspike.config.checking import validate
 from vrtspike.config.fields import (
@@ -89,6 +91,12 @@ class WorkflowSettings(Section):
     )
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
+
+    @field_validator("RETRAIN", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
+        """``--config RETRAIN=demo`` gives a text."""
+        return tuple(value.split()) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.data.manifests import ACCEPTED
+from vrtspike.files import write_json
+from vrtspike.planning.damage import is_cut, is_damaged
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    path = tmp_path / "accepted.json"
+    write_json(path, {"schema": ACCEPTED.schema, "sequences": ["train/a"], "excluded": {}})
+    return path
+
+
+def test_a_sound_manifest_and_a_missing_one_are_not_damaged(manifest):
+    assert not is_damaged(manifest, ACCEPTED)
+    assert not is_cut(manifest)
+    manifest.unlink()
+    assert not is_damaged(manifest, ACCEPTED)
+    assert not is_cut(manifest)
+
+
+def test_wherever_it_is_cut_it_is_damaged(manifest):
+    whole = manifest.read_bytes()
+    for length in range(len(whole)):
+        manifest.write_bytes(whole[:length])
+        assert is_cut(manifest), length
+        # Without its last line break it can still be read.
+        assert is_damaged(manifest, ACCEPTED) == (length < len(whole) - 1), length
+
+
+def test_another_version_and_another_thing_are_made_again(manifest):
+    write_json(manifest, {"schema": ACCEPTED.schema + 1, "sequences": [], "excluded": {}})
+    assert is_damaged(manifest, ACCEPTED)
+    write_json(manifest, {"schema": ACCEPTED.schema, "sequences": []})
+    assert is_damaged(manifest, ACCEPTED)
+    manifest.unlink()
+    manifest.mkdir()
+    assert is_damaged(manifest, ACCEPTED)
+    assert is_cut(manifest)

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from vrtspike.config import Settings
+from vrtspike.config.workflow import Workflow, WorkflowSettings
+from vrtspike.planning.params import code_lines, setting_lines
+from vrtspike.runs.identity import result_settings
+
+
+def test_a_line_per_key_of_the_jobs_own_preset():
+    presets = {
+        "slow": Settings.model_validate({"TRAIN": {"OPTIM": {"LR": 1e-4}}}),
+        "quick": Settings.model_validate({"TRAIN": {"OPTIM": {"LR": 3e-3}}}),
+    }
+    lines = setting_lines(Workflow(WorkflowSettings(), presets), result_settings)
+
+    def found(preset: str) -> list[str]:
+        return [line(SimpleNamespace(preset=preset)) for line in lines]
+
+    different = set(found("slow")) ^ set(found("quick"))
+    assert different == {"TRAIN.OPTIM.LR: 0.0001", "TRAIN.OPTIM.LR: 0.003"}
+    assert len(found("slow")) == len(set(found("slow")))
+    assert not any(line.startswith(("LOG.TENSORBOARD", "TEST.")) for line in found("slow"))
+
+
+def test_a_line_per_source_file_of_all_programs(tmp_path):
+    (tmp_path / "shared.py").write_text("def f():\n    return 1\n")
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text(f"from shared import f\nprint('{name}', f())\n")
+    lines = code_lines(tmp_path / "a.py", tmp_path / "b.py")
+    files = [line.split(" ")[0] for line in lines]
+    assert files == [f"{tmp_path.name}/{name}.py" for name in ("a", "b", "shared")]

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vrtspike.config import Settings
+from vrtspike.config.workflow import Workflow, WorkflowSettings
+from vrtspike.errors import ConfigError
+from vrtspike.files import file_digest
+from vrtspike.planning.training import Trainings, retrained
+from vrtspike.runs.code import training_code, write_code
+from vrtspike.runs.identity import RunIdentity
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/train.py").write_text("def step():\n    return 1\n\nstep()\n")
+    return tmp_path
+
+
+def trainings(**presets) -> Trainings:
+    known = {name: Settings.model_validate(sections) for name, sections in presets.items()}
+    return Trainings(Workflow(WorkflowSettings(), known), Path("scripts/train.py"))
+
+
+def give(path: str, contents: bytes = b"weights") -> str:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(contents)
+    return file_digest(path)
+
+
+def student_of(teacher: str) -> dict:
+    return {"TRAIN": {"DISTILL": {"TEACHER": teacher}}}
+
+
+def test_weights_are_trained_fetched_or_given(here):
+    found = trainings(
+        large={},
+        student=student_of("results/train/large"),
+        sharp={"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}, "WEIGHTS": {"DIR": "w"}},
+        given={"MODEL": {"VRT": {"SPYNET": "spynet.pth"}}},
+    )
+    assert found.trained_before("student") == ["results/train/large/weights.safetensors"]
+    assert found.fetched_before("student") == found.weight_lines("student") == []
+    assert found.fetched_before("sharp") == ["w/vgg16-397923af.pth"]
+    assert found.trained_before("sharp") == found.weight_lines("sharp") == []
+    digest = give("spynet.pth")
+    assert found.weight_lines("given") == [f"MODEL.VRT.SPYNET: SHA-256 {digest}"]
+    assert found.trained_before("given") == found.fetched_before("given") == []
+
+
+def test_a_teacher_from_elsewhere_is_given(here):
+    found = trainings(student=student_of("old/large"))
+    assert found.trained_before("student") == []
+    with pytest.raises(ConfigError, match=r"student: TRAIN\.DISTILL\.TEACHER: no such file: old"):
+        found.require_files("student")
+    digest = give("old/large/weights.safetensors")
+    assert found.weight_lines("student") == [f"TRAIN.DISTILL.TEACHER: SHA-256 {digest}"]
+    found.require_files("student")
+
+
+def test_given_weights_must_be_there_until_the_preset_is_trained(here):
+    sections = {"MODEL": {"VRT": {"PRETRAINED": "vrt.pth"}}}
+    found = trainings(p=sections)
+    with pytest.raises(ConfigError, match=r"MODEL\.VRT\.PRETRAINED: no such file: vrt\.pth"):
+        found.require_files("p")
+    give("results/train/p/weights.safetensors")
+    identity = RunIdentity(
+        "p", Settings.model_validate(sections), "d.json", "abc", "d", {"MODEL.VRT.PRETRAINED": "ab"}
+    )
+    identity.write(Path("results/train/p"))
+    found.require_files("p")
+    assert found.weight_lines("p") == ["MODEL.VRT.PRETRAINED: SHA-256 ab"]
+
+
+def test_changed_code_of_a_trained_preset_is_one_line(here):
+    found = trainings(p={}, q={})
+    assert found.code_notice("p") is None
+    give("results/train/p/weights.safetensors")
+    assert found.code_notice("p") is None
+    code = dict(training_code(Path("scripts/train.py")))
+    assert code
+    write_code(Path("results/train/p"), code)
+    assert found.code_notice("p") is None
+    write_code(Path("results/train/p"), {**code, "scripts/train.py:step": "of old"})
+    assert found.code_notice("p") == (
+        "p was trained by other code: step in scripts/train.py. Its weights stay; to train it "
+        "again: snakemake --forcerun train_p"
+    )
+    assert found.code_notice("q") is None
+
+
+@pytest.mark.parametrize(
+    ("forced", "retrain", "expected"),
+    [
+        ([], (), set()),
+        (["train_p"], (), {"p"}),
+        (["train_p-without-spikes"], (), {"p-without-spikes"}),
+        (["evaluate_p", "train_x"], (), set()),
+        ([], ("q",), {"q"}),
+        (["train_p"], ("q",), {"p", "q"}),
+    ],
+)
+def test_who_is_trained_again(forced, retrain, expected):
+    plan = Workflow(WorkflowSettings(RETRAIN=retrain), {"p": Settings(), "q": Settings()})
+    assert retrained(plan, forced) == expected
+
+
+def test_forcing_train_means_every_preset():
+    plan = Workflow(WorkflowSettings(), {"p": Settings()})
+    assert retrained(plan, ["train"]) == {"p", "p-without-spikes", "p-shuffled-spikes"}
