@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import random
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest_plugins = ["tests.published_runs"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+SEED = int(os.environ.get("VRTSPIKE_TEST_SEED", "0"))
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Random numbers begin anew for every test, so that no test depends on those before it."""
+    random.seed(SEED)
+    np.random.seed(SEED)
+    if "torch" in sys.modules:  # importing it takes seconds that many tests do not need
+        sys.modules["torch"].manual_seed(SEED)
 
 
 @pytest.fixture(scope="session")

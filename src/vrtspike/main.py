@@ -25,6 +25,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="dataset.json, the manifest or the folder (.zarr) of a store, or a folder above them",
     )
+    why = commands.add_parser(
+        "why",
+        help="tell why stages would run, and what they cost last time",
+        description="One line per stage that `snakemake TARGET` would run: why it is stale, and "
+        "what it cost last time. Trained presets whose code has changed are named, too. Nothing "
+        "is run.",
+        epilog="Options of snakemake follow the targets: vrtspike why all --configfile my.yaml",
+    )
+    why.add_argument("targets", nargs=argparse.REMAINDER, metavar="TARGET", help="default: all")
     return parser
 
 
@@ -48,10 +57,18 @@ def _verify(paths: list[str]) -> None:
         raise DataError(list_faults("damaged stores", faults, advice))
 
 
+def _why(arguments: list[str]) -> None:
+    from vrtspike.planning.why import print_stages
+
+    print_stages(arguments)
+
+
 def _run() -> None:
     arguments = _parser().parse_args(sys.argv[1:])
     if arguments.command == "verify":
         _verify(arguments.paths)
+    elif arguments.command == "why":
+        _why(arguments.targets)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -18,6 +19,7 @@ import pytest
 
 from tests.workflow.cluster import Cluster, missing, start_cluster
 from tests.workflow.project import Project
+from vrtspike.errors import EXIT_USER_ERROR
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -129,6 +131,41 @@ def test_nodes_and_gpus_of_the_configuration_reach_the_scheduler(finished):
     done = finished.snakemake("--dry-run", "train_long", "--config", "NODES=2", "GPUS=4")
     (line,) = re.findall(r"resources: (.*nodes=.*)", done.stdout)
     assert {"nodes=2", "tasks=2", "mpi=srun", "gres=gpu:4"} <= set(line.split(", "))
+
+
+def why(project: Project, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "vrtspike.main", "why", *arguments],
+        cwd=project.folder,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_why_tells_each_stale_stage_in_a_line(finished):
+    assert why(finished, "all")[:2] == (0, "nothing to be done\n")
+    undo = [
+        finished.replace("config/presets/other.yaml", "1.0e-4", "3.0e-4"),
+        finished.replace("src/vrtspike/training/loop.py", "ROW = 20", "ROW = 21"),
+    ]
+    status, told, notices = why(finished, "evaluate_other", "evaluate_tiny")
+    for restore in undo:
+        restore()
+    assert status == 0
+    train, evaluate = told.splitlines()
+    assert re.fullmatch(
+        r"train other: TRAIN\.OPTIM\.LR 0\.0001 -> 0\.0003; took \d+:\d\d last time", train
+    )
+    assert re.fullmatch(
+        r"evaluate other: what it reads is made again; took \d+:\d\d last time", evaluate
+    )
+    # What would be trained anyway needs no word on its code.
+    assert "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW" in notices
+    status, _, said = why(finished, "nosuch")
+    assert status == EXIT_USER_ERROR
+    assert "nosuch" in said
 
 
 def test_changed_training_code_is_told_and_trains_nothing(finished):

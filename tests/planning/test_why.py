@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vrtspike.errors import RunError
+from vrtspike.planning.why import StaleJob, short_reasons, stages, stale_jobs
+
+PARAMS = "Params have changed since last execution: Union of exclusive params before and now: "
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("Missing output files: results/a.csv, results/b.csv", ["no result yet"]),
+        ("Forced execution", ["asked for"]),
+        (
+            "Updated input files: a.json; Code has changed since last execution",
+            ["what it reads is newer", "its rule was edited"],
+        ),
+        (
+            f"{PARAMS}before: 'TRAIN.OPTIM.LR: 0.0001', 'SEED: 1' now: 'SEED: 2', "
+            "'TRAIN.OPTIM.LR: 0.0003'",
+            ["SEED 1 -> 2", "TRAIN.OPTIM.LR 0.0001 -> 0.0003"],
+        ),
+        (
+            f"{PARAMS}before: 'vrtspike/data/gain.py 0123456789ab' now: "
+            "'vrtspike/data/gain.py ba9876543210', 'vrtspike/files.py 000000000000'",
+            ["code of vrtspike/data/gain.py", "code of vrtspike/files.py"],
+        ),
+        (f"{PARAMS}before: '{'0' * 64}' now: '{'1' * 64}'", ["raw files changed"]),
+        (f"{PARAMS}before: 'DATA.NEW: 1' now: <nothing exclusive>", ["DATA.NEW 1"]),
+        (
+            f"{PARAMS}before: 'MODEL.VRT.SPYNET: SHA-256 a' now: 'MODEL.VRT.SPYNET: SHA-256 b'",
+            ["MODEL.VRT.SPYNET SHA-256 a -> SHA-256 b"],
+        ),
+        ("A reason of a later version", ["A reason of a later version"]),
+    ],
+)
+def test_reasons_are_short_and_name_the_key(reason, expected):
+    assert short_reasons(reason) == expected
+
+
+def job(rule: str, reason: str, benchmark: Path | None = None, **wildcards: str) -> StaleJob:
+    return StaleJob(rule, wildcards, reason, benchmark)
+
+
+def benchmark(path: Path, seconds: float) -> Path:
+    path.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:02\t1.5\n")
+    return path
+
+
+def test_a_stage_is_one_line_with_its_cost(tmp_path):
+    three = [
+        job("ingest", "Missing output files: a", benchmark(tmp_path / "a.tsv", 60.0), dataset="d"),
+        job("ingest", "Missing output files: b", benchmark(tmp_path / "b.tsv", 20.0), dataset="d"),
+        job("ingest", "Updated input files: c", tmp_path / "never.tsv", dataset="d"),
+    ]
+    train = job("train", "Forced execution", benchmark(tmp_path / "t.tsv", 3725.0), preset="p")
+    found = [stage.line() for stage in stages([*three, train, job("compare", "Forced execution")])]
+    assert found == [
+        # 80 s of two jobs, so 120 s of three.
+        "ingest d (3 jobs): no result yet, what it reads is newer; took 2:00 last time",
+        "train p: asked for; took 1:02:05 last time",
+        "compare: asked for",
+    ]
+
+
+def test_presets_are_stages_of_their_own_and_many_reasons_are_cut():
+    jobs = [job("train", f"{number}", preset=p) for p in "pq" for number in range(5)]
+    assert [stage.line() for stage in stages(jobs)] == [
+        "train p (5 jobs): 0, 1, 2, and 2 more",
+        "train q (5 jobs): 0, 1, 2, and 2 more",
+    ]
+
+
+def test_elsewhere_there_is_no_plan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match=r"no workflow/Snakefile here; go to the project's folder"):
+        stale_jobs(["all"])
