@@ -22,8 +22,9 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
+from vrtspike.config.loss_schema import LossSettings
 from vrtspike.config.model_schema import ModelSettings
-from vrtspike.config.train_schema import LossSettings, Metric, TrainSettings
+from vrtspike.config.train_schema import Metric, TrainSettings
 
 SHUFFLED_CLIP_LEN = 3
 """Frames of the shortest training clips whose spikes can be shuffled: two frames can only change

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.pretrained import verify_weights
+from vrtspike.deblurring.backbones import read_backbone
 
 Net = Literal["alex", "vgg"]
 
@@ -65,9 +65,16 @@ def load_lpips(weights_dir: str | Path, device: torch.device, net: Net = "alex")
         return Missing(
             f"{path} is not there; `snakemake --cores 1 weights` fetches and verifies it"
         )
-    verify_weights(path)
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    return Lpips(build_lpips(state, net), device)
+    return Lpips(load_lpips_network(weights_dir, net), device)
+
+
+def load_lpips_network(weights_dir: str | Path, net: Net) -> nn.Module:
+    """:func:`build_lpips` with the published weights of a backbone.
+
+    Raises:
+        DataError: if the backbone's file is missing, or is not the published one.
+    """
+    return build_lpips(read_backbone(weights_dir, BACKBONES[net]), net)
 
 
 def build_lpips(backbone: dict[str, torch.Tensor], net: Net) -> nn.Module:

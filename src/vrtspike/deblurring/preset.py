@@ -15,7 +15,7 @@ from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.clips.workers import Workers
 from vrtspike.data.store.cache import cache_share, cache_statistics
-from vrtspike.deblurring.losses import build_terms
+from vrtspike.deblurring.losses.table import build_terms
 from vrtspike.deblurring.task import DeblurringTask, Teacher
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import EXIT_INTERRUPTED

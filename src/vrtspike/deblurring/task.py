@@ -13,7 +13,8 @@ from torch import nn
 
 from vrtspike.data.clips.batch import Clip, prepare_batch
 from vrtspike.data.store.voxels import Statistics
-from vrtspike.deblurring.losses import Term, charbonnier
+from vrtspike.deblurring.losses.charbonnier import charbonnier
+from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.metrics import psnr, ssim, to_uint8
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.monitoring.timing import section
