@@ -9,9 +9,12 @@ from pathlib import Path
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_path, file_digest
 
+ALEXNET = "alexnet-owt-7be5be79.pth"
+VGG16 = "vgg16-397923af.pth"
+
 PUBLISHED = {
-    "alexnet-owt-7be5be79.pth": "7be5be791159472b1fbf3c69796f7cb30dca7ad8466c2df70058c37116cdee02",
-    "vgg16-397923af.pth": "397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
+    ALEXNET: "7be5be791159472b1fbf3c69796f7cb30dca7ad8466c2df70058c37116cdee02",
+    VGG16: "397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
 }
 """SHA-256 of torchvision's ImageNet weights, by their published file names."""
 

@@ -24,7 +24,8 @@ from vrtspike.config.fields import (
 )
 from vrtspike.config.loss_schema import LossSettings
 from vrtspike.config.model_schema import ModelSettings
-from vrtspike.config.train_schema import Metric, TrainSettings
+from vrtspike.config.names import MetricName
+from vrtspike.config.train_schema import TrainSettings
 
 SHUFFLED_CLIP_LEN = 3
 """Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
@@ -171,7 +172,7 @@ class TestSettings(Section):
     NUM_WORKERS: NonNegative = operational("Reading workers", 2)
     TILE: TileSettings = key("Tiling", TileSettings())
     EVAL_SCALES: tuple[PositiveFloat, ...] = key("Scales of the input (1.0 is full size)", (1.0,))
-    METRICS: tuple[Metric, ...] = key(
+    METRICS: tuple[MetricName, ...] = key(
         "Reported metrics", ("psnr", "psnr_y", "ssim", "lpips"), min_length=1
     )
     SAVE_VIDEO: bool = key("Write a video per sequence", False)

@@ -16,7 +16,6 @@ from vrtspike.config.fields import (
 )
 
 Precision = Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"]
-Metric = Literal["psnr", "psnr_y", "ssim", "ssim_y", "lpips"]
 
 
 class RateFactors(Section):

@@ -31,11 +31,13 @@ NODE_PROGRAM = "train_node.py"
 
 OBSERVERS = (
     "vrtspike.monitoring",
+    "vrtspike.config.names",
     "vrtspike.data.store.voxels.voxelize",
     "vrtspike.data.store.voxels.voxelize_packed",
 )
-"""Code that is left out of a run's fingerprint: logs change no result, and what voxelisation gives
-is part of the data set's digest, so that code with equal voxels trains nothing anew."""
+"""Code that is left out of a run's fingerprint: logs change no result, nor does what else a preset
+might name, and what voxelisation gives is part of the data set's digest, so that code with equal
+voxels trains nothing anew."""
 
 _HANDED_ON = signal.SIGUSR1
 """What srun hands on to its programs on all nodes; at SIGTERM it would kill them."""

@@ -13,6 +13,7 @@ from vrtspike.config.loss_schema import VggSettings
 from vrtspike.deblurring.backbones import read_backbone
 from vrtspike.deblurring.losses.term import Resources, Term
 from vrtspike.errors import ConfigError
+from vrtspike.pretrained import VGG16
 from vrtspike.training.seeding import mix_seed
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -83,7 +84,7 @@ def _published_vgg16(weights: Path) -> nn.Module:
     # Imported here and below: it takes time and most small runs do not need it.
     from torchvision.models import vgg16
 
-    state = read_backbone(weights, "vgg16-397923af.pth")
+    state = read_backbone(weights, VGG16)
     model: nn.Module = vgg16(weights=None, init_weights=False)
     model.load_state_dict(state)
     return model
