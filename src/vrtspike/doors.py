@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vrtspike.data.raw.layouts.table import AUTO, LAYOUTS
 from vrtspike.deblurring.metrics.table import METRICS
 
 _HEAD = '''"""Names from the tables of this project that a preset may use.
@@ -27,7 +28,8 @@ _LINE = 100
 
 def names_module() -> str:
     """The text of ``vrtspike/config/names.py``."""
-    return _HEAD + _literal("MetricName", METRICS)
+    types = {"LayoutName": [AUTO, *LAYOUTS], "MetricName": METRICS}
+    return _HEAD + "".join(_literal(name, values) for name, values in types.items())
 
 
 def _literal(name: str, values: Iterable[str]) -> str:

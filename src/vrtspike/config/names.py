@@ -9,4 +9,6 @@ from __future__ import annotations
 
 from typing import Literal
 
+LayoutName = Literal["auto", "kair", "nafnet", "spk_gopro"]
+
 MetricName = Literal["psnr", "psnr_y", "ssim", "ssim_y", "lpips"]

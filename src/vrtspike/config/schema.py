@@ -24,7 +24,7 @@ from vrtspike.config.fields import (
 )
 from vrtspike.config.loss_schema import LossSettings
 from vrtspike.config.model_schema import ModelSettings
-from vrtspike.config.names import MetricName
+from vrtspike.config.names import LayoutName, MetricName
 from vrtspike.config.train_schema import TrainSettings
 
 SHUFFLED_CLIP_LEN = 3
@@ -56,7 +56,7 @@ class DataSettings(Section):
     TRAIN_SPLIT: str = key("Folder of the training sequences", "train", min_length=1)
     VAL_SPLIT: str = key("Folder of the test sequences", "test", min_length=1)
     BLUR_DIR: Literal["blur", "blur_gamma"] = key("Which blurry frames are used", "blur")
-    LAYOUT: Literal["auto", "spk_gopro", "kair", "nafnet"] = operational(
+    LAYOUT: LayoutName = operational(
         "How folders and files are named; auto: found by looking at them", "auto"
     )
     ON_ERROR: Literal["stop", "exclude"] = operational(
