@@ -46,8 +46,8 @@ from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.exposure import bin_edges, sharp_step
 from vrtspike.data.raw.images import luma, shrink
 from vrtspike.data.store.reading import open_store
-from vrtspike.deblurring.losses import charbonnier
-from vrtspike.deblurring.metrics import psnr
+from vrtspike.deblurring.losses.charbonnier import charbonnier
+from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.preset import build_task, build_trainable
 from vrtspike.evaluation.restore import restore_frames, tiling_for
 from vrtspike.evaluation.sources import StoredSequence

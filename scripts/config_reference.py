@@ -1,31 +1,48 @@
-"""Write config/README.md and config/schema.json from the schema, or check that they are current."""
+"""Write what follows from the schema and the tables, or check that it is current.
+
+That is config/README.md, config/schema.json, and the names of metrics, layouts and models that
+presets may use (src/vrtspike/config/names.py).
+"""
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from pathlib import Path
 
 from vrtspike import cli
+from vrtspike.config import names
 from vrtspike.config.reference import preset_json_schema, reference_page
+from vrtspike.doors import names_module
 from vrtspike.errors import ConfigError
 from vrtspike.files import atomic_write_text
 
 
-def main() -> None:
-    """Parse the arguments and write or compare the two files."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> int:
+    """Parse the arguments and write or compare the files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when out of date")
-    parser.add_argument("--folder", type=Path, default=Path("config"), help="default: config")
+    parser.add_argument("--folder", type=Path, default=Path("config"), help="of the two pages")
     arguments = parser.parse_args()
+    if _write(Path(names.__file__), names_module(), check=arguments.check):
+        # This process has read the schema with the former names.
+        return subprocess.run([sys.executable, *sys.argv], check=False).returncode
     pages = {"README.md": reference_page(), "schema.json": preset_json_schema()}
     for name, text in pages.items():
-        path = arguments.folder / name
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
-            continue
-        if arguments.check:
-            raise ConfigError(f"{path} is out of date; run: python scripts/config_reference.py")
-        atomic_write_text(path, text)
-        print(f"wrote {path}")
+        _write(arguments.folder / name, text, check=arguments.check)
+    return 0
+
+
+def _write(path: Path, text: str, *, check: bool) -> bool:
+    """Write a file that is out of date, or raise if only to check; tells whether it was written."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return False
+    if check:
+        raise ConfigError(f"{path} is out of date; run: python scripts/config_reference.py")
+    atomic_write_text(path, text)
+    print(f"wrote {path}", flush=True)
+    return True
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.layouts import LAYOUTS
+from vrtspike.data.raw.layouts.table import AUTO, LAYOUTS
 from vrtspike.files import write_json
 from vrtspike.progress_bar import progress_bar
 
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--split", required=True, help="split of the sequence")
     parser.add_argument("--sequence", required=True, help="name of the sequence")
     parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
-    parser.add_argument("--layout", choices=["auto", *LAYOUTS], default="auto", help="of the files")
+    parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="of the files")
     parser.add_argument("--source-version", required=True, help="version of the raw files")
     parser.add_argument(
         "--spike-size",

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.raw.layouts import LAYOUTS
+from vrtspike.data.raw.layouts.table import AUTO, LAYOUTS
 from vrtspike.data.raw.survey import survey
 from vrtspike.errors import named_faults
 from vrtspike.files import write_json
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--root", required=True, help="folder of the data set")
     parser.add_argument("--dataset-name", help="name used in messages; default: the folder's name")
     parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
-    parser.add_argument("--layout", choices=["auto", *LAYOUTS], default="auto", help="how to look")
+    parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="how to look")
     parser.add_argument("--splits", nargs="+", default=["train", "test"], help="splits to look for")
     parser.add_argument("--output", type=Path, required=True, help="survey to write (JSON)")
     arguments = parser.parse_args()

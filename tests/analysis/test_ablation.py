@@ -67,10 +67,10 @@ def test_three_rows_for_each_preset_in_whatever_order_runs_are_given(ablation, t
     assert first["parameters"].tolist() == [1000, 999, 998]
     assert table["psnr difference"].tolist()[:3] == [0, 1, 0.25]
     assert sentences == [
-        "two: without spikes PSNR is 1.00 dB higher than with them, with shuffled spikes 0.25 dB "
-        "higher. This model makes no use of which spikes belong to which frame.",
-        "one: without spikes PSNR is 3.00 dB lower than with them, with shuffled spikes 1.50 dB "
-        "lower.",
+        "two: without spikes PSNR is 1.00 dB better than with them, with shuffled spikes 0.25 dB "
+        "better. This model makes no use of which spikes belong to which frame.",
+        "one: without spikes PSNR is 3.00 dB worse than with them, with shuffled spikes 1.50 dB "
+        "worse.",
     ]
 
 
@@ -93,6 +93,20 @@ def test_figures_that_are_not_finite_are_left_out(ablation, tmp_path):
     assert table["psnr difference"].isna().tolist() == [False, True, False]
     assert table["ssim difference"].notna().all()
     assert sentences == ["one: there is no PSNR to compare."]
+
+
+def test_differences_say_what_is_better_where_lower_is_better(ablation, tmp_path):
+    runs, evaluations = ablation("one", [30.0, 27.0, 28.5], [0.9, 0.8, 0.85])
+    for folder, lpips in zip(evaluations, [0.125, 0.25, 0.0625], strict=True):
+        metrics = {"lpips": {"blurry": 0.5, "restored": lpips, "gain": 0.5 - lpips}}
+        change(folder / "summary.json", metrics=metrics)
+    table, sentences = compare_spikes(runs, evaluations, tmp_path / "out")
+    assert [name for name in table if "restored" in name] == ["lpips restored"]
+    assert table["lpips difference"].tolist() == [0, -0.125, 0.0625]
+    assert sentences == [
+        "one: without spikes LPIPS is 0.1250 worse than with them, with shuffled spikes 0.0625 "
+        "better. This model makes no use of which spikes belong to which frame."
+    ]
 
 
 def test_a_missing_run_is_named(ablation, tmp_path):

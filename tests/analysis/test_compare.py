@@ -12,7 +12,7 @@ def evaluation(folder, name: str, psnr: float):
     metrics = {
         "psnr": {"blurry": 25.0, "restored": psnr, "gain": psnr - 25},
         "ssim": {"blurry": 0.8, "restored": 0.9, "gain": 0.1},
-        "lpips": {"blurry": None, "restored": None, "gain": None, "reason": "no weights"},
+        "lpips": {"blurry": 0.25, "restored": 0.125, "gain": 0.125},
     }
     write_json(
         folder / "summary.json", {"fingerprint": f"fingerprint of {name}", "metrics": metrics}
@@ -39,6 +39,8 @@ def test_runs_side_by_side(publish, tmp_path):
     assert stored.at["two", "psnr restored"] == 31.5
     page = (tmp_path / "compare" / "table.html").read_text()
     assert "<td>+6.50</td>" in page
+    assert "<td>+0.1250</td>" in page
+    assert "psnr (dB), ssim, lpips. A gain above 0 is better, also of lpips" in page
     assert "<td>1,234,567</td>" in page
     for plot in ("loss.svg", "psnr.svg"):
         text = (tmp_path / "compare" / plot).read_text()
@@ -64,6 +66,7 @@ def test_only_differing_keys_are_listed(publish, tmp_path):
 def test_a_single_run_is_a_table_of_one_row(publish, tmp_path):
     table = compare_runs([publish("one")], [], tmp_path / "compare")
     assert table["preset"].tolist() == ["one"]
+    assert not [column for column in table if "restored" in column]
     assert pd.read_csv(tmp_path / "compare" / "differences.csv").empty
 
 

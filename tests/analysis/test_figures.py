@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from vrtspike.analysis.figures import run_figures
@@ -32,13 +34,24 @@ def test_health_and_memory(publish):
     health, memory = figures.health, figures.memory
     assert (health.logged_steps, health.losses_not_finite) == (5, 0)
     assert health.last_loss == pytest.approx(0.2)
-    assert (health.gradient_norm_median, health.best_psnr, health.best_ssim) == (2, 30, 0.9)
+    assert health.gradient_norm_median == 2
+    assert health.best == {"psnr": 30, "ssim": 0.9}
     assert memory.process_mb == 1000
     assert memory.system_percent == 40
     assert memory.has_gpu
     assert (memory.gpu_peak_mb, memory.gpu_total_mb) == (10_000, 80_000)
     assert memory.gpu_activations_mb == 9500
     assert memory.cache_hit_rate == 0.5
+
+
+def test_the_best_validation_is_the_lowest_where_lower_is_better(publish):
+    folder = publish()
+    with (folder / "metrics.jsonl").open("a") as stream:
+        for step, psnr, lpips in ((6, 29.0, 0.25), (7, None, 0.5)):
+            record = {"kind": "validation", "step": step, "psnr": psnr, "lpips": lpips}
+            stream.write(json.dumps(record) + "\n")
+    best = run_figures(read_run_logs(folder), 1).health.best
+    assert best == {"psnr": 30, "ssim": 0.9, "lpips": 0.25}
 
 
 def test_a_run_on_a_cpu_has_no_gpu_figures(publish):

@@ -44,8 +44,9 @@ def test_another_table_is_refused(tmp_path):
 def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repository):
     sequences = tmp_path / "sequences.csv"
     sequences.write_text(
-        "sequence,scale,frames,psnr_blur,psnr,ssim_blur,ssim\n"
-        "GOPR0101_11_00,1.0,8,24.0,26.5,0.80,0.90\nGOPR0102_11_00,1.0,8,26.0,27.5,0.84,0.88\n"
+        "sequence,scale,frames,psnr_blur,psnr,ssim_blur,ssim,lpips_blur,lpips\n"
+        "GOPR0101_11_00,1.0,8,24.0,26.5,0.80,0.90,0.3,0.1\n"
+        "GOPR0102_11_00,1.0,8,26.0,27.5,0.84,0.88,0.2,0.25\n"
     )
     done = subprocess.run(
         [
@@ -58,7 +59,9 @@ def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repositor
     text = (tmp_path / "summary.txt").read_text()
     for output in (done.stdout, text):
         rows = [line.split() for line in output.splitlines()]
-        assert ["GOPR0101_11_00", "24.00", "26.50", "+2.50", "0.8000", "0.9000"] in rows
-        assert ["mean", "25.00", "27.00", "+2.00", "0.8200", "0.8900"] in rows
+        assert ["PSNR", "GOPR0101_11_00", "24.00", "dB", "26.50", "dB", "+2.50"] in rows
+        assert ["PSNR", "mean", "25.00", "dB", "27.00", "dB", "+2.00"] in rows
+        assert ["SSIM", "mean", "0.8200", "0.8900", "+0.0700"] in rows
+        assert ["LPIPS", "GOPR0102_11_00", "0.2000", "0.2500", "-0.0500"] in rows
         assert ["ingest", "2", "4.0"] in rows
         assert "report: results/demo/report.html" in output

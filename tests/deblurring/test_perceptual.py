@@ -6,7 +6,12 @@ import pytest
 import torch
 from torchvision.models import alexnet, vgg16
 
-from vrtspike.deblurring.perceptual import BACKBONES, Lpips, Missing, build_lpips, load_lpips
+from vrtspike.deblurring.perceptual import (
+    BACKBONES,
+    FrameDistance,
+    build_lpips,
+    load_lpips_network,
+)
 from vrtspike.errors import DataError
 
 CPU = torch.device("cpu")
@@ -19,17 +24,11 @@ def images() -> tuple[np.ndarray, np.ndarray]:
     return first, 255 - first
 
 
-def test_without_weights_there_is_a_reason_and_no_number(tmp_path):
-    missing = load_lpips(tmp_path, CPU)
-    assert isinstance(missing, Missing)
-    assert "alexnet-owt-7be5be79.pth" in missing.reason
-
-
 @pytest.mark.parametrize("net", ["alex", "vgg"])
 def test_a_file_with_other_contents_is_refused(tmp_path, net):
     (tmp_path / BACKBONES[net]).write_bytes(b"other weights")
     with pytest.raises(DataError, match="SHA-256"):
-        load_lpips(tmp_path, CPU, net)
+        load_lpips_network(tmp_path, net)
 
 
 @pytest.mark.parametrize(("net", "make"), [("alex", alexnet), ("vgg", vgg16)])
@@ -46,7 +45,7 @@ def test_the_backbone_is_the_given_one(net, make):
 def test_distance_is_that_of_the_package(images):
     torch.manual_seed(1)
     model = build_lpips(alexnet(weights=None).state_dict(), "alex")
-    metric = Lpips(model, CPU)
+    metric = FrameDistance(model, CPU)
     a, b = (lpips.im2tensor(image) for image in images)
     with torch.no_grad():
         expected = float(model(a, b))

@@ -27,7 +27,7 @@ from vrtspike.data.clips.workers import Workers
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
-from vrtspike.deblurring.losses import charbonnier
+from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.preset import (
     build_network,
     build_task,

@@ -62,7 +62,7 @@ def small_settings() -> Settings:
                 "SPIKE_TSA": {"HEADS": 2},
                 "FUSE": {"HEADS": 2, "INIT": "random"},
             },
-            "TEST": {"METRICS": ["psnr", "ssim", "lpips"], "TILE": {"SIZE": 64, "OVERLAP": 8}},
+            "TEST": {"METRICS": ["psnr", "ssim"], "TILE": {"SIZE": 64, "OVERLAP": 8}},
             "WEIGHTS": {"DIR": "no-such-folder"},
         }
     )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -10,7 +11,10 @@ import pytest
 import torch
 
 from vrtspike.data.raw.images import read_rgb
-from vrtspike.deblurring.metrics import psnr, ssim
+from vrtspike.deblurring.metrics.metric import Metric, needs_nothing
+from vrtspike.deblurring.metrics.psnr import psnr
+from vrtspike.deblurring.metrics.ssim import ssim
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.runs.published import read_published
@@ -65,19 +69,65 @@ def test_means_over_frames_and_then_over_sequences(evaluated):
         )
 
 
-def test_the_summary_says_what_was_measured_and_what_is_missing(evaluated):
+def test_the_summary_says_what_was_measured(evaluated):
     summary = json.loads((evaluated / "summary.json").read_text())
     assert summary["preset"] == "small"
     assert summary["fingerprint"] == "0123456789ab"
     assert summary["blur_dir"] == "blur"
     assert (summary["sequences"], summary["frames"]) == (2, 10)
-    assert set(summary["definitions"]) == {"psnr", "ssim", "lpips"}
-    assert summary["metrics"]["lpips"]["restored"] is None
-    assert "alexnet-owt-7be5be79.pth" in summary["metrics"]["lpips"]["reason"]
-    assert "lpips" not in (evaluated / "frames.csv").read_text()
+    assert set(summary["definitions"]) == set(summary["metrics"]) == {"psnr", "ssim"}
     page = (evaluated / "table.html").read_text()
     assert "mean over sequences" in page
-    assert "No lpips" in page
+    assert summary["definitions"]["ssim"] in page
+
+
+def test_a_metric_without_its_weights_is_an_error_before_anything_is_restored(small_run, tmp_path):
+    run = read_published(small_run.train).with_overrides(["TEST.METRICS=[psnr, lpips]"])
+    with pytest.raises(DataError) as caught:
+        evaluate_run(
+            small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
+            lambda done, total: None,
+        )  # fmt: skip
+    for words in (
+        "TEST.METRICS names lpips",
+        "no-such-folder/alexnet-owt-7be5be79.pth: no such file",
+        "snakemake --cores 1 weights",
+    ):
+        assert words in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def absolute_error(restored: np.ndarray, sharp: np.ndarray) -> float:
+    return float(np.abs(restored.astype(float) - sharp).mean())
+
+
+def test_a_metric_of_which_lower_is_better(small_run, tmp_path, monkeypatch):
+    error = Metric(
+        "error", "error", "Mean absolute error", needs_nothing(absolute_error), decimals=3,
+        larger_is_better=False,
+    )  # fmt: skip
+    monkeypatch.setitem(METRICS, "error", error)
+    run = read_published(small_run.train)
+    test = run.settings.TEST.model_copy(update={"METRICS": ("psnr", "error")})
+    settings = run.settings.model_copy(update={"TEST": test})
+    run = replace(run, identity=replace(run.identity, settings=settings))
+    summary = evaluate_run(
+        small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
+        lambda done, total: None,
+    )  # fmt: skip
+    frames = pd.read_csv(tmp_path / "frames.csv", dtype={"frame": str})
+    row = frames.iloc[0]
+    folder = small_run.raw / "test" / row["sequence"]
+    pair = [read_rgb(folder / kind / f"{row['frame']}.png") for kind in ("blur", "sharp")]
+    assert row["error_blur"] == pytest.approx(absolute_error(*pair), abs=1e-5)
+    means = summary["metrics"]["error"]
+    assert means["gain"] == means["blurry"] - means["restored"]
+    # The untrained model of this test makes the frames worse.
+    assert summary["metrics"]["psnr"]["gain"] < 0
+    assert means["gain"] < 0
+    page = (tmp_path / "table.html").read_text()
+    assert "error: Mean absolute error; lower is better." in page
+    assert f"<td>{means['restored']:.3f}</td>" in page
 
 
 def test_a_picture_and_a_video_for_each_sequence(evaluated):

@@ -94,4 +94,6 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
     found = {name.partition(":")[0] for name in training_code(repository / "scripts/train.py")}
     assert {"models/vrt.py", "training/loop.py", "data/clips/augmentation.py"} <= found
     assert not any(name.startswith(("monitoring", "launching", "runs", "config")) for name in found)
-    assert "deblurring/losses.py:charbonnier" in training_code(repository / "scripts/train.py")
+    assert "deblurring/losses/charbonnier.py:charbonnier" in training_code(
+        repository / "scripts/train.py"
+    )

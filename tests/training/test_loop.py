@@ -246,6 +246,40 @@ def test_early_stopping_watches_a_metric_that_there_is(tmp_path):
         train(tmp_path, settings)
 
 
+class Scripted(ForecastTask):
+    """Reports an error that falls and rises again, whatever the model does."""
+
+    metric = "error"
+    lower_is_better = ("error",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors = iter([0.5, 0.25, 0.125, 0.375, 0.25, 0.1875])
+
+    def metrics(self, output, batch):
+        return [{"error": self.error} for _ in range(len(output))]
+
+    def pictures(self, output, batch):
+        return {}
+
+    def prepare(self, batch, device):
+        if not torch.is_grad_enabled() and batch["index"][0] == 0:  # a validation begins
+            self.error = next(self.errors)
+        return super().prepare(batch, device)
+
+
+def test_the_best_and_the_end_follow_a_metric_of_which_lower_is_better(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 60, "EARLY_STOPPING": {"PATIENCE": 3}})
+    trainer = forecast_trainer(tmp_path, settings, task=Scripted())
+    with StopRequest() as stop:
+        assert trainer.run(stop) == "finished"
+    found = [r["error"] for r in records(tmp_path) if r["kind"] == "validation"]
+    assert found == [0.5, 0.25, 0.125, 0.375, 0.25, 0.1875]
+    assert trainer.progress.best == {"error": 0.125}
+    assert trainer.progress.best_step == 15
+    assert torch.load(tmp_path / "checkpoints/best.pt", weights_only=True)["step"] == 15
+
+
 def test_moving_average_is_what_is_validated(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 5, "EMA": 0.99})
     trainer = forecast_trainer(tmp_path, settings)

@@ -9,14 +9,15 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.evaluations import (
-    KINDS,
-    METRICS,
-    QUALITY_FORMATS,
     Summary,
+    measured_metrics,
     quality,
+    quality_formats,
+    quality_note,
     read_evaluations,
 )
 from vrtspike.config.ablation import DERIVED, SPIKES, derive, derived_names, split_name
+from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_write_text
 from vrtspike.flatten import flat_settings
@@ -30,15 +31,7 @@ Ablation = Sequence[PublishedRun]
 """The runs of an ablation: with spikes, then in the order of ``DERIVED``."""
 
 _LABELS = (SPIKES, *(variant.label for variant in DERIVED))
-_FIGURES = [f"{metric} {kind}" for metric in METRICS for kind in (*KINDS, "difference")]
-_COLUMNS = ["preset", "model", *_FIGURES, "steps", "parameters"]
-_FORMATS = {
-    **QUALITY_FORMATS,
-    "psnr difference": "+.2f",
-    "ssim difference": "+.4f",
-    "steps": ",",
-    "parameters": ",",
-}
+_TEXTS = ("preset", "model")
 _EVALUATED = ("dataset_digest", "split", "scale", "tile")
 """What the evaluations of an ablation have in common."""
 
@@ -46,8 +39,7 @@ _NOTE = (
     "The three models of a preset have the same data, seed and settings. 'Without spikes' is the "
     "backbone alone. With 'shuffled spikes' every frame gets the spikes of another frame of its "
     "clip: as many parameters and the same spikes, but nothing tells which belong to which frame. "
-    "PSNR (dB) and SSIM are means over the test sequences; 'difference' is to the model with "
-    "spikes."
+    "'difference' is by how much a model is better than that with spikes."
 )
 
 
@@ -75,37 +67,55 @@ def compare_spikes(
     for runs in ablations:
         _require_equal_training(runs)
         _require_equal_evaluation(runs, evaluations)
-    table = ablation_table(ablations, evaluations)
-    sentences = [_sentence(str(name), part) for name, part in table.groupby("preset", sort=False)]
+    metrics = measured_metrics(evaluations[run.fingerprint] for runs in ablations for run in runs)
+    table = ablation_table(ablations, evaluations, metrics)
+    parts = table.groupby("preset", sort=False)
+    sentences = [_sentence(str(name), part, metrics[0]) for name, part in parts]
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6f"))
     first = frozenset(range(0, len(table), len(_LABELS)))
-    page = Table(table, formats=_FORMATS, strong_rows=first)
-    write_page(output / f"{TABLE}.html", "What the spikes are worth", _NOTE, [page], sentences)
+    page = Table(table, formats=_formats(metrics), strong_rows=first)
+    note = f"{_NOTE} {quality_note(metrics)}"
+    write_page(output / f"{TABLE}.html", "What the spikes are worth", note, [page], sentences)
     return table, sentences
 
 
 def ablation_table(
-    ablations: Sequence[Ablation], evaluations: Mapping[str, Summary]
+    ablations: Sequence[Ablation], evaluations: Mapping[str, Summary], metrics: Sequence[Metric]
 ) -> pd.DataFrame:
-    """PSNR and SSIM of every model, and the difference to that with spikes.
+    """The metrics of every model, and by how much each is better than that with spikes.
 
     Args:
         ablations: runs that belong together, that with spikes first.
         evaluations: by fingerprint.
+        metrics: the columns.
     """
     rows = []
     for runs in ablations:
         for run, label in zip(runs, _LABELS, strict=True):
             row: dict[str, Any] = {"preset": runs[0].name, "model": label}
-            for metric in METRICS:
-                row |= quality(evaluations[run.fingerprint], metric)
+            with_spikes, this = (
+                evaluations[each.fingerprint]["metrics"] for each in (runs[0], run)
+            )
+            for metric in metrics:
+                row |= quality(evaluations[run.fingerprint], [metric])
+                row[f"{metric.name} difference"] = _difference(metric, this, with_spikes)
             rows.append(row | {"steps": run.steps, "parameters": run.parameters})
     table = pd.DataFrame(rows)
-    table = table.astype({name: float for name in table if str(name).split()[0] in METRICS})
-    for metric in METRICS:
-        restored = table[f"{metric} restored"].to_numpy().reshape(-1, len(_LABELS))
-        table[f"{metric} difference"] = (restored - restored[:, :1]).ravel()
-    return table[_COLUMNS].astype({"steps": "Int64", "parameters": "Int64"})
+    figures = dict.fromkeys([name for name in table if name not in _TEXTS], "float64")
+    return table.astype(figures | {"steps": "Int64", "parameters": "Int64"})
+
+
+def _difference(
+    metric: Metric, found: Mapping[str, Any], reference: Mapping[str, Any]
+) -> float | None:
+    """By how much the restored frames of one evaluation are better than those of another."""
+    values = [each.get(metric.name, {}).get("restored") for each in (found, reference)]
+    return None if None in values else metric.gain(*values)
+
+
+def _formats(metrics: Sequence[Metric]) -> dict[str, str]:
+    differences = {f"{metric.name} difference": f"+{metric.format}" for metric in metrics}
+    return quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
 
 
 def _group(runs: Sequence[PublishedRun]) -> Iterator[Ablation]:
@@ -168,20 +178,20 @@ def _unequal(
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _sentence(preset: str, rows: pd.DataFrame) -> str:
-    """What the rows of a preset say."""
-    by_model = rows.set_index("model")["psnr difference"]
+def _sentence(preset: str, rows: pd.DataFrame, metric: Metric) -> str:
+    """What the rows of a preset say of a metric."""
+    by_model = rows.set_index("model")[f"{metric.name} difference"]
     if by_model.isna().any():
-        return f"{preset}: there is no PSNR to compare."
+        return f"{preset}: there is no {metric.title} to compare."
     without, shuffled = (float(by_model[variant.label]) for variant in DERIVED)
     text = (
-        f"{preset}: without spikes PSNR is {_lower(without)} than with them, with shuffled spikes "
-        f"{_lower(shuffled)}."
+        f"{preset}: without spikes {metric.title} is {_worse(metric, without)} than with them, "
+        f"with shuffled spikes {_worse(metric, shuffled)}."
     )
     if shuffled >= 0:
         text += " This model makes no use of which spikes belong to which frame."
     return text
 
 
-def _lower(difference: float) -> str:
-    return f"{abs(difference):.2f} dB {'lower' if difference < 0 else 'higher'}"
+def _worse(metric: Metric, difference: float) -> str:
+    return f"{metric.text(abs(difference))} {'worse' if difference < 0 else 'better'}"

@@ -10,14 +10,16 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.evaluations import (
-    METRICS,
-    QUALITY_FORMATS,
     Summary,
+    measured_metrics,
     quality,
+    quality_formats,
+    quality_note,
     read_evaluations,
 )
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.plots import plot_lines
+from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.files import atomic_write_text
 from vrtspike.flatten import flatten
 from vrtspike.pages import Table, write_page
@@ -37,7 +39,6 @@ _FORMATS = {
     "memory MB": ".0f",
     "GPU peak MB": ".0f",
     "parameters": ",",
-    **QUALITY_FORMATS,
 }
 
 
@@ -66,7 +67,7 @@ def compare_runs(
     Args:
         train_folders: result folders of the runs (``results/train/<preset>``).
         evaluate_folders: folders of evaluations (``results/evaluate/<preset>``), matched by the
-            run's fingerprint; a run without one has no PSNR and SSIM of the test split.
+            run's fingerprint; a run without one has no figures of the test split.
         output: folder for ``table.csv``, ``table.html``, ``differences.csv``, ``loss.svg`` and
             ``psnr.svg``.
 
@@ -79,7 +80,8 @@ def compare_runs(
     evaluations = read_evaluations(evaluate_folders)
     candidates = [_candidate(folder, evaluations) for folder in train_folders]
     require_names([candidate.run for candidate in candidates])
-    table = comparison_table(candidates)
+    metrics = measured_metrics(c.evaluation for c in candidates if c.evaluation is not None)
+    table = comparison_table(candidates, metrics)
     differences = setting_differences([candidate.run for candidate in candidates])
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6g"))
     atomic_write_text(output / DIFFERENCES, differences.to_csv(index=False))
@@ -87,9 +89,9 @@ def compare_runs(
         output / f"{TABLE}.html",
         "Presets compared",
         "Times are means over the steps after the first, for one micro-batch (forward) or one "
-        "optimiser step (step). PSNR and SSIM are means over the test sequences.",
+        f"optimiser step (step). {quality_note(metrics)}".strip(),
         [
-            Table(table, formats=_FORMATS),
+            Table(table, formats=_FORMATS | quality_formats(metrics)),
             Table(differences, "What differs in the configuration"),
         ],
     )
@@ -97,8 +99,8 @@ def compare_runs(
     return table
 
 
-def comparison_table(candidates: Sequence[Candidate]) -> pd.DataFrame:
-    """One row per run: speed, memory, parameters, PSNR and SSIM."""
+def comparison_table(candidates: Sequence[Candidate], metrics: Sequence[Metric]) -> pd.DataFrame:
+    """One row per run: speed, memory, parameters, and these metrics of the test split."""
     rows = []
     for candidate in candidates:
         speed, memory = candidate.figures.speed, candidate.figures.memory
@@ -112,9 +114,7 @@ def comparison_table(candidates: Sequence[Candidate]) -> pd.DataFrame:
             "GPU peak MB": memory.gpu_peak_mb,
             "parameters": candidate.run.parameters,
         }
-        for metric in METRICS:
-            row |= quality(candidate.evaluation, metric)
-        rows.append(row)
+        rows.append(row | quality(candidate.evaluation, metrics))
     table = pd.DataFrame(rows)
     numbers = [column for column in table.columns if column != "preset"]
     return table.astype(dict.fromkeys(numbers, float)).astype({"parameters": "Int64"})

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.files import read_json
 
-METRICS = ("psnr", "ssim")
 KINDS = ("blurry", "restored", "gain")
-
-QUALITY_FORMATS = {
-    "psnr blurry": ".2f",
-    "psnr restored": ".2f",
-    "psnr gain": "+.2f",
-    "ssim blurry": ".4f",
-    "ssim restored": ".4f",
-    "ssim gain": "+.4f",
-}
-"""Format specifications of the columns that :func:`quality` gives."""
+"""Figures of a metric: blurry and restored frames, and by how much the restored ones are better."""
 
 Summary = Mapping[str, Any]
 """The contents of an evaluation's ``summary.json``."""
@@ -31,12 +23,42 @@ def read_evaluations(folders: Sequence[Path]) -> dict[str, Summary]:
     return {summary["fingerprint"]: summary for summary in summaries}
 
 
-def quality(summary: Summary | None, metric: str) -> dict[str, float | None]:
-    """Columns of a table: a metric of the blurry and the restored frames, and the gain.
+def measured_metrics(summaries: Iterable[Summary]) -> list[Metric]:
+    """The metrics that any of some evaluations has measured, in the order of the table."""
+    names = {name for summary in summaries for name in summary["metrics"]}
+    return [metric for metric in METRICS.values() if metric.name in names]
+
+
+def quality(summary: Summary | None, metrics: Iterable[Metric]) -> dict[str, float | None]:
+    """Columns of a table such as ``psnr gain``: each metric of each of :data:`KINDS`.
 
     Args:
-        summary: of the evaluation; None, or one without finite figures, gives columns of None.
-        metric: ``psnr`` (dB) or ``ssim``.
+        summary: of the evaluation; without one, or where it has no finite figure, None.
+        metrics: which ones.
     """
-    found = {} if summary is None else summary["metrics"].get(metric, {})
-    return {f"{metric} {kind}": found.get(kind) for kind in KINDS}
+    found: Mapping[str, Any] = {} if summary is None else summary["metrics"]
+    return {
+        f"{metric.name} {kind}": found.get(metric.name, {}).get(kind)
+        for metric in metrics
+        for kind in KINDS
+    }
+
+
+def quality_formats(metrics: Iterable[Metric]) -> dict[str, str]:
+    """Format specifications of the columns that :func:`quality` gives; a gain has its sign."""
+    return {
+        f"{metric.name} {kind}": f"+{metric.format}" if kind == "gain" else metric.format
+        for metric in metrics
+        for kind in KINDS
+    }
+
+
+def quality_note(metrics: Iterable[Metric]) -> str:
+    """What readers of a table of these metrics must know, in sentences."""
+    known = list(metrics)
+    if not known:
+        return ""
+    names = ", ".join(f"{m.name} ({m.unit})" if m.unit else m.name for m in known)
+    note = f"Means over the test sequences: {names}. A gain above 0 is better"
+    lower = [metric.name for metric in known if not metric.larger_is_better]
+    return f"{note}, also of {', '.join(lower)}, where lower is better." if lower else f"{note}."

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.sections import step_parts, summarize_sections, without_warm_up
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.logs import RunLogs
 
@@ -38,7 +39,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Health:
-    """Whether training went well."""
+    """Whether training went well; ``best`` holds the best value of each validation metric."""
 
     logged_steps: int = 0
     losses_not_finite: int = 0
@@ -46,8 +47,7 @@ class Health:
     last_loss: float | None = None
     gradient_norm_median: float | None = None
     gradient_norm_max: float | None = None
-    best_psnr: float | None = None
-    best_ssim: float | None = None
+    best: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,14 @@ def _health(logs: RunLogs) -> Health:
         last_loss=_finite(losses[-1]) if losses else None,
         gradient_norm_median=_finite(norms.median()),
         gradient_norm_max=_finite(norms.max()),
-        best_psnr=_finite(_numbers(logs.validation, "psnr").max()),
-        best_ssim=_finite(_numbers(logs.validation, "ssim").max()),
+        best=_best(logs.validation),
     )
+
+
+def _best(validation: pd.DataFrame) -> dict[str, float]:
+    columns = {metric: _numbers(validation, metric.name).dropna() for metric in METRICS.values()}
+    found = {metric.name: _finite(metric.best(v)) for metric, v in columns.items() if len(v)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _memory(logs: RunLogs) -> Memory:

@@ -14,6 +14,7 @@ from vrtspike.analysis.finding import Finding
 from vrtspike.analysis.plots import plot_lines, plot_share_of_step, plot_time_per_section
 from vrtspike.analysis.proposal import preset_text, proposed_keys
 from vrtspike.analysis.sections import summarize_sections, throughput
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.files import atomic_write_text, write_json
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.logs import RunLogs, read_run_logs
@@ -109,8 +110,9 @@ def write_plots(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.D
     plot_lines(
         output / PLOTS[5],
         {
-            "validation PSNR, dB": curve(validation, "psnr"),
-            "validation SSIM": curve(validation, "ssim"),
+            f"validation {metric.title}, {metric.unit}".rstrip(", "): curve(validation, metric.name)
+            for metric in METRICS.values()
+            if metric.name in validation
         },
         missing="no validation in this run",
     )
@@ -167,8 +169,10 @@ def figures_table(figures: RunFigures) -> pd.DataFrame:
         ("throughput", _number(speed.samples_per_second, "samples/s")),
         ("logged steps", str(health.logged_steps)),
         ("last loss", _number(health.last_loss, "")),
-        ("best validation PSNR", _number(health.best_psnr, "dB")),
-        ("best validation SSIM", _number(health.best_ssim, "")),
+        *(
+            (f"best validation {METRICS[name].title}", METRICS[name].text(value))
+            for name, value in health.best.items()
+        ),
         ("memory of the run", _number(memory.process_mb, "MB")),
         ("system memory at most", _number(memory.system_percent, "%")),
         ("GPU memory at the peak", _number(memory.gpu_peak_mb, "MB")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +10,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.errors import DataError
 
 SECONDS = "s"
@@ -59,28 +60,24 @@ def demo_summary(sequences: Path, benchmarks: Path, report: Path) -> Group:
 
 def _quality(sequences: pd.DataFrame) -> Table:
     table = Table(title="Test sequences", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("metric", no_wrap=True)
     table.add_column("sequence", no_wrap=True)
-    for header in ("dB blurry", "restored", "gain", "SSIM blurry", "restored"):
+    for header in ("blurry", "restored", "gain"):
         table.add_column(header, justify="right", no_wrap=True)
-    columns = ["psnr_blur", "psnr", "ssim_blur", "ssim"]
-    rows = [
-        (str(row["sequence"]), [float(row[c]) for c in columns]) for _, row in sequences.iterrows()
-    ]
-    mean = ("mean", [float(sequences[column].mean()) for column in columns])
-    for name, values in [*rows, mean]:
-        table.add_row(name, *_quality_cells(values), style="bold" if name == "mean" else "")
+    names = [*map(str, sequences["sequence"]), "mean"]
+    for metric in METRICS.values():
+        if not set(metric.columns) <= set(sequences):
+            continue
+        values = sequences[list(metric.columns)]
+        for name, row in zip(names, [*values.to_numpy(), values.mean()], strict=True):
+            style = "bold" if name == "mean" else ""
+            table.add_row(metric.title, name, *_quality_cells(metric, *row), style=style)
     return table
 
 
-def _quality_cells(values: Sequence[float]) -> list[str]:
-    psnr_blur, psnr, ssim_blur, ssim = values
-    return [
-        f"{psnr_blur:.2f}",
-        f"{psnr:.2f}",
-        f"{psnr - psnr_blur:+.2f}",
-        f"{ssim_blur:.4f}",
-        f"{ssim:.4f}",
-    ]
+def _quality_cells(metric: Metric, blurry: float, restored: float) -> list[str]:
+    gain = metric.gain(restored, blurry)
+    return [metric.text(blurry), metric.text(restored), f"{gain:+{metric.format}}"]
 
 
 def _seconds(stages: dict[str, tuple[int, float]]) -> Table:

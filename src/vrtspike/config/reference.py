@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -85,12 +85,19 @@ def _leaves(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInf
 
 def _row(name: str, field: FieldInfo) -> str:
     meaning = (field.description or "").replace("|", "\\|")
-    values = [a for a in get_args(field.annotation) if isinstance(a, str)]
+    values = _names(field.annotation)
     if values:
         meaning += " (" + ", ".join(f"`{value}`" for value in values) + ")"
     return (
         f"| `{name}` | {_default(field)} | {meaning} | {'' if is_operational(field) else 'yes'} |"
     )
+
+
+def _names(annotation: Any) -> list[str]:  # noqa: ANN401 - any type
+    """What a key takes if it takes nothing but one of some names, or a list of them."""
+    if get_origin(annotation) is tuple:
+        annotation = get_args(annotation)[0]
+    return list(get_args(annotation)) if get_origin(annotation) is Literal else []
 
 
 def _default(field: FieldInfo) -> str:

@@ -22,8 +22,10 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
+from vrtspike.config.loss_schema import LossSettings
 from vrtspike.config.model_schema import ModelSettings
-from vrtspike.config.train_schema import LossSettings, Metric, TrainSettings
+from vrtspike.config.names import LayoutName, MetricName
+from vrtspike.config.train_schema import TrainSettings
 
 SHUFFLED_CLIP_LEN = 3
 """Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
@@ -54,7 +56,7 @@ class DataSettings(Section):
     TRAIN_SPLIT: str = key("Folder of the training sequences", "train", min_length=1)
     VAL_SPLIT: str = key("Folder of the test sequences", "test", min_length=1)
     BLUR_DIR: Literal["blur", "blur_gamma"] = key("Which blurry frames are used", "blur")
-    LAYOUT: Literal["auto", "spk_gopro", "kair", "nafnet"] = operational(
+    LAYOUT: LayoutName = operational(
         "How folders and files are named; auto: found by looking at them", "auto"
     )
     ON_ERROR: Literal["stop", "exclude"] = operational(
@@ -170,7 +172,7 @@ class TestSettings(Section):
     NUM_WORKERS: NonNegative = operational("Reading workers", 2)
     TILE: TileSettings = key("Tiling", TileSettings())
     EVAL_SCALES: tuple[PositiveFloat, ...] = key("Scales of the input (1.0 is full size)", (1.0,))
-    METRICS: tuple[Metric, ...] = key(
+    METRICS: tuple[MetricName, ...] = key(
         "Reported metrics", ("psnr", "psnr_y", "ssim", "lpips"), min_length=1
     )
     SAVE_VIDEO: bool = key("Write a video per sequence", False)

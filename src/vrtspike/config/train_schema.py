@@ -1,10 +1,8 @@
-"""Keys of the TRAIN and LOSS sections."""
+"""Keys of the TRAIN section."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
-
-from pydantic import model_validator
+from typing import Literal
 
 from vrtspike.config.fields import (
     Fraction,
@@ -19,7 +17,6 @@ from vrtspike.config.fields import (
 )
 
 Precision = Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"]
-Metric = Literal["psnr", "psnr_y", "ssim", "ssim_y", "lpips"]
 
 
 class RateFactors(Section):
@@ -115,44 +112,3 @@ class TrainSettings(Section):
     SAVE_EVERY_STEPS: Positive = operational("Optimiser steps between checkpoints", 500)
     KEEP_LAST: Positive = operational("Checkpoints kept besides the best", 3)
     NUM_WORKERS: NonNegative | None = operational("Old name; use DATALOADER", None)
-
-
-class CharbonnierSettings(Section):
-    """sqrt(x^2 + DELTA^2), averaged."""
-
-    DELTA: PositiveFloat = key("Where the loss turns from quadratic to linear", 1e-3)
-    WEIGHT: NonNegativeFloat = key("Weight in the total loss", 1.0)
-
-
-class VggSettings(Section):
-    """Distance of VGG-16 features."""
-
-    LAYERS: tuple[str, ...] = key("Feature layers, such as relu3_3", ("relu3_3",))
-    WEIGHT: NonNegativeFloat = key(
-        "Weight in the total loss; 0 is off, as PSNR wants it; 0.1 for looks", 0.0
-    )
-    EVERY: Positive = key("Compute it every this many steps", 1)
-    WEIGHTS: Literal["pretrained", "random"] = key(
-        "Backbone weights: from WEIGHTS.DIR, or random (named so in every log)", "pretrained"
-    )
-
-
-class LpipsSettings(Section):
-    """LPIPS as a loss."""
-
-    NET: Literal["alex", "vgg"] = key("Backbone", "alex")
-    WEIGHT: NonNegativeFloat = key("Weight in the total loss; 0 is off", 0.0)
-
-
-class LossSettings(Section):
-    """Terms of the loss, each in float32."""
-
-    CHARBONNIER: CharbonnierSettings = key("Charbonnier loss", CharbonnierSettings())
-    VGG_PERCEPTUAL: VggSettings = key("Perceptual loss", VggSettings())
-    LPIPS: LpipsSettings = key("LPIPS loss", LpipsSettings())
-
-    @model_validator(mode="after")
-    def _some_term(self) -> Self:
-        if not (self.CHARBONNIER.WEIGHT or self.VGG_PERCEPTUAL.WEIGHT or self.LPIPS.WEIGHT):
-            raise ValueError("every term has weight 0; at least one must be positive")
-        return self

@@ -1,67 +1,55 @@
-"""LPIPS with weights that were checked, or a reason why there is no figure."""
+"""The network of LPIPS with weights that were checked, for the metric and for the loss."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 import lpips
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.pretrained import BACKBONES, Net, verify_weights
+from vrtspike.deblurring.backbones import read_backbone
+from vrtspike.deblurring.metrics.images import Image
+from vrtspike.pretrained import BACKBONES, Net
 
 
-@dataclass(frozen=True)
-class Missing:
-    """A metric that cannot be computed here, and why."""
+class FrameDistance:
+    """Learned perceptual distance of two frames (Zhang et al., CVPR 2018), version 0.1.
 
-    reason: str
-
-
-class Lpips:
-    """Learned perceptual distance of two frames (Zhang et al., CVPR 2018), version 0.1."""
+    Args:
+        model: from :func:`build_lpips`.
+        device: where to compute.
+    """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         self._model = model.to(device).eval()
         self._device = device
 
     @torch.inference_mode()
-    def __call__(self, restored: NDArray[np.uint8], sharp: NDArray[np.uint8]) -> float:
+    def __call__(self, restored: Image, sharp: Image) -> float:
         """Distance of two uint8 (H, W, 3) RGB frames; 0 for equal ones, lower is better."""
         return float(self._model(self._tensor(restored), self._tensor(sharp)))
 
-    def _tensor(self, image: NDArray[np.uint8]) -> torch.Tensor:
+    def _tensor(self, image: Image) -> torch.Tensor:
         """(H, W, 3) in 0..255 to (1, 3, H, W) in [-1, 1], which LPIPS expects."""
         values = torch.from_numpy(np.ascontiguousarray(image)).to(self._device)
         return values.permute(2, 0, 1)[None].float() / 127.5 - 1
 
 
-def load_lpips(weights_dir: str | Path, device: torch.device, net: Net = "alex") -> Lpips | Missing:
-    """LPIPS with ImageNet weights from ``weights_dir``; nothing is ever downloaded.
+def load_lpips_network(weights: str | Path, net: Net) -> nn.Module:
+    """:func:`build_lpips` with the published weights of a backbone; figures of different backbones
+    are not comparable.
 
     Args:
-        weights_dir: folder with the backbone's file under its published name.
-        device: where to compute.
-        net: the backbone; figures of different backbones are not comparable.
-
-    Returns:
-        the metric, or :class:`Missing` where the file is not there.
+        weights: folder with the backbone's file under its published name.
+        net: the backbone.
 
     Raises:
-        DataError: if a file of that name is there but is not the published one.
+        DataError: if the backbone's file is missing, or is not the published one.
     """
-    path = Path(weights_dir) / BACKBONES[net]
-    if not path.is_file():
-        return Missing(
-            f"{path} is not there; `snakemake --cores 1 weights` fetches and verifies it"
-        )
-    verify_weights(path)
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    return Lpips(build_lpips(state, net), device)
+    return build_lpips(read_backbone(weights, BACKBONES[net]), net)
 
 
 def build_lpips(backbone: dict[str, torch.Tensor], net: Net) -> nn.Module:

@@ -15,8 +15,9 @@ from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.clips.workers import Workers
 from vrtspike.data.store.cache import cache_share, cache_statistics
-from vrtspike.deblurring.losses import build_terms
-from vrtspike.deblurring.task import DeblurringTask, Teacher
+from vrtspike.deblurring.losses.table import build_terms
+from vrtspike.deblurring.metrics.metric import load_metrics
+from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import EXIT_INTERRUPTED
 from vrtspike.models import Restorer, build_model
@@ -98,15 +99,17 @@ def build_task(
     """The deblurring task of a preset, with its losses and its teacher.
 
     Raises:
-        UserError: if weights that a loss needs, or the teacher, are missing.
+        UserError: if weights that a loss or a metric needs, or the teacher, are missing.
     """
-    terms = build_terms(settings.LOSS, settings.WEIGHTS.DIR, device)
+    weights = settings.WEIGHTS.DIR
+    terms = build_terms(settings.LOSS, weights, device)
+    scores = load_metrics(VALIDATION, weights, device)
     statistics = dataset.statistics_for(settings.DATA)
     distill = settings.TRAIN.DISTILL
     if distill is None:
-        return DeblurringTask(statistics, terms)
+        return DeblurringTask(statistics, terms, scores)
     teacher = load_teacher(Path(distill.TEACHER), settings).to(device)
-    return DeblurringTask(statistics, terms, Teacher(teacher, distill.WEIGHT))
+    return DeblurringTask(statistics, terms, scores, Teacher(teacher, distill.WEIGHT))
 
 
 def load_teacher(folder: Path, settings: Settings) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,17 @@ from torch import nn
 
 from vrtspike.data.clips.batch import Clip, prepare_batch
 from vrtspike.data.store.voxels import Statistics
-from vrtspike.deblurring.losses import Term, charbonnier
-from vrtspike.deblurring.metrics import psnr, ssim, to_uint8
+from vrtspike.deblurring.frames import to_uint8
+from vrtspike.deblurring.losses.charbonnier import charbonnier
+from vrtspike.deblurring.losses.term import Term
+from vrtspike.deblurring.metrics.metric import Metric, Score
+from vrtspike.deblurring.metrics.psnr import PSNR
+from vrtspike.deblurring.metrics.ssim import SSIM
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.monitoring.timing import section
+
+VALIDATION = (PSNR, SSIM)
+"""What every validation measures; the first is the main one, which decides what is best."""
 
 
 @dataclass
@@ -47,21 +54,27 @@ class Teacher:
 
 
 class DeblurringTask:
-    """Restore clips; the loss is a sum of terms, the metrics are PSNR and SSIM on 8-bit RGB.
+    """Restore clips; the loss is a sum of terms, the metrics are those of 8-bit RGB frames.
 
     Args:
         statistics: mean and standard deviation of gain x rate; None without spikes.
         terms: of the loss.
+        scores: what validation measures, the main metric first.
         teacher: for distillation.
     """
 
-    metric = "psnr"
-
     def __init__(
-        self, statistics: Statistics | None, terms: Sequence[Term], teacher: Teacher | None = None
+        self,
+        statistics: Statistics | None,
+        terms: Sequence[Term],
+        scores: Mapping[Metric, Score],
+        teacher: Teacher | None = None,
     ) -> None:
+        self.metric = next(iter(scores)).name
+        self.lower_is_better = {each.name for each in scores if not each.larger_is_better}
         self._statistics = statistics
         self._terms = terms
+        self._scores = scores
         self._teacher = teacher
 
     def prepare(self, batch: Any, device: torch.device) -> PreparedBatch:  # noqa: ANN401 - from a loader
@@ -93,12 +106,12 @@ class DeblurringTask:
         return found
 
     def metrics(self, output: torch.Tensor, batch: PreparedBatch) -> list[dict[str, float]]:
-        """PSNR and SSIM of each clip, averaged over its frames."""
+        """The metrics of each clip, averaged over its frames."""
         restored, sharp = to_uint8(output), to_uint8(batch.sharp)
         return [
             {
-                "psnr": float(np.mean([psnr(a, b) for a, b in zip(x, y, strict=True)])),
-                "ssim": float(np.mean([ssim(a, b) for a, b in zip(x, y, strict=True)])),
+                metric.name: float(np.mean([score(a, b) for a, b in zip(x, y, strict=True)]))
+                for metric, score in self._scores.items()
             }
             for x, y in zip(restored, sharp, strict=True)
         ]

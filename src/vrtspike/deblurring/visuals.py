@@ -11,7 +11,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from vrtspike.deblurring.metrics import Image, psnr
+from vrtspike.deblurring.metrics.images import Image
+from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_path
 

@@ -16,15 +16,10 @@ import torch
 from vrtspike.data.clips.dataset import SequenceEntry, load_fitting_dataset
 from vrtspike.data.raw.images import write_png
 from vrtspike.data.store.reading import open_store
-from vrtspike.deblurring.metrics import Image
+from vrtspike.deblurring.metrics.images import Image
+from vrtspike.deblurring.metrics.metric import Metric, Score
 from vrtspike.deblurring.visuals import comparison, video_file
-from vrtspike.evaluation.measure import (
-    KEYS,
-    Metric,
-    measure_frame,
-    select_metrics,
-    sequence_means,
-)
+from vrtspike.evaluation.measure import KEYS, measure_frame, select_metrics, sequence_means
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import FrameSource, ScaledSource, StoredSequence, resize_image
 from vrtspike.evaluation.summary import summarize, write_summary_page
@@ -47,7 +42,7 @@ class Evaluation:
 
     Attributes:
         restore: gives the restored frames of a clip.
-        metrics: by name.
+        metrics: what is measured, and how.
         pictures: folder for pictures.
         videos: folder for videos; None writes none.
         error_map: whether pictures have a column with the error.
@@ -55,7 +50,7 @@ class Evaluation:
     """
 
     restore: Callable[[FrameSource], Iterator[Image]]
-    metrics: dict[str, Metric]
+    metrics: dict[Metric, Score]
     pictures: Path
     videos: Path | None
     error_map: bool
@@ -90,14 +85,14 @@ def evaluate_run(
     Raises:
         ConfigError: if the data set was built with other bins than the model takes, or has no
             spikes and the model needs them.
-        DataError: if the split or a store is missing.
+        DataError: if the split, a store, or weights that a metric needs are missing.
         RunError: if the weights belong to another model.
     """
     settings = run.settings
     test, dataset = settings.TEST, load_fitting_dataset(dataset_path, settings)
     entries = dataset.split(settings.DATA.VAL_SPLIT)
+    metrics = select_metrics(test.METRICS, settings.WEIGHTS.DIR, device)
     model = load_model(weights, settings, device)
-    metrics, missing = select_metrics(test.METRICS, settings.WEIGHTS.DIR, device)
     restore = partial(
         restore_frames,
         model,
@@ -126,14 +121,14 @@ def evaluate_run(
         ]
     frames = pd.DataFrame(rows)
     sequences = sequence_means(frames)
-    summary = summarize(run, dataset, sequences, missing) | {
+    summary = summarize(run, dataset, sequences, list(metrics)) | {
         "device": device.type,
         "parameters": sum(p.numel() for p in model.parameters()),
         "seconds_per_frame": (time.monotonic() - started) / total,
     }
     atomic_write_text(output / FRAMES, _csv(frames))
     atomic_write_text(output / SEQUENCES, _csv(sequences))
-    write_summary_page(output / TABLE, sequences, summary)
+    write_summary_page(output / TABLE, sequences, summary, list(metrics))
     write_json(output / SUMMARY, summary)
     return summary
 

@@ -12,7 +12,9 @@ from torch import nn
 
 from vrtspike.data.raw.images import read_rgb, write_png
 from vrtspike.data.store.voxels import Statistics
-from vrtspike.deblurring.metrics import Image, psnr, ssim
+from vrtspike.deblurring.metrics.images import Image
+from vrtspike.deblurring.metrics.psnr import psnr
+from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.evaluation.restore import restore_frames
 from vrtspike.evaluation.sources import FrameSource

@@ -3,57 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 import torch
 
-from vrtspike.deblurring.metrics import METRICS, Image
-from vrtspike.deblurring.perceptual import Missing, load_lpips
-
-Metric = Callable[[Image, Image], float]
+from vrtspike.deblurring.metrics.images import Image
+from vrtspike.deblurring.metrics.metric import Metric, Score, load_metrics
+from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.errors import DataError
 
 KEYS = ["sequence", "frame", "scale"]
-BLURRY = "_blur"
-"""Suffix of a metric's column for the blurry input."""
 
 
 def select_metrics(
     names: Sequence[str], weights_dir: str, device: torch.device
-) -> tuple[dict[str, Metric], dict[str, str]]:
-    """The metrics of TEST.METRICS.
+) -> dict[Metric, Score]:
+    """The metrics of TEST.METRICS with their scores.
 
     Args:
         names: which ones.
-        weights_dir: where LPIPS looks for its backbone.
-        device: where LPIPS computes.
+        weights_dir: folder of the pretrained backbones (WEIGHTS.DIR).
+        device: where those that have a network compute.
 
-    Returns:
-        the metrics that can be computed, and for the others the reason why not.
+    Raises:
+        DataError: if weights that one of them needs are missing or not the published ones.
     """
-    found: dict[str, Metric] = {}
-    missing: dict[str, str] = {}
+    found: dict[Metric, Score] = {}
     for name in names:
-        if name != "lpips":
-            found[name] = METRICS[name]
-            continue
-        lpips = load_lpips(weights_dir, device)
-        if isinstance(lpips, Missing):
-            missing[name] = lpips.reason
-        else:
-            found[name] = lpips
-    return found, missing
+        try:
+            found |= load_metrics([METRICS[name]], weights_dir, device)
+        except DataError as error:
+            raise DataError(
+                f"TEST.METRICS names {name}, which cannot be measured: {error}. Without {name} in "
+                "TEST.METRICS the evaluation does without it"
+            ) from error
+    return found
 
 
 def measure_frame(
-    metrics: Mapping[str, Metric], blur: Image, restored: Image, sharp: Image
+    metrics: Mapping[Metric, Score], blur: Image, restored: Image, sharp: Image
 ) -> dict[str, float]:
-    """Each metric of the blurry input (``<name>_blur``) and of the restored frame (``<name>``)."""
-    row = {}
-    for name, metric in metrics.items():
-        row[name + BLURRY] = metric(blur, sharp)
-        row[name] = metric(restored, sharp)
-    return row
+    """Each metric of the blurry input and of the restored frame, by :attr:`Metric.columns`."""
+    return {
+        column: score(image, sharp)
+        for metric, score in metrics.items()
+        for column, image in zip(metric.columns, (blur, restored), strict=True)
+    }
 
 
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
@@ -66,30 +62,28 @@ def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
 
 
 def overall_means(
-    sequences: pd.DataFrame, scale: float, missing: Mapping[str, str]
+    sequences: pd.DataFrame, scale: float, metrics: Iterable[Metric]
 ) -> dict[str, dict[str, float | str | None]]:
     """Mean over the sequences of one scale.
 
     Args:
         sequences: from :func:`sequence_means`.
         scale: which scale.
-        missing: metrics without figures and the reason.
+        metrics: those that were measured.
 
     Returns:
-        by metric ``blurry``, ``restored`` and ``gain`` (restored less blurry); null, with the
-        ``reason``, where there is no finite number.
+        by metric ``blurry``, ``restored`` and ``gain`` (by how much the restored frames are better
+        than the blurry ones: positive is better, whichever values of the metric are); null, with
+        the ``reason``, where there is no finite number.
     """
     rows = sequences[sequences["scale"] == scale]
     means: dict[str, dict[str, float | str | None]] = {}
-    for name in rows.columns:
-        if name + BLURRY not in rows:
-            continue
-        blurry, restored = float(rows[name + BLURRY].mean()), float(rows[name].mean())
-        gain = restored - blurry
-        entry = {"blurry": blurry, "restored": restored, "gain": gain}
-        means[name] = {key: value if math.isfinite(value) else None for key, value in entry.items()}
+    for metric in metrics:
+        blurry, restored = (float(rows[column].mean()) for column in metric.columns)
+        gain = metric.gain(restored, blurry)
+        figures = {"blurry": blurry, "restored": restored, "gain": gain}
+        means[metric.name] = {k: v if math.isfinite(v) else None for k, v in figures.items()}
         if not math.isfinite(gain):
-            means[name]["reason"] = "some frames equal the sharp ones: the mean is not finite"
-    for name, reason in missing.items():
-        means[name] = {"blurry": None, "restored": None, "gain": None, "reason": reason}
+            reason = "some frames equal the sharp ones: the mean is not finite"
+            means[metric.name]["reason"] = reason
     return means

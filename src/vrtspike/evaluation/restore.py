@@ -14,7 +14,8 @@ from vrtspike.config import Settings
 from vrtspike.config.schema import TileSettings
 from vrtspike.data.clips.batch import prepare_batch
 from vrtspike.data.store.voxels import Statistics
-from vrtspike.deblurring.metrics import Image, to_uint8
+from vrtspike.deblurring.frames import to_uint8
+from vrtspike.deblurring.metrics.images import Image
 from vrtspike.errors import ConfigError, RunError, list_faults
 from vrtspike.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.evaluation.tiling import Area, Tiling, restore_tiled

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from vrtspike.data.exposure import bin_table
 from vrtspike.data.gate.alignment import align, mismatch
 from vrtspike.data.raw.images import read_gray, read_rgb
-from vrtspike.data.raw.layouts import SPIKE_SUFFIXES, frame_order
+from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
+from vrtspike.data.raw.numbering import frame_order
 from vrtspike.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from vrtspike.data.clips.dataset import DatasetManifest
-from vrtspike.deblurring.metrics import DEFINITIONS
-from vrtspike.evaluation.measure import BLURRY, overall_means
+from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.evaluation.measure import overall_means
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun
 
@@ -19,7 +19,7 @@ def summarize(
     run: PublishedRun,
     dataset: DatasetManifest,
     sequences: pd.DataFrame,
-    missing: Mapping[str, str],
+    metrics: Sequence[Metric],
 ) -> dict[str, Any]:
     """What was evaluated on what, and the means over sequences, as a JSON value.
 
@@ -27,7 +27,7 @@ def summarize(
         run: the run whose weights were evaluated.
         dataset: the data set.
         sequences: means per sequence and scale.
-        missing: metrics without figures, and the reason.
+        metrics: those that were measured.
     """
     settings = run.settings
     scales = [float(scale) for scale in settings.TEST.EVAL_SCALES]
@@ -47,45 +47,46 @@ def summarize(
         "sequences": len(rows),
         "frames": int(rows["frames"].sum()),
         "scale": main,
-        "metrics": overall_means(sequences, main, missing),
+        "metrics": overall_means(sequences, main, metrics),
         "other_scales": {
-            f"{scale:g}": overall_means(sequences, scale, missing)
+            f"{scale:g}": overall_means(sequences, scale, metrics)
             for scale in scales
             if scale != main
         },
-        "definitions": {name: DEFINITIONS[name] for name in settings.TEST.METRICS},
+        "definitions": {metric.name: metric.explanation for metric in metrics},
     }
 
 
-def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str, Any]) -> None:
+def write_summary_page(
+    path: Path, sequences: pd.DataFrame, summary: Mapping[str, Any], metrics: Sequence[Metric]
+) -> None:
     """The means as a page: one row per sequence, the mean over sequences last.
 
     Args:
         path: where to write.
         sequences: means per sequence and scale.
         summary: from :func:`summarize`.
+        metrics: those that were measured.
     """
     main = sequences[sequences["scale"] == summary["scale"]].drop(columns="scale")
-    figures = [name for name in main.columns if name not in ("sequence", "frames")]
+    headers, formats = {}, {}
+    for metric in metrics:
+        for column, what in zip(metric.columns, ("blurry", "restored"), strict=True):
+            headers[column] = f"{metric.name} {what}"
+            formats[headers[column]] = metric.format
     mean = {"sequence": "mean over sequences", "frames": summary["frames"]}
-    mean |= {name: main[name].mean() for name in figures}
+    mean |= {column: main[column].mean() for column in headers}
     frame = pd.concat([main, pd.DataFrame([mean])], ignore_index=True)
-    headers = {name: _header(name) for name in figures}
-    formats = {headers[name]: ".2f" if name.startswith("psnr") else ".4f" for name in figures}
     definitions = " ".join(f"{name}: {text}." for name, text in summary["definitions"].items())
-    missing = " ".join(
+    absent = " ".join(
         f"No {name}: {entry['reason']}."
         for name, entry in summary["metrics"].items()
         if "reason" in entry
     )
     note = (
         f"{summary['frames']} frames of split '{summary['split']}' of {summary['dataset']}, blurry "
-        f"frames from '{summary['blur_dir']}'. {definitions} {missing}"
+        f"frames from '{summary['blur_dir']}'. {definitions} {absent}"
     )
     last = frozenset({len(frame) - 1})
     table = Table(frame.rename(columns=headers), formats=formats, strong_rows=last)
     write_page(path, f"Results of preset {summary['preset']}", note.strip(), [table])
-
-
-def _header(name: str) -> str:
-    return f"{name.removesuffix(BLURRY)} {'blurry' if name.endswith(BLURRY) else 'restored'}"

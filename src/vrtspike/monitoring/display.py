@@ -32,7 +32,7 @@ class Status:
 
     def line(self) -> str:
         """Everything on one line."""
-        metric = "" if self.metric is None else f" | {self.metric[0]} {self.metric[1]:.2f}"
+        metric = "" if self.metric is None else f" | {self.metric[0]} {self.metric[1]:.4g}"
         return (
             f"step {self.step}/{self.total} | epoch {self.epoch} | loss {self.loss:.4f}{metric}"
             f" | {self.samples_per_second:.3g} samples/s | data {self.data_ms:.1f} ms"

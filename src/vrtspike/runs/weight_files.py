@@ -12,7 +12,7 @@ from pathlib import Path
 from vrtspike.config.schema import Settings
 from vrtspike.errors import RunError
 from vrtspike.files import file_digest
-from vrtspike.pretrained import BACKBONES, PUBLISHED, VGG16, require_weights
+from vrtspike.pretrained import BACKBONES, PUBLISHED, require_weights
 from vrtspike.runs.names import WEIGHTS
 
 TEACHER = "TRAIN.DISTILL.TEACHER"
@@ -20,7 +20,7 @@ TEACHER = "TRAIN.DISTILL.TEACHER"
 
 def training_weights(settings: Settings) -> dict[str, Path]:
     """The files a training reads, by the key that asks for them."""
-    vrt, loss, distill = settings.MODEL.VRT, settings.LOSS, settings.TRAIN.DISTILL
+    vrt, distill = settings.MODEL.VRT, settings.TRAIN.DISTILL
     folder = Path(settings.WEIGHTS.DIR)
     found: dict[str, Path] = {}
     if vrt.PRETRAINED is not None:
@@ -29,10 +29,9 @@ def training_weights(settings: Settings) -> dict[str, Path]:
         found["MODEL.VRT.SPYNET"] = Path(vrt.SPYNET)
     if distill is not None:
         found[TEACHER] = Path(distill.TEACHER) / WEIGHTS
-    if loss.VGG_PERCEPTUAL.WEIGHT and loss.VGG_PERCEPTUAL.WEIGHTS == "pretrained":
-        found["LOSS.VGG_PERCEPTUAL"] = folder / VGG16
-    if loss.LPIPS.WEIGHT:
-        found["LOSS.LPIPS"] = folder / BACKBONES[loss.LPIPS.NET]
+    for name, term in settings.LOSS.active.items():
+        if term.backbone is not None:
+            found[f"LOSS.{name}"] = folder / BACKBONES[term.backbone]
     return found
 
 

@@ -43,7 +43,7 @@ from vrtspike.training.run_log import RunLog
 from vrtspike.training.run_state import RunState, Stateful
 from vrtspike.training.schedules import Schedule, total_steps
 from vrtspike.training.seeding import seed_everything
-from vrtspike.training.tasks import Task
+from vrtspike.training.tasks import Task, lower_is_better
 from vrtspike.training.validation import validate
 
 MAX_SKIPPED_IN_A_ROW = 20
@@ -275,7 +275,9 @@ class Trainer:
                 f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives "
                 f"{', '.join(found.metrics)}; set it to main for {self.task.metric}"
             )
-        is_best = self.progress.note_validation(found.metrics, self.task.metric, watched)
+        is_best = self.progress.note_validation(
+            found.metrics, self.task.metric, watched, lower_is_better(self.task)
+        )
         pictures = found.pictures if every is None or step % every == 0 else {}
         self.log.validation(step, self._epoch(), found.metrics, pictures)
         if is_best:

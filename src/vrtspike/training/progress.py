@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -48,8 +50,8 @@ class Progress:
         skipped_in_a_row: those among the latest steps without interruption.
         validated_step: the step after which validation last ran.
         metrics: the figures of the last validation.
-        best: largest value of each metric so far.
-        best_step: the step of the largest main metric.
+        best: best value of each metric so far.
+        best_step: the step of the best main metric.
         without_improvement: validations since the watched metric was at its best.
     """
 
@@ -70,28 +72,33 @@ class Progress:
         self.skipped += result.skipped
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if result.skipped else 0
 
-    def note_validation(self, metrics: dict[str, float], main: str, watched: str) -> bool:
+    def note_validation(
+        self, metrics: dict[str, float], main: str, watched: str, lower: Collection[str] = ()
+    ) -> bool:
         """Take in the figures of a validation.
 
         Args:
-            metrics: larger is better for each; NaN is never better than anything.
+            metrics: by name; NaN is never better than anything.
             main: the metric that decides which weights are the best.
             watched: the metric that early stopping watches.
+            lower: names of the metrics of which smaller values are better.
 
         Returns:
             whether ``main`` is better than ever before.
         """
-        never = float("-inf")
-        is_best = metrics[main] > self.best.get(main, never)
-        improved = metrics[watched] > self.best.get(watched, never)
+        better = {name for name, v in metrics.items() if self._improves(name, v, name in lower)}
         self.validated_step = self.step
         self.metrics = dict(metrics)
-        # In this order max() keeps what there was when the new value is NaN.
-        self.best = {name: max(self.best.get(name, never), v) for name, v in metrics.items()}
-        self.without_improvement = 0 if improved else self.without_improvement + 1
-        if is_best:
+        self.best |= {name: metrics[name] for name in better}
+        self.without_improvement = 0 if watched in better else self.without_improvement + 1
+        if main in better:
             self.best_step = self.step
-        return is_best
+        return main in better
+
+    def _improves(self, name: str, value: float, lower: bool) -> bool:
+        if lower:
+            return value < self.best.get(name, math.inf)
+        return value > self.best.get(name, -math.inf)
 
     def figures(self) -> dict[str, Any]:
         """What a record of the run shows."""

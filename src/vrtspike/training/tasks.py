@@ -18,10 +18,14 @@ Batch: TypeAlias = Any
 
 
 class Task(Protocol):
-    """A problem to train for."""
+    """A problem to train for.
+
+    Larger values of a metric are better, unless a task has an attribute ``lower_is_better`` that
+    holds its name (see :func:`lower_is_better`).
+    """
 
     metric: str
-    """Name of the main metric; larger is better."""
+    """Name of the main metric."""
 
     def prepare(self, batch: Any, device: torch.device) -> Batch:  # noqa: ANN401 - from a loader
         """Bring a batch of the data loader to the device in the form the other methods take."""
@@ -46,3 +50,11 @@ class Task(Protocol):
 
     def pictures(self, output: torch.Tensor, batch: Batch) -> dict[str, NDArray[np.uint8]]:
         """Named uint8 (H, W, 3) RGB pictures of the first sample; may be empty."""
+
+
+def lower_is_better(task: Task) -> frozenset[str]:
+    """Names of the metrics of which smaller values are better: errors and distances.
+
+    They are the task's attribute ``lower_is_better``; a task without it has none.
+    """
+    return frozenset(getattr(task, "lower_is_better", ()))

@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
+from vrtspike.data.raw.folders import folder_version
 from vrtspike.errors import DataError
-from vrtspike.provenance import folder_version
 
 
 @pytest.fixture

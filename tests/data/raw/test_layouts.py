@@ -10,13 +10,8 @@ import pytest
 from tests.data.scenes import film
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.images import read_rgb, write_png
-from vrtspike.data.raw.layouts import (
-    SENSOR_FILE,
-    find_sequence,
-    frame_order,
-    sensor_size,
-    sequence_names,
-)
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, sensor_size
+from vrtspike.data.raw.layouts.table import LAYOUTS, find_layout, find_sequence, sequence_names
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.simulation.sequence import write_sequence
@@ -215,6 +210,34 @@ def test_other_layouts_may_have_no_spikes_either(dataset, layout, patterns):
     assert (manifest["faults"], len(manifest["frames"])) == ([], 3)
 
 
+@pytest.mark.parametrize(
+    ("patterns", "name"), [(None, "spk_gopro"), (KAIR, "kair"), (NAFNET, "nafnet")]
+)
+def test_what_cannot_be_used_gets_the_advice_of_its_layout(dataset, patterns, name):
+    root = dataset if patterns is None else rearranged(dataset, patterns)
+    layout = find_layout(root, "train")
+    assert layout is LAYOUTS[name]
+    places = layout.places("train", NAME, "blur")
+    for pattern in (places.blur, places.sharp, places.spikes):
+        assert len(list(root.glob(pattern))) == 3
+    for path in root.rglob("*.png"):
+        path.unlink()
+    expected = layout.places("<split>", "<sequence>", "blur")
+    with pytest.raises(DataError) as caught:
+        survey(root, ["train", "test"], "blur")
+    lines = str(caught.value).splitlines()
+    advice = f"Expected in the layout {name} ({layout.used_by}): {expected.blur}, {expected.sharp}"
+    assert lines[-1].startswith(advice)
+    assert lines[-1].count("Expected in") == 1
+
+
+def test_a_folder_that_no_layout_recognises_gets_advice_too(tmp_path):
+    (tmp_path / "videos").mkdir()
+    message = r"no sequence folders; expected .*train/<sequence>/sharp(.|\n)*layout spk_gopro"
+    with pytest.raises(DataError, match=message):
+        survey(tmp_path, ["train"], "blur")
+
+
 def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
     (dataset / "train_GT").mkdir()
     with pytest.raises(DataError, match="no sequence folders"):
@@ -269,13 +292,6 @@ def test_names_with_digits_that_are_no_numbers(dataset):
     folder = dataset / SPLIT / NAME / "blur"
     shutil.copy(folder / "000001.png", folder / "\u00b2.png")
     assert "\u00b2" in find_sequence(dataset, SPLIT, NAME, "blur").blur
-
-
-def test_every_two_names_have_an_order():
-    names = ["a", "a01b", "a1b", "a2", "a10", "b"]
-    backwards = names[::-1]
-    for given in (names, backwards):
-        assert sorted(given, key=frame_order) == names
 
 
 @pytest.mark.parametrize("name", ["{}", "frame_{}"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.data.raw.numbering import Jumps, find_jumps, frame_numbers
+from vrtspike.data.raw.numbering import Jumps, find_jumps, frame_numbers, frame_order
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,10 @@ def test_the_usual_step_and_what_differs_from_it(numbers, step, places):
 def test_a_given_step_and_names_that_are_no_numbers():
     assert find_jumps(["10", "20"], step=1).places == (("10", "20"),)
     assert find_jumps(["a", "b", "d"]).places == ()
+
+
+def test_every_two_names_have_an_order():
+    names = ["a", "a01b", "a1b", "a2", "a10", "b"]
+    backwards = names[::-1]
+    for given in (names, backwards):
+        assert sorted(given, key=frame_order) == names

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from vrtspike.data.gate.alignment import Alignment, align, require_match
 from vrtspike.data.gate.shuffling import require_order
 from vrtspike.data.raw.images import luma, read_rgb
-from vrtspike.data.raw.layouts import SequenceFiles, frame_order, sensor_size
+from vrtspike.data.raw.layouts.files import SequenceFiles, sensor_size
+from vrtspike.data.raw.numbering import frame_order
 from vrtspike.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,

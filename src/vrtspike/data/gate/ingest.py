@@ -17,8 +17,9 @@ from vrtspike.data.exposure import expected_center
 from vrtspike.data.gate.alignment import center_tolerance
 from vrtspike.data.gate.checks import Exposure, Frame, SequenceChecks
 from vrtspike.data.manifests import INGESTED
-from vrtspike.data.raw.layouts import AUTO, SequenceFiles, find_sequence, frame_order
-from vrtspike.data.raw.numbering import find_jumps
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.data.raw.layouts.table import AUTO, find_sequence
+from vrtspike.data.raw.numbering import find_jumps, frame_order
 from vrtspike.data.raw.versions import file_entry
 
 

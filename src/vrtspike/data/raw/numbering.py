@@ -1,4 +1,4 @@
-"""The numbers in the names of frames, and where they jump."""
+"""The numbers in the names of frames: their order, and where they jump."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+
+def frame_order(name: str) -> list[tuple[int, str]]:
+    """Key that sorts names by the numbers in them.
+
+    >>> sorted(["frame_10", "frame_2", "frame_1"], key=frame_order)
+    ['frame_1', 'frame_2', 'frame_10']
+    """
+    # The name itself comes last, so that 1 and 01 have an order, too.
+    parts = [*re.split(r"(\d+)", name), f"/{name}"]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def frame_numbers(names: Sequence[str]) -> list[int] | None:

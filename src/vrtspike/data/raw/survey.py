@@ -13,16 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.manifests import SURVEY
-from vrtspike.data.raw.layouts import (
-    AUTO,
-    LAYOUTS,
-    Layout,
-    SequenceFiles,
-    find_layout,
-    find_sequence,
-    places,
-    sequence_names,
-)
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.data.raw.layouts.layout import Layout, advice
+from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.data.raw.layouts.table import AUTO, find_layout, layout_of
 from vrtspike.errors import DataError, list_faults, named_faults
 
 UNUSABLE = frozenset("{}")
@@ -61,17 +55,19 @@ def survey(
         )
     excluded: dict[str, list[str]] = {}
     looked_at: list[_LookedAt] = []
+    kinds: list[Layout] = []
     for split in dict.fromkeys(splits):
         try:
             kind = find_layout(base, split, layout)
-            names = sequence_names(base, split, layout)
+            names = kind.sequence_names(base, split)
         except DataError as error:
             excluded[split] = [str(error)]
             continue
         if not names:
-            where = kind.sharp.format(split=split, sequence="<sequence>", gamma="")
-            excluded[split] = [f"no sequence folders; expected {base / where}/"]
-        looked_at += [_look_at(base, split, name, blur_dir, layout) for name in names]
+            where = kind.places(split, "<sequence>", blur_dir).sharp
+            excluded[split] = [f"no sequence folders; expected {base / where}"]
+        kinds.append(kind)
+        looked_at += [_look_at(kind, base, split, name, blur_dir) for name in names]
     spikes = any(s.files is not None and s.files.has_spikes for s in looked_at)
     if spikes:
         for sequence in looked_at:
@@ -80,8 +76,8 @@ def survey(
     sound = [s.files for s in looked_at if s.files is not None and not s.faults]
     if not sound:
         found = [s.files for s in looked_at if s.files is not None]
-        title, advice = f"{base} cannot be used as it is", _advice(base, found, blur_dir)
-        raise DataError(list_faults(title, named_faults(excluded), advice))
+        title, what_to_do = f"{base} cannot be used as it is", _advice(base, kinds, found, blur_dir)
+        raise DataError(list_faults(title, named_faults(excluded), what_to_do))
     return {
         "schema": SURVEY.schema,
         "root": str(root),
@@ -94,14 +90,17 @@ def survey(
     }
 
 
-def _advice(root: Path, found: Sequence[SequenceFiles], blur_dir: str) -> str:
-    advice = f"The expected folders: <split>/<sequence>/{{{blur_dir},sharp,spike}}."
+def _advice(
+    root: Path, kinds: Sequence[Layout], found: Sequence[SequenceFiles], blur_dir: str
+) -> str:
+    texts = dict.fromkeys(advice(kind, blur_dir) for kind in kinds or [SPK_GOPRO])
+    text = f"{' '.join(texts)} DATA.LAYOUT names another layout."
     if found and not any(files.blur or files.sharp or files.has_spikes for files in found):
-        advice += (
+        text += (
             " These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "
             f"spikes are made of all of them by scripts/simulate.py --source {root}"
         )
-    return advice
+    return text
 
 
 @dataclass
@@ -114,25 +113,25 @@ class _LookedAt:
     faults: list[str]
 
 
-def _look_at(root: Path, split: str, name: str, blur_dir: str, layout: str) -> _LookedAt:
+def _look_at(kind: Layout, root: Path, split: str, name: str, blur_dir: str) -> _LookedAt:
     try:
-        files = find_sequence(root, split, name, blur_dir, layout)
+        files = kind.find(root, split, name, blur_dir)
         return _LookedAt(split, name, files, _missing_frames(files, blur_dir))
     except DataError as error:
         return _LookedAt(split, name, None, [str(error)])
 
 
 def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
-    folders = _folders(files, blur_dir)
+    places = layout_of(files).places(files.split, files.name, blur_dir)
     faults = list(files.faults)
     if not UNUSABLE.isdisjoint(files.name):
         faults.append("the workflow takes { and } for placeholders; rename the sequence")
     if not files.blur:
-        faults.append(f"no blurry frames ({folders['blur']}/*.png)")
+        faults.append(f"no blurry frames ({places.blur})")
     if not files.sharp:
-        faults.append(f"no sharp frames ({folders['sharp']}/*.png)")
+        faults.append(f"no sharp frames ({places.sharp})")
     if files.spikes and files.stream:
-        faults.append(f"both {folders['spike']}/*.dat and {files.stream}; remove the one not meant")
+        faults.append(f"both {places.spikes} and {files.stream}; remove the one not meant")
     return faults
 
 
@@ -140,16 +139,7 @@ def _missing_spikes(files: SequenceFiles | None, blur_dir: str) -> list[str]:
     """What a sequence lacks whose data set has spikes."""
     if files is None or files.has_spikes:
         return []
-    stream = _kind(files).streams[0].format(split=files.split, sequence=files.name)
+    places = layout_of(files).places(files.split, files.name, blur_dir)
     return [
-        f"no spikes ({_folders(files, blur_dir)['spike']}/*.dat or {stream}.dat, or .npz), but "
-        "other sequences have them"
+        f"no spikes ({places.spikes} or {places.stream}, or .npz), but other sequences have them"
     ]
-
-
-def _kind(files: SequenceFiles) -> Layout:
-    return LAYOUTS[files.layout.removesuffix("_stream")]
-
-
-def _folders(files: SequenceFiles, blur_dir: str) -> dict[str, str]:
-    return places(_kind(files), files.split, files.name, blur_dir)

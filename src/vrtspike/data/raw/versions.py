@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.manifests import INGESTED, read_manifest
-from vrtspike.data.raw.layouts import AUTO, find_sequence
+from vrtspike.data.raw.layouts.table import AUTO, find_sequence
 from vrtspike.errors import DataError
 from vrtspike.files import file_digest, json_digest
 

@@ -1,0 +1,76 @@
+"""The raw files of one sequence."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from vrtspike.errors import DataError
+
+SPIKE_SUFFIXES = (".dat", ".npz")
+SENSOR_FILE = "config.yaml"
+STREAM = "_stream"
+"""Follows a layout's name in manifests where one spike file serves all frames of a sequence."""
+
+_SENSOR_KEY = re.compile(r"^\s*(spike_h|spike_w)\s*:\s*['\"]?(\d+)['\"]?\s*(?:#.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class SequenceFiles:
+    """What lies in a sequence's folder. Paths are relative to the data set's root, POSIX style."""
+
+    split: str
+    name: str
+    layout: str
+    """Name of its layout; :data:`STREAM` follows where one spike file serves all frames."""
+    blur: dict[str, str]
+    """Blurry frames by their number, such as ``{"000226": "train/.../blur/000226.png"}``."""
+    sharp: dict[str, str]
+    spikes: dict[str, str]
+    """Spike files by number; empty in the stream layout."""
+    stream: str | None
+    """The sequence's only spike file in the stream layout."""
+    sensor_file: str | None
+    """A ``config.yaml`` that may give the sensor's size."""
+    faults: tuple[str, ...] = ()
+    """Files that claim the same frame."""
+
+    @property
+    def has_spikes(self) -> bool:
+        """Whether there is any spike file."""
+        return bool(self.spikes or self.stream)
+
+    @property
+    def paths(self) -> list[str]:
+        """All files the sequence consists of, sorted."""
+        single = [path for path in (self.stream, self.sensor_file) if path]
+        return sorted([*self.blur.values(), *self.sharp.values(), *self.spikes.values(), *single])
+
+
+def sensor_size(root: str | os.PathLike[str], files: SequenceFiles) -> tuple[int, int] | None:
+    """Sensor size (h, w) that a ``config.yaml`` beside the spikes gives, or None.
+
+    Raises:
+        DataError: if the file gives only one of ``spike_h`` and ``spike_w``, one of them twice, or
+            in another way than ``spike_h: 250`` on a line of its own.
+    """
+    if files.sensor_file is None:
+        return None
+    path = Path(root) / files.sensor_file
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from error
+    found = _SENSOR_KEY.findall(text)
+    mentioned = re.findall(r"\bspike_[hw]\b", re.sub("#.*", "", text))
+    if not mentioned:
+        return None
+    sizes = {key: int(value) for key, value in found}
+    if len(mentioned) != 2 or len(sizes) != 2:
+        raise DataError(
+            f"{path}: give spike_h and spike_w once each, as whole numbers on lines of their own, "
+            "or neither"
+        )
+    return sizes["spike_h"], sizes["spike_w"]

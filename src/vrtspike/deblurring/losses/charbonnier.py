@@ -1,0 +1,34 @@
+"""The Charbonnier loss: absolute differences, smooth about zero."""
+
+from __future__ import annotations
+
+import torch
+
+from vrtspike.config.loss_schema import CharbonnierSettings
+from vrtspike.deblurring.losses.term import Resources, Term
+
+
+def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3) -> torch.Tensor:
+    """Mean of ``sqrt(x^2 + delta^2)`` over all values (Charbonnier et al., ICIP 1994).
+
+    Args:
+        restored: any shape.
+        sharp: the same shape.
+        delta: where the loss turns from quadratic to linear.
+
+    Returns:
+        a scalar; ``delta`` for equal inputs.
+
+    >>> charbonnier(torch.full((2, 3), 3.0), torch.zeros(2, 3), delta=4.0)
+    tensor(5.)
+    """
+    return ((restored - sharp).square() + delta * delta).sqrt().mean()
+
+
+def build_charbonnier(settings: CharbonnierSettings, resources: Resources) -> Term:
+    """The term ``charbonnier``."""
+
+    def distance(restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+        return charbonnier(restored, sharp, settings.DELTA)
+
+    return Term("charbonnier", settings.WEIGHT, distance)

@@ -1,0 +1,46 @@
+"""The table of the losses: from the keys of LOSS to the terms that they switch on.
+
+Every term is computed in float32 and outside autocast by whoever calls it (the training loop does):
+squares and roots of small differences vanish in half precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vrtspike.config.loss_schema import LossSettings
+from vrtspike.deblurring.losses.charbonnier import build_charbonnier
+from vrtspike.deblurring.losses.lpips import build_lpips_distance
+from vrtspike.deblurring.losses.term import Resources, Term
+from vrtspike.deblurring.losses.vgg_perceptual import build_vgg_perceptual
+
+LOSSES: dict[str, Callable[[Any, Resources], Term]] = {
+    "CHARBONNIER": build_charbonnier,
+    "VGG_PERCEPTUAL": build_vgg_perceptual,
+    "LPIPS": build_lpips_distance,
+}
+"""By the keys of :class:`~vrtspike.config.loss_schema.LossSettings` what builds the term from the
+settings under that key."""
+
+
+def build_terms(
+    settings: LossSettings, weights_dir: str | Path, device: torch.device
+) -> list[Term]:
+    """The terms with a positive weight; backbones are read, verified and put on the device.
+
+    Args:
+        settings: the LOSS section.
+        weights_dir: folder of the pretrained backbones.
+        device: where the loss is computed.
+
+    Raises:
+        DataError: if a term needs weights that are not in ``weights_dir`` or not the published
+            ones.
+        ConfigError: if a named layer does not exist.
+    """
+    resources = Resources(Path(weights_dir), device)
+    return [LOSSES[name](term, resources) for name, term in settings.active.items()]

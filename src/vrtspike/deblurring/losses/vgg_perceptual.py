@@ -1,0 +1,111 @@
+"""The perceptual loss: distances of VGG-16 features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from vrtspike.config.loss_schema import VggSettings
+from vrtspike.deblurring.backbones import read_backbone
+from vrtspike.deblurring.losses.term import Resources, Term
+from vrtspike.errors import ConfigError
+from vrtspike.pretrained import VGG16
+from vrtspike.training.seeding import mix_seed
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+class Perceptual(nn.Module):
+    """Mean absolute distance of VGG-16 features, summed over layers (Johnson et al., ECCV 2016).
+
+    Args:
+        vgg: torchvision's VGG-16; only its ``features`` are kept, frozen.
+        layers: names such as ``relu3_3``: block, then position in the block.
+
+    Raises:
+        ConfigError: if a layer is not one of VGG-16's.
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(self, vgg: nn.Module, layers: tuple[str, ...]) -> None:
+        super().__init__()
+        features = vgg.features
+        assert isinstance(features, nn.Sequential)
+        known = dict(_relu_layers(features))
+        for layer in layers:
+            if layer not in known:
+                raise ConfigError(
+                    f"LOSS.VGG_PERCEPTUAL.LAYERS names {layer!r}; VGG-16 has {', '.join(known)}"
+                )
+        ends = sorted({known[layer] + 1 for layer in layers})
+        self.slices = nn.ModuleList(features[a:b] for a, b in pairwise([0, *ends]))
+        # The features are taken before the in-place activations of the next slice touch them.
+        for module in self.modules():
+            if isinstance(module, nn.ReLU):
+                module.inplace = False
+        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1))
+        self.eval().requires_grad_(False)
+
+    def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+        """The distance of two (..., 3, H, W) tensors in [0, 1], a scalar."""
+        x, y = self._normalise(restored), self._normalise(sharp)
+        total = x.new_zeros(())
+        for part in self.slices:
+            x, y = part(x), part(y)
+            total = total + (x - y).abs().mean()
+        return total
+
+    def _normalise(self, frames: torch.Tensor) -> torch.Tensor:
+        return (frames.flatten(0, -4) - self.mean) / self.std
+
+
+def build_vgg_perceptual(settings: VggSettings, resources: Resources) -> Term:
+    """The term ``vgg``, or ``vgg_random`` with random weights.
+
+    Raises:
+        DataError: if the published weights are asked for and missing, or others stand there.
+        ConfigError: if a named layer does not exist.
+    """
+    random = settings.WEIGHTS == "random"
+    network = _random_vgg16() if random else _published_vgg16(resources.weights)
+    distance = Perceptual(network, settings.LAYERS).to(resources.device)
+    return Term("vgg_random" if random else "vgg", settings.WEIGHT, distance, settings.EVERY)
+
+
+def _published_vgg16(weights: Path) -> nn.Module:
+    # Imported here and below: it takes time and most small runs do not need it.
+    from torchvision.models import vgg16
+
+    state = read_backbone(weights, VGG16)
+    model: nn.Module = vgg16(weights=None, init_weights=False)
+    model.load_state_dict(state)
+    return model
+
+
+def _random_vgg16() -> nn.Module:
+    """The same weights in every run; they take no random number from it."""
+    from torchvision.models import vgg16
+
+    with torch.random.fork_rng():
+        torch.manual_seed(mix_seed(0))
+        model: nn.Module = vgg16(weights=None)
+        return model
+
+
+def _relu_layers(features: nn.Sequential) -> Iterator[tuple[str, int]]:
+    """Names and positions of the activations of a VGG network."""
+    block, place = 1, 0
+    for index, module in enumerate(features):
+        if isinstance(module, nn.ReLU):
+            place += 1
+            yield f"relu{block}_{place}", index
+        elif isinstance(module, nn.MaxPool2d):
+            block, place = block + 1, 0

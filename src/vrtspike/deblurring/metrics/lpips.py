@@ -1,0 +1,39 @@
+"""LPIPS of restored frames; lower is better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrtspike.deblurring.metrics.metric import Metric, Score
+from vrtspike.pretrained import ALEXNET
+
+if TYPE_CHECKING:
+    import torch
+
+
+def load_lpips(weights: Path, device: torch.device) -> Score:
+    """LPIPS with the AlexNet backbone; nothing is ever downloaded.
+
+    Args:
+        weights: folder with the backbone's file under its published name.
+        device: where to compute.
+
+    Raises:
+        DataError: if the file is missing, or is not the published one.
+    """
+    # Imported here: tables and reports need the entry below and no network.
+    from vrtspike.deblurring.perceptual import FrameDistance, load_lpips_network
+
+    return FrameDistance(load_lpips_network(weights, "alex"), device)
+
+
+LPIPS = Metric(
+    "lpips",
+    "LPIPS",
+    "LPIPS 0.1 with the AlexNet backbone, per frame on 8-bit RGB; mean over frames, then over "
+    "sequences",
+    load_lpips,
+    weights=(ALEXNET,),
+    larger_is_better=False,
+)

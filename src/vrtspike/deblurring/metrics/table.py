@@ -1,0 +1,25 @@
+"""The table of the metrics that an evaluation can measure.
+
+``scripts/config_reference.py`` writes the names that TEST.METRICS takes from it. It is read by
+programs that only make tables and reports, so what a metric needs besides NumPy and OpenCV is
+imported where it is loaded.
+"""
+
+from __future__ import annotations
+
+from vrtspike.deblurring.metrics.lpips import LPIPS
+from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
+from vrtspike.deblurring.metrics.ssim import SSIM, SSIM_Y
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        PSNR,
+        PSNR_Y,
+        SSIM,
+        SSIM_Y,
+        LPIPS,
+    )
+}
+"""By name, in the order of columns in tables."""

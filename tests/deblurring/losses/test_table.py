@@ -1,0 +1,62 @@
+"""From the keys of LOSS to the terms of a training."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from vrtspike.config import load_preset
+from vrtspike.config.loss_schema import LossSettings
+from vrtspike.deblurring.losses.table import LOSSES, build_terms
+from vrtspike.errors import DataError
+
+CPU = torch.device("cpu")
+
+
+def test_every_key_has_its_line_in_the_table():
+    assert LOSSES.keys() == LossSettings.model_fields.keys()
+
+
+@pytest.mark.parametrize("name", LossSettings.model_fields)
+def test_a_weight_switches_a_term_on_and_zero_switches_it_off(name):
+    others = {other: {"WEIGHT": 0.0} for other in LossSettings.model_fields if other != name}
+    settings = LossSettings.model_validate({**others, name: {"WEIGHT": 0.5}})
+    assert {key: term.WEIGHT for key, term in settings.active.items()} == {name: 0.5}
+    with pytest.raises(ValueError, match="at least one must be positive"):
+        LossSettings.model_validate({**others, name: {"WEIGHT": 0.0}})
+
+
+def test_absent_weights_are_an_error_before_training(tmp_path):
+    settings = LossSettings.model_validate({"VGG_PERCEPTUAL": {"WEIGHT": 0.1}})
+    with pytest.raises(DataError, match=r"vgg16-397923af\.pth: no such file"):
+        build_terms(settings, tmp_path, CPU)
+    (tmp_path / "alexnet-owt-7be5be79.pth").write_bytes(b"something else")
+    settings = LossSettings.model_validate({"LPIPS": {"WEIGHT": 0.1}})
+    with pytest.raises(DataError, match="not the published file"):
+        build_terms(settings, tmp_path, CPU)
+
+
+def test_shipped_presets_need_no_weights_for_their_loss(repository, tmp_path):
+    for path in sorted((repository / "config/presets").glob("*.yaml")):
+        terms = build_terms(load_preset(path).LOSS, tmp_path, CPU)
+        assert [(term.name, term.weight) for term in terms] == [("charbonnier", 1.0)], path.name
+
+
+def test_terms_have_names_weights_and_turns(tmp_path):
+    settings = LossSettings.model_validate(
+        {
+            "CHARBONNIER": {"DELTA": 4.0, "WEIGHT": 0.25},
+            "VGG_PERCEPTUAL": {"WEIGHT": 0.5, "WEIGHTS": "random", "EVERY": 3},
+        }
+    )
+    before = torch.random.get_rng_state()
+    pixel, features = build_terms(settings, tmp_path, CPU)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert (pixel.name, pixel.weight) == ("charbonnier", 0.25)
+    assert pixel.distance(torch.full((2,), 3.0), torch.zeros(2)) == 5
+    assert (features.name, features.weight) == ("vgg_random", 0.5)
+    assert [features.is_due(step) for step in range(4)] == [True, False, False, True]
+    again = build_terms(settings, tmp_path, CPU)[1]
+    torch.manual_seed(0)
+    x, y = torch.rand(2, 1, 1, 3, 16, 16)
+    assert features.distance(x, y) == again.distance(x, y) > 0
