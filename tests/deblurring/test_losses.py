@@ -97,3 +97,34 @@ def test_lpips_of_clips_is_the_mean_over_frames():
     single = [network(x[:, t] * 2 - 1, y[:, t] * 2 - 1).item() for t in range(2)]
     assert loss(x, y).item() == pytest.approx(sum(single) / 2, rel=1e-4)
     assert loss(x, x) == 0
+
+
+def test_the_settings_of_each_term_reach_it(monkeypatch, tmp_path):
+    """LPIPS with the backbone that is named; only the check of the published file is left out."""
+    from torchvision.models import alexnet
+    from torchvision.models.vgg import cfgs, make_layers
+
+    from vrtspike.deblurring import losses
+    from vrtspike.deblurring.perceptual import BACKBONES, build_lpips
+
+    torch.manual_seed(0)
+    networks = {"alex": alexnet(weights=None).features, "vgg": make_layers(cfgs["D"])}
+    states = {
+        net: {f"features.{name}": value for name, value in features.state_dict().items()}
+        for net, features in networks.items()
+    }
+    monkeypatch.setattr(losses, "verify_weights", lambda path: None)
+    x, y = torch.rand(2, 1, 1, 3, 64, 64)
+    for net, state in states.items():
+        torch.save(state, tmp_path / BACKBONES[net])
+        settings = LossSettings.model_validate(
+            {"CHARBONNIER": {"WEIGHT": 0.5, "DELTA": 4.0}, "LPIPS": {"WEIGHT": 0.2, "NET": net}}
+        )
+        pixel, lpips = build_terms(settings, str(tmp_path), CPU)
+        assert [(t.name, t.weight, t.every) for t in (pixel, lpips)] == [
+            ("charbonnier", 0.5, 1),
+            ("lpips", 0.2, 1),
+        ]
+        assert pixel.distance(x + 3, x).item() == pytest.approx(5.0)
+        expected = build_lpips(state, net)(x[:, 0] * 2 - 1, y[:, 0] * 2 - 1)
+        assert lpips.distance(x, y).item() == pytest.approx(expected.item(), rel=1e-4)
