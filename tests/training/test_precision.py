@@ -94,3 +94,10 @@ def test_sums_of_products_are_not_cut_to_half_precision():
     finally:
         for name in names:
             setattr(matmul, name, True)
+
+
+def test_named_inputs_are_turned_to_bfloat16_too():
+    precision = Precision(TrainSettings(PRECISION="bf16-true"), CPU)
+    model = precision.prepare(nn.Linear(4, 4))
+    assert model(input=torch.ones(2, 4)).dtype == torch.bfloat16
+    assert precision.compute_type == torch.bfloat16
