@@ -183,6 +183,17 @@ def test_every_step_is_that_of_adamw_on_clipped_mean_gradients(trained, expected
         torch.testing.assert_close(trainer.model.get_parameter(name), value, rtol=1e-4, atol=1e-5)
 
 
+def test_without_a_limit_nothing_is_clipped(tmp_path):
+    task = TwoTerms(SPOILED)
+    settings = settings_of({"MAX_GRAD_NORM": None})
+    trainer = forecast_trainer(tmp_path, settings, model=Plain, task=task, samples=7)
+    first = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    run(trainer)
+    expected = ByHand(first, task.batches, limit=math.inf)
+    for name, value in expected.model.named_parameters():
+        torch.testing.assert_close(trainer.model.get_parameter(name), value, rtol=1e-4, atol=1e-5)
+
+
 def test_the_average_is_validated_kept_as_the_best_and_published(trained, expected):
     folder, trainer, *_ = trained
     skills = {r["step"]: r["skill"] for r in records(folder) if r["kind"] == "validation"}
