@@ -363,3 +363,22 @@ def test_waiting_for_data_is_told_in_milliseconds(tmp_path):
     waits = [r["data_ms"] for r in records(tmp_path, timeless=False) if r["kind"] == "train"]
     assert all(wait >= MICRO * 20 for wait in waits)
     assert sum(waits) < whole
+
+
+class Profiled(ForecastTask):
+    """Notes in which steps, counted from 1, a profiler looks on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: set[int] = set()
+
+    def losses(self, output, batch, step):
+        if torch.autograd._profiler_enabled():
+            self.steps.add(step + 1)
+        return super().losses(output, batch, step)
+
+
+def test_the_steps_that_are_asked_for_are_profiled(tmp_path):
+    task = Profiled()
+    run(forecast_trainer(tmp_path, settings_of(PROFILE_STEPS=(2, 3)), task=task))
+    assert task.steps == {2, 3}
