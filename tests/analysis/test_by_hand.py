@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.figures import RunFigures, run_figures
+from vrtspike.analysis.figures import Memory, RunFigures, run_figures
 from vrtspike.analysis.performance import figures_table
 from vrtspike.analysis.sections import summarize_sections, throughput
 from vrtspike.runs.logs import read_run_logs
@@ -156,6 +156,10 @@ def test_the_page_shows_them_with_their_units(raw, figures):
         "cache hit rate": "40 %",
     }
     assert set(figures_table(RunFigures())["value"]) == {"–", "0"}
+    large = RunFigures(memory=Memory(process_mb=9999.6, gpu_peak_mb=38_123.4))
+    shown = dict(figures_table(large).itertuples(index=False))
+    assert shown["GPU memory at the peak"] == "38123 MB"
+    assert shown["memory of the run"] == "10000 MB"
 
 
 def test_sections(raw, folder):
