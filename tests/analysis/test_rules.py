@@ -103,6 +103,20 @@ def test_a_slow_forward_pass_weighs_its_part_of_the_step():
     )
 
 
+@pytest.mark.parametrize(
+    ("gpu", "train", "keys"),
+    [
+        (True, {"PRECISION": "32"}, {"PRECISION": "bf16-mixed", "COMPILE_MODEL": True}),
+        (True, {"PRECISION": "mixed", "COMPILE_MODEL": True}, {}),
+        (False, {"PRECISION": "32"}, {}),
+    ],
+)
+def test_half_precision_and_compilation_are_for_gpus(gpu, train, keys):
+    figures = replace(speed(forward_ms=2000.0), memory=Memory(gpu_total_mb=1000.0 if gpu else None))
+    finding = speed_rules.slow_forward(figures, settings(TRAIN=train))
+    assert finding.keys == {f"TRAIN.{name}": value for name, value in keys.items()}
+
+
 def test_low_throughput_names_the_largest_part():
     figures = speed(samples_per_second=0.25, step_parts={"data": 0.5, "backward": 0.3})
     finding = speed_rules.low_throughput(figures, settings())
