@@ -79,6 +79,8 @@ def test_batch_systems_decide_themselves(machine, monkeypatch):
     with machine(2) as first, machine("auto") as second:
         assert first.names == second.names == ("GPU-b", "GPU-c")
         assert first.locks == ()
+    with machine(1) as fewer:
+        assert fewer.names == ("GPU-b",)
     with pytest.raises(RunError, match="3 GPUs are asked for, but 2"), machine(3):
         pass
 

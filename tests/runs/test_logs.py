@@ -157,3 +157,12 @@ def test_timings_of_several_starts_are_in_order_and_keep_what_is_missing(tmp_pat
     assert logs.steps["frames"].fillna(-1).tolist() == [6, -1, 8]
     assert logs.steps["time"].fillna(-1).tolist() == [10, -1, -1]
     assert logs.timing["ms"].fillna(-1).tolist() == [1.0, 2.0, -1]
+
+
+def test_the_last_of_many_starts_counts(tmp_path):
+    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
+    # Written in an order of their own, in which a folder may list them.
+    for start in (3, 7, 1, 9, 5, 2, 8, 4, 6):
+        record = {"kind": "step", "step": 1, "ms": {"step": float(start)}}
+        write_lines(tmp_path / "logs" / f"timing_20260101-00000{start}.jsonl", [record])
+    assert read_run_logs(tmp_path).timing["ms"].tolist() == [9.0]
