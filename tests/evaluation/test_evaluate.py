@@ -201,8 +201,13 @@ def test_means_over_frames_and_then_over_sequences(evaluated):
         )
 
 
-def test_the_summary_says_what_was_measured_and_what_is_missing(evaluated):
+def test_the_summary_says_what_was_measured_and_what_is_missing(small_run, evaluated):
     summary = json.loads((evaluated / "summary.json").read_text())
+    manifest = json.loads(small_run.dataset.read_text())
+    assert (summary["dataset"], summary["dataset_digest"]) == ("small", manifest["digest"])
+    assert (summary["split"], summary["device"]) == ("test", "cpu")
+    assert (summary["scale"], list(summary["other_scales"])) == (1.0, ["0.5"])
+    assert {key: summary["tile"][key] for key in ("SIZE", "OVERLAP")} == {"SIZE": 64, "OVERLAP": 8}
     assert summary["preset"] == "small"
     assert summary["fingerprint"] == "0123456789ab"
     assert summary["blur_dir"] == "blur"

@@ -209,6 +209,37 @@ def test_frames_follow_the_numbers_in_their_names(tmp_path):
     assert source.read(slice(0, 3)).blur[:, 0, 0, 0].tolist() == [40, 80, 120]
 
 
+def test_hidden_files_are_no_frames(tmp_path):
+    for name in ("1.png", "._1.png", ".cache.png"):
+        write_png(tmp_path / name, np.zeros((16, 16, 3), np.uint8))
+    assert list(SimulatedSequence(tmp_path, BINS).names) == ["1"]
+
+
+def test_exposures_of_a_folder_keep_their_own_steps(tmp_path):
+    rng = np.random.default_rng(2)
+    spikes = [rng.integers(0, 2, (steps, 8, 8), dtype=np.uint8) for steps in (STEPS, 88)]
+    for name, part in zip("12", spikes, strict=True):
+        write_png(tmp_path / "blur" / f"{name}.png", np.full((16, 16, 3), 90, np.uint8))
+        write_spikes(tmp_path / "spike" / f"{name}.dat", part)
+    folder = FolderSequence(tmp_path / "blur", tmp_path / "spike", BINS)
+    window = folder.read(slice(0, 2))
+    assert window.bin_steps.tolist() == [[21, 3, 4, 28], [35, 5, 6, 42]]
+    np.testing.assert_array_equal(window.counts[1, 3], spikes[1][46:].sum(axis=0))
+    rates = np.stack([part.mean(axis=0) for part in spikes])
+    gray = 90 / 255
+    assert folder.gain() == pytest.approx(gray * rates.sum() / (rates**2).sum())
+
+
+def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
+    rng = np.random.default_rng(2)
+    frame = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    write_png(tmp_path / "blur" / "1.png", frame)
+    write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (1, 32, 32), dtype=np.uint8))
+    assert FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts() == []
+    write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (40, 32, 32), dtype=np.uint8))
+    assert len(FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts()) == 1
+
+
 def test_exposures_of_a_store_keep_their_own_steps(tmp_path):
     rng = np.random.default_rng(1)
     frames = rng.integers(0, 256, (3, 2, 16, 16, 3), dtype=np.uint8)
