@@ -239,6 +239,7 @@ def check_published(folder: Path) -> None:
     run = json.loads((folder / "run.json").read_text())
     assert run["status"] == "finished"
     assert len(run["starts"]) == 3
+    assert run["parameters"] == sum(p.numel() for p in model.parameters())
     assert run["settings"]["TRAIN"]["MAX_STEPS"] == STEPS
     assert run["dataset_digest"] == load_dataset(run["dataset"]).digest
     surroundings = run["environment"]
