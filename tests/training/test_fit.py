@@ -102,6 +102,29 @@ def test_the_run_describes_itself(finished):
     assert checkpoint["fingerprint"] == record["fingerprint"]
 
 
+def test_the_seed_decides_the_first_weights(tmp_path):
+    found = []
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        outcome = fit(
+            tmp_path / name,
+            ForecastTask(),
+            model_class=Forecaster,
+            dataset_class=Waves,
+            dataset_parameters={"count": 4},
+            settings={
+                "SEED": seed,
+                # So small a rate leaves the weights where they began.
+                "TRAIN": TRAIN | {"MAX_STEPS": 1, "OPTIM": {"LR": 1e-12}, "SCHED": {"MIN_LR": 0}},
+                "DATALOADER": {"TRAIN_WORKERS": 0, "VAL_WORKERS": 0},
+                "LOG": {"TENSORBOARD": False},
+            },
+            device="cpu",
+        )
+        found.append(outcome.model.inlet.weight.detach().clone())
+    assert torch.equal(found[0], found[1])
+    assert not torch.allclose(found[0], found[2], atol=1e-3)
+
+
 def test_the_model_that_comes_back_is_the_average_that_was_validated(tmp_path):
     outcome = run(tmp_path, EMA=0.9)
     final = load_file(tmp_path / "weights.safetensors")
