@@ -1,45 +1,72 @@
+"""CPUs this process may use, on a machine of 64 as the kernel would tell it."""
+
 from __future__ import annotations
+
+import os
 
 import pytest
 
 from vrtspike.cpus import available_cpus
 
+MACHINE = 64
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch) -> None:
+    """With the few CPUs of the machine of the tests, most limits could not be told apart."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(MACHINE)))
+
 
 @pytest.mark.parametrize(
     ("files", "limit"),
     [
-        ({"cpu.max": "100000 100000\n"}, 1),
+        ({"cpu.max": "800000 100000\n"}, 8),
+        # Part of a CPU is none that a process could use; less than one is one.
+        ({"cpu.max": "390000 100000\n"}, 3),
         ({"cpu.max": "50000 100000\n"}, 1),
-        ({"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1),
-        ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
-        ({}, None),
+        ({"cpu.max": "12800000 100000\n"}, MACHINE),
+        ({"cpu.max": "max 100000\n"}, MACHINE),
+        ({"cpu/cpu.cfs_quota_us": "550000\n", "cpu/cpu.cfs_period_us": "50000\n"}, 11),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, MACHINE),
+        ({"cpu.max": "odd\n"}, MACHINE),
+        ({}, MACHINE),
     ],
 )
 def test_cgroup_limits(tmp_path, files, limit):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    free = available_cpus({}, tmp_path / "nothing")
-    assert available_cpus({}, tmp_path) == (limit or free)
+    assert available_cpus({}, tmp_path) == limit
 
 
 @pytest.mark.parametrize(
-    "environment",
+    ("environment", "limit"),
     [
-        {"SLURM_CPUS_PER_TASK": "1"},
-        {"SLURM_CPUS_ON_NODE": "1"},
-        {"PBS_NCPUS": "1"},
-        {"LSB_DJOB_NUMPROC": "1"},
-        {"NSLOTS": "1"},
+        ({"SLURM_CPUS_PER_TASK": "6"}, 6),
+        ({"SLURM_CPUS_PER_TASK": "6", "SLURM_NTASKS_PER_NODE": "4"}, 24),
+        ({"SLURM_CPUS_PER_TASK": "6", "SLURM_NTASKS_PER_NODE": "odd"}, 6),
+        ({"SLURM_CPUS_PER_TASK": "6", "SLURM_CPUS_ON_NODE": "20"}, 6),
+        ({"SLURM_CPUS_ON_NODE": "20"}, 20),
+        ({"PBS_NCPUS": "7"}, 7),
+        ({"NCPUS": "9"}, 9),
+        ({"LSB_DJOB_NUMPROC": "11"}, 11),
+        ({"NSLOTS": "13"}, 13),
+        ({"NSLOTS": "0"}, MACHINE),
+        ({"SLURM_CPUS_PER_TASK": "odd"}, MACHINE),
+        # It cannot give more than the affinity leaves.
+        ({"SLURM_CPUS_PER_TASK": "1000", "SLURM_NTASKS_PER_NODE": "2"}, MACHINE),
     ],
 )
-def test_batch_system_limits(tmp_path, environment):
-    assert available_cpus(environment, tmp_path) == 1
+def test_batch_system_limits(tmp_path, environment, limit):
+    assert available_cpus(environment, tmp_path) == limit
 
 
-def test_batch_system_cannot_give_more_than_the_affinity(tmp_path):
-    free = available_cpus({}, tmp_path)
-    large = {"SLURM_CPUS_PER_TASK": "1000", "SLURM_NTASKS_PER_NODE": "2"}
-    assert available_cpus(large, tmp_path) == free
-    assert available_cpus({"SLURM_CPUS_PER_TASK": "odd"}, tmp_path) == free
+def test_the_least_of_all_limits_counts(tmp_path, monkeypatch):
+    (tmp_path / "cpu.max").write_text("800000 100000\n")
+    assert available_cpus({"NSLOTS": "20"}, tmp_path) == 8
+    assert available_cpus({"NSLOTS": "5"}, tmp_path) == 5
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5})
+    assert available_cpus({"NSLOTS": "5"}, tmp_path) == 2
+    # Without an argument, the variables of this process.
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    assert available_cpus(cgroups=tmp_path) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from vrtspike.files import (
@@ -70,3 +72,43 @@ def test_numbers_that_json_lacks_are_refused(tmp_path):
 def test_json_has_null_for_what_is_not_finite():
     value = {"psnr": float("inf"), "steps": [1, float("nan"), 2.5], "name": "x"}
     assert finite_or_null(value) == {"psnr": None, "steps": [1, None, 2.5], "name": "x"}
+
+
+def test_a_failed_directory_leaves_the_old_one(tmp_path):
+    path = tmp_path / "result"
+    with atomic_path(path) as temporary:
+        temporary.mkdir()
+        (temporary / "kept").touch()
+
+    def fail():
+        with atomic_path(path) as temporary:
+            temporary.mkdir()
+            (temporary / "half").touch()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert [each.name for each in path.iterdir()] == ["kept"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_write_that_fails_says_where(tmp_path):
+    path = tmp_path / "a.txt"
+
+    def fail():
+        with atomic_path(path) as temporary:
+            temporary.touch()
+            raise OSError(28, "the disk is full")
+
+    with pytest.raises(OSError, match="full") as error:
+        fail()
+    assert error.value.filename == str(path)
+
+
+def test_digests_are_of_all_contents(tmp_path):
+    contents = bytes(range(256)) * 10_000
+    (tmp_path / "large").write_bytes(contents)
+    assert file_digest(tmp_path / "large") == hashlib.sha256(contents).hexdigest()
+    values = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": [1]}, {"a": {"b": 1}}, {"a": "1"}, {"a": "ü"}]
+    assert len({json_digest(value) for value in values}) == len(values)
+    assert json_digest({"a": "ü"}) == hashlib.sha256('{"a": "ü"}'.encode()).hexdigest()

@@ -9,6 +9,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -84,6 +85,22 @@ def test_a_lock_keeps_others_away_until_it_is_closed(tmp_path):
         assert not lock_file(other.fileno(), path)
         one.close()
         assert lock_file(other.fileno(), path, wait=True)
+
+
+def test_who_waits_gets_the_lock_when_the_other_ends(tmp_path):
+    path = tmp_path / "lock"
+    hold = (
+        "import fcntl, sys; stream = open(sys.argv[1]); fcntl.flock(stream, fcntl.LOCK_EX); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    path.touch()
+    command = [sys.executable, "-c", hold, str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as holder, path.open() as mine:
+        assert holder.stdout.readline() == "held\n"
+        assert not lock_file(mine.fileno(), path)
+        threading.Timer(0.2, holder.stdin.close).start()
+        assert lock_file(mine.fileno(), path, wait=True)
 
 
 if __name__ == "__main__":

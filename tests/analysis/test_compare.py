@@ -28,6 +28,8 @@ def test_runs_side_by_side(publish, tmp_path):
     evaluations = [evaluation(tmp_path / "evaluate", "two", 31.5)]
     table = compare_runs(folders, evaluations, tmp_path / "compare").set_index("preset")
     assert table["forward ms"].tolist() == [220, 110]
+    assert table["step ms"].tolist() == [1000, 1000]
+    assert table["waits for data"].tolist() == pytest.approx([0.3, 0.3])
     assert table["samples/s"].tolist() == pytest.approx([2, 2])
     assert table["memory MB"].tolist() == [1000, 1000]
     assert table.at["two", "GPU peak MB"] == 10_000
@@ -42,6 +44,7 @@ def test_runs_side_by_side(publish, tmp_path):
     assert "<td>+0.1250</td>" in page
     assert "psnr (dB), ssim, lpips. A gain above 0 is better, also of lpips" in page
     assert "<td>1,234,567</td>" in page
+    assert "<td>30.0%</td>" in page
     for plot in ("loss.svg", "psnr.svg"):
         text = (tmp_path / "compare" / plot).read_text()
         assert ">one<" in text

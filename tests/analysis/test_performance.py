@@ -57,7 +57,7 @@ def test_findings_name_figures_and_keys(analysed):
     }
     page = (output / "findings.html").read_text()
     assert "50.0 ms wait for each batch" in page
-    assert "10000 MB" in page.replace("1e+04", "10000")
+    assert '<td class="text">10000 MB</td>' in page
 
 
 def test_the_proposed_preset_loads_on_top_of_its_base(analysed):

@@ -48,3 +48,16 @@ def test_without_findings_the_preset_equals_its_base(tmp_path):
     (tmp_path / "base.yaml").write_text("TRAIN:\n  EPOCHS: 7\n")
     (tmp_path / "proposed.yaml").write_text(preset_text("base", {}, []))
     assert load_preset(tmp_path / "proposed.yaml") == load_preset(tmp_path / "base.yaml")
+
+
+def test_every_key_stands_with_the_figure_that_proposed_it(preset):
+    findings = [
+        finding("first", TRAIN__BATCH_SIZE=2),
+        finding("second", TRAIN__BATCH_SIZE=4, TRAIN__COMPILE_MODEL=True),
+        finding("third", TRAIN__COMPILE_MODEL=False),
+    ]
+    text = preset_text("slow", proposed_keys(findings, preset), findings)
+    assert set(text.splitlines()[1:3]) == {
+        "# TRAIN.BATCH_SIZE: first: figure of first",
+        "# TRAIN.COMPILE_MODEL: second: figure of second",
+    }

@@ -39,6 +39,15 @@ def test_parents_stand_before_children_although_they_end_later():
     ]  # fmt: skip
 
 
+def test_siblings_stand_in_the_order_of_their_beginning():
+    table = summarize_sections(
+        timing({"step/b/first": 1.0, "step/a": 1.0, "step/b/last": 1.0, "step/b": 2.0, "step": 4.0})
+    )
+    assert table["section"].tolist() == [
+        "step", "step/b", "step/b/first", "step/b/last", "step/a",
+    ]  # fmt: skip
+
+
 def test_the_parts_of_a_step_add_up():
     table = summarize_sections(
         timing({"step": 10.0, "step/data": 2.0, "step/forward": 5.0, "step/forward/vrt": 5.0})

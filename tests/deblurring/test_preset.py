@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice, pairwise
 from pathlib import Path
 
 import cv2
@@ -25,6 +26,8 @@ from vrtspike.config import Settings, load_preset
 from vrtspike.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.data.clips.workers import Workers
 from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.images import luma, read_rgb
+from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
 from vrtspike.deblurring.losses.charbonnier import charbonnier
@@ -35,10 +38,11 @@ from vrtspike.deblurring.preset import (
     load_teacher,
     run_preset,
     training_batches,
+    validation_batches,
 )
 from vrtspike.errors import RunError
 from vrtspike.files import write_json
-from vrtspike.runs.code import read_code, write_code
+from vrtspike.runs.code import read_code, settle_code, write_code
 from vrtspike.runs.identity import RunIdentity, identify
 from vrtspike.runs.prepare import prepare_folder
 from vrtspike.runs.publish import publish
@@ -48,6 +52,9 @@ STEPS = 12
 SEQUENCES = (("train", "one"), ("train", "two"), ("test", "three"))
 CPU = torch.device("cpu")
 ALONE = Ranks(0, 0, 1, 1, CPU)
+NO_WORKERS = Workers(2, 1, 0, 0)
+BIN_EDGES = (0, 35, 40, 46, 88)
+"""First steps of the four bins of an exposure of 88 steps, and its end."""
 
 PRESET = f"""
 DATA: {{CROP_SIZE: 32, CLIP_LEN: 2, K: 4}}
@@ -183,6 +190,38 @@ def test_stopped_and_killed_run_publishes_what_an_undisturbed_one_does(
     for name, value in load_file(published / "weights.safetensors").items():
         assert torch.equal(value, expected[name]), name
     check_published(published)
+    figures = json.loads((published / "run.json").read_text())["metrics"]
+    assert figures["psnr"] == pytest.approx(validated_by_hand(place, published), abs=1e-3)
+
+
+def validated_by_hand(place: Path, folder: Path) -> float:
+    """The PSNR of a run's final weights on the two validation clips, from the raw files."""
+    settings = RunIdentity.read(folder).settings
+    model = build_network(settings).eval()
+    model.load_state_dict(load_file(folder / "weights.safetensors"))
+    raw = place / "raw" / "test" / "three"
+    blur, sharp = (
+        np.stack([read_rgb(path) for path in sorted((raw / kind).iterdir())])
+        for kind in ("blur", "sharp")
+    )
+    spikes = np.stack([read_spikes(path, 24, 32) for path in sorted((raw / "spike").iterdir())])
+    gray = np.stack([luma(frame) / 255 for frame in blur])
+    gray = gray.reshape(3, 24, 2, 32, 2).mean(axis=(2, 4), dtype=np.float64)
+    gain = (gray * spikes.mean(axis=1)).sum() / (spikes.mean(axis=1) ** 2).sum()
+    rate = np.stack([spikes[:, a:b].mean(axis=1) for a, b in pairwise(BIN_EDGES)], axis=1)
+    statistics = load_dataset(place / "k4" / "dataset.json").statistics
+    voxels = ((gain * rate - statistics.mean) / statistics.std).repeat(2, axis=2).repeat(2, axis=3)
+    # The middle of the frames; the second clip is moved back to end with the sequence.
+    blur, sharp = (frames[:, 8:40, 16:48].transpose(0, 3, 1, 2) / 255 for frames in (blur, sharp))
+    figures = []
+    for start in (0, 1):
+        clip = slice(start, start + 2)
+        inputs = (blur[None, clip], voxels[None, clip, :, 8:40, 16:48])
+        with torch.no_grad():
+            output = model(*(torch.from_numpy(array).float() for array in inputs))[0].numpy()
+        error = np.rint(255 * output.clip(0, 1).astype(float)) - 255 * sharp[clip]
+        figures += [10 * np.log10(255**2 / np.mean(frame**2)) for frame in error]
+    return float(np.mean(figures))
 
 
 def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository, result, tmp_path):
@@ -235,7 +274,7 @@ def check_published(folder: Path) -> None:
     run = json.loads((folder / "run.json").read_text())
     assert run["status"] == "finished"
     assert len(run["starts"]) == 3
-    assert run["metrics"]["psnr"] > 5
+    assert run["parameters"] == sum(p.numel() for p in model.parameters())
     assert settings.TRAIN.MAX_STEPS == STEPS
     assert run["dataset_digest"] == load_dataset(run["dataset"]).digest
     surroundings = run["environment"]
@@ -292,6 +331,7 @@ def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     """A run of the preset in this process, without the launcher."""
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)
     identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
+    settle_code(folder, Path(__file__).parents[2] / "scripts" / "train.py")
     assert run_preset(folder) == 0
     return settings
 
@@ -319,6 +359,17 @@ def test_progressive_run_distils_from_a_teacher(place, result, tmp_path, monkeyp
     assert all("step/forward/teacher" in name for name in names)
     epochs = [r for r in metrics(tmp_path / "run") if r["kind"] == "epoch"]
     assert [(r["epoch"], r["samples"]) for r in epochs] == [(1, 4), (2, 4)]
+    # The final weights are the moving average's, and so are the figures.
+    (last,) = [r for r in metrics(tmp_path / "run") if r["kind"] == "validation"][-1:]
+    folder = tmp_path / "published"
+    publish(tmp_path / "run", folder)
+    assert last["psnr"] == pytest.approx(validated_by_hand(place, folder), abs=1e-3)
+    state = torch.load(tmp_path / "run" / "checkpoints" / "step_00000008.pt", weights_only=True)
+    published = load_file(folder / "weights.safetensors")
+    learned = [name for name in published if not torch.equal(published[name], state["model"][name])]
+    assert any("conv_last" in name for name in learned)
+    for name in learned:
+        torch.testing.assert_close(published[name], state["average"][f"module.{name}"])
 
 
 def test_augmented_clips_resume_exactly_with_other_workers(place, tmp_path, monkeypatch):
@@ -345,6 +396,125 @@ def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):
     assert trained.isdisjoint(model.rate_groups()["flow"])
 
 
+def batch_settings(**sections: dict) -> Settings:
+    """Of small batches, the crops of which are not turned."""
+    data = {"CROP_SIZE": 32, "CLIP_LEN": 2, "K": 4, "AUGMENT": False, "THRESHOLD_AUGMENT": 0.0}
+    return Settings.model_validate({**sections, "DATA": data | sections.get("DATA", {})})
+
+
+def clips_of(place: Path, settings: Settings, count: int) -> list[list[tuple[str, int, bytes]]]:
+    """Sequence, first frame and blurry crops of the clips in the first batches of a run."""
+    dataset = load_dataset(place / "k4" / "dataset.json")
+    batches = training_batches(settings, dataset, NO_WORKERS, ALONE)
+    found = []
+    for batch in islice(batches.stream(0, 1, count), count):
+        crops = [crop.numpy().tobytes() for crop in batch["blur"]]
+        found.append(list(zip(batch["sequence"], batch["start"].tolist(), crops, strict=True)))
+    return found
+
+
+def test_an_epoch_has_every_clip_of_the_training_split_once(place):
+    settings = batch_settings(TRAIN={"BATCH_SIZE": 3}, DATALOADER={"DROP_LAST": False})
+    first, second = clips_of(place, settings, 2)
+    assert (len(first), len(second)) == (3, 1)
+    names = sorted((sequence, start) for sequence, start, _ in first + second)
+    assert names == [("train/one", 0), ("train/one", 1), ("train/two", 0), ("train/two", 1)]
+    # Without the incomplete batch every batch is a new epoch's first.
+    dropping = batch_settings(TRAIN={"BATCH_SIZE": 3})
+    assert [len(batch) for batch in clips_of(place, dropping, 3)] == [3, 3, 3]
+
+
+def test_the_seed_decides_the_order_and_the_crops(place):
+    orders, crops = [], []
+    for seed in (1, 1, 2):
+        epochs = [clip for (clip,) in clips_of(place, batch_settings(SEED=seed), 8)]
+        orders.append([clip[:2] for clip in epochs])
+        crops.append({clip[:2]: clip[2] for clip in epochs[:4]})
+    assert orders[0] == orders[1] != orders[2]
+    assert crops[0] == crops[1]
+    assert all(crops[0][clip] != crops[2][clip] for clip in crops[0])
+
+
+def test_clips_of_a_block_stay_together(place):
+    def together(block: int) -> list[bool]:
+        settings = batch_settings(
+            TRAIN={"BATCH_SIZE": 2}, DATALOADER={"SHUFFLE_BLOCK": block}, SEED=3
+        )
+        # Two batches are an epoch.
+        batches = clips_of(place, settings, 12)
+        return [len({sequence for sequence, *_ in batch}) == 1 for batch in batches]
+
+    assert all(together(2))
+    assert not all(together(1))
+
+
+def test_validation_sees_the_middle_of_the_test_split_in_batches_of_its_own(place):
+    dataset = load_dataset(place / "k4" / "dataset.json")
+    settings = batch_settings(TRAIN={"VAL_BATCH_SIZE": 2})
+    (batch,) = validation_batches(settings, dataset, NO_WORKERS, ALONE)
+    assert list(batch["sequence"]) == ["test/three"] * 2
+    assert batch["start"].tolist() == [0, 1]
+    raw = place / "raw" / "test" / "three"
+    for kind in ("blur", "sharp"):
+        frames = [read_rgb(path) for path in sorted((raw / kind).iterdir())]
+        for clip, start in zip(batch[kind].numpy(), (0, 1), strict=True):
+            expected = [frame[8:40, 16:48] for frame in frames[start : start + 2]]
+            np.testing.assert_array_equal(clip, expected)
+    single = batch_settings()
+    shares = [
+        [
+            each["start"].tolist()
+            for each in validation_batches(
+                single, dataset, NO_WORKERS, Ranks(rank, rank, 2, 2, CPU)
+            )
+        ]
+        for rank in (0, 1)
+    ]
+    assert shares == [[[0]], [[1]]]
+
+
+def test_given_statistics_replace_those_of_the_data_set(place):
+    dataset = load_dataset(place / "k4" / "dataset.json")
+    settings = batch_settings(DATA={"NORM": {"MEAN": 0.3, "STD": 0.2}})
+    batches = training_batches(settings, dataset, NO_WORKERS, ALONE)
+    batch = next(batches.stream(0, 1, 1))
+    voxels = build_task(settings, dataset, CPU).prepare(batch, CPU).clip.voxels
+    rate = batch["counts"].numpy() / batch["bin_steps"].numpy()[..., None, None]
+    expected = (batch["gain"].item() * rate - 0.3) / 0.2
+    expected = expected.repeat(2, axis=3).repeat(2, axis=4)
+    np.testing.assert_allclose(voxels.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_cache_is_divided_among_all_reading_processes_of_a_machine(place):
+    """Rank and worker alike; what is read for the first time is missed, and found in the next."""
+    dataset = load_dataset(place / "k4" / "dataset.json")
+    data = {"READER": "tensorstore", "USE_RAM_CACHE": True, "CACHE_SIZE_GB": 0.6}
+    settings = batch_settings(DATA=data)
+    batches = training_batches(settings, dataset, NO_WORKERS, Ranks(0, 0, 3, 2, CPU))
+    found = []
+    for number, _ in enumerate(batches.stream(0, 1, 64)):
+        if number % 32 == 31:
+            found.append(batches.cache_use())
+    assert found[0].limit_bytes == 300_000_000
+    # Four clips lie in a handful of chunks.
+    assert found[1].misses == found[0].misses
+    assert found[1].hits > found[0].hits
+
+
+def test_a_teacher_keeps_its_own_model_and_never_learns(place, result, tmp_path):
+    publish(result, tmp_path / "teacher")
+    wider = [8] * 11
+    settings = load_preset(
+        place / "presets" / "tiny.yaml",
+        [f"MODEL.VRT.EMBED_DIMS={wider}", "MODEL.CHANNELS_PER_SCALE=[8, 8, 8, 8]"],
+    )
+    teacher = load_teacher(tmp_path / "teacher", settings)
+    expected = load_file(tmp_path / "teacher" / "weights.safetensors")
+    assert all(torch.equal(value, expected[name]) for name, value in teacher.state_dict().items())
+    assert not any(module.training for module in teacher.modules())
+    assert not any(parameter.requires_grad for parameter in teacher.parameters())
+
+
 def progressive() -> Settings:
     phases = [{"CROP_SIZE": 16, "EPOCHS": 1}, {"CROP_SIZE": 32, "EPOCHS": 2}]
     return Settings.model_validate(
@@ -357,7 +527,7 @@ def progressive() -> Settings:
 
 def test_progressive_phases_grow_the_crops(place):
     dataset = load_dataset(place / "k4" / "dataset.json")
-    batches = training_batches(progressive(), dataset, Workers(2, 1, 0, 0), ALONE)
+    batches = training_batches(progressive(), dataset, NO_WORKERS, ALONE)
     sizes = [batch["blur"].shape[2] for batch in batches.stream(0, 1, 5)]
     # Four clips in batches of two: an epoch of 16 x 16, then 32 x 32.
     assert sizes == [16, 16, 32, 32, 32]
@@ -370,7 +540,7 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     settings = load_preset(preset, [f"TRAIN.DISTILL.TEACHER={teacher}", "TRAIN.DISTILL.WEIGHT=0.5"])
     dataset = load_dataset(place / "k4" / "dataset.json")
     task = build_task(settings, dataset, CPU)
-    batches = training_batches(settings, dataset, Workers(2, 1, 0, 0), ALONE)
+    batches = training_batches(settings, dataset, NO_WORKERS, ALONE)
     batch = task.prepare(next(batches.stream(0, 1, 1)), CPU)
     # Without its random paths, so that it says the same twice.
     student = build_network(settings).eval()

@@ -101,3 +101,44 @@ def test_a_video_without_frames_leaves_no_file(tmp_path):
     ):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_error_map_is_four_times_the_difference(frames):
+    blur, restored, sharp = frames
+    picture = comparison(blur, restored, sharp, error_map=True)
+    # Frames of 96 pixels are shown five times enlarged.
+    shown = column(picture, 3)[LABEL_HEIGHT : LABEL_HEIGHT + 270 : 5, ::5]
+    expected = (4 * np.abs(restored.astype(int) - sharp)).clip(0, 255)
+    np.testing.assert_array_equal(shown, expected)
+
+
+def test_the_detail_does_not_depend_on_what_was_restored(frames):
+    blur, _, sharp = frames
+    spoiled = sharp.copy()
+    spoiled[:20, :40] = 255 - spoiled[:20, :40]
+    picture = comparison(blur, spoiled, sharp)
+    detail = slice(LABEL_HEIGHT + 270 + GAP, -GAP)
+    assert column(picture, 0)[detail].max() == 0
+    np.testing.assert_array_equal(column(picture, 1)[detail], column(picture, 2)[detail])
+
+
+def test_each_label_tells_the_figure_of_its_own_frame(frames):
+    blur, restored, sharp = frames
+
+    def labels(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+        picture = comparison(first, second, sharp)
+        return [column(picture, number)[:LABEL_HEIGHT] for number in range(2)]
+
+    usual, better, worse = labels(blur, restored), labels(restored, restored), labels(blur, blur)
+    assert np.array_equal(usual[1], better[1])
+    assert not np.array_equal(usual[0], better[0])
+    assert np.array_equal(usual[0], worse[0])
+    assert not np.array_equal(usual[1], worse[1])
+
+
+def test_large_frames_are_averaged_and_not_thinned_out():
+    rows, columns = np.mgrid[:720, :1440]
+    board = np.where((rows + columns) % 2, 200, 0).astype(np.uint8)[..., None].repeat(3, axis=2)
+    shown = comparison(board, board, board)[LABEL_HEIGHT : LABEL_HEIGHT + 240, :COLUMN_WIDTH]
+    # Areas of 3 x 3 pixels hold four or five bright ones.
+    assert set(np.unique(shown)) == {89, 111}

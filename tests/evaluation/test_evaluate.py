@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import cv2
@@ -9,17 +12,72 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file
+from skimage import metrics as reference
 
-from vrtspike.data.raw.images import read_rgb
+from tests.evaluation.conftest import SmallRun
+from vrtspike.config import Settings
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.raw.images import luma, read_rgb
+from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.deblurring.metrics.metric import Metric, needs_nothing
-from vrtspike.deblurring.metrics.psnr import psnr
-from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.visuals import ERROR_GAIN, GAP, LABEL_HEIGHT
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.evaluation.evaluate import evaluate_run
+from vrtspike.evaluation.summary import summarize
+from vrtspike.models import build_model
 from vrtspike.runs.published import read_published
 
 CPU = torch.device("cpu")
+FRAMES = [f"{number:06d}" for number in range(1, 6)]
+BIN_EDGES = (0, 21, 24, 28, 56)
+"""First steps of the four bins of an exposure of 56 steps, and its end."""
+
+
+def raw_frames(small_run: SmallRun, sequence: str, kind: str) -> np.ndarray:
+    """The frames of a test sequence as their files hold them, (5, 48, 64, 3)."""
+    folder = small_run.raw / "test" / sequence / kind
+    return np.stack([read_rgb(folder / f"{name}.png") for name in FRAMES])
+
+
+def restored_by_hand(small_run: SmallRun, sequence: str, mean: float, std: float) -> np.ndarray:
+    """What the model makes of the raw files of a test sequence, (5, 48, 64, 3) uint8.
+
+    Frames lie within one tile; windows of three frames share the third one, half each.
+    """
+    folder = small_run.raw / "test" / sequence
+    frames = raw_frames(small_run, sequence, "blur")
+    spikes = np.stack([read_spikes(folder / "spike" / f"{n}.dat", 24, 32) for n in FRAMES])
+    gray = np.stack([luma(frame) / 255 for frame in frames])
+    gray = gray.reshape(5, 24, 2, 32, 2).mean(axis=(2, 4), dtype=np.float64)
+    whole = spikes.mean(axis=1)
+    gain = (gray * whole).sum() / (whole**2).sum()
+    rate = np.stack([spikes[:, a:b].mean(axis=1) for a, b in pairwise(BIN_EDGES)], axis=1)
+    voxels = ((gain * rate - mean) / std).repeat(2, axis=2).repeat(2, axis=3)
+    blur = torch.from_numpy(frames.transpose(0, 3, 1, 2) / 255).float()
+    model = build_model(small_run.settings.MODEL, bins=4, clip_len=3, crop_size=32).eval()
+    model.load_state_dict(load_file(small_run.train / "weights.safetensors"))
+    with torch.no_grad():
+        first, last = (
+            model(blur[None, a : a + 3], torch.from_numpy(voxels[None, a : a + 3]).float())[0]
+            for a in (0, 2)
+        )
+    output = torch.cat([first[:2], (first[2:] + last[:1]) / 2, last[1:]]).clamp(0, 1)
+    return (255 * output).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+
+
+def decibels(a: np.ndarray, b: np.ndarray) -> float:
+    return float(10 * np.log10(255**2 / np.mean((a.astype(float) - b.astype(float)) ** 2)))
+
+
+def similarity(a: np.ndarray, b: np.ndarray) -> float:
+    """SSIM as scikit-image computes it with the window of the literature."""
+    _, full = reference.structural_similarity(
+        a.astype(float), b.astype(float), data_range=255, gaussian_weights=True, sigma=1.5,
+        use_sample_covariance=False, full=True, channel_axis=-1 if a.ndim == 3 else None,
+    )  # fmt: skip
+    return float(full[5:-5, 5:-5].mean())
 
 
 @pytest.fixture(scope="module")
@@ -29,27 +87,104 @@ def evaluated(small_run, tmp_path_factory) -> Path:
         ["TEST.SAVE_VIDEO=true", "TEST.EVAL_SCALES=[1.0, 0.5]"]
     )
     seen: list[tuple[int, int]] = []
-    evaluate_run(
+    started = time.monotonic()
+    summary = evaluate_run(
         small_run.train / "weights.safetensors", run, small_run.dataset, output, CPU,
         lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     assert seen == [(n, 20) for n in range(1, 21)]
+    assert 0 < 20 * summary["seconds_per_frame"] <= time.monotonic() - started
     return output
 
 
-def test_a_row_for_every_frame_with_the_blurry_input_beside(evaluated, small_run):
+def test_a_row_for_every_frame_at_every_scale(evaluated):
     frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
     assert frames.columns.tolist() == [
         "sequence", "frame", "scale", "psnr_blur", "psnr", "ssim_blur", "ssim",
     ]  # fmt: skip
-    assert len(frames) == 2 * 2 * 5
-    whole = frames[frames["scale"] == 1]
-    for row in whole.itertuples():
-        folder = small_run.raw / "test" / row.sequence
-        pair = [read_rgb(folder / kind / f"{row.frame}.png") for kind in ("blur", "sharp")]
-        assert row.psnr_blur == pytest.approx(psnr(*pair), abs=1e-5)
-        assert row.ssim_blur == pytest.approx(ssim(*pair), abs=1e-5)
-        assert row.psnr != row.psnr_blur
+    rows = frames[["scale", "sequence", "frame"]].to_numpy().tolist()
+    assert rows == [[scale, s, name] for scale in (1.0, 0.5) for s in "bc" for name in FRAMES]
+
+
+def test_figures_are_those_of_the_models_output_against_the_sharp_files(small_run, evaluated):
+    statistics = load_dataset(small_run.dataset).statistics
+    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
+    for sequence in "bc":
+        rows = frames[(frames["scale"] == 1) & (frames["sequence"] == sequence)]
+        restored = restored_by_hand(small_run, sequence, statistics.mean, statistics.std)
+        sharp = raw_frames(small_run, sequence, "sharp")
+        assert rows["psnr"].tolist() == pytest.approx(
+            [decibels(*pair) for pair in zip(restored, sharp, strict=True)], abs=1e-3
+        )
+        assert rows["ssim"].tolist() == pytest.approx(
+            [similarity(*pair) for pair in zip(restored, sharp, strict=True)], abs=1e-4
+        )
+
+
+def test_blurry_figures_at_half_size_are_of_averaged_areas(small_run, evaluated):
+    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
+    for sequence in "bc":
+        blur, sharp = (
+            np.rint(raw_frames(small_run, sequence, kind).reshape(5, 24, 2, 32, 2, 3).mean((2, 4)))
+            for kind in ("blur", "sharp")
+        )
+        rows = frames[(frames["scale"] == 0.5) & (frames["sequence"] == sequence)]
+        # Means that end in .5 may be rounded to either side.
+        assert rows["psnr_blur"].tolist() == pytest.approx(
+            [decibels(*pair) for pair in zip(blur, sharp, strict=True)], abs=0.02
+        )
+
+
+def test_other_statistics_and_luma(small_run, tmp_path):
+    """DATA.NORM replaces the data set's statistics; psnr_y and ssim_y are of Y; errors show."""
+    tree = small_run.settings.model_dump(mode="json")
+    tree["DATA"]["NORM"] = {"MEAN": 0.1, "STD": 0.05}
+    tree["TEST"]["METRICS"] = ["psnr", "psnr_y", "ssim", "ssim_y"]
+    run = read_published(small_run.train)
+    run = replace(run, identity=replace(run.identity, settings=Settings.model_validate(tree)))
+    summary = evaluate_run(
+        small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
+        lambda done, total: None, error_map=True,
+    )  # fmt: skip
+    restored = restored_by_hand(small_run, "b", 0.1, 0.05)
+    statistics = load_dataset(small_run.dataset).statistics
+    usual = restored_by_hand(small_run, "b", statistics.mean, statistics.std)
+    assert np.abs(restored.astype(int) - usual).mean() > 1
+    blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
+    frames = pd.read_csv(tmp_path / "frames.csv", dtype={"frame": str})
+    rows = frames[frames["sequence"] == "b"]
+
+    def luma_of(image: np.ndarray) -> np.ndarray:
+        return image @ np.array([65.481, 128.553, 24.966]) / 255 + 16
+
+    for suffix, images in (("_blur", blur), ("", restored)):
+        expected = {
+            "psnr": [decibels(*pair) for pair in zip(images, sharp, strict=True)],
+            "psnr_y": [decibels(*map(luma_of, pair)) for pair in zip(images, sharp, strict=True)],
+            "ssim": [similarity(*pair) for pair in zip(images, sharp, strict=True)],
+            "ssim_y": [similarity(*map(luma_of, pair)) for pair in zip(images, sharp, strict=True)],
+        }
+        for name, values in expected.items():
+            assert rows[name + suffix].tolist() == pytest.approx(values, abs=1e-3), name
+    columns = picture_columns(tmp_path / "pictures" / "b_000003.png", 4)
+    error = np.abs(restored[2].astype(int) - sharp[2]) * ERROR_GAIN
+    assert np.abs(columns[3].astype(int) - error.clip(0, 255)).max() <= ERROR_GAIN
+    assert summary["use_spike"] is True
+    assert summary["bins"] == 4
+    # The file of weights holds constants as well.
+    model = build_model(small_run.settings.MODEL, bins=4, clip_len=3, crop_size=32)
+    learned = {name for name, _ in model.named_parameters()}
+    stored = load_file(small_run.train / "weights.safetensors")
+    assert summary["parameters"] == sum(v.numel() for k, v in stored.items() if k in learned)
+
+
+def picture_columns(path: Path, count: int) -> list[np.ndarray]:
+    """The frames in a comparison of 64 pixels wide ones, which are shown seven times enlarged."""
+    picture = read_rgb(path)
+    left = [column * (7 * 64 + GAP) for column in range(count)]
+    assert picture.shape[1] == left[-1] + 7 * 64
+    rows = slice(LABEL_HEIGHT, LABEL_HEIGHT + 7 * 48, 7)
+    return [picture[rows, start : start + 7 * 64 : 7] for start in left]
 
 
 def test_means_over_frames_and_then_over_sequences(evaluated):
@@ -69,8 +204,13 @@ def test_means_over_frames_and_then_over_sequences(evaluated):
         )
 
 
-def test_the_summary_says_what_was_measured(evaluated):
+def test_the_summary_says_what_was_measured(small_run, evaluated):
     summary = json.loads((evaluated / "summary.json").read_text())
+    manifest = json.loads(small_run.dataset.read_text())
+    assert (summary["dataset"], summary["dataset_digest"]) == ("small", manifest["digest"])
+    assert (summary["split"], summary["device"]) == ("test", "cpu")
+    assert (summary["scale"], list(summary["other_scales"])) == (1.0, ["0.5"])
+    assert {key: summary["tile"][key] for key in ("SIZE", "OVERLAP")} == {"SIZE": 64, "OVERLAP": 8}
     assert summary["preset"] == "small"
     assert summary["fingerprint"] == "0123456789ab"
     assert summary["blur_dir"] == "blur"
@@ -130,16 +270,77 @@ def test_a_metric_of_which_lower_is_better(small_run, tmp_path, monkeypatch):
     assert f"<td>{means['restored']:.3f}</td>" in page
 
 
-def test_a_picture_and_a_video_for_each_sequence(evaluated):
-    pictures = sorted(path.name for path in (evaluated / "pictures").iterdir())
-    assert len(pictures) == 4
-    assert all(read_rgb(evaluated / "pictures" / name).std() > 10 for name in pictures)
+def table_rows(page: str) -> list[list[str]]:
+    rows = re.findall(r"<tr.*?</tr>", page)
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
+
+
+def test_the_page_shows_each_sequence_and_the_mean_at_the_main_scale(evaluated):
+    frames = pd.read_csv(evaluated / "frames.csv")
+    whole = frames[frames["scale"] == 1]
+    names = ["psnr_blur", "psnr", "ssim_blur", "ssim"]
+    means = {s: [whole.loc[whole["sequence"] == s, name].mean() for name in names] for s in "bc"}
+    means["mean over sequences"] = [np.mean(pair) for pair in zip(*means.values(), strict=True)]
+    header, *rows = table_rows((evaluated / "table.html").read_text())
+    assert header == [
+        "sequence", "frames", "psnr blurry", "psnr restored", "ssim blurry", "ssim restored",
+    ]  # fmt: skip
+    assert [row[:2] for row in rows] == [["b", "5"], ["c", "5"], ["mean over sequences", "10"]]
+    for row, values in zip(rows, means.values(), strict=True):
+        assert [len(cell.split(".")[1]) for cell in row[2:]] == [2, 2, 4, 4]
+        for cell, value, step in zip(row[2:], values, (0.01, 0.01, 1e-4, 1e-4), strict=True):
+            assert float(cell) == pytest.approx(value, abs=0.51 * step)
+
+
+@pytest.mark.parametrize(("scales", "main"), [("[0.5, 1.0]", 1.0), ("[0.5, 0.75]", 0.5)])
+def test_the_main_scale_is_1_or_the_first(small_run, scales, main):
+    run = read_published(small_run.train).with_overrides([f"TEST.EVAL_SCALES={scales}"])
+    rows = [("b", s, 5, 20.0, 30.0 * s) for s in run.settings.TEST.EVAL_SCALES]
+    columns = ["sequence", "scale", "frames", "psnr_blur", "psnr"]
+    sequences = pd.DataFrame(rows, columns=columns)
+    summary = summarize(run, load_dataset(small_run.dataset), sequences, [METRICS["psnr"]])
+    assert (summary["scale"], summary["frames"]) == (main, 5)
+    assert summary["metrics"]["psnr"]["restored"] == 30 * main
+    (other,) = {0.5, 0.75, 1.0} & set(run.settings.TEST.EVAL_SCALES) - {main}
+    assert list(summary["other_scales"]) == [f"{other:g}"]
+
+
+def test_a_picture_of_the_middle_frame_of_each_sequence(small_run, evaluated):
+    pictures = evaluated / "pictures"
+    assert sorted(path.name for path in pictures.iterdir()) == [
+        "b_000003.png", "b_x0.5_000003.png", "c_000003.png", "c_x0.5_000003.png",
+    ]  # fmt: skip
+    statistics = load_dataset(small_run.dataset).statistics
+    for sequence in "bc":
+        blur, restored, sharp = picture_columns(pictures / f"{sequence}_000003.png", 3)
+        np.testing.assert_array_equal(blur, raw_frames(small_run, sequence, "blur")[2])
+        np.testing.assert_array_equal(sharp, raw_frames(small_run, sequence, "sharp")[2])
+        expected = restored_by_hand(small_run, sequence, statistics.mean, statistics.std)[2]
+        assert np.abs(restored.astype(int) - expected).max() <= 1
+        assert np.abs(blur.astype(int) - expected).mean() > 1
+
+
+def test_a_video_for_each_sequence_shows_blurry_restored_and_sharp(small_run, evaluated):
     assert sorted(path.stem for path in (evaluated / "videos").iterdir()) == [
         "b", "b_x0.5", "c", "c_x0.5",
     ]  # fmt: skip
     video = cv2.VideoCapture(str(evaluated / "videos" / "b.mp4"))
-    assert int(video.get(cv2.CAP_PROP_FRAME_COUNT)) == 5
-    assert int(video.get(cv2.CAP_PROP_FRAME_WIDTH)) == 3 * 64
+    frames = []
+    while (result := video.read())[0]:
+        frames.append(result[1][..., ::-1].astype(float))
+    assert len(frames) == 5
+    statistics = load_dataset(small_run.dataset).statistics
+    kinds = [
+        raw_frames(small_run, "b", "blur"),
+        restored_by_hand(small_run, "b", statistics.mean, statistics.std),
+        raw_frames(small_run, "b", "sharp"),
+    ]
+    for number, frame in enumerate(frames):
+        for place in range(3):
+            shown = frame[:, 64 * place : 64 * place + 64]
+            # The codec loses detail, but not what kind of frame it is.
+            errors = [np.square(shown - kind[number]).mean() for kind in kinds]
+            assert int(np.argmin(errors)) == place
 
 
 def test_repeating_gives_the_same_figures_and_no_leftovers(small_run, evaluated, tmp_path):

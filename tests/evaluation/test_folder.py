@@ -4,8 +4,11 @@ import json
 import subprocess
 import sys
 
+import numpy as np
+import pytest
 import torch
 from safetensors.torch import save_file
+from skimage.metrics import structural_similarity
 
 from vrtspike.config import Settings
 from vrtspike.data.clips.dataset import load_dataset
@@ -31,11 +34,24 @@ def test_restored_frames_comparisons_and_record(small_run, tmp_path):
         progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     assert seen[-1] == (5, 5)
+    assert [frame["frame"] for frame in record["frames"]] == [f"{n:06d}" for n in range(1, 6)]
+    assert (record["size"], record["tile"], record["window"]) == ([48, 64], 0, 3)
     for frame in record["frames"]:
-        restored = read_rgb(tmp_path / "restored" / f"{frame['frame']}.png")
-        assert restored.shape == (48, 64, 3)
-        assert (tmp_path / "comparison" / f"{frame['frame']}.png").is_file()
-        assert frame["psnr_blur"] > 15
+        name = f"{frame['frame']}.png"
+        restored = read_rgb(tmp_path / "restored" / name)
+        blur, sharp = (read_rgb(sequence / kind / name) for kind in ("blur", "sharp"))
+        assert np.abs(restored.astype(int) - blur).max() > 5
+        for column, image in (("_blur", blur), ("", restored)):
+            error = np.mean((image.astype(float) - sharp) ** 2)
+            assert frame[f"psnr{column}"] == pytest.approx(10 * np.log10(255**2 / error))
+            _, similarity = structural_similarity(
+                image.astype(float), sharp.astype(float), data_range=255, gaussian_weights=True,
+                sigma=1.5, use_sample_covariance=False, full=True, channel_axis=-1,
+            )  # fmt: skip
+            assert frame[f"ssim{column}"] == pytest.approx(similarity[5:-5, 5:-5].mean())
+        # Seven times enlarged, below a band for the labels.
+        picture = read_rgb(tmp_path / "comparison" / name)[24:, ::7]
+        np.testing.assert_array_equal(picture[: 7 * 48 : 7, :64], blur)
     assert json.loads((tmp_path / "restore.json").read_text()) == record
 
 

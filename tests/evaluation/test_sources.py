@@ -18,6 +18,7 @@ from vrtspike.evaluation.sources import (
     ScaledSource,
     SimulatedSequence,
     StoredSequence,
+    resize_image,
 )
 
 BINS, STEPS = 4, 56
@@ -166,6 +167,8 @@ def test_simulated_spikes_follow_the_frames(tmp_path):
     # Half of the grey value, rising through the second exposure from 80 to 160 around 120.
     assert rates[1].mean() == pytest.approx(120 / 255 / 2, abs=0.01)
     assert np.all(np.diff(rates[1]) > 0.01)
+    # Its first bin: 35 of the 44 steps in which it rises from 80, half-way from the first, to 120.
+    assert rates[1, 0] == pytest.approx((80 + 40 * 17.5 / 44) / 255 / 2, abs=0.01)
     # The threshold that spikes are simulated with.
     assert source.gain() == pytest.approx(2, rel=0.05)
     assert rates[0, 0] == pytest.approx(40 / 255 / 2, abs=0.01)
@@ -196,3 +199,69 @@ def test_a_store_without_spikes_gives_frames_only(tmp_path):
     assert half.size == (8, 10)
     assert half.read(slice(0, 1)).blur.shape == (1, 8, 10, 3)
     assert half.read(slice(0, 1)).counts is None
+
+
+def test_frames_follow_the_numbers_in_their_names(tmp_path):
+    for level, name in ((40, "9"), (80, "10"), (120, "100")):
+        write_png(tmp_path / f"{name}.png", np.full((16, 16, 3), level, np.uint8))
+    source = SimulatedSequence(tmp_path, BINS)
+    assert list(source.names) == ["9", "10", "100"]
+    assert source.read(slice(0, 3)).blur[:, 0, 0, 0].tolist() == [40, 80, 120]
+
+
+def test_hidden_files_are_no_frames(tmp_path):
+    for name in ("1.png", "._1.png", ".cache.png"):
+        write_png(tmp_path / name, np.zeros((16, 16, 3), np.uint8))
+    assert list(SimulatedSequence(tmp_path, BINS).names) == ["1"]
+
+
+def test_exposures_of_a_folder_keep_their_own_steps(tmp_path):
+    rng = np.random.default_rng(2)
+    spikes = [rng.integers(0, 2, (steps, 8, 8), dtype=np.uint8) for steps in (STEPS, 88)]
+    for name, part in zip("12", spikes, strict=True):
+        write_png(tmp_path / "blur" / f"{name}.png", np.full((16, 16, 3), 90, np.uint8))
+        write_spikes(tmp_path / "spike" / f"{name}.dat", part)
+    folder = FolderSequence(tmp_path / "blur", tmp_path / "spike", BINS)
+    window = folder.read(slice(0, 2))
+    assert window.bin_steps.tolist() == [[21, 3, 4, 28], [35, 5, 6, 42]]
+    np.testing.assert_array_equal(window.counts[1, 3], spikes[1][46:].sum(axis=0))
+    rates = np.stack([part.mean(axis=0) for part in spikes])
+    gray = 90 / 255
+    assert folder.gain() == pytest.approx(gray * rates.sum() / (rates**2).sum())
+
+
+def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
+    rng = np.random.default_rng(2)
+    frame = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    write_png(tmp_path / "blur" / "1.png", frame)
+    write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (1, 32, 32), dtype=np.uint8))
+    assert FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts() == []
+    write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (40, 32, 32), dtype=np.uint8))
+    assert len(FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts()) == 1
+
+
+def test_exposures_of_a_store_keep_their_own_steps(tmp_path):
+    rng = np.random.default_rng(1)
+    frames = rng.integers(0, 256, (3, 2, 16, 16, 3), dtype=np.uint8)
+    counts = rng.integers(0, 3, (3, BINS, 8, 8), dtype=np.uint8)
+    bits = [np.zeros((steps, 8, 1), np.uint8) for steps in (STEPS, 88, STEPS)]
+    layout = StoreLayout(("1", "2", "3"), (STEPS, 88, STEPS), (16, 16), (8, 8), BINS)
+    stored = (StoredFrame(*pair, v, b) for pair, v, b in zip(frames, counts, bits, strict=True))
+    write_store(tmp_path / "s.zarr", layout, stored)
+    source = StoredSequence(open_store(tmp_path / "s.zarr"))
+    # 56 steps are 21 + 3 + 4 + 28, 88 are 35 + 5 + 6 + 42.
+    assert source.read(slice(1, 3)).bin_steps.tolist() == [[35, 5, 6, 42], [21, 3, 4, 28]]
+
+
+def test_resizing_averages_areas_and_interpolates_between_pixels():
+    dark, bright = np.zeros(3, np.uint8), np.full(3, 100, np.uint8)
+    larger = resize_image(np.array([[dark, bright]] * 2), (2, 4))
+    assert larger[0, :, 0].tolist() == [0, 25, 75, 100]
+    block = np.zeros((2, 4, 3), np.uint8)
+    block[0, 0], block[:, 2] = 3, 1
+    # Means of 0.75 and 0.5, to the nearest and to the even one.
+    assert resize_image(block, (1, 2))[0, :, 0].tolist() == [1, 0]
+
+
+def test_enlarged_sources_round_the_sensor_to_whole_pixels(stored):
+    assert (ScaledSource(stored, 1.3).size, ScaledSource(stored, 0.3).size) == ((62, 84), (14, 20))

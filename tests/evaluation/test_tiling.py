@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from vrtspike.errors import ConfigError
-from vrtspike.evaluation.tiling import Area, Tiling, cut_axis, restore_tiled
+from vrtspike.evaluation.tiling import Area, Tiling, cut_axis, read_ahead, restore_tiled
 
 CLIP_SHAPE = (7, 26, 38)
 
@@ -127,3 +127,25 @@ def test_frames_leave_before_the_clip_ends(clip):
 def test_refuses_windows_that_cannot_work(arguments, match):
     with pytest.raises(ConfigError, match=match):
         Tiling(*arguments)
+
+
+def test_a_window_fades_linearly_between_its_margins():
+    first, last = cut_axis(16, 12, 8)
+    # A quarter of the overlap is margin, the half between fades.
+    rise = [0.2, 0.4, 0.6, 0.8]
+    assert first.weights == pytest.approx([1] * 6 + rise[::-1] + [0] * 2)
+    assert last.weights == pytest.approx([0] * 2 + rise + [1] * 6)
+
+
+def test_no_more_windows_are_read_ahead_than_asked_for(clip):
+    started: list[int] = []
+
+    def read(time: slice) -> torch.Tensor:
+        started.append(time.start)
+        return clip[time]
+
+    windows = read_ahead([slice(n, n + 1) for n in range(7)], read, 2)
+    torch.testing.assert_close(next(windows), clip[:1])
+    assert len(started) <= 3
+    torch.testing.assert_close(torch.cat(list(windows)), clip[1:])
+    assert sorted(started) == list(range(7))

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -78,6 +79,8 @@ def test_batch_systems_decide_themselves(machine, monkeypatch):
     with machine(2) as first, machine("auto") as second:
         assert first.names == second.names == ("GPU-b", "GPU-c")
         assert first.locks == ()
+    with machine(1) as fewer:
+        assert fewer.names == ("GPU-b",)
     with pytest.raises(RunError, match="3 GPUs are asked for, but 2"), machine(3):
         pass
 
@@ -94,3 +97,16 @@ def test_a_child_that_inherits_the_lock_keeps_the_device(machine):
     child.communicate()
     with machine(1) as free:
         assert free.names == ("GPU-a",)
+
+
+def test_a_run_waits_for_one_that_is_about_to_end(machine, tmp_path):
+    with machine(3) as taken:
+        child = subprocess.Popen(
+            [sys.executable, "-c", "import sys; sys.stdin.read()"],
+            stdin=subprocess.PIPE,
+            pass_fds=taken.locks,
+        )
+    threading.Timer(0.2, child.stdin.close).start()
+    with take_gpus(2, installed=GPUS, lock_folder=tmp_path, patience_s=60) as mine:
+        assert mine.names == ("GPU-a", "GPU-b")
+    child.wait()

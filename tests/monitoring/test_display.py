@@ -3,9 +3,13 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from vrtspike.monitoring import display as module
 from vrtspike.monitoring.display import (
     PlainDisplay,
     SilentDisplay,
@@ -21,17 +25,26 @@ def status(step: int, total: int = 100) -> Status:
 
 
 def test_plain_lines_hold_everything_and_do_not_flood(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     stream = io.StringIO()
     display = PlainDisplay(stream)
     for step in range(1, 101):
         display.update(status(step))
+        # Ten seconds have passed after twenty steps.
+        now += 0.5
     lines = stream.getvalue().splitlines()
     assert lines[0] == (
         "[train] step 1/100 | epoch 2 | loss 0.0412 | psnr 27.31 | 3.21 samples/s | data 0.4 ms"
         " | eta 1:01:01"
     )
-    assert len(lines) == 2
-    assert "step 100/100" in lines[1]
+    shown = [int(re.search(r"step (\d+)/100", line).group(1)) for line in lines]
+    assert shown == [1, 21, 41, 61, 81, 100]
+
+
+def test_before_the_first_validation_there_is_no_metric():
+    line = replace(status(3), metric=None).line()
+    assert line.startswith("step 3/100 | epoch 2 | loss 0.0412 | 3.21 samples/s | ")
 
 
 def test_notes_are_marked_line_by_line():
@@ -46,6 +59,7 @@ def test_terminal_shows_bar_timings_and_notes():
         display = open_display(is_main=True, stream=terminal)
         assert isinstance(display, TerminalDisplay)
         display.note("validation after step 50: psnr 27.3 [best]")
+        display.update(status(50))
         display.draw(["┌─ Timing", "└─ Total"], "plain")
         display.update(status(100))
         display.close()
@@ -57,6 +71,7 @@ def test_terminal_shows_bar_timings_and_notes():
     os.close(master)
     assert "psnr 27.3 [best]" in shown
     assert "└─ Total" in shown
+    assert "━" * 12 + "╌" * 12 + "  50%" in shown
     assert "━" * 24 + " 100%" in shown
     assert "plain" not in shown
 

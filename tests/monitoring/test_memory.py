@@ -3,10 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import psutil
 import pytest
 import torch
 from torch import nn
 
+from vrtspike.files import read_json
 from vrtspike.monitoring.memory import (
     categories_line,
     gpu_categories,
@@ -15,16 +17,21 @@ from vrtspike.monitoring.memory import (
     memory_line,
     memory_record,
     memory_warnings,
+    write_snapshot,
 )
 
 CPU = torch.device("cpu")
 
 
-def test_children_and_system_are_measured():
+HOLD = "import sys; held = bytearray(300 << 20); print('held', flush=True); sys.stdin.read()"
+PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+
+
+@pytest.mark.parametrize("command", [["-c", HOLD], ["-c", PARENT, HOLD]], ids=["child", "below"])
+def test_children_of_any_depth_and_the_system_are_measured(command):
     before = measure_memory(CPU)
-    hold = "import sys; held = bytearray(300 << 20); print('held', flush=True); sys.stdin.read()"
     child = subprocess.Popen(
-        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert child.stdout.readline() == "held\n"
     during = measure_memory(CPU)
@@ -33,6 +40,10 @@ def test_children_and_system_are_measured():
     assert during["children_mb"] - before["children_mb"] >= 200
     assert 0 < during["process_mb"] < during["system_total_mb"]
     assert during["gpu"] is None
+    # Used is what is not available; both are rounded to whole megabytes.
+    share = 100 * during["system_used_mb"] / during["system_total_mb"]
+    assert during["system_percent"] == pytest.approx(share, abs=0.1)
+    assert during["system_total_mb"] == psutil.virtual_memory().total // 2**20
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA driver")
@@ -45,6 +56,10 @@ def test_full_memory_warns_with_the_keys_to_lower():
     assert (record["kind"], record["step"]) == ("memory", 7)
     record["gpu"] = {"peak_mb": 890, "total_mb": 1000}
     assert list(memory_warnings({**record, "system_percent": 89.0})) == []
+    record["gpu"]["peak_mb"] = 899
+    assert len(list(memory_warnings({**record, "system_percent": 90.0}))) == 1
+    record["gpu"]["peak_mb"] = 900
+    assert len(list(memory_warnings({**record, "system_percent": 89.9}))) == 1
     record["gpu"]["peak_mb"] = 930
     system, gpu = memory_warnings({**record, "system_percent": 93.0})
     for warning, keys in (
@@ -80,3 +95,22 @@ def test_a_line_shows_process_system_gpu_and_cache():
     assert "GPU 900 MB allocated, 1200 MB reserved, peak 1100 MB of 24000 MB" in line
     assert line.endswith("cache 8 items, full, limit 512 MB, 30 hits, 10 misses (75% hits)")
     assert "GPU" not in memory_line(record)
+
+
+def test_buffers_count_as_parameters_in_their_own_type():
+    model = nn.Linear(512, 512, bias=False)
+    model.register_buffer("table", torch.zeros(512, 512, dtype=torch.float64))
+    model.scale = nn.Parameter(torch.zeros(512, 512, dtype=torch.bfloat16), requires_grad=False)
+    optimizer = torch.optim.SGD(model.parameters())
+    found = gpu_categories(model, optimizer, CPU)
+    # Four, eight and two bytes of 2**18 values.
+    assert found["parameters_mb"] == 1.0 + 2.0 + 0.5
+
+
+def test_a_snapshot_holds_the_machine_and_the_categories(tmp_path):
+    path = write_snapshot(tmp_path, {"parameters_mb": 1.5}, CPU)
+    contents = read_json(path)
+    assert contents["categories"] == {"parameters_mb": 1.5}
+    assert contents["process_mb"] > 0
+    assert contents["gpu"] is None
+    assert [each.name for each in tmp_path.iterdir()] == ["out_of_memory.json"]

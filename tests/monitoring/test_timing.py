@@ -6,11 +6,13 @@ import pty
 import re
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from vrtspike.monitoring import arithmetic
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.monitoring.timing_layout import TerminalBlock
 
@@ -221,6 +223,70 @@ def test_terminal_is_redrawn_in_place(tmp_path):
     assert rows[0].count("█") == int(30 * 280 / 620)
     assert "280.0ms 45.2%" in rows[0]
     assert "Total:    620.0ms" in second
+
+
+def test_times_of_one_name_add_up_and_so_do_those_below_a_parent(tmp_path):
+    timing = quiet(tmp_path)
+    for ms in (1.0, 2.0):
+        timing.log("loss", ms)
+    with timing.activate():
+        for _ in range(3):
+            with section("body"):
+                time.sleep(0.001)
+    for name, ms in (("vrt/stage1/attention", 5.0), ("vrt/stage1/ffn", 4.0), ("vrt/stage2", 7.0)):
+        timing.log(name, ms)
+    timing.step()
+    timing.close()
+    ms = records(tmp_path)[0]["ms"]
+    assert ms["loss"] == 3.0
+    assert ms["body"] >= 3
+    assert (ms["vrt"], ms["vrt/stage1"]) == (16.0, 9.0)
+
+
+def test_an_average_is_over_the_steps_in_which_a_section_ran(tmp_path):
+    timing = quiet(tmp_path)
+    for number in range(1, 5):
+        timing.log("step", 10.0 * number)
+        if number % 2 == 0:
+            timing.log("validation", 100.0 * number)
+        timing.step(number)
+    timing.close()
+    text = next(tmp_path.glob("timing_*.log")).read_text()
+    found = re.findall(r"^validation +: +([\d.]+)ms.*avg: +([\d.]+)ms", text, re.MULTILINE)
+    assert found == [("200.00", "200.00"), ("400.00", "300.00")]
+    assert re.findall(r"^step .*avg: +([\d.]+)ms", text, re.MULTILINE)[-1] == "25.00"
+
+
+def test_after_recomputation_sections_stand_where_they_belong(tmp_path):
+    weight = torch.ones(3, requires_grad=True)
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        with section("stage"):
+            return (x * weight).exp()
+
+    timing = quiet(tmp_path)
+    with timing.activate(), section("step"):
+        with section("forward"):
+            x = checkpoint(block, torch.ones(3), use_reentrant=False)
+            loss = checkpoint(block, x, use_reentrant=False).sum()
+        with section("backward"):
+            loss.backward()
+        with section("optimizer"):
+            pass
+    timing.step()
+    timing.close()
+    assert set(records(tmp_path)[0]["ms"]) == {
+        "step", "step/forward", "step/forward/stage", "step/backward",
+        "step/backward/recomputation", "step/backward/recomputation/stage", "step/optimizer",
+    }  # fmt: skip
+
+
+def test_the_best_of_three_products_is_the_peak(monkeypatch):
+    # A product of 512 x 512: as many multiplications as additions, in two seconds at best.
+    marks = iter([0.0, 4.0, 10.0, 12.0, 20.0, 23.0])
+    clock = SimpleNamespace(perf_counter=lambda: next(marks))
+    monkeypatch.setattr(arithmetic, "time", clock)
+    assert arithmetic.measure_peak(torch.device("cpu"), torch.float32) == 2 * 512**3 / 2.0
 
 
 @pytest.mark.gpu

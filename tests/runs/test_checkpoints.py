@@ -11,6 +11,8 @@ from vrtspike.runs.checkpoints import (
     list_checkpoints,
     micro_batches_per_step,
     read_checkpoint,
+    remove_leftovers,
+    save_best,
     save_checkpoint,
 )
 
@@ -112,3 +114,35 @@ def test_a_run_keeps_its_batches_per_step_on_other_numbers_of_processes():
     assert micro_batches_per_step(train, 2, {"micro_batches": 12}) == 12
     with pytest.raises(RunError, match=r"12 batches per optimiser step.*5 processes"):
         micro_batches_per_step(train, 5, {"micro_batches": 12})
+
+
+def test_the_next_older_one_is_the_newest_that_is_left(tmp_path):
+    save(tmp_path, 5, 10, 15, 20, keep=4)
+    for step, older in ((20, 15), (15, 10)):
+        checkpoint_path(tmp_path, step).write_bytes(b"")
+        with pytest.raises(RunError, match=rf"next older one is \S*step_000000{older}\.pt"):
+            latest_checkpoint(tmp_path)
+        checkpoint_path(tmp_path, step).unlink()
+    # What is asked for need not be the newest.
+    save(tmp_path, 25, keep=4)
+    checkpoint_path(tmp_path, 10).write_bytes(b"")
+    with pytest.raises(RunError, match=r"next older one is \S*step_00000005\.pt"):
+        read_checkpoint(checkpoint_path(tmp_path, 10))
+
+
+def test_the_best_state_stays_beside_the_newest_ones(tmp_path):
+    for best in (5, 10):
+        save(tmp_path, best, best + 1, keep=1)
+        save_best(tmp_path, {"step": best, "weights": torch.full((1000,), best)})
+    # What processes that were killed while saving have left.
+    for name in (".step_00000012.0a1b2c3d.tmp.pt", ".best.0a1b2c3d.tmp.pt"):
+        (tmp_path / name).write_bytes(b"half")
+    assert latest_checkpoint(tmp_path)["step"] == 11
+    remove_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best.pt", "step_00000011.pt"]
+    assert read_checkpoint(tmp_path / "best.pt")["step"] == 10
+
+
+def test_checkpoints_are_ordered_by_number_whenever_they_were_written(tmp_path):
+    save(tmp_path, 99_999_998, 7, 12)
+    assert [step for step, _ in list_checkpoints(tmp_path)] == [99_999_998, 12, 7]

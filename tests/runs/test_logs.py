@@ -117,3 +117,52 @@ def test_a_damaged_line_is_refused_a_cut_one_is_not(tmp_path):
     path.write_text('{"kind": \n' + json.dumps(train(1, 0.5)) + "\n")
     with pytest.raises(RunError, match="line 1"):
         read_run_logs(tmp_path)
+
+
+def test_memory_is_read_with_dotted_names_and_the_last_peak(tmp_path):
+    write_lines(tmp_path / "metrics.jsonl", [train(2, 0.25), train(1, 0.5)])
+    line = {"kind": "memory", "time": 1.0, "process_mb": 9, "gpu": {"peak_mb": 5}, "cache": None}
+    peak = {"kind": "gpu_categories", "parameters_mb": 1.0, "activations_mb": 2.0}
+    lines = [
+        line | {"step": 4},
+        peak | {"peak_mb": 3.0},
+        line | {"step": 2},
+        line | {"step": 4, "gpu": {"peak_mb": 7}},
+        peak | {"activations_mb": 6.0, "peak_mb": 7.0},
+        # A run that went on on a CPU.
+        peak | {"activations_mb": None, "peak_mb": None},
+    ]
+    write_lines(tmp_path / "logs" / "memory.jsonl", lines)
+    logs = read_run_logs(tmp_path)
+    assert logs.memory[["step", "gpu.peak_mb"]].values.tolist() == [[2, 5], [4, 7]]
+    assert logs.gpu_categories == {"parameters_mb": 1.0, "activations_mb": 6.0, "peak_mb": 7.0}
+    # In order of the steps, whatever the order of the lines.
+    assert logs.train[["step", "loss"]].values.tolist() == [[1, 0.5], [2, 0.25]]
+
+
+def test_timings_of_several_starts_are_in_order_and_keep_what_is_missing(tmp_path):
+    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
+
+    def step(number: int, **values: float | None) -> dict:
+        ms = {"step": values.pop("ms")}
+        return {"kind": "step", "step": number, "ms": ms, **values}
+
+    first = [step(1, ms=1.0, samples=2, frames=6, time=10.0), step(3, ms=3.0, samples=2)]
+    later = [step(3, ms=None, samples=4, frames=8), step(2, ms=2.0, samples=5)]
+    write_lines(tmp_path / "logs" / "timing_20260102-000000.jsonl", later)
+    write_lines(tmp_path / "logs" / "timing_20260101-000000.jsonl", first)
+    logs = read_run_logs(tmp_path)
+    assert logs.steps["step"].tolist() == [1, 2, 3]
+    assert logs.steps["samples"].tolist() == [2, 5, 4]
+    assert logs.steps["frames"].fillna(-1).tolist() == [6, -1, 8]
+    assert logs.steps["time"].fillna(-1).tolist() == [10, -1, -1]
+    assert logs.timing["ms"].fillna(-1).tolist() == [1.0, 2.0, -1]
+
+
+def test_the_last_of_many_starts_counts(tmp_path):
+    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
+    # Written in an order of their own, in which a folder may list them.
+    for start in (3, 7, 1, 9, 5, 2, 8, 4, 6):
+        record = {"kind": "step", "step": 1, "ms": {"step": float(start)}}
+        write_lines(tmp_path / "logs" / f"timing_20260101-00000{start}.jsonl", [record])
+    assert read_run_logs(tmp_path).timing["ms"].tolist() == [9.0]

@@ -3,10 +3,17 @@ from __future__ import annotations
 from itertools import chain, pairwise
 
 import pytest
+import torch
 
 from tests.training.forecast import Waves
 from vrtspike.errors import RunError
-from vrtspike.training.batches import CacheUse, LoaderOptions, PhasedBatches, ShuffledBatches
+from vrtspike.training.batches import (
+    CacheUse,
+    LoaderOptions,
+    PhasedBatches,
+    ShuffledBatches,
+    ValidationBatches,
+)
 
 
 class Recorder:
@@ -139,3 +146,40 @@ def test_blocks_of_successive_samples_stay_together():
     assert following != whole
     # Ranks and resumed runs see parts of the same order.
     assert [key for [key] in batches.keys(1, 2, 22)] == [(0, index) for index in whole[1::2]]
+    # Within a block the order is shuffled as well.
+    parts = [[index for index in whole if index // 5 == block] for block in range(5)]
+    assert any(part != sorted(part) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("samples", "size", "world"), [(7, 2, 1), (7, 3, 2), (4, 2, 3), (1, 2, 2), (8, 4, 2)]
+)
+def test_validation_has_every_sample_on_one_process_and_rounds_enough_for_all(samples, size, world):
+    parts = [ValidationBatches(Recorder(samples), size, rank, world) for rank in range(world)]
+    found = [[batch[1].tolist() for batch in part] for part in parts]
+    assert sorted(chain(*chain(*found))) == list(range(samples))
+    assert all(len(batch) <= size for batch in chain(*found))
+    assert [part.rounds for part in parts] == [max(map(len, found))] * world
+    # In validation, augmentation and crops are those of one epoch.
+    assert {epoch for part in parts for batch in part for epoch in batch[0].tolist()} == {0}
+
+
+def test_reading_draws_nothing_from_the_global_generator():
+    batches = ShuffledBatches(Recorder(6), 2, 1)
+    validation = ValidationBatches(Recorder(4), 2)
+    before = torch.random.get_rng_state()
+    assert len(list(batches.stream(0, 1, 5))) == 5
+    assert len(list(validation)) == 2
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_use_of_the_cache_in_phases_is_added_up_under_one_limit():
+    READS["count"] = 0
+    phases = [ShuffledBatches(Counted(4), 2, 1, observer=observe) for _ in range(2)]
+    batches = PhasedBatches([(phases[0], 4), (phases[1], 4)])
+    assert len(list(batches.stream(0, 1, 16))) == 16
+    uses = [phase.cache_use() for phase in phases]
+    use = batches.cache_use()
+    assert (use.hits, use.misses) == (uses[0].hits + uses[1].hits, 2)
+    assert use.hits > max(uses[0].hits, uses[1].hits) > 0
+    assert use.limit_bytes == 100

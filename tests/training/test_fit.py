@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tests.training.forecast import Forecaster, ForecastTask, Waves
 from vrtspike.errors import RunError
+from vrtspike.runs.checkpoints import list_checkpoints
 from vrtspike.training.fit import fit
 from vrtspike.training.one_process import Outcome
 
@@ -92,9 +94,48 @@ def test_the_run_describes_itself(finished):
     record = json.loads((finished[0] / "run.json").read_text())
     assert (record["name"], record["status"]) == ("ForecastTask", "finished")
     assert record["dataset"].endswith("forecast.Waves")
+    # Three convolutions of 3 x 3 with a bias each.
+    assert record["parameters"] == 9 * (3 * 8 + 8 * 8 + 8 * 2) + 8 + 8 + 2
+    assert (record["total_steps"], record["step"], record["processes"]) == (7, 7, 1)
     checkpoint = torch.load(finished[0] / "checkpoints" / "best.pt", weights_only=True)
     assert checkpoint["settings"]["TRAIN"]["OPTIM"]["LR"] == 1e-2
     assert checkpoint["fingerprint"] == record["fingerprint"]
+
+
+def test_the_seed_decides_the_first_weights(tmp_path):
+    found = []
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        outcome = fit(
+            tmp_path / name,
+            ForecastTask(),
+            model_class=Forecaster,
+            dataset_class=Waves,
+            dataset_parameters={"count": 4},
+            settings={
+                "SEED": seed,
+                # So small a rate leaves the weights where they began.
+                "TRAIN": TRAIN | {"MAX_STEPS": 1, "OPTIM": {"LR": 1e-12}, "SCHED": {"MIN_LR": 0}},
+                "DATALOADER": {"TRAIN_WORKERS": 0, "VAL_WORKERS": 0},
+                "LOG": {"TENSORBOARD": False},
+            },
+            device="cpu",
+        )
+        found.append(outcome.model.inlet.weight.detach().clone())
+    assert torch.equal(found[0], found[1])
+    assert not torch.allclose(found[0], found[2], atol=1e-3)
+
+
+def test_the_model_that_comes_back_is_the_average_that_was_validated(tmp_path):
+    outcome = run(tmp_path, EMA=0.9)
+    final = load_file(tmp_path / "weights.safetensors")
+    _, newest = list_checkpoints(tmp_path / "checkpoints")[0]
+    state = torch.load(newest, weights_only=True)
+    for name, value in outcome.model.state_dict().items():
+        assert torch.equal(value, final[name])
+        assert torch.equal(value, state["average"][f"module.{name}"])
+        assert not torch.equal(value, state["model"][name])
+    last = [r for r in lines(tmp_path / "metrics.jsonl") if r["kind"] == "validation"][-1]
+    assert outcome.metrics == {"skill": last["skill"]}
 
 
 def test_a_folder_belongs_to_one_problem(finished):

@@ -103,3 +103,13 @@ def test_missing_bitsandbytes_falls_back_with_one_warning(monkeypatch):
     assert type(optimizer) is torch.optim.AdamW
     assert len(caught) == 1
     assert "bitsandbytes is not installed" in str(caught[0].message)
+
+
+def test_settings_reach_the_eight_bit_optimiser():
+    pytest.importorskip("bitsandbytes")
+    for paged in (False, True):
+        settings = OptimSettings(TYPE="adamw8bit", BETAS=(0.8, 0.95), WEIGHT_DECAY=0.3, PAGED=paged)
+        optimizer = build_optimizer(rates_of(nn.Linear(2, 2)), settings)
+        (group,) = optimizer.param_groups
+        assert (group["lr"], group["betas"], group["weight_decay"]) == (1e-3, (0.8, 0.95), 0.3)
+        assert optimizer.is_paged is paged

@@ -94,3 +94,30 @@ def test_sums_of_products_are_not_cut_to_half_precision():
     finally:
         for name in names:
             setattr(matmul, name, True)
+
+
+def test_named_inputs_are_turned_to_bfloat16_too():
+    precision = Precision(TrainSettings(PRECISION="bf16-true"), CPU)
+    model = precision.prepare(nn.Linear(4, 4))
+    assert model(input=torch.ones(2, 4)).dtype == torch.bfloat16
+    assert precision.compute_type == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_determinism_is_asked_for_and_only_a_warning_on_a_gpu(monkeypatch, kind):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    benchmark = torch.backends.cudnn.benchmark
+    try:
+        torch.backends.cudnn.benchmark = False
+        set_arithmetic(Settings(DETERMINISTIC=True), torch.device(kind))
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled() is (kind == "cuda")
+        assert not torch.backends.cudnn.benchmark
+        torch.use_deterministic_algorithms(False)
+        set_arithmetic(Settings(DETERMINISTIC=False), torch.device(kind))
+        assert not torch.are_deterministic_algorithms_enabled()
+        # The fastest algorithm is looked for where results need not repeat.
+        assert torch.backends.cudnn.benchmark is (kind == "cuda")
+    finally:
+        torch.use_deterministic_algorithms(False)
+        torch.backends.cudnn.benchmark = benchmark

@@ -182,4 +182,9 @@ def figures_table(figures: RunFigures) -> pd.DataFrame:
 
 
 def _number(value: float | None, unit: str, factor: float = 1) -> str:
-    return "–" if value is None else f"{value * factor:.4g} {unit}".strip()
+    """A figure to four digits; megabytes of a large GPU have five, and no exponent."""
+    if value is None:
+        return "–"
+    number = value * factor
+    text = f"{number:.0f}" if abs(number) >= 9999.5 else f"{number:.4g}"
+    return f"{text} {unit}".strip()

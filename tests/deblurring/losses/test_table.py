@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torchvision.models import alexnet
+from torchvision.models.vgg import cfgs, make_layers
 
 from vrtspike.config import load_preset
 from vrtspike.config.loss_schema import LossSettings
+from vrtspike.deblurring import backbones
 from vrtspike.deblurring.losses.table import LOSSES, build_terms
+from vrtspike.deblurring.perceptual import build_lpips
 from vrtspike.errors import DataError
+from vrtspike.pretrained import BACKBONES
 
 CPU = torch.device("cpu")
 
@@ -24,6 +29,31 @@ def test_a_weight_switches_a_term_on_and_zero_switches_it_off(name):
     assert {key: term.WEIGHT for key, term in settings.active.items()} == {name: 0.5}
     with pytest.raises(ValueError, match="at least one must be positive"):
         LossSettings.model_validate({**others, name: {"WEIGHT": 0.0}})
+
+
+def test_the_settings_of_each_term_reach_it(monkeypatch, tmp_path):
+    """LPIPS with the backbone that is named; only the check of the published file is left out."""
+    torch.manual_seed(0)
+    networks = {"alex": alexnet(weights=None).features, "vgg": make_layers(cfgs["D"])}
+    states = {
+        net: {f"features.{name}": value for name, value in features.state_dict().items()}
+        for net, features in networks.items()
+    }
+    monkeypatch.setattr(backbones, "verify_weights", lambda path: None)
+    x, y = torch.rand(2, 1, 1, 3, 64, 64)
+    for net, state in states.items():
+        torch.save(state, tmp_path / BACKBONES[net])
+        settings = LossSettings.model_validate(
+            {"CHARBONNIER": {"WEIGHT": 0.5, "DELTA": 4.0}, "LPIPS": {"WEIGHT": 0.2, "NET": net}}
+        )
+        pixel, lpips = build_terms(settings, str(tmp_path), CPU)
+        assert [(t.name, t.weight, t.every) for t in (pixel, lpips)] == [
+            ("charbonnier", 0.5, 1),
+            ("lpips", 0.2, 1),
+        ]
+        assert pixel.distance(x + 3, x).item() == pytest.approx(5.0)
+        expected = build_lpips(state, net)(x[:, 0] * 2 - 1, y[:, 0] * 2 - 1)
+        assert lpips.distance(x, y).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_absent_weights_are_an_error_before_training(tmp_path):

@@ -1,0 +1,154 @@
+"""What the task makes of a batch: losses, figures, counts and pictures, worked out again here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from skimage.metrics import structural_similarity
+from torch import nn
+
+from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.losses.term import Term
+from vrtspike.deblurring.metrics.metric import load_metrics
+from vrtspike.deblurring.metrics.psnr import PSNR
+from vrtspike.deblurring.metrics.ssim import SSIM
+from vrtspike.deblurring.task import DeblurringTask, Teacher
+from vrtspike.deblurring.visuals import GAP, LABEL_HEIGHT
+
+CPU = torch.device("cpu")
+CLIPS, LENGTH, SIZE, BINS = 2, 3, 16, 4
+
+
+SCORES = load_metrics([PSNR, SSIM], "no weights are needed", CPU)
+
+
+@pytest.fixture(scope="module")
+def batch() -> dict[str, torch.Tensor]:
+    """As a loader gives it: two clips of three frames and their spikes at half the size."""
+    rng = np.random.default_rng(0)
+    shape = (CLIPS, LENGTH, SIZE, SIZE, 3)
+    blur, sharp = (rng.integers(0, 256, shape, dtype=np.uint8) for _ in range(2))
+    counts = rng.integers(0, 6, (CLIPS, LENGTH, BINS, SIZE // 2, SIZE // 2), dtype=np.uint8)
+    return {
+        "blur": torch.from_numpy(blur),
+        "sharp": torch.from_numpy(sharp),
+        "counts": torch.from_numpy(counts),
+        "bin_steps": torch.tensor([[[21, 3, 4, 28]] * LENGTH] * CLIPS, dtype=torch.uint8),
+        "gain": torch.tensor([2.0, 3.0]),
+    }
+
+
+@pytest.fixture(scope="module")
+def output() -> torch.Tensor:
+    """Some restored clip, of values below 0 and above 1 as well."""
+    noise = torch.Generator().manual_seed(1)
+    return 1.4 * torch.rand((CLIPS, LENGTH, 3, SIZE, SIZE), generator=noise) - 0.2
+
+
+def absolute(restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+    return (restored - sharp).abs().mean()
+
+
+def squared(restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+    return (restored - sharp).square().mean()
+
+
+def images(clip: torch.Tensor) -> np.ndarray:
+    """(B, T, 3, H, W) in [0, 1] as 8-bit values (B, T, H, W, 3)."""
+    return np.rint(clip.numpy().clip(0, 1).astype(np.float64) * 255).transpose(0, 1, 3, 4, 2)
+
+
+def test_each_due_term_counts_with_its_weight_against_the_sharp_frames(batch, output):
+    terms = [Term("absolute", 0.3, absolute), Term("squared", 2.0, squared, every=3)]
+    task = DeblurringTask(None, terms, SCORES)
+    prepared = task.prepare(batch, CPU)
+    difference = output.numpy() - batch["sharp"].numpy().transpose(0, 1, 4, 2, 3) / 255
+    expected = {
+        "absolute": 0.3 * np.abs(difference).mean(),
+        "squared": 2.0 * np.square(difference).mean(),
+    }
+    for step in range(7):
+        found = {name: float(v) for name, v in task.losses(output, prepared, step).items()}
+        due = expected if step in (0, 3, 6) else {"absolute": expected["absolute"]}
+        assert found == pytest.approx(due, rel=1e-5)
+
+
+def test_figures_are_means_over_the_frames_of_each_clip(batch, output):
+    task = DeblurringTask(None, [], SCORES)
+    found = task.metrics(output, task.prepare(batch, CPU))
+    assert len(found) == CLIPS
+    sharp = batch["sharp"].numpy().astype(float)
+    for figures, restored, truth in zip(found, images(output), sharp, strict=True):
+        errors = [np.mean((a - b) ** 2) for a, b in zip(restored, truth, strict=True)]
+        assert figures["psnr"] == pytest.approx(
+            np.mean([10 * np.log10(255**2 / e) for e in errors])
+        )
+        maps = [
+            structural_similarity(
+                a, b, data_range=255, gaussian_weights=True, sigma=1.5,
+                use_sample_covariance=False, full=True, channel_axis=-1,
+            )[1]
+            for a, b in zip(restored, truth, strict=True)
+        ]  # fmt: skip
+        assert figures["ssim"] == pytest.approx(np.mean([m[5:-5, 5:-5].mean() for m in maps]))
+
+
+def test_clips_and_frames_are_counted(batch):
+    task = DeblurringTask(None, [], SCORES)
+    assert task.size(task.prepare(batch, CPU)) == (CLIPS, CLIPS * LENGTH)
+
+
+def test_the_picture_is_of_the_middle_frame_of_the_first_clip(batch, output):
+    task = DeblurringTask(None, [], SCORES)
+    (picture,) = task.pictures(output, task.prepare(batch, CPU)).values()
+    shown = [batch["blur"].numpy()[0, 1], images(output)[0, 1], batch["sharp"].numpy()[0, 1]]
+    for column, frame in enumerate(shown):
+        # Frames of 16 pixels are shown thirty times enlarged.
+        part = picture[LABEL_HEIGHT : LABEL_HEIGHT + 480 : 30, column * (480 + GAP) :: 30][:, :SIZE]
+        np.testing.assert_array_equal(part, frame)
+
+
+class Recorder(nn.Module):
+    """Returns the blurry frames, a little darker; keeps what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(0.9))
+        self.seen: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+
+    def forward(self, blur: torch.Tensor, voxels: torch.Tensor | None) -> torch.Tensor:
+        self.seen.append((blur, voxels))
+        return self.factor * blur
+
+
+def test_the_model_is_given_frames_and_standardised_rates(batch):
+    model = Recorder()
+    task = DeblurringTask(Statistics(0.25, 0.5, 0), [], SCORES)
+    task.forward(model, task.prepare(batch, CPU))
+    ((blur, voxels),) = model.seen
+    expected = batch["blur"].numpy().transpose(0, 1, 4, 2, 3) / 255
+    np.testing.assert_allclose(blur.numpy(), expected, rtol=1e-6)
+    rate = batch["counts"].numpy() / batch["bin_steps"].numpy()[..., None, None]
+    bright = rate * batch["gain"].numpy()[:, None, None, None, None]
+    expected = ((bright - 0.25) / 0.5).repeat(2, axis=3).repeat(2, axis=4)
+    np.testing.assert_allclose(voxels.numpy(), expected, rtol=1e-4, atol=1e-5)
+    without = DeblurringTask(None, [], SCORES)
+    without.forward(model, without.prepare(batch, CPU))
+    assert model.seen[1][1] is None
+
+
+def test_the_distance_to_the_teacher_has_its_weight_and_no_gradient_reaches_it(batch, output):
+    teacher = Recorder()
+    task = DeblurringTask(None, [Term("absolute", 1.0, absolute)], SCORES, Teacher(teacher, 0.25))
+    prepared = task.prepare(batch, CPU)
+    student = Recorder()
+    with torch.no_grad():
+        student.factor.fill_(0.5)
+    losses = task.losses(task.forward(student, prepared), prepared, 0)
+    blur = batch["blur"].numpy() / 255
+    distance = np.sqrt(np.square(0.5 * blur - 0.9 * blur) + 1e-6).mean()
+    assert losses["distillation"].item() == pytest.approx(0.25 * distance, rel=1e-5)
+    sum(losses.values()).backward()
+    assert student.factor.grad is not None
+    assert teacher.factor.grad is None

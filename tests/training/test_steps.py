@@ -1,0 +1,384 @@
+"""A run worked out again in a few lines of PyTorch: steps, average, validation, the best."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from tests.training.forecast import FlowForecaster, ForecastTask, Waves
+from tests.training.setup_run import forecast_settings, forecast_trainer, records
+from tests.training.stopping import StopAfter
+from vrtspike.config import Settings
+from vrtspike.launching.signals import StopRequest
+from vrtspike.runs.checkpoints import list_checkpoints
+from vrtspike.training.loop import Trainer
+
+STEPS, MICRO, SPOILED = 6, 2, 3
+TRAIN = {
+    "MAX_STEPS": STEPS,
+    "GRADIENT_ACCUMULATION_STEPS": MICRO,
+    "MAX_GRAD_NORM": 1.0,
+    "EMA": 0.8,
+    # A global batch of 2 x 2 over 1: twice the rate.
+    "SCALE_LR": "sqrt",
+    "BASE_BATCH_SIZE": 1,
+    "OPTIM": {
+        "LR": 5e-3,
+        "BETAS": [0.8, 0.9],
+        "WEIGHT_DECAY": 0.1,
+        "LR_FACTORS": {"NEW": 2.0, "BACKBONE": 0.5, "FLOW": 0.25},
+    },
+    "SCHED": {"WARMUP_STEPS": 2, "MIN_LR": 1e-4},
+    "SAVE_EVERY_STEPS": 100,
+}
+LOG = {"VAL_EVERY_STEPS": 2, "TENSORBOARD": False, "MEMORY_EVERY_STEPS": 4}
+
+
+class Plain(FlowForecaster):
+    """Without random numbers, so that it can be computed again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body[1] = nn.Identity()
+
+
+class TwoTerms(ForecastTask):
+    """Two terms of a loss; keeps the training batches and spoils a step."""
+
+    def __init__(self, spoiled: int = -1) -> None:
+        super().__init__()
+        self.batches: list[dict[str, torch.Tensor]] = []
+        self._spoiled = spoiled
+
+    def losses(self, output, batch, step):
+        self.batches.append(batch)
+        factor = math.nan if step == self._spoiled else 1.0
+        return {name: factor * term for name, term in terms(output, batch).items()}
+
+
+def terms(output: torch.Tensor, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    difference = output - batch["future"]
+    return {"mse": difference.square().mean(), "absolute": 0.5 * difference.abs().mean()}
+
+
+def settings_of(train: dict[str, Any] | None = None, **log: Any) -> Settings:
+    return forecast_settings({**TRAIN, **(train or {})}).model_copy(
+        update={"LOG": forecast_settings().LOG.model_copy(update={**LOG, **log})}
+    )
+
+
+def run(trainer: Trainer) -> Trainer:
+    with StopRequest() as stop:
+        trainer.run(stop)
+    trainer.log.close()
+    return trainer
+
+
+class ByHand:
+    """What a run must come to, from its batches and first weights alone."""
+
+    def __init__(
+        self, first: dict[str, torch.Tensor], batches: list[dict], limit: float = 1.0
+    ) -> None:
+        self.model, average = Plain(), Plain()
+        self.model.load_state_dict(first)
+        parts = (self.model.outlet, self.model.body, self.model.inlet)
+        factors = (2.0, 0.5, 0.5 * 0.25)
+        optimizer = torch.optim.AdamW(
+            [{"params": list(part.parameters())} for part in parts],
+            betas=(0.8, 0.9),
+            weight_decay=0.1,
+        )
+        self.losses, self.norms, self.rates = [], [], []
+        self.averages: list[dict[str, torch.Tensor]] = []
+        started = False
+        for step in range(STEPS):
+            if step < 2:
+                rate = 1e-2 * (step + 1) / 2
+            else:
+                rate = 1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * (step - 2) / 3)) / 2
+            for group, factor in zip(optimizer.param_groups, factors, strict=True):
+                group["lr"] = factor * rate
+            optimizer.zero_grad()
+            total = 0.0
+            for batch in batches[MICRO * step : MICRO * (step + 1)]:
+                loss = sum(terms(self.model(batch["past"]), batch).values()) / MICRO
+                loss.backward()
+                total += loss.item()
+            gradients = [p.grad for p in self.model.parameters()]
+            norm = math.sqrt(sum(float(g.double().square().sum()) for g in gradients))
+            if step == SPOILED:
+                total = norm = math.nan
+            else:
+                if norm > limit:
+                    for gradient in gradients:
+                        gradient *= limit / norm
+                optimizer.step()
+                with torch.no_grad():
+                    for a, p in zip(average.parameters(), self.model.parameters(), strict=True):
+                        a.copy_(0.8 * a + 0.2 * p if started else p)
+                started = True
+            self.losses.append(total)
+            self.norms.append(norm)
+            self.rates.append(rate)
+            self.averages.append({n: p.detach().clone() for n, p in average.named_parameters()})
+
+    def skill(self, step: int) -> float:
+        """1 - error / variance of the average after so many steps, over five samples."""
+        model, waves, found = Plain(), Waves(5), []
+        model.load_state_dict(self.averages[step - 1])
+        for index in range(5):
+            sample = waves[index]
+            with torch.no_grad():
+                output = model(sample["past"][None])[0]
+            error = (output - sample["future"]).square().mean()
+            found.append(1 - float(error / sample["future"].var()))
+        return float(np.mean(found))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Path, Trainer, dict[str, torch.Tensor], TwoTerms]:
+    folder = tmp_path_factory.mktemp("steps")
+    task = TwoTerms(SPOILED)
+    trainer = forecast_trainer(folder, settings_of(), model=Plain, task=task, samples=7)
+    first = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    return folder, run(trainer), first, task
+
+
+@pytest.fixture(scope="module")
+def expected(trained) -> ByHand:
+    _, _, first, task = trained
+    assert len(task.batches) == STEPS * MICRO
+    return ByHand(first, task.batches)
+
+
+def test_every_step_is_that_of_adamw_on_clipped_mean_gradients(trained, expected):
+    folder, trainer, first, task = trained
+    found = [r for r in records(folder) if r["kind"] == "train"]
+    finite = [step for step in range(STEPS) if step != SPOILED]
+    norms = [expected.norms[step] for step in finite]
+    # Some steps are clipped and some are not, which decides where it ends.
+    assert min(norms) < 0.9 < 1.1 < max(norms)
+    other = ByHand(first, task.batches, limit=math.inf)
+    assert not torch.allclose(other.model.inlet.weight, expected.model.inlet.weight, rtol=1e-2)
+    for step, record in enumerate(found):
+        assert record["lr"] == pytest.approx(expected.rates[step])
+        assert record["skipped"] == (step == SPOILED)
+        if step != SPOILED:
+            assert record["loss"] == pytest.approx(expected.losses[step], rel=1e-4)
+            assert sum(record["losses"].values()) == pytest.approx(record["loss"])
+            assert record["grad_norm"] == pytest.approx(expected.norms[step], rel=1e-4)
+    for name, value in expected.model.named_parameters():
+        torch.testing.assert_close(trainer.model.get_parameter(name), value, rtol=1e-4, atol=1e-5)
+
+
+def test_without_a_limit_nothing_is_clipped(tmp_path):
+    task = TwoTerms(SPOILED)
+    settings = settings_of({"MAX_GRAD_NORM": None})
+    trainer = forecast_trainer(tmp_path, settings, model=Plain, task=task, samples=7)
+    first = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    run(trainer)
+    expected = ByHand(first, task.batches, limit=math.inf)
+    for name, value in expected.model.named_parameters():
+        torch.testing.assert_close(trainer.model.get_parameter(name), value, rtol=1e-4, atol=1e-5)
+
+
+def test_the_average_is_validated_kept_as_the_best_and_published(trained, expected):
+    folder, trainer, *_ = trained
+    skills = {r["step"]: r["skill"] for r in records(folder) if r["kind"] == "validation"}
+    assert skills == {step: pytest.approx(expected.skill(step), abs=1e-4) for step in (2, 4, 6)}
+    best = max(skills, key=lambda step: skills[step])
+    kept = load_file(folder / "best.safetensors")
+    assert torch.load(folder / "checkpoints" / "best.pt", weights_only=True)["step"] == best
+    last = dict(trainer.trained_model().named_parameters())
+    for name, value in expected.averages[-1].items():
+        torch.testing.assert_close(last[name], value, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            kept[name], expected.averages[best - 1][name], rtol=1e-4, atol=1e-5
+        )
+
+
+def test_gradients_of_a_scaled_loss_are_recorded_in_their_true_size(tmp_path):
+    norms = []
+    for name in ("32", "16-mixed"):
+        settings = settings_of({"PRECISION": name, "MAX_STEPS": 2})
+        run(forecast_trainer(tmp_path / name, settings, model=Plain, task=TwoTerms()))
+        norms.append([r["grad_norm"] for r in records(tmp_path / name) if r["kind"] == "train"])
+    # Half precision has eleven bits.
+    assert norms[1] == pytest.approx(norms[0], rel=0.05)
+
+
+def test_a_resumed_run_keeps_its_loss_scale(tmp_path):
+    train = {"PRECISION": "16-mixed", "AMP_INIT_SCALE": 2.0**24, "MAX_STEPS": 14}
+    run(forecast_trainer(tmp_path / "whole", settings_of(train), model=Plain))
+    skipped = [r["skipped"] for r in records(tmp_path / "whole") if r["kind"] == "train"]
+    # The scale is halved until nothing overflows any more.
+    assert skipped[0]
+    assert not any(skipped[-6:])
+    task = StopAfter(10 * MICRO, signal.SIGTERM)
+    run(forecast_trainer(tmp_path / "cut", settings_of(train), model=Plain, task=task))
+    run(forecast_trainer(tmp_path / "cut", settings_of(train), model=Plain))
+    assert records(tmp_path / "cut") == records(tmp_path / "whole")
+
+
+class Drawing(ForecastTask):
+    """Notes the random numbers that a model would draw, and how it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn: list[tuple[float, float, float]] = []
+        self.modes: set[tuple[bool, bool]] = set()
+
+    def forward(self, model, batch):
+        training = torch.is_grad_enabled()
+        self.modes.add((training, all(module.training == training for module in model.modules())))
+        if training:
+            numbers = random.random(), float(np.random.random()), float(torch.rand(()))
+            self.drawn.append(numbers)
+        return super().forward(model, batch)
+
+
+def test_every_micro_batch_draws_numbers_of_its_own_from_the_seed(tmp_path):
+    drawn = []
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        task = Drawing()
+        settings = settings_of().model_copy(update={"SEED": seed})
+        run(forecast_trainer(tmp_path / name, settings, task=task, timing=True))
+        drawn.append(task.drawn)
+        # Dropout works in every training pass, after a validation too, and in no other.
+        assert task.modes == {(True, True), (False, True)}
+    assert len(set(drawn[0])) == STEPS * MICRO
+    assert drawn[0] == drawn[1]
+    for place in range(3):
+        numbers = [{each[place] for each in run} for run in (drawn[0], drawn[2])]
+        assert numbers[0].isdisjoint(numbers[1])
+
+
+class Types(ForecastTask):
+    """Notes in which types outputs, products in the loss and metrics are computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.types: set[tuple[str, torch.dtype]] = set()
+
+    def forward(self, model, batch):
+        output = super().forward(model, batch)
+        kind = "training" if torch.is_grad_enabled() else "validation"
+        self.types.add((kind, output.dtype))
+        return output
+
+    def losses(self, output, batch, step):
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+        self.types |= {("output", output.dtype), ("product", product.dtype)}
+        return super().losses(output, batch, step)
+
+    def metrics(self, output, batch):
+        self.types.add(("measured", output.dtype))
+        return super().metrics(output, batch)
+
+
+def test_half_precision_ends_before_losses_and_metrics(tmp_path):
+    task = Types()
+    settings = settings_of({"PRECISION": "bf16-mixed", "MAX_STEPS": 2})
+    run(forecast_trainer(tmp_path, settings, task=task))
+    assert task.types == {
+        ("training", torch.bfloat16),
+        ("validation", torch.bfloat16),
+        ("output", torch.float32),
+        ("product", torch.float32),
+        ("measured", torch.float32),
+    }
+
+
+class Figures(ForecastTask):
+    """PSNR rises with every validation, SSIM does not; keeps what pictures are made of."""
+
+    metric = "psnr"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.validations = 0
+        self.shown: list[list[int]] = []
+
+    def metrics(self, output, batch):
+        if 0 in batch["index"].tolist():
+            self.validations += 1
+        return [{"psnr": float(self.validations), "ssim": 0.5} for _ in batch["index"]]
+
+    def pictures(self, output, batch):
+        self.shown.append(batch["index"].tolist())
+        return super().pictures(output, batch)
+
+
+@pytest.mark.parametrize(("metric", "last"), [("ssim", 8), ("psnr", 20), ("main", 20)])
+def test_early_stopping_watches_the_metric_that_it_names(tmp_path, metric, last):
+    stopping = {"METRIC": metric, "PATIENCE": 3}
+    settings = settings_of({"MAX_STEPS": 20, "EARLY_STOPPING": stopping})
+    task = Figures()
+    trainer = run(forecast_trainer(tmp_path, settings, task=task))
+    # The first validation, after two steps, is the best SSIM; three more without improvement.
+    assert trainer.progress.step == last
+    # The best weights are those of the main metric all the same.
+    assert trainer.progress.best_step == last
+    assert task.shown == [[0, 1]] * (last // 2)
+
+
+def test_checkpoints_pictures_and_memory_have_their_steps(tmp_path):
+    settings = settings_of(
+        {"MAX_STEPS": 11, "SAVE_EVERY_STEPS": 3, "KEEP_LAST": 3}, VISUALS_EVERY_STEPS=4
+    )
+    run(forecast_trainer(tmp_path, settings))
+    assert [step for step, _ in list_checkpoints(tmp_path / "checkpoints")] == [11, 9, 6]
+    pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
+    assert pictures == ["step_00000004_forecast.png", "step_00000008_forecast.png"]
+    lines = (tmp_path / "logs" / "memory.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [4, 8]
+    validated = [r["step"] for r in records(tmp_path) if r["kind"] == "validation"]
+    assert validated == [2, 4, 6, 8, 10, 11]
+
+
+class Slow(ForecastTask):
+    """Takes 20 ms to make a batch ready."""
+
+    def prepare(self, batch, device):
+        time.sleep(0.02)
+        return super().prepare(batch, device)
+
+
+def test_waiting_for_data_is_told_in_milliseconds(tmp_path):
+    started = time.monotonic()
+    run(forecast_trainer(tmp_path, settings_of({"MAX_STEPS": 3}), task=Slow()))
+    whole = 1e3 * (time.monotonic() - started)
+    waits = [r["data_ms"] for r in records(tmp_path, timeless=False) if r["kind"] == "train"]
+    assert all(wait >= MICRO * 20 for wait in waits)
+    assert sum(waits) < whole
+
+
+class Profiled(ForecastTask):
+    """Notes in which steps, counted from 1, a profiler looks on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: set[int] = set()
+
+    def losses(self, output, batch, step):
+        if torch.autograd._profiler_enabled():
+            self.steps.add(step + 1)
+        return super().losses(output, batch, step)
+
+
+def test_the_steps_that_are_asked_for_are_profiled(tmp_path):
+    task = Profiled()
+    run(forecast_trainer(tmp_path, settings_of(PROFILE_STEPS=(2, 3)), task=task))
+    assert task.steps == {2, 3}
