@@ -40,9 +40,7 @@ from vrtspike.config.loading import load_preset
 from vrtspike.config.schema import Settings
 from vrtspike.errors import ConfigError
 from vrtspike.files import atomic_write_text, read_json, write_json
-from vrtspike.models.block_compiling import compile_blocks
-from vrtspike.models.build import build_model
-from vrtspike.models.vrt_spike import Restorer
+from vrtspike.models import Restorer, build_model
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 # The readable model, nothing recomputed: its FLOPs are those of the result.
@@ -192,7 +190,7 @@ def prepare(name: str, device: torch.device, crop: int) -> Timed:
         model = build(settings, side)
         clips = inputs(settings, side, settings.TRAIN.BATCH_SIZE if on_gpu else 1)
     if on_gpu and settings.TRAIN.COMPILE_MODEL:
-        compile_blocks(model, settings.TRAIN.COMPILE_MODE)
+        model.compile(mode=settings.TRAIN.COMPILE_MODE)
     return Timed(settings, model, clips, PRECISIONS[settings.TRAIN.PRECISION] if on_gpu else None)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from vrtspike.data.raw.layouts.table import AUTO, LAYOUTS
 from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.models.table import MODELS
 
 _HEAD = '''"""Names from the tables of this project that a preset may use.
 
@@ -28,7 +29,7 @@ _LINE = 100
 
 def names_module() -> str:
     """The text of ``vrtspike/config/names.py``."""
-    types = {"LayoutName": [AUTO, *LAYOUTS], "MetricName": METRICS}
+    types = {"LayoutName": [AUTO, *LAYOUTS], "MetricName": METRICS, "ModelName": MODELS}
     return _HEAD + "".join(_literal(name, values) for name, values in types.items())
 
 

@@ -104,6 +104,22 @@ def test_low_throughput_looks_at_recomputation():
     assert "25%" in next(f.effect for f in find(slow, settings()))
     stored = settings(MODEL={"VRT": {"USE_CHECKPOINT_ATTN": False, "USE_CHECKPOINT_FFN": False}})
     assert symptoms(slow, stored)["low throughput"] == {}
+    attention = settings(MODEL={"VRT": {"USE_CHECKPOINT_FFN": False}})
+    assert symptoms(slow, attention)["low throughput"] == {"MODEL.VRT.USE_CHECKPOINT_ATTN": False}
+
+
+def test_a_model_of_another_type_is_not_told_of_keys_that_it_does_not_have():
+    model = settings().MODEL.model_copy(update={"TYPE": "another"})
+    preset = settings().model_copy(update={"MODEL": model})
+    speed = Speed(
+        samples_per_second=0.5,
+        forward_ms=1800,
+        step_parts={"backward": 0.7},
+        recomputation_share=0.2,
+    )
+    found = {finding.symptom: finding for finding in find(RunFigures(speed), preset)}
+    assert found["low throughput"].keys == {}
+    assert "a smaller model" in found["slow forward pass"].change
 
 
 def test_cache_and_system_memory():

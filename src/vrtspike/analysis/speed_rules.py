@@ -85,13 +85,15 @@ def slow_forward(figures: RunFigures, settings: Settings) -> Finding | None:
         keys["TRAIN.PRECISION"] = "bf16-mixed"
     if figures.memory.has_gpu and not settings.TRAIN.COMPILE_MODEL:
         keys["TRAIN.COMPILE_MODEL"] = True
+    depth = settings.MODEL.depth_key
+    smaller = f"fewer blocks ({depth}) in the slowest stage" if depth else "a smaller model"
     return Finding(
         "slow forward pass",
         "warning",
         figures.speed.step_parts.get("forward", 1.0),
         f"{figures.speed.forward_ms:.0f} ms forward (limit {FORWARD_MS:.0f} ms){slowest}",
-        "half precision and compiled blocks on a GPU; else fewer blocks (MODEL.VRT_DEPTHS) in the "
-        "slowest stage or smaller crops (DATA.CROP_SIZE), which change the result",
+        f"half precision and compiled blocks on a GPU; else {smaller} or smaller crops "
+        "(DATA.CROP_SIZE), which change the result",
         "measure: run the preset for some steps and compare",
         keys,
     )
@@ -107,15 +109,14 @@ def low_throughput(figures: RunFigures, settings: Settings) -> Finding | None:
     )
     keys: dict[str, Any] = {}
     change = f"begin with {name}, the largest part of a step"
-    vrt = settings.MODEL.VRT
-    recomputes = vrt.USE_CHECKPOINT_ATTN or vrt.USE_CHECKPOINT_FFN
+    recomputing = settings.MODEL.recomputing
     effect = f"at most {_gain(share)} more samples a second if {name} took no time"
-    if name == "backward" and recomputes and figures.speed.recomputation_share is not None:
+    if name == "backward" and recomputing and figures.speed.recomputation_share is not None:
         change = (
-            "backward is the largest part of a step and includes recomputation: switch it off for "
-            "the feed-forward layers first, where memory allows"
+            "backward is the largest part of a step and includes recomputation: switch it off "
+            "where memory allows, key by key"
         )
-        keys["MODEL.VRT.USE_CHECKPOINT_FFN"] = False
+        keys[recomputing[0]] = False
         effect = f"at most {_gain(figures.speed.recomputation_share)} more samples a second"
     return Finding(
         "low throughput",

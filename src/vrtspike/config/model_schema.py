@@ -20,6 +20,7 @@ from vrtspike.config.fields import (
     operational,
     weights,
 )
+from vrtspike.config.names import ModelName
 
 RECONSTRUCTION_GROUPS = 4
 PUBLISHED_DEPTHS = (8,) * STAGES + (4,) * RECONSTRUCTION_GROUPS
@@ -95,6 +96,10 @@ class FuseSettings(TemporalAttentionSettings):
 class ModelSettings(Section):
     """The network."""
 
+    TYPE: ModelName = key(
+        "Which model; vrt_spike is VRT with a spike branch, which the keys below describe",
+        "vrt_spike",
+    )
     USE_SPIKE: bool = key("false gives plain VRT, the ablation without spikes", True)
     SPIKE_ORDER: Literal["recorded", "shuffled"] = key(
         "Spikes that a frame gets: its own, or, as a control, those of another frame of its clip; "
@@ -134,6 +139,25 @@ class ModelSettings(Section):
                 f"({STAGES + RECONSTRUCTION_GROUPS})"
             )
         return depths
+
+    @property
+    def recomputing(self) -> tuple[str, ...]:
+        """Keys that are on and make the model compute parts again to save memory.
+
+        The first is the one to switch off first: it saves least.
+        """
+        if self.TYPE != "vrt_spike":
+            return ()
+        switches = {
+            "MODEL.VRT.USE_CHECKPOINT_FFN": self.VRT.USE_CHECKPOINT_FFN,
+            "MODEL.VRT.USE_CHECKPOINT_ATTN": self.VRT.USE_CHECKPOINT_ATTN,
+        }
+        return tuple(name for name, on in switches.items() if on)
+
+    @property
+    def depth_key(self) -> str | None:
+        """The key that says how many blocks the model has, if it has one."""
+        return "MODEL.VRT_DEPTHS" if self.TYPE == "vrt_spike" else None
 
     @property
     def window(self) -> tuple[int, int, int]:

@@ -12,3 +12,5 @@ from typing import Literal
 LayoutName = Literal["auto", "kair", "nafnet", "spk_gopro"]
 
 MetricName = Literal["psnr", "psnr_y", "ssim", "ssim_y", "lpips"]
+
+ModelName = Literal["vrt_spike"]

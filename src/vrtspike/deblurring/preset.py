@@ -21,7 +21,6 @@ from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import EXIT_INTERRUPTED
 from vrtspike.models import Restorer, build_model
-from vrtspike.models.block_compiling import compile_blocks
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.training.batches import (
@@ -60,8 +59,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
             build_task(settings, dataset, ranks.device),
             training_batches(settings, dataset, workers, ranks),
             validation_batches(settings, dataset, workers, ranks),
-            compile_blocks,
-            model.describe(ranks.device, dtype),
+            note=model.describe(ranks.device, dtype),
         )
 
     outcome = train_run(run, folder, build, code_changed=list(code_changed))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from vrtspike.models.block_compiling import compile_blocks
 from vrtspike.models.chunking import ChunkPolicy
 from vrtspike.models.layers import FrameConv, start_at_zero
+from vrtspike.models.restorer import Restorer
 from vrtspike.models.spike_encoder import SpikeEncoder3D
 from vrtspike.models.spike_order import shuffle_frames
 from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
@@ -17,8 +20,8 @@ from vrtspike.models.window_attention import choose_implementation
 from vrtspike.monitoring.timing import section
 
 
-class Restorer(nn.Module):
-    """What training and evaluation call: a clip and its voxels in, a restored clip out.
+class VRTRestorer(Restorer):
+    """VRT behind the call of a model, with or without spikes.
 
     Args:
         vrt: the backbone.
@@ -28,13 +31,12 @@ class Restorer(nn.Module):
         super().__init__()
         self.vrt = vrt
 
-    def describe(self, device: torch.device, dtype: torch.dtype) -> str:
-        """How the model computes on a device, in one line for the log of a run.
+    def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
+        """Compile the blocks, see :func:`compile_blocks`, which takes these arguments."""
+        compile_blocks(self, *args, **options)
 
-        Args:
-            device: where it will run.
-            dtype: type of the products (autocast's, where autocast is on).
-        """
+    def describe(self, device: torch.device, dtype: torch.dtype) -> str:
+        """The kernels of window attention and what is recomputed, in one line."""
         options = self.vrt.options
         chosen = choose_implementation(options.attention, device, dtype)
         again = [
@@ -51,11 +53,9 @@ class Restorer(nn.Module):
         )
 
     def rate_groups(self) -> dict[str, list[str]]:
-        """Names of the parameters that can start from published weights.
+        """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
 
-        Returns:
-            those of ``flow`` (SpyNet and alignment, which train later and more slowly) and of the
-            rest of the ``backbone``; a spike branch belongs to neither.
+        These can start from published weights; a spike branch belongs to neither.
         """
         groups: dict[str, list[str]] = {"backbone": [], "flow": []}
         for name, _ in self.named_parameters():
@@ -66,7 +66,7 @@ class Restorer(nn.Module):
         return groups
 
 
-class PlainVRT(Restorer):
+class PlainVRT(VRTRestorer):
     """VRT without spikes; it takes voxels and ignores them."""
 
     def forward(self, blur: Tensor, voxels: Tensor | None = None) -> Tensor:
@@ -83,7 +83,7 @@ class PlainVRT(Restorer):
             return self.vrt(blur)
 
 
-class VRTSpike(Restorer):
+class VRTSpike(VRTRestorer):
     """VRT whose stages 1-4 are fused with spike features of the same scale.
 
     The finest spike features also reach the picture directly, by one convolution that starts at

@@ -1,4 +1,4 @@
-"""From a configuration to a model."""
+"""From a configuration to VRT with a spike branch, or VRT alone."""
 
 from __future__ import annotations
 
@@ -7,29 +7,17 @@ from vrtspike.models.chunking import ChunkPolicy
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.spike_encoder import check_time_lengths
 from vrtspike.models.vrt import VRT
-from vrtspike.models.vrt_spike import PlainVRT, Restorer, VRTSpike
+from vrtspike.models.vrt_spike import PlainVRT, VRTRestorer, VRTSpike
 from vrtspike.models.weights import load_spynet, load_vrt, read_weights
 
 
-def build_model(
-    settings: ModelSettings, *, bins: int, clip_len: int, crop_size: int, pretrained: bool = True
-) -> Restorer:
-    """Build the network that a preset describes.
+def build_vrt_spike(
+    settings: ModelSettings, *, bins: int, clip_len: int, crop_size: int, pretrained: bool
+) -> VRTRestorer:
+    """Build a :class:`VRTSpike`, or a :class:`PlainVRT` where MODEL.USE_SPIKE is false.
 
-    Args:
-        settings: the MODEL section.
-        bins: voxel bins per frame (DATA.K).
-        clip_len: frames of a training clip (DATA.CLIP_LEN).
-        crop_size: side of a training crop in pixels (DATA.CROP_SIZE).
-        pretrained: load MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET; false where all weights are
-            loaded afterwards.
-
-    Returns:
-        A module called as ``model(blur, voxels)``.
-
-    Raises:
-        ConfigError: settings that cannot make a model.
-        RunError: a checkpoint is missing or belongs to another model.
+    It starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET where ``pretrained`` is set; for the
+    other arguments and errors see :class:`~vrtspike.models.restorer.Builder`.
     """
     vrt = _build_vrt(settings, clip_len, crop_size)
     # An untrained network returns its input: training starts at the blurry frame's PSNR.

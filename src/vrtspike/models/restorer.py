@@ -1,0 +1,78 @@
+"""What training, evaluation and logs ask of a model."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.config.model_schema import ModelSettings
+
+
+class Restorer(nn.Module):
+    """A model of the table: a clip and its voxels in, a restored clip out.
+
+    A model defines :meth:`forward`. What else is asked of it has an answer that serves any model;
+    also :meth:`~torch.nn.Module.compile`, which compiles the whole where TRAIN.COMPILE_MODEL is
+    set, and may be overridden where shapes change from clip to clip.
+    """
+
+    def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+        """Restore a clip.
+
+        Args:
+            blur: (B, T, 3, H, W) in [0, 1]; T, H and W may differ from those of training clips.
+            voxels: (B, T, K, H, W), standardised, at the size of the frames; None where the data
+                set has no spikes.
+
+        Returns:
+            (B, T, 3, H, W), not clamped.
+        """
+        raise NotImplementedError
+
+    def describe(self, device: torch.device, dtype: torch.dtype) -> str:
+        """How the model computes on a device, in one line for the log of a run.
+
+        Args:
+            device: where it will run.
+            dtype: type of the products (autocast's, where autocast is on).
+        """
+        return f"model: {type(self).__name__}"
+
+    def rate_groups(self) -> dict[str, list[str]]:
+        """Names of the parameters that do not learn at the rate of new ones.
+
+        Returns:
+            those of the ``backbone``, which may start from published weights, and of its ``flow``,
+            which may start later, learns more slowly, and has no gradient in clips of one frame.
+        """
+        return {"backbone": [], "flow": []}
+
+
+class Builder(Protocol):
+    """Builds the network that a preset describes."""
+
+    def __call__(
+        self,
+        settings: ModelSettings,
+        *,
+        bins: int,
+        clip_len: int,
+        crop_size: int,
+        pretrained: bool,
+    ) -> Restorer:
+        """Build it.
+
+        Args:
+            settings: the MODEL section.
+            bins: voxel bins per frame (DATA.K).
+            clip_len: frames of a training clip (DATA.CLIP_LEN).
+            crop_size: side of a training crop in pixels (DATA.CROP_SIZE).
+            pretrained: load the weights that the settings start from; false where all weights are
+                loaded afterwards.
+
+        Raises:
+            ConfigError: settings that cannot make a model.
+            RunError: a checkpoint is missing or belongs to another model.
+        """
