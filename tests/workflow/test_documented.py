@@ -12,7 +12,14 @@ import pytest
 
 from tests.workflow.project import Project
 
-PAGES = ("README.md", "README.zh-CN.md", "docs/tutorial.md", "docs/clusters.md", "config/README.md")
+PAGES = (
+    "README.md",
+    "README.zh-CN.md",
+    "docs/tutorial.md",
+    "docs/clusters.md",
+    "docs/architecture.md",
+    "config/README.md",
+)
 
 
 def documented(repository: Path) -> list[str]:
