@@ -180,6 +180,13 @@ def definitions(script: Path) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
+def test_what_a_decorator_does_counts(tmp_path):
+    (tmp_path / "wrapping.py").write_text("def doubled(f):\n    return lambda: 2 * f()\n")
+    script = tmp_path / "program.py"
+    script.write_text("from wrapping import doubled\n\n@doubled\ndef f():\n    return 1\n\nf()\n")
+    assert f"{tmp_path.name}/wrapping.py:doubled" in definitions(script)
+
+
 EDITED = """
 from functools import cache
 
