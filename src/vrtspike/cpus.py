@@ -16,6 +16,9 @@ def available_cpus(
     Args:
         environment: variables of the batch system; None is this process's.
         cgroups: where the cgroup file system is mounted.
+
+    >>> available_cpus({"SLURM_CPUS_PER_TASK": "1"})
+    1
     """
     environment = os.environ if environment is None else environment
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()]

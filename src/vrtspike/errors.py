@@ -42,6 +42,12 @@ def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | 
         faults: all of them.
         advice: what to do.
         limit: how many are listed, followed by the number of the others; all if None.
+
+    >>> print(list_faults("a.yaml", ["K is 0", "no ROOT"], "Mend them.", limit=1))
+    a.yaml (2):
+      - K is 0
+      ... and 1 more
+    Mend them.
     """
     lines = [f"  - {fault}" for fault in faults[:limit]]
     if len(lines) < len(faults):
@@ -50,5 +56,9 @@ def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | 
 
 
 def named_faults(faults: Mapping[str, Sequence[str]]) -> list[str]:
-    """Each fault of each thing, after the name of what it belongs to."""
+    """Each fault of each thing, after the name of what it belongs to.
+
+    >>> named_faults({"train/a": ["no frames"], "train/b": []})
+    ['train/a: no frames']
+    """
     return [f"{name}: {fault}" for name, found in faults.items() for fault in found]

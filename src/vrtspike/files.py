@@ -97,7 +97,11 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:  # noqa: ANN40
 
 
 def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value with None for numbers that are not finite, which JSON cannot say."""
+    """A JSON value with None for numbers that are not finite, which JSON cannot say.
+
+    >>> finite_or_null({"loss": float("nan"), "step": 3})
+    {'loss': None, 'step': 3}
+    """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -122,6 +126,10 @@ def file_digest(path: str | os.PathLike[str]) -> str:
 
 
 def json_digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """SHA-256 of a JSON value, independent of the order of its keys."""
+    """SHA-256 of a JSON value, independent of the order of its keys.
+
+    >>> json_digest({"a": 1, "b": [2]}) == json_digest({"b": [2], "a": 1})
+    True
+    """
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

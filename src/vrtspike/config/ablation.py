@@ -41,12 +41,21 @@ DERIVED = (
 
 
 def derived_names(preset: str) -> list[str]:
-    """The names of what is derived from a preset, in the order of :data:`DERIVED`."""
+    """The names of what is derived from a preset, in the order of :data:`DERIVED`.
+
+    >>> derived_names("demo")
+    ['demo-without-spikes', 'demo-shuffled-spikes']
+    """
     return [preset + variant.suffix for variant in DERIVED]
 
 
 def split_name(name: str) -> tuple[str, Variant | None]:
-    """A name as its preset and what is derived from that; None for the preset itself."""
+    """A name as its preset and what is derived from that; None for the preset itself.
+
+    >>> name, variant = split_name("demo-without-spikes")
+    >>> name, variant.override
+    ('demo', 'MODEL.USE_SPIKE=false')
+    """
     for variant in DERIVED:
         if name.endswith(variant.suffix):
             return name.removesuffix(variant.suffix), variant

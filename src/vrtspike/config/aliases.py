@@ -25,6 +25,9 @@ def canonical_keys(tree: dict[str, Any]) -> dict[str, Any]:
 
     Raises:
         ValueError: if a key is given under two names with different values.
+
+    >>> canonical_keys({"DATA": {"NUM_VOXEL_BINS": 16}, "TRAIN": {"AMP_OPT_LEVEL": "O2"}})
+    {'DATA': {'K': 16}, 'TRAIN': {'PRECISION': 'bf16-true'}}
     """
     result = copy.deepcopy(tree)
     _translate_amp(result)
@@ -45,7 +48,11 @@ def canonical_keys(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def dotted(path: KeyPath) -> str:
-    """``TRAIN.OPTIM.LR`` for its path."""
+    """``TRAIN.OPTIM.LR`` for its path.
+
+    >>> dotted(("TRAIN", "BETAS", 0))
+    'TRAIN.BETAS.0'
+    """
     return ".".join(str(part) for part in path)
 
 

@@ -27,7 +27,11 @@ def canonical(document: Document) -> Document:
 
 
 def overlay(lower: Document, upper: Document) -> Document:
-    """``upper`` laid over ``lower``: mappings are merged, everything else is replaced."""
+    """``upper`` laid over ``lower``: mappings are merged, everything else is replaced.
+
+    >>> overlay(Document({"DATA": {"K": 32, "ROOT": "a"}}), Document({"DATA": {"K": 8}})).tree
+    {'DATA': {'K': 8, 'ROOT': 'a'}}
+    """
     tree = _merge(lower.tree, upper.tree)
     return Document(tree, lower.places | upper.places)
 
@@ -50,6 +54,9 @@ def section(document: Document, name: str, *, nested: bool = False) -> Document:
         document: where to look; the key may be absent or null.
         name: the top-level key.
         nested: keep the key as the result's only top-level key instead of taking it off.
+
+    >>> section(Document({"DATA": {"K": 8}, "SEED": 1}), "DATA").tree
+    {'K': 8}
     """
     tree = document.tree.get(name)
     places = {path: place for path, place in document.places.items() if path[:1] == (name,)}
@@ -63,6 +70,9 @@ def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document
 
     Raises:
         ConfigError: if an override is not ``KEY.SUBKEY=value`` or its value is not YAML.
+
+    >>> parse_overrides(["TRAIN.OPTIM.LR=1e-3", "MODEL.USE_SPIKE=false"]).tree
+    {'TRAIN': {'OPTIM': {'LR': 0.001}}, 'MODEL': {'USE_SPIKE': False}}
     """
     result = Document({})
     for override in overrides:

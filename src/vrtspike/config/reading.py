@@ -53,7 +53,11 @@ def read_yaml(path: str | Path) -> Document:
 
 
 def parse_yaml(text: str, name: str) -> Document:
-    """Like :func:`read_yaml` for text; ``name`` stands for the file in messages."""
+    """Like :func:`read_yaml` for text; ``name`` stands for the file in messages.
+
+    >>> parse_yaml("DATA: {K: 8}", "preset.yaml").places
+    {('DATA',): 'preset.yaml:1', ('DATA', 'K'): 'preset.yaml:1'}
+    """
     yaml = YAML(typ="safe", pure=True)
     try:
         node = yaml.compose(text)

@@ -24,6 +24,9 @@ def expected_center(spike_frames: int) -> float:
     """Step of the sharp frame in an exposure of T steps: 4 (N - 1) for T = 8 N.
 
     It is half a frame interval before the middle of the steps.
+
+    >>> expected_center(88)
+    40.0
     """
     return (spike_frames - STEPS_PER_FRAME) / 2
 
@@ -41,7 +44,11 @@ def sharp_step(spike_frames: int) -> int:
 
 
 def most_bins(spike_frames: int) -> int:
-    """The largest K that an exposure of T steps can fill: T - 7 for even T from 16 on."""
+    """The largest K that an exposure of T steps can fill: T - 7 for even T from 16 on.
+
+    >>> most_bins(56)
+    49
+    """
     before = sharp_step(spike_frames)
     # K // 2 bins lie before the edge, the others after it.
     about = min(2 * before + 1, 2 * (spike_frames - before))
@@ -57,6 +64,9 @@ def bin_edges(spike_frames: int, bins: int) -> NDArray[np.int64]:
     Raises:
         DataError: if K is not between 1 and :func:`most_bins` (bins would be empty) or a count
             could exceed 255.
+
+    >>> bin_edges(56, 4).tolist()
+    [0, 21, 24, 28, 56]
     """
     if bins < 1:
         raise DataError(f"{bins} voxel bins: at least 1 is needed (DATA.K)")
@@ -105,6 +115,9 @@ def bin_table(spike_frames: Sequence[int], bins: int) -> NDArray[np.uint8]:
     Args:
         spike_frames: T of each exposure, at least one.
         bins: K.
+
+    >>> bin_table([16, 24], 4).tolist()
+    [[3, 1, 2, 10], [7, 1, 2, 14]]
     """
     rows = {steps: bin_steps(steps, bins) for steps in set(spike_frames)}
     return np.stack([rows[steps] for steps in spike_frames]).astype(np.uint8)

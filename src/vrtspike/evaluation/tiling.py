@@ -94,6 +94,12 @@ def cut_axis(length: int, size: int, overlap: int) -> list[Span]:
 
     Returns:
         windows in order of their start.
+
+    >>> spans = cut_axis(100, size=48, overlap=16)
+    >>> [(span.start, span.stop) for span in spans]
+    [(0, 48), (32, 80), (52, 100)]
+    >>> [round(float(weight), 2) for weight in spans[0].weights[[35, 36, 43, 44]]]
+    [1.0, 0.89, 0.11, 0.0]
     """
     if size == 0 or size >= length:
         return [Span(0, length, np.ones(length, np.float32))]

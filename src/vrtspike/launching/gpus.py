@@ -58,6 +58,9 @@ def usable_gpus(installed: list[str], visible: str | None) -> list[str]:
     Args:
         installed: UUIDs of the machine's GPUs.
         visible: the variable's value: indices or UUIDs with commas, or None where it is not set.
+
+    >>> usable_gpus(["GPU-a", "GPU-b", "GPU-c"], "2,0")
+    ['GPU-c', 'GPU-a']
     """
     if visible is None:
         return installed

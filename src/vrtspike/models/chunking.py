@@ -33,7 +33,11 @@ class ChunkPolicy:
     shape: ChunkShape = "square"
 
     def tile(self) -> tuple[int, int]:
-        """Height and width of a tile in pixels."""
+        """Height and width of a tile in pixels.
+
+        >>> ChunkPolicy(size=64, shape="wide").tile()
+        (32, 128)
+        """
         half, double = max(self.size // 2, 1), 2 * self.size
         return {
             "square": (self.size, self.size),

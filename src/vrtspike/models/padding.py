@@ -17,6 +17,9 @@ def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
 
     Returns:
         (..., H', W'); ``x`` itself if nothing is to be done.
+
+    >>> pad_to_multiple(torch.tensor([[1, 2, 3]] * 4), 4)[0]
+    tensor([1, 2, 3, 2])
     """
     for axis in (-2, -1):
         length = x.shape[axis]

@@ -172,7 +172,11 @@ def open_display(is_main: bool, stream: TextIO | None = None) -> Display:
 
 
 def format_duration(seconds: float) -> str:
-    """Hours, minutes and seconds as ``1:02:03`` or ``2:03``."""
+    """Hours, minutes and seconds as ``1:02:03`` or ``2:03``.
+
+    >>> format_duration(125.4), format_duration(3723)
+    ('2:05', '1:02:03')
+    """
     minutes, rest = divmod(round(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

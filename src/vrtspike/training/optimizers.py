@@ -25,6 +25,9 @@ def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
     Args:
         train: the rate and how it is scaled.
         micro_batches: micro-batches of ``BATCH_SIZE`` in an optimiser step, of all processes.
+
+    >>> scaled_learning_rate(TrainSettings(BATCH_SIZE=4, SCALE_LR="sqrt"), micro_batches=6)
+    0.0004
     """
     ratio = train.BATCH_SIZE * micro_batches / train.BASE_BATCH_SIZE
     factor = {"none": 1.0, "sqrt": math.sqrt(ratio), "linear": ratio}[train.SCALE_LR]

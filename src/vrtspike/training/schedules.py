@@ -17,6 +17,9 @@ def total_steps(settings: Settings, per_epoch: int, micro_batches: int) -> int:
         settings: ``EPOCHS`` (or the phases' epochs) and ``MAX_STEPS``.
         per_epoch: micro-batches of an epoch.
         micro_batches: micro-batches of a step, over all processes.
+
+    >>> total_steps(Settings(), per_epoch=60, micro_batches=6)  # 40 epochs
+    400
     """
     train = settings.TRAIN
     epochs = sum(phase.EPOCHS for phase in train.PROGRESSIVE) or train.EPOCHS
@@ -35,6 +38,9 @@ def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:
         total: optimiser steps of the run.
         warmup: steps of warm-up; at most ``total`` count.
         floor: the last factor, ``MIN_LR / LR``.
+
+    >>> [round(cosine_factor(step, total=6, warmup=2, floor=0.1), 3) for step in range(6)]
+    [0.5, 1.0, 1.0, 0.775, 0.325, 0.1]
     """
     warmup = min(warmup, total)
     if step < warmup:

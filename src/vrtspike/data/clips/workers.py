@@ -62,6 +62,10 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
         settings: DATALOADER.
         gpus: processes that train on this machine; 0 (no GPU) counts as 1.
         cpus: CPUs to count with; None asks :func:`available_cpus`.
+
+    >>> from vrtspike.config.schema import DataloaderSettings
+    >>> resolve_workers(DataloaderSettings(), gpus=3, cpus=40)
+    Workers(cpus=40, gpus=3, train=10, val=5)
     """
     cpus = available_cpus() if cpus is None else cpus
     gpus = max(1, gpus)

@@ -85,6 +85,9 @@ def center_tolerance(spike_frames: int) -> float:
 
     Cameras whose sharp frame lies at T / 2 (4 steps later) pass; spikes shifted by two source
     frames do not.
+
+    >>> center_tolerance(88)
+    11.0
     """
     return max(4.0, spike_frames / 8)
 

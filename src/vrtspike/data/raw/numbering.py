@@ -28,6 +28,11 @@ def frame_numbers(names: Sequence[str]) -> list[int] | None:
 
     Returns:
         a number for each name; None where the names are of another kind.
+
+    >>> frame_numbers(["frame_8", "frame_16"])
+    [8, 16]
+    >>> frame_numbers(["left_1", "right_1"]) is None
+    True
     """
     found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
     if None in found or len({match[1] for match in found if match}) > 1:
@@ -55,6 +60,9 @@ def find_jumps(names: Sequence[str], step: int | None = None) -> Jumps:
 
     Returns:
         no places where the names are not numbered.
+
+    >>> find_jumps(["01", "02", "04", "05"])
+    Jumps(step=1, places=(('02', '04'),))
     """
     numbers = frame_numbers(names)
     steps = [b - a for a, b in pairwise(numbers)] if numbers else []

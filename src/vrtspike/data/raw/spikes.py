@@ -38,6 +38,9 @@ def picture_columns(sensor: tuple[int, int], frame: tuple[int, int]) -> int:
         sensor: rows and columns as they are in the file.
         frame: rows and columns of the frames. Where they are as wide as all columns of the file
             say (832 for 416 at half the size), there is no header.
+
+    >>> picture_columns((250, 416), (500, 800)), picture_columns((250, 416), (500, 832))
+    (400, 416)
     """
     rows, columns = sensor
     if frame[1] * rows == frame[0] * columns:
@@ -50,6 +53,9 @@ def frame_bytes(height: int, width: int) -> int:
 
     Raises:
         DataError: if the size is not positive or a frame does not fill whole bytes.
+
+    >>> frame_bytes(250, 400)
+    12500
     """
     if height <= 0 or width <= 0:
         raise DataError(f"spike sensor size {height} x {width}: both numbers must be positive")
@@ -255,7 +261,11 @@ def _range(
 
 
 def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pack spikes (T, h, w) along their rows: uint8 (T, h, ceil(w / 8)), lowest bit first."""
+    """Pack spikes (T, h, w) along their rows: uint8 (T, h, ceil(w / 8)), lowest bit first.
+
+    >>> pack_rows(np.array([[[1, 1, 0, 0, 0, 0, 0, 0, 1]]], np.uint8)).tolist()
+    [[[3, 1]]]
+    """
     return np.packbits(spikes, axis=2, bitorder="little")
 
 
@@ -275,6 +285,12 @@ def pack_spikes(spikes: NDArray[np.generic]) -> bytes:
 
     Raises:
         DataError: if the array has another shape, holds other values, or frames do not fill bytes.
+
+    >>> spikes = np.zeros((1, 2, 4), np.uint8)
+    >>> spikes[0, 1, 0] = 1  # bottom row, first column: the lowest bit
+    >>> spikes[0, 0, 3] = 1  # top row, last column: the highest
+    >>> f"{pack_spikes(spikes)[0]:08b}"
+    '10000001'
     """
     if spikes.ndim != 3 or spikes.shape[0] == 0:
         raise DataError(f"spikes of shape {spikes.shape}: (T, H, W) with T >= 1 expected")

@@ -44,6 +44,11 @@ def voxelize(spikes: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
     Raises:
         DataError: if K and T do not fit together (see
             :func:`vrtspike.data.exposure.bin_edges`).
+
+    >>> spikes = np.zeros((16, 1, 2), np.uint8)
+    >>> spikes[:, 0, 0] = 1  # one pixel fires in every step, the other never
+    >>> voxelize(spikes, 4)[:, 0].tolist()
+    [[3, 0], [1, 0], [2, 0], [10, 0]]
     """
     edges = bin_edges(len(spikes), bins)
     counts = np.empty((bins, *spikes.shape[1:]), dtype=np.uint8)
@@ -92,6 +97,10 @@ def join_planes(planes: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     Returns:
         uint8 (..., 8 B).
+
+    >>> ones_and_twos = np.array([[0b00000011], [0b00000101]], np.uint8)
+    >>> join_planes(ones_and_twos).tolist()
+    [3, 1, 2, 0, 0, 0, 0, 0]
     """
     _, *outer, width = planes.shape
     rows = np.ascontiguousarray(planes).reshape(len(planes), -1, width)
@@ -131,6 +140,12 @@ def normalize_counts(
 
     Returns:
         float32 (..., K, h, w).
+
+    >>> import torch
+    >>> counts = torch.tensor([6, 2], dtype=torch.uint8).view(2, 1, 1)  # two bins of one pixel
+    >>> steps, gain = torch.tensor([8, 4]), torch.tensor(2.0)
+    >>> normalize_counts(counts, steps, gain, mean=1.0, std=0.5).flatten()
+    tensor([1., 0.])
     """
     each = gain.reshape(*gain.shape, *[1] * (steps.ndim - gain.ndim)) / steps
     return (counts * each[..., None, None]).sub_(mean).div_(std)
@@ -154,6 +169,9 @@ def histogram_statistics(sequences: Sequence[tuple[float, Histogram]]) -> Statis
 
     Raises:
         DataError: if there is no voxel or all are equal (nothing to standardise by).
+
+    >>> histogram_statistics([(2.0, {4: np.array([1, 0, 0, 0, 1])})])  # rates 0 and 1, gain 2
+    Statistics(mean=1.0, std=1.0, count=2)
     """
     found = [
         (voxels, gain * np.arange(len(voxels)) / steps)
