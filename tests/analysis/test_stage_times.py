@@ -35,6 +35,11 @@ def test_seconds_are_added_up_by_stage_in_order_of_time(benchmarks):
     ]
 
 
+def test_of_a_job_that_was_measured_again_the_last_time_counts(tmp_path):
+    (tmp_path / "store.tsv").write_text("s\th:m:s\n7.5\t0:00:07\n2.5\t0:00:02\n")
+    assert stage_seconds(tmp_path) == {"store": (1, 2.5)}
+
+
 def test_another_table_is_refused(tmp_path):
     (tmp_path / "x.tsv").write_text("a\tb\n1\t2\n")
     with pytest.raises(DataError, match=r"x\.tsv: no column 's'"):

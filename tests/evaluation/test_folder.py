@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -28,12 +29,14 @@ def test_restored_frames_comparisons_and_record(small_run, tmp_path):
     source = FolderSequence(sequence / "blur", sequence / "spike", 4)
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
     seen = []
+    started = time.monotonic()
     record = restore_folder(
         model, source, load_dataset(small_run.dataset).statistics, CPU, Tiling(0, 0, 3, 1),
         tmp_path, spikes="recorded", sharp=sequence / "sharp",
         progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
-    assert seen[-1] == (5, 5)
+    assert seen == [(n, 5) for n in range(1, 6)]
+    assert 0 < 5 * record["seconds_per_frame"] <= time.monotonic() - started
     assert [frame["frame"] for frame in record["frames"]] == [f"{n:06d}" for n in range(1, 6)]
     assert (record["size"], record["tile"], record["window"]) == ([48, 64], 0, 3)
     for frame in record["frames"]:

@@ -265,3 +265,13 @@ def test_resizing_averages_areas_and_interpolates_between_pixels():
 
 def test_enlarged_sources_round_the_sensor_to_whole_pixels(stored):
     assert (ScaledSource(stored, 1.3).size, ScaledSource(stored, 0.3).size) == ((62, 84), (14, 20))
+
+
+def test_a_sensor_whose_rows_end_within_a_byte(tmp_path):
+    spikes = np.random.default_rng(3).integers(0, 2, (STEPS, 12, 20), dtype=np.uint8)
+    write_png(tmp_path / "blur" / "1.png", np.full((24, 40, 3), 90, np.uint8))
+    np.savez(tmp_path / "1.npz", spk=spikes)
+    folder = FolderSequence(tmp_path / "blur", tmp_path / "1.npz", BINS)
+    (counts,) = folder.read(slice(0, 1)).counts
+    parts = [spikes[a:b].sum(axis=0) for a, b in ((0, 21), (21, 24), (24, 28), (28, 56))]
+    np.testing.assert_array_equal(counts, parts)

@@ -110,7 +110,7 @@ def test_the_seed_decides_the_first_weights(tmp_path):
             ForecastTask(),
             model_class=Forecaster,
             dataset_class=Waves,
-            dataset_parameters={"count": 4},
+            dataset_parameters={"count": 10},
             settings={
                 "SEED": seed,
                 # So small a rate leaves the weights where they began.
@@ -121,6 +121,9 @@ def test_the_seed_decides_the_first_weights(tmp_path):
             device="cpu",
         )
         found.append(outcome.model.inlet.weight.detach().clone())
+        # The run ends within an epoch, of which it has seen a step.
+        epochs = [r for r in lines(tmp_path / name / "metrics.jsonl") if r["kind"] == "epoch"]
+        assert [(r["epoch"], r["step"], r["samples"]) for r in epochs] == [(1, 1, 4)]
     assert torch.equal(found[0], found[1])
     assert not torch.allclose(found[0], found[2], atol=1e-3)
 
@@ -175,6 +178,9 @@ def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
     assert snapshot["process_mb"] > 0
     assert snapshot["categories"]["parameters_mb"] == pytest.approx(0.0, abs=0.1)
     assert json.loads((tmp_path / "run.json").read_text())["status"] == "failed"
+    # Step 3 was to be profiled: what there is of it is written, and the profiler has ended.
+    assert "convolution" in (tmp_path / "logs" / "profile_2-3.txt").read_text()
+    assert not torch.autograd._profiler_enabled()
 
 
 def test_the_example_of_the_guide_learns(tmp_path, repository):

@@ -157,6 +157,9 @@ def test_total_steps():
     settings = forecast_settings({"MAX_STEPS": None, "EPOCHS": 4})
     assert total_steps(settings, per_epoch=10, micro_batches=3) == 13
     assert total_steps(settings, per_epoch=1, micro_batches=100) == 1
+    fewer = forecast_settings({"MAX_STEPS": 7, "EPOCHS": 4})
+    assert total_steps(fewer, per_epoch=10, micro_batches=3) == 7
+    assert total_steps(fewer, per_epoch=4, micro_batches=3) == 5
     phases = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
     settings = forecast_settings({"MAX_STEPS": None, "PROGRESSIVE": phases})
     assert total_steps(settings, per_epoch=10, micro_batches=3) == 10

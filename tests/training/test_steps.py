@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import signal
 import time
@@ -21,6 +22,7 @@ from tests.training.setup_run import forecast_settings, forecast_trainer, record
 from tests.training.stopping import StopAfter
 from vrtspike.config import Settings
 from vrtspike.launching.signals import StopRequest
+from vrtspike.monitoring.display import SilentDisplay, Status
 from vrtspike.runs.checkpoints import list_checkpoints
 from vrtspike.training.loop import Trainer
 
@@ -363,6 +365,74 @@ def test_waiting_for_data_is_told_in_milliseconds(tmp_path):
     waits = [r["data_ms"] for r in records(tmp_path, timeless=False) if r["kind"] == "train"]
     assert all(wait >= MICRO * 20 for wait in waits)
     assert sum(waits) < whole
+
+
+def test_a_finished_run_is_left_as_it_is(trained):
+    folder, *_ = trained
+    before = records(folder, timeless=False)
+    run(forecast_trainer(folder, settings_of(), model=Plain, samples=7))
+    assert records(folder, timeless=False) == before
+
+
+def test_a_run_keeps_the_batches_of_a_step_that_it_began_with(tmp_path):
+    """As on half as many processes, each of which then accumulates twice as many."""
+    train = {"MAX_STEPS": 6, "GRADIENT_ACCUMULATION_STEPS": 4}
+    options = {"model": Plain, "samples": 20}
+    whole = run(forecast_trainer(tmp_path / "whole", settings_of(train), **options))
+    task = StopAfter(3 * 4, signal.SIGTERM)
+    run(forecast_trainer(tmp_path / "cut", settings_of(train), task=task, **options))
+    fewer = settings_of({**train, "GRADIENT_ACCUMULATION_STEPS": 2})
+    rest = run(forecast_trainer(tmp_path / "cut", fewer, **options))
+    assert records(tmp_path / "cut") == records(tmp_path / "whole")
+    for name, value in whole.model.named_parameters():
+        assert torch.equal(rest.model.get_parameter(name), value)
+
+
+class StopInValidation(ForecastTask):
+    """Asks this process to stop while it measures the first batch of a validation."""
+
+    def metrics(self, output, batch):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return super().metrics(output, batch)
+
+
+def test_a_validation_is_cut_short_and_made_up_for(tmp_path):
+    run(forecast_trainer(tmp_path / "whole", settings_of()))
+    task = StopInValidation()
+    run(forecast_trainer(tmp_path / "cut", settings_of(), task=task))
+    assert [r["kind"] for r in records(tmp_path / "cut")] == ["train", "train"]
+    # Two steps of two batches, and the first batch of the validation.
+    assert len(task.seen) == 2 * MICRO + 1
+    run(forecast_trainer(tmp_path / "cut", settings_of()))
+    assert records(tmp_path / "cut") == records(tmp_path / "whole")
+
+
+class Watcher(SilentDisplay):
+    """Keeps every status that a person would see."""
+
+    def __init__(self) -> None:
+        self.seen: list[Status] = []
+
+    def update(self, status: Status) -> None:
+        self.seen.append(status)
+
+
+def test_what_is_shown_of_a_step_is_what_is_recorded(tmp_path):
+    trainer = forecast_trainer(tmp_path, settings_of({"MAX_STEPS": 5}), samples=6)
+    watcher = trainer.display = Watcher()
+    run(trainer)
+    found = records(tmp_path, timeless=False)
+    steps = [r for r in found if r["kind"] == "train"]
+    shown = [(s.step, s.total, s.epoch, s.loss) for s in watcher.seen]
+    assert shown == [(r["step"], 5, r["epoch"], r["loss"]) for r in steps]
+    # Three batches are an epoch, a step takes two of them.
+    assert [r["epoch"] for r in steps] == [1, 1, 2, 3, 3]
+    skills = {r["step"]: r["skill"] for r in found if r["kind"] == "validation"}
+    metrics = [None, None, skills[2], skills[2], skills[4]]
+    assert [s.metric for s in watcher.seen] == [m and ("skill", m) for m in metrics]
+    # Of what remains, nothing is left after the last step.
+    assert [s.eta_s > 0 for s in watcher.seen] == [True] * 4 + [False]
+    assert watcher.seen[-1].eta_s == 0.0
 
 
 class Profiled(ForecastTask):

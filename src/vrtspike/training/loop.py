@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import Any, Literal
 
@@ -122,11 +123,11 @@ class Trainer:
         """Train to the end, or until someone asks to stop; the state is saved in both cases."""
         save_every = self.train.SAVE_EVERY_STEPS
         speed = Speed(self.progress.step, self.total)
-        profile = self._profile_window()
         stream = self._stream()
         if self.timing.enabled and not self._is_finished():
             stream = self._estimate_arithmetic(stream)
-        with self.timing.activate():
+        # A profiler that an error leaves running would spoil the next one of this process.
+        with closing(self._profile_window()) as profile, self.timing.activate():
             # A run may have been stopped before the validation that its last step was due.
             stopping = self._validation_is_due() and not self._validate(stop)
             while not stopping and not self._is_finished():
@@ -140,7 +141,6 @@ class Trainer:
                 self.timing.step(self.progress.step, result.samples, result.frames)
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
-        profile.close()
         if stopping:
             self.display.note(
                 f"stopped by {stop.received or 'a signal to another process'} after step "
