@@ -52,13 +52,18 @@ from vrtspike.cli import run
 from vrtspike.config.schema import DataSettings
 from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.raw.spikes import read_rows
+from vrtspike.data.store.cache import cache_use
+from vrtspike.data.store.readers import ChunkReader, Reader
 from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import voxelize_packed
+from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches
 
 Figures: TypeAlias = Iterable[tuple[str, float, str]]
 Works: TypeAlias = dict[str, Callable[[], Any]]
-READERS = ("mapped", "tensorstore", "zarr")
+READERS: tuple[Reader, ...] = ("tensorstore", "zarr")
+ENOUGH = 2 * 10**9
+"""Bytes of cache that hold all of the small data set."""
 ROOT = Path(__file__).parent.parent
 
 # Runs a program and prints its own peak memory: the parent's would count for its children.
@@ -131,17 +136,20 @@ def ingestion(folder: Path, manifest: Path) -> Figures:
     yield "voxelize: peak memory", int(done.stdout.split()[-2]) / 1e3, "MB"
 
 
-def clips_of(manifest: Path, **values: Any) -> ClipDataset:  # noqa: ANN401 - any setting
-    """Training clips as the baseline preset cuts them."""
-    settings = {"CROP_SIZE": CROP, "CLIP_LEN": CLIP, "K": BINS, **values}
-    return ClipDataset(manifest, "train", DataSettings.model_validate(settings), seed=2)
+def clips_of(manifest: Path, kind: str, reader: Reader = "tensorstore") -> ClipDataset:
+    """Training clips as the baseline preset cuts them: ``counts`` or ``bits``, maybe ``cached``."""
+    settings = DataSettings(
+        CROP_SIZE=CROP, CLIP_LEN=CLIP, K=BINS, USE_PRECOMPUTED_VOXELS="counts" in kind
+    )
+    chunks = ChunkReader(reader, ENOUGH if "cached" in kind else 0)
+    return ClipDataset(manifest, "train", settings, seed=2, reader=chunks)
 
 
 class Samples:
     """Reads random samples of one kind, the same ones in the same order for every kind."""
 
-    def __init__(self, manifest: Path, reader: str, kind: str) -> None:
-        self._clips = clips_of(manifest, READER=reader, USE_PRECOMPUTED_VOXELS=kind == "counts")
+    def __init__(self, manifest: Path, reader: Reader, kind: str) -> None:
+        self._clips = clips_of(manifest, kind, reader)
         self._random = np.random.default_rng(1)
         self._epoch = 0
 
@@ -158,18 +166,18 @@ def sample_times(manifest: Path, raw: Path) -> Figures:
     plain: Works = {
         "PNG and spike files (reference)": lambda: plain_sample(raw / "train" / "s0", random)
     }
-    kinds = list(itertools.product(READERS, ("counts", "bits")))
+    kinds = itertools.product(READERS, ("counts", "bits"))
     ours: Works = {f"{reader}, {kind}": Samples(manifest, reader, kind) for reader, kind in kinds}
-    for name, read in ours.items():
-        read()  # opens the files
-        first = cpu_times({name: read}, 6)[name]
-        if name.startswith("mapped"):
-            yield f"sample: {name}, chunks not yet checked", statistics.median(first), "ms"
-    cpu_times({name: read for name, read in ours.items() if name.startswith("mapped")}, 100)
-    warm = cpu_times(plain, 7) | cpu_times(ours, 60)
+    cached: Works = {
+        f"{kind} of tensorstore": Samples(manifest, "tensorstore", kind)
+        for kind in ("cached counts", "cached bits")
+    }
+    cpu_times(ours, 2)  # opens the files
+    cpu_times(cached, 150)  # reads every chunk
+    warm = cpu_times(plain, 7) | cpu_times({**ours, **cached}, 60)
     for name, times in warm.items():
         yield f"sample: {name}", statistics.median(times), "ms"
-    for name in ours:
+    for name in (*ours, *cached):
         # On a busy machine CPU times vary, too: the fastest says what the work itself takes.
         yield f"sample: {name}, fastest of 60", warm[name][0], "ms"
     works = {**plain, **ours}
@@ -189,8 +197,8 @@ def loader_rates(manifest: Path, samples: int) -> Figures:
     """Samples a second through two workers, augmentation included, start-up excluded."""
     rates: dict[str, list[float]] = {}
     for _ in range(3):
-        for kind in ("counts", "bits"):
-            clips = clips_of(manifest, USE_PRECOMPUTED_VOXELS=kind == "counts")
+        for kind in ("counts", "bits", "cached counts"):
+            clips = clips_of(manifest, kind)
             own = ShuffledBatches(clips, 1, seed=3, options=LoaderOptions(workers=2, prefetch=4))
             plain = DataLoader(
                 clips,
@@ -218,35 +226,30 @@ def _rate(stream: Iterable[Any], skip: int) -> float:
 
 
 def hit_rates(folder: Path) -> Figures:
-    """Hits of tensorstore's cache that holds a fifth of the data, in the second of two epochs.
+    """Hits of a cache that holds a fifth of the data, in the second of two epochs; its memory.
 
-    12 sequences of 48 frames, read by one process in the order of training. A chunk that was not
-    found is one read from its file; both are counted by tensorstore.
+    12 sequences of 48 frames, read by one process in the order of training.
     """
-    import tensorstore
-
     manifest = repeat_data(folder / "many", folder / "raw", sequences=12, frames=48)
     shapes = open_store(manifest.parent / "train" / "s0.zarr").layout.shapes
     size = 12 * sum(math.prod(shapes[name]) for name in ("blur", "sharp", "voxels"))
 
-    def count(name: str) -> int:
-        name = f"/tensorstore/{name}"
-        metrics = tensorstore.experimental_collect_matching_metrics(name)
-        found = [metric["values"] for metric in metrics if metric["name"] == name]
-        return sum(value["value"] for values in found for value in values)
-
+    settings = DataSettings(CROP_SIZE=CROP, CLIP_LEN=CLIP, K=BINS)
     for block in (1, 8, 32, 128):
-        settings = DataSettings(CROP_SIZE=CROP, CLIP_LEN=CLIP, K=BINS, READER="tensorstore")
-        clips = ClipDataset(manifest, "train", settings, seed=1, cache_bytes=size // 5)
+        before = measure_memory(torch.device("cpu"))["process_mb"]
+        reader = ChunkReader("tensorstore", size // 5)
+        clips = ClipDataset(manifest, "train", settings, seed=1, reader=reader)
         batches = ShuffledBatches(clips, 1, seed=1, block=block)
-        looked = missed = 0
+        first = cache_use()
         for number, _ in enumerate(batches.stream(0, 1, 2 * batches.per_epoch), start=1):
             if number == batches.per_epoch:
-                looked, missed = count("cache/chunk_cache/reads"), count("kvstore/file/read")
-        looked = count("cache/chunk_cache/reads") - looked
-        missed = count("kvstore/file/read") - missed
+                first = cache_use()
+        second = cache_use() - first
         name = f"cache of 20 %: hits, DATALOADER.SHUFFLE_BLOCK {block}"
-        yield name, 100 * (1 - missed / looked), "%"
+        yield name, 100 * second.hit_rate, "%"
+        if block == 1:  # before the later ones take over its memory
+            taken = measure_memory(torch.device("cpu"))["process_mb"] - before
+            yield "cache of 20 %: memory taken over its limit", taken * MEGABYTE / (size // 5), "x"
 
 
 def training(folder: Path) -> Figures:

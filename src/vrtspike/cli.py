@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -52,11 +53,13 @@ def run(
     """Run ``main`` and leave with its status.
 
     A :class:`UserError`, a full disk and a place that cannot be written become plain messages.
+    Old names in a configuration are told, which Python would keep from users.
 
     Args:
         main: the program; it parses ``sys.argv`` itself and returns its exit status (None is 0).
         leave: ends the process with a status.
     """
+    warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
     try:
         status = main()
     except UserError as error:

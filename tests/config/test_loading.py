@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from vrtspike.config import load_preset
+from vrtspike.config import Settings, load_preset
 from vrtspike.config.loading import check_files
 from vrtspike.errors import ConfigError
 
@@ -160,6 +160,24 @@ def test_workers_under_train_are_ignored_where_dataloader_is_given(tmp_path):
     with pytest.warns(DeprecationWarning, match="ignored"):
         settings = load(tmp_path, "TRAIN: {NUM_WORKERS: 3}\nDATALOADER: {TOTAL_WORKERS: 8}")
     assert settings.DATALOADER.TRAIN_WORKERS == "auto"
+
+
+def test_the_reader_of_older_files_is_read_as_another_with_a_warning(tmp_path):
+    message = r"preset.yaml:2: DATA.READER is mapped, an old value; it is read as tensorstore"
+    with pytest.warns(DeprecationWarning, match=message):
+        settings = load(tmp_path, "DATA:\n  READER: mapped\n")
+    assert settings.DATA.READER == "tensorstore"
+    with pytest.warns(DeprecationWarning, match="DATA.READER is mapped"):
+        settings = load(tmp_path, "SEED: 1\n", "DATA.READER=mapped")
+    assert settings.DATA.READER == "tensorstore"
+    # As the settings of an older run are read.
+    with pytest.warns(DeprecationWarning, match="DATA.READER is mapped"):
+        settings = Settings.model_validate({"DATA": {"READER": "mapped"}})
+    assert settings.DATA.READER == "tensorstore"
+    with pytest.raises(
+        ConfigError, match=r"DATA.READER: found 'maped'; .* 'tensorstore' or 'zarr'"
+    ):
+        load(tmp_path, "DATA: {READER: maped}\n")
 
 
 def test_sizes_that_do_not_go_together_are_named_in_one_go(tmp_path):

@@ -313,6 +313,17 @@ def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, m
     assert picture.width >= 3 * 32
 
 
+def test_the_cache_is_on_and_counts_the_reads_of_training(result):
+    """Twelve clips of two frames and three arrays; validation reads in the same process."""
+    lines = (result / "logs/memory.jsonl").read_text().splitlines()
+    cache = [json.loads(line) for line in lines if '"memory"' in line][-1]["cache"]
+    assert cache["hits"] + cache["misses"] == STEPS * 2 * 3
+    # Once each: 2 sequences of 3 frames and 3 arrays, and the descriptions and indices of 6 files.
+    assert cache["misses"] == 2 * 3 * 3 + 2 * 6
+    assert cache["limit_mb"] == pytest.approx(4e9 / 2**20, abs=0.1)
+    assert not cache["full"]
+
+
 def test_user_errors_are_told_without_traceback(place, repository, tmp_path):
     command = [
         *(sys.executable, str(repository / "scripts" / "train.py"), "--run-dir", str(tmp_path)),

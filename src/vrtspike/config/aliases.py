@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 KeyPath = tuple[str | int, ...]
@@ -17,11 +19,22 @@ RENAMED: dict[KeyPath, KeyPath] = {
     ("TRAIN", "AMP_ENABLED"): ("TRAIN", "PRECISION"),
     ("TRAIN", "AMP_OPT_LEVEL"): ("TRAIN", "PRECISION"),
 }
+OLD_VALUES: dict[KeyPath, dict[str, str]] = {("DATA", "READER"): {"mapped": "tensorstore"}}
+"""Values that older files hold, and the ones of the schema that they are read as."""
+
 _PRECISION_OF_LEVEL = {"O0": "32", "O1": "mixed", "O2": "bf16-true"}
 
 
-def canonical_keys(tree: dict[str, Any]) -> dict[str, Any]:
+def canonical_keys(
+    tree: dict[str, Any], places: Mapping[KeyPath, str] | None = None
+) -> dict[str, Any]:
     """Return a copy of one file's mapping with every key spelled as in the schema.
+
+    What the schema no longer knows becomes a DeprecationWarning.
+
+    Args:
+        tree: the mapping.
+        places: where each key was written, for warnings.
 
     Raises:
         ValueError: if a key is given under two names with different values.
@@ -30,6 +43,7 @@ def canonical_keys(tree: dict[str, Any]) -> dict[str, Any]:
     {'DATA': {'K': 16}, 'TRAIN': {'PRECISION': 'bf16-true'}}
     """
     result = copy.deepcopy(tree)
+    _translate_old_values(result, places or {})
     _translate_amp(result)
     for old, new in RENAMED.items():
         parent = _mapping(result, old[:-1])
@@ -63,6 +77,20 @@ def _mapping(tree: dict[str, Any], path: KeyPath) -> dict[Any, Any] | None:
             return None
         node = node.get(name)
     return node if isinstance(node, dict) else None
+
+
+def _translate_old_values(tree: dict[str, Any], places: Mapping[KeyPath, str]) -> None:
+    for path, names in OLD_VALUES.items():
+        parent = _mapping(tree, path[:-1])
+        found = parent.get(path[-1]) if parent else None
+        if parent is not None and isinstance(found, str) and found in names:
+            parent[path[-1]] = names[found]
+            _deprecated(path, places, f"is {found}, an old value; it is read as {names[found]}")
+
+
+def _deprecated(path: KeyPath, places: Mapping[KeyPath, str], message: str) -> None:
+    place = f"{places[path]}: " if path in places else ""
+    warnings.warn(f"{place}{dotted(path)} {message}", DeprecationWarning, stacklevel=4)
 
 
 def _translate_amp(tree: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ def canonical(document: Document) -> Document:
         ConfigError: if a key is given under two names with different values.
     """
     try:
-        tree = canonical_keys(document.tree)
+        tree = canonical_keys(document.tree, document.places)
     except ValueError as error:
         place = next(iter(document.places.values()), "settings")
         raise ConfigError(f"{place.rsplit(':', 1)[0]}: {error}") from None

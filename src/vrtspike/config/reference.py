@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from vrtspike.config.aliases import RENAMED, dotted
+from vrtspike.config.aliases import OLD_VALUES, RENAMED, dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import WorkflowSettings
@@ -52,9 +52,16 @@ def reference_page() -> str:
     parts.append("\n".join(f"| `{dotted(a)}` | `{dotted(b)}` |" for a, b in RENAMED.items()))
     parts.append(
         "\n`AMP_ENABLED: false` or `AMP_OPT_LEVEL: O0` mean PRECISION `32`, `O1` means `mixed`, "
-        "`O2` means `bf16-true`. Without a DATALOADER section, `TRAIN.NUM_WORKERS` is used.\n"
+        "`O2` means `bf16-true`. Without a DATALOADER section, `TRAIN.NUM_WORKERS` is used. "
+        f"{', '.join(_old_values())}, with a warning.\n"
     )
     return "\n".join(parts)
+
+
+def _old_values() -> Iterator[str]:
+    for path, names in OLD_VALUES.items():
+        for old, new in names.items():
+            yield f"`{dotted(path)}: {old}` is read as `{new}`"
 
 
 def preset_json_schema() -> str:

@@ -76,14 +76,12 @@ class DataSettings(Section):
     USE_PRECOMPUTED_VOXELS: bool = operational(
         "Read stored counts; false: voxelise the crop from the raw bits (equal tensors)", True
     )
-    READER: Literal["mapped", "tensorstore", "zarr"] = operational(
-        "How stores are read: mapped into memory (the fastest), or by one of two libraries",
-        "mapped",
+    READER: Literal["tensorstore", "zarr"] = operational(
+        "Library that reads stores; zarr is the reference implementation, slower and without cache",
+        "tensorstore",
     )
     USE_RAM_CACHE: bool = operational(
-        "Keep decoded chunks in memory; only with READER tensorstore, the page cache of the "
-        "operating system serves mapped files",
-        True,
+        "Keep decoded chunks of training clips in memory; only with READER tensorstore", True
     )
     CACHE_SIZE_GB: NonNegativeFloat = operational(
         "Memory for the cache, for all processes of this machine together", 4.0

@@ -14,7 +14,8 @@ from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.clips.workers import Workers
-from vrtspike.data.store.cache import cache_share, cache_statistics
+from vrtspike.data.store.cache import cache_share, cache_use
+from vrtspike.data.store.readers import ChunkReader
 from vrtspike.deblurring.losses.table import build_terms
 from vrtspike.deblurring.metrics.metric import load_metrics
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
@@ -25,7 +26,6 @@ from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.training.batches import (
     Batches,
-    CacheUse,
     PhasedBatches,
     ShuffledBatches,
     ValidationBatches,
@@ -142,13 +142,15 @@ def training_batches(
     loader = settings.DATALOADER
     readers = ranks.local_world_size * max(1, workers.train)
     cache = cache_share(settings.DATA, readers)
+    # One for all phases: where this process reads itself, they share the budget.
+    reader = ChunkReader(settings.DATA.READER, cache)
     options = loader_options(settings, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks)
 
     def batches(crop: int) -> ShuffledBatches:
         data = settings.DATA.model_copy(update={"CROP_SIZE": crop})
-        clips = ClipDataset(dataset, data.TRAIN_SPLIT, data, seed=settings.SEED, cache_bytes=cache)
+        clips = ClipDataset(dataset, data.TRAIN_SPLIT, data, seed=settings.SEED, reader=reader)
         size, drop_last = settings.TRAIN.BATCH_SIZE, loader.DROP_LAST
-        observer = partial(_cache_use, cache) if cache else None
+        observer = partial(cache_use, cache) if cache else None
         return ShuffledBatches(
             clips, size, settings.SEED, drop_last, options, observer, loader.SHUFFLE_BLOCK
         )
@@ -174,8 +176,3 @@ def validation_batches(
     )
     size = settings.TRAIN.VAL_BATCH_SIZE
     return ValidationBatches(clips, size, ranks.rank, ranks.world_size, options)
-
-
-def _cache_use(limit: int) -> CacheUse:
-    found = cache_statistics()
-    return CacheUse(found.hits, found.misses, found.evictions, limit)

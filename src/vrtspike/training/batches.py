@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
+from vrtspike.data.store.cache import CacheUse
 from vrtspike.errors import RunError
 from vrtspike.training.loader_processes import leave_signals_to_the_parent, start_server
 from vrtspike.training.parcels import Parcels
@@ -22,7 +23,6 @@ Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
 
 _ORDER = 1
-_OBSERVE_EVERY = 8
 
 
 class SizedDataset(Protocol):
@@ -54,43 +54,10 @@ class LoaderOptions:
     persistent: bool = True
 
 
-@dataclass(frozen=True)
-class CacheUse:
-    """Look-ups in a cache of data.
-
-    Attributes:
-        hits: found there.
-        misses: not found, and added.
-        evictions: entries dropped because it was full.
-        limit_bytes: what it may hold.
-    """
-
-    hits: int
-    misses: int
-    evictions: int = 0
-    limit_bytes: int = 0
-
-    @property
-    def items(self) -> int:
-        """Entries in the cache now: every miss has added one."""
-        return self.misses - self.evictions
-
-    @property
-    def hit_rate(self) -> float:
-        """Share of look-ups that were hits; 0 before the first."""
-        total = self.hits + self.misses
-        return self.hits / total if total else 0.0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it holds as much as it may; until then it dropped nothing."""
-        return self.evictions > 0
-
-
 _FIELDS = len(fields(CacheUse))
 
 Observer: TypeAlias = Callable[[], CacheUse]
-"""Tells the use of the cache in the process that calls it; can be sent to a worker."""
+"""Tells the counters of the process that calls it; can be sent to a worker."""
 
 
 class Batches(Protocol):
@@ -137,7 +104,7 @@ class ShuffledBatches:
         self._dataset = dataset
         self._block = block
         self._observer = observer
-        # Each reading process writes its own row, the fields of its CacheUse.
+        # Each reading process adds to its own row, the fields of a CacheUse.
         rows = max(1, options.workers)
         self._uses = torch.zeros(rows, _FIELDS, dtype=torch.int64).share_memory_()
         self._batch_size = batch_size
@@ -221,10 +188,13 @@ class PhasedBatches:
         uses = [use for phase in self._phases if (use := phase.cache_use()) is not None]
         if not uses:
             return None
-        columns = zip(*((use.hits, use.misses, use.evictions) for use in uses), strict=True)
-        hits, misses, evictions = map(sum, columns)
-        # The phases read one after the other.
-        return CacheUse(hits, misses, evictions, max(use.limit_bytes for use in uses))
+        return CacheUse(
+            sum(use.lookups for use in uses),
+            sum(use.reads for use in uses),
+            sum(use.evictions for use in uses),
+            # The phases read one after the other.
+            max(use.limit_bytes for use in uses),
+        )
 
 
 class ValidationBatches:
@@ -271,20 +241,22 @@ class _Keyed(Dataset[Any]):
         self._dataset = dataset
         self._uses = uses
         self._observer = observer
-        self._reads = 0
         self._set_epoch = getattr(dataset, "set_epoch", None)
 
     def __getitem__(self, key: Key) -> Any:  # noqa: ANN401 - any sample
         epoch, index = key
         if self._set_epoch is not None:
             self._set_epoch(epoch)
+        if self._observer is None or self._uses is None:
+            return self._dataset[index]
+        before = self._observer()
         sample = self._dataset[index]
-        if self._observer is not None and self._uses is not None:
-            if self._reads % _OBSERVE_EVERY == 0:
-                use, worker = self._observer(), get_worker_info()
-                row = self._uses[0 if worker is None else worker.id]
-                row.copy_(torch.tensor(astuple(use)))
-            self._reads += 1
+        # A difference, because validation may read in the same process.
+        *counts, limit = astuple(self._observer() - before)
+        worker = get_worker_info()
+        row = self._uses[0 if worker is None else worker.id]
+        row[:-1] += torch.tensor(counts)
+        row[-1] = limit
         return sample
 
 

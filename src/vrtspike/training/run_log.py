@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import nn
 
+from vrtspike.data.store.cache import CacheUse
 from vrtspike.files import atomic_path
 from vrtspike.monitoring.display import Display, Status, format_duration
 from vrtspike.monitoring.memory import (
@@ -26,7 +27,6 @@ from vrtspike.monitoring.records import Records, truncate_records
 from vrtspike.runs import names
 from vrtspike.runs.checkpoints import remove_leftovers
 from vrtspike.runs.record import RunRecord
-from vrtspike.training.batches import CacheUse
 from vrtspike.training.progress import Progress, StepResult
 
 if TYPE_CHECKING:

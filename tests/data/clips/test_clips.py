@@ -15,8 +15,9 @@ from vrtspike.data.raw.images import luma
 from vrtspike.data.raw.spikes import pack_rows
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
-from vrtspike.data.store.cache import cache_share, cache_statistics
+from vrtspike.data.store.cache import MEMORY_PER_BYTE, CacheUse, cache_share, cache_use
 from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.readers import ChunkReader
 from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import Statistics, voxelize
 from vrtspike.data.store.writing import StoredFrame, write_store
@@ -215,8 +216,8 @@ def test_reading_outside_or_between_pixels_is_refused(dataset, start, count, win
 
 def test_workers_with_a_cache_give_the_same_batches(dataset):
     plain = ClipDataset(dataset, "train", settings(AUGMENT=True))
-    options = settings(AUGMENT=True, READER="tensorstore")
-    cached = ClipDataset(dataset, "train", options, cache_bytes=10**7)
+    reader = ChunkReader("tensorstore", 10**7)
+    cached = ClipDataset(dataset, "train", settings(AUGMENT=True), reader=reader)
     assert equal(cached[0], plain[0])  # opened in this process before the workers start
     loader = DataLoader(cached, batch_size=2, num_workers=2, multiprocessing_context="forkserver")
     batches = list(loader)
@@ -228,23 +229,67 @@ def test_workers_with_a_cache_give_the_same_batches(dataset):
                 assert torch.equal(batch[key][place], sample[key])
 
 
-def test_the_cache_serves_what_was_read_before(dataset):
-    clips = ClipDataset(dataset, "train", settings(READER="tensorstore"), cache_bytes=10**8)
-    clips[0]
-    before = cache_statistics()
-    clips[0]
-    after = cache_statistics()
-    assert after.hits > before.hits
-    assert after.misses == before.misses
-    assert 0 < after.hit_rate < 1
+CHUNKS = 3 * (6 + 4)
+"""A chunk for each array and frame of the training split."""
+FILES = 3 * 2
+"""Files of the training split; of each, an index and the array's description are read once."""
+LOOKUPS = 6 * 3 * 3
+"""Six clips of three frames and three arrays."""
+FRAME_BYTES = 2 * 96 * 128 * 3 + 8 * 48 * 64
+
+
+def uses_of_epochs(dataset, frames, epochs=3):
+    """Use of a cache that holds so many frames, by epoch."""
+    reader = ChunkReader("tensorstore", int(frames * FRAME_BYTES * MEMORY_PER_BYTE))
+    clips = ClipDataset(dataset, "train", settings(), reader=reader)
+    assert len(clips) == 6
+    uses = []
+    for _ in range(epochs):
+        before = cache_use()
+        for index in range(len(clips)):
+            clips[index]
+        uses.append(cache_use() - before)
+    return uses
+
+
+def test_a_cache_that_holds_the_data_reads_each_chunk_once(dataset):
+    first, *others = uses_of_epochs(dataset, frames=12)
+    assert first == CacheUse(LOOKUPS, CHUNKS + 2 * FILES)
+    assert others == [CacheUse(LOOKUPS, 0)] * 2
+    assert (first.items, others[0].hits, others[0].hit_rate) == (CHUNKS + 2 * FILES, LOOKUPS, 1)
+    assert not first.is_full
+
+
+def test_a_cache_that_is_too_small_drops_what_was_not_used_for_longest(dataset):
+    *_, last = uses_of_epochs(dataset, frames=4)
+    # Of successive clips two frames are the same. Each sequence is new again: the other one was
+    # read in between.
+    assert (last.lookups, last.reads) == (LOOKUPS, CHUNKS)
+    assert last.hit_rate == pytest.approx(1 - CHUNKS / LOOKUPS)
+    assert last.is_full
+
+
+def test_without_a_cache_every_chunk_is_read_every_time(dataset):
+    *_, last = uses_of_epochs(dataset, frames=0)
+    assert (last.hits, last.misses, last.hit_rate) == (0, LOOKUPS, 0)
+
+
+def test_data_sets_share_the_cache_of_a_reader(dataset):
+    reader = ChunkReader("tensorstore", 10**8)
+    small, large = (
+        ClipDataset(dataset, "train", settings(CROP_SIZE=size), reader=reader) for size in (16, 32)
+    )
+    small[0]
+    before = cache_use()
+    assert torch.equal(large[0]["blur"], ClipDataset(dataset, "train", settings())[0]["blur"])
+    assert (cache_use() - before).hits > 0
 
 
 def test_cache_budget_is_one_for_the_machine():
-    cached = {"CACHE_SIZE_GB": 4.0, "READER": "tensorstore"}
-    assert cache_share(settings(**cached), 8) == 500_000_000
-    assert cache_share(settings(**cached), 0) == 4_000_000_000
-    assert cache_share(settings(**cached, USE_RAM_CACHE=False), 8) == 0
-    assert cache_share(settings(CACHE_SIZE_GB=4.0), 8) == 0
+    assert cache_share(settings(), 8) == 500_000_000  # on, unless it is asked not to be
+    assert cache_share(settings(CACHE_SIZE_GB=2.0), 0) == 2_000_000_000
+    assert cache_share(settings(USE_RAM_CACHE=False), 8) == 0
+    assert cache_share(settings(READER="zarr"), 8) == 0
 
 
 def test_batch_is_prepared_as_defined_in_float64(dataset):

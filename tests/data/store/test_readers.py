@@ -7,19 +7,17 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 from fsspec.implementations.memory import MemoryFileSystem
-from google_crc32c import value as crc32c
 
 from tests.data.conftest import SEQUENCES
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.spikes import pack_rows, read_spikes
 from vrtspike.data.store.build import build_store
 from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.mapped import MappedArray, MappedCounts
 from vrtspike.data.store.readers import ChunkReader
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.verify import verify_store
@@ -28,7 +26,7 @@ from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
 
-# Several files of several frames each, the last not full; bands that do not fill the frame.
+# Several files of several frames each, the last not full; exposures of different lengths.
 LAYOUT = StoreLayout(
     tuple(f"{n:06d}" for n in range(7)), (12, 16, 9, 16, 16, 16, 12), (106, 68), (53, 34), 4
 )
@@ -42,38 +40,81 @@ def frames():
         yield StoredFrame(*pictures, voxels=voxelize(spikes, 4), bits=pack_rows(spikes))
 
 
+def whole(name):
+    """All frames of an array; exposures that are shorter are filled with zeros."""
+    shape = LAYOUT.shapes[name]
+    result = np.zeros(shape, np.uint8)
+    for place, frame in enumerate(frames()):
+        values = getattr(frame, name)
+        result[place, : len(values)] = values
+    return result
+
+
+def box_of(name, frame, rows, columns):
+    planes = [slice(None)] if name in ("voxels", "bits") else []
+    return (slice(frame, frame + 1), *planes, rows, columns)
+
+
+def chunk_range(store, name, frame):
+    """Where the first chunk of a frame lies in its file: start and length."""
+    metadata = read_json(store / name / "zarr.json")
+    shard = metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    chunk = metadata["codecs"][0]["configuration"]["chunk_shape"]
+    grid = [a // b for a, b in zip(shard, chunk, strict=True)]
+    file = store / name / f"c/{frame // shard[0]}/0/0/0"
+    index = np.frombuffer(file.read_bytes()[-16 * int(np.prod(grid)) - 4 : -4], "<u8")
+    start, size = index.reshape(*grid, 2)[frame % shard[0], 0, 0, 0]
+    return int(start), int(size)
+
+
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("readers") / "s.zarr"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("vrtspike.data.store.layout.SHARD_FRAMES", 3)
+        patch.setattr("vrtspike.data.store.layout.SQUARE", 48)
         write_store(path, LAYOUT, frames())
     return path
 
 
-def test_all_readers_read_the_same(path):
+@pytest.fixture
+def copy(path, tmp_path):
+    return shutil.copytree(path, tmp_path / "s.zarr")
+
+
+READERS = [
+    pytest.param(ChunkReader("tensorstore"), id="tensorstore"),
+    pytest.param(ChunkReader("tensorstore", 10**8), id="cached"),
+    pytest.param(ChunkReader("zarr"), id="zarr"),
+]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_box_holds_what_was_written(path, reader):
     random = np.random.default_rng(1)
-    stores = [Store(path, ChunkReader(reader)) for reader in ("mapped", "tensorstore", "zarr")]
+    store = Store(path, reader)
+    written = {name: whole(name) for name in LAYOUT.shapes}
     for _ in range(40):
         name = list(LAYOUT.shapes)[random.integers(4)]
         shape = LAYOUT.shapes[name]
         axes = (0, 2, 3) if name in ("voxels", "bits") else (0, 1, 2)
         box = [slice(*sorted(random.choice(shape[a] + 1, 2, replace=False))) for a in axes]
-        first, *others = [store.read(name, *box) for store in stores]
-        assert all(np.array_equal(first, other) for other in others)
+        planes = [slice(None)] if len(shape) == 4 and axes[1] == 2 else []
+        expected = written[name][(box[0], *planes, *box[1:])]
+        np.testing.assert_array_equal(store.read(name, *box), expected)
 
 
-@pytest.mark.parametrize("reader", ["mapped", "tensorstore", "zarr"])
+@pytest.mark.parametrize("reader", READERS)
 def test_threads_may_share_a_store(tmp_path, reader):
     random = np.random.default_rng(0)
     names = tuple(f"{n:06d}" for n in range(8))
     layout = StoreLayout(names, (88,) * 8, (256, 384), (128, 192), 32)
-    counts = random.integers(0, layout.most_counts + 1, (8, 32, 128, 192), dtype=np.uint8)
+    counts = random.integers(0, 8, (8, 32, 128, 192), dtype=np.uint8)
     picture, bits = np.ones((256, 384, 3), np.uint8), np.zeros((88, 128, 24), np.uint8)
     write_store(
         tmp_path / "s.zarr", layout, (StoredFrame(picture, picture, c, bits) for c in counts)
     )
-    store = Store(tmp_path / "s.zarr", ChunkReader(reader))
+    store = Store(tmp_path / "s.zarr", reader)
     windows = [slice(start, start + 3) for start in range(6)] * 4
     with ThreadPoolExecutor(4) as pool:
         found = pool.map(lambda w: store.read("voxels", w, slice(None), slice(None)), windows)
@@ -83,94 +124,63 @@ def test_threads_may_share_a_store(tmp_path, reader):
         )
 
 
-def test_frames_and_bits_are_mapped_and_counts_are_not(path):
-    kinds = {name: read_json(path / name / "zarr.json") for name in LAYOUT.shapes}
-    mapped = {name for name, metadata in kinds.items() if MappedArray.can_read(metadata)}
-    assert mapped == {"blur", "sharp", "bits"}
-    # Rows of 34 columns do not fill whole bytes of a plane of bits.
-    assert not MappedCounts.can_read(kinds["voxels"], LAYOUT.most_counts)
+def test_chunks_are_equal_parts_of_a_frame():
+    layout = StoreLayout(("1",), (88,), (720, 1280), (360, 640), 32)
+    assert layout.chunks == {
+        "blur": (1, 120, 128, 3),
+        "sharp": (1, 120, 128, 3),
+        "voxels": (1, 32, 60, 64),
+        "bits": (1, 88, 60, 8),
+    }
 
 
-@pytest.mark.parametrize(
-    ("bins", "steps", "size"),
-    [
-        (32, 88, (80, 136)),  # as usual: three bits, the last squares not full
-        (64, 88, (70, 72)),  # a chunk of two blocks
-        (81, 89, (64, 64)),  # of three, the last smaller
-        (20, 110, (64, 64)),  # four bits
-        (1, 15, (8, 8)),  # so small that blosc does not compress it
-    ],
-)
-def test_counts_by_planes_of_bits_are_those_of_the_library(tmp_path, bins, steps, size):
-    random = np.random.default_rng(0)
-    rgb = (2 * size[0], 2 * size[1])
-    layout = StoreLayout(("1", "2", "3"), (steps, steps, steps), rgb, size, bins)
-
-    def some():
-        for number in layout.spike_frames:
-            pictures = np.ones((2, *rgb, 3), np.uint8)
-            counts = random.integers(0, layout.most_counts + 1, (bins, *size), dtype=np.uint8)
-            bits = np.zeros((number, size[0], size[1] // 8), np.uint8)
-            yield StoredFrame(*pictures, voxels=counts, bits=bits)
-
-    path = tmp_path / "s.zarr"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vrtspike.data.store.layout.SHARD_FRAMES", 2)
-        write_store(path, layout, some())
-    assert MappedCounts.can_read(read_json(path / "voxels/zarr.json"), layout.most_counts)
-    mapped, library = (Store(path, ChunkReader(reader)) for reader in ("mapped", "tensorstore"))
-    assert library.read("voxels", slice(0, 3), slice(0, 999), slice(0, 999)).any()
-    for _ in range(30):
-        sides = (3, *size)
-        box = [slice(*sorted(random.choice(n + 1, 2, replace=False))) for n in sides]
-        np.testing.assert_array_equal(mapped.read("voxels", *box), library.read("voxels", *box))
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", LAYOUT.shapes)
+def test_a_flipped_bit_is_an_error_after_its_neighbour_was_read(copy, reader, name):
+    file, (good, bad) = copy / name / "c/1/0/0/0", (4, 5)
+    store = Store(copy, reader)
+    rows, columns = slice(0, 9), slice(0, 3)
+    sound = store.read(name, slice(good, good + 1), rows, columns)
+    np.testing.assert_array_equal(sound, whole(name)[box_of(name, good, rows, columns)])
+    start, size = chunk_range(copy, name, bad)
+    for place in (start, start + size // 2, start + size - 1):  # the last is of the checksum
+        contents = bytearray(file.read_bytes())
+        contents[place] ^= 4
+        file.write_bytes(contents)
+        with pytest.raises(DataError, match=rf"{name}: frames 5 to 6 cannot be read"):
+            store.read(name, slice(bad, bad + 1), rows, columns)
+        again = store.read(name, slice(good, good + 1), rows, columns)
+        np.testing.assert_array_equal(again, sound)
+        contents[place] ^= 4
+        file.write_bytes(contents)
 
 
-def test_numbers_of_many_bits_are_left_to_the_library(path):
-    metadata = read_json(path / "voxels/zarr.json")
-    inner = metadata["codecs"][0]["configuration"]
-    inner["chunk_shape"][-1] = 32
-    assert MappedCounts.can_read(metadata, 15)
-    assert not MappedCounts.can_read(metadata, 16)
-    inner["codecs"].pop()
-    assert not MappedCounts.can_read(metadata, 15)
-
-
-@pytest.mark.parametrize("damage", ["cut", "lost", "empty", "index", "absent", "bit"])
-def test_a_damaged_file_is_an_error_when_mapped(path, tmp_path, damage):
-    copy = tmp_path / "s.zarr"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vrtspike.data.store.layout.SHARD_FRAMES", 3)
-        write_store(copy, LAYOUT, frames())
-    shard = copy / "sharp/c/1/0/0/0"
-    contents = shard.read_bytes()
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("damage", ["cut", "lost", "empty", "index"])
+def test_a_damaged_file_is_an_error(copy, reader, damage):
+    store = Store(copy, reader)
+    file = copy / "sharp/c/1/0/0/0"
+    contents = file.read_bytes()
+    damaged = {
+        "cut": contents[:-200],
+        "empty": b"",
+        "index": contents[:-20] + bytes([255]) * 8 + contents[-12:],
+    }
     if damage == "lost":
-        shard.unlink()
+        file.unlink()
     else:
-        absent = bytes([255]) * 16 + contents[-9 * 16 - 4 + 16 : -4]
-        damaged = {
-            "cut": contents[:-200],
-            "empty": b"",
-            "index": contents[:-20] + bytes([255]) * 8 + contents[-12:],
-            "absent": contents[: -9 * 16 - 4] + absent + crc32c(absent).to_bytes(4, "little"),
-            "bit": contents[:100] + bytes([contents[100] ^ 4]) + contents[101:],
-        }
-        shard.write_bytes(damaged[damage])
-    store = Store(copy)
-    store.read("sharp", slice(0, 3), slice(0, 106), slice(0, 68))
+        file.write_bytes(damaged[damage])
     with pytest.raises(DataError, match="run voxelize again"):
         store.read("sharp", slice(2, 5), slice(0, 106), slice(0, 68))
 
 
-def test_a_file_system_that_maps_no_files_asks_for_another_reader(path, tmp_path):
-    unmapped = Path("/sys/kernel/uevent_seqnum")
-    if not unmapped.is_file():
-        pytest.skip("needs Linux's /sys, whose files cannot be mapped")
-    copy = shutil.copytree(path, tmp_path / "s.zarr")
-    (copy / "sharp/c/0/0/0/0").unlink()
-    (copy / "sharp/c/0/0/0/0").symlink_to(unmapped)
-    with pytest.raises(DataError, match=r"sharp: this file system .* DATA\.READER to tensorstore"):
-        Store(copy).read("sharp", slice(0, 1), slice(0, 9), slice(0, 9))
+@pytest.mark.parametrize("cache_bytes", [0, 10**7])
+def test_a_chunk_that_is_absent_is_an_error_and_not_black(copy, cache_bytes):
+    array = zarr.open_array(copy / "sharp", mode="r+", config={"write_empty_chunks": False})
+    array[4] = 0
+    store = Store(copy, ChunkReader("tensorstore", cache_bytes))
+    with pytest.raises(DataError, match=r"frames 4 to 5 cannot be read .* run voxelize again"):
+        store.read("sharp", slice(4, 5), slice(0, 9), slice(0, 9))
 
 
 def test_a_store_on_another_file_system(path):

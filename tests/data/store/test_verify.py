@@ -74,7 +74,7 @@ def test_one_flipped_bit_is_found_and_its_chunk_named(manifest, name):
 
 
 def test_every_damaged_chunk_is_named(manifest):
-    chunk = 48 * 256 * 3 + 4
+    chunk = 96 * 128 * 3 + 4
     flip(shard(manifest, "sharp"), 10)
     flip(shard(manifest, "sharp"), chunk + 10)
     shard(manifest, "blur").unlink()

@@ -173,7 +173,7 @@ class ClipDataset(Dataset[Sample]):
         *,
         seed: int = 0,
         train: bool = True,
-        cache_bytes: int = 0,
+        reader: ChunkReader | None = None,
     ) -> None:
         """Open the split's stores (metadata only).
 
@@ -184,8 +184,8 @@ class ClipDataset(Dataset[Sample]):
                 USE_PRECOMPUTED_VOXELS, BLUR_DIR.
             seed: of crops and augmentation.
             train: random crops and augmentation, or centred crops.
-            cache_bytes: limit of the cache of each reading process, see
-                :func:`vrtspike.data.store.cache.cache_share`.
+            reader: how stores are read, and the cache that data sets share; None is READER without
+                a cache.
 
         Raises:
             DataError: if the data set was built with other settings, or (all named at once)
@@ -193,7 +193,7 @@ class ClipDataset(Dataset[Sample]):
         """
         manifest = dataset if isinstance(dataset, DatasetManifest) else load_dataset(dataset)
         _check_settings(manifest, settings)
-        reader = ChunkReader(settings.READER, cache_bytes)
+        reader = reader or ChunkReader(settings.READER)
         self._sequences = [
             SequenceReader(entry, reader, precomputed=settings.USE_PRECOMPUTED_VOXELS)
             for entry in manifest.split(split)

@@ -2,17 +2,26 @@
 
 One budget is given for the machine and divided among all reading processes. Within a process it is
 the byte-bounded least-recently-used cache of tensorstore, which all stores of a data set share.
-The mapped reader has no cache: reading a chunk of the page cache costs it hardly more than finding
-a decoded one, and the page cache serves all processes and gives way to other uses.
+tensorstore counts for a process, not for a cache, so the use of one is the difference of its
+counters after and before a read.
 """
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vrtspike.config.schema import DataSettings
+
+
+MEMORY_PER_BYTE = 1.5
+"""Memory that a cache takes for each byte of its chunks: the allocator leaves holes between them
+(``benchmarks/data.py``)."""
+
+_ARENA_MAX = -8
+"""An option of ``mallopt``, from ``malloc.h``."""
 
 
 def cache_share(settings: DataSettings, processes: int) -> int:
@@ -29,27 +38,88 @@ def cache_share(settings: DataSettings, processes: int) -> int:
 
 
 @dataclass(frozen=True)
-class CacheStatistics:
-    """Look-ups in caches of decoded chunks."""
+class CacheUse:
+    """What reading found in caches of decoded chunks.
 
-    hits: int
-    misses: int
+    Attributes:
+        lookups: chunks that were asked for.
+        reads: what was read from files because it was not there: chunks, and once for each file and
+            array what tells where their chunks are.
+        evictions: entries dropped because a cache was full.
+        limit_bytes: memory that the caches may take.
+    """
+
+    lookups: int
+    reads: int
     evictions: int = 0
-    """Entries that were dropped because the cache was full."""
+    limit_bytes: int = 0
+
+    def __sub__(self, earlier: CacheUse) -> CacheUse:
+        """What came since the counters of the same process were as in ``earlier``."""
+        return CacheUse(
+            self.lookups - earlier.lookups,
+            self.reads - earlier.reads,
+            self.evictions - earlier.evictions,
+            self.limit_bytes,
+        )
+
+    @property
+    def hits(self) -> int:
+        """Chunks that were found."""
+        return max(0, self.lookups - self.reads)
+
+    @property
+    def misses(self) -> int:
+        """Chunks that were read and decoded."""
+        return self.lookups - self.hits
 
     @property
     def hit_rate(self) -> float:
         """Share of look-ups that found a decoded chunk; 0 before the first look-up."""
-        total = self.hits + self.misses
-        return self.hits / total if total else 0.0
+        return self.hits / self.lookups if self.lookups else 0.0
+
+    @property
+    def items(self) -> int:
+        """Entries in the caches now: every read has added one."""
+        return self.reads - self.evictions
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the caches hold as much as they may; until then they drop nothing."""
+        return self.evictions > 0
 
 
-def cache_statistics() -> CacheStatistics:
-    """Look-ups of all caches of this process (chunks and indices of shards)."""
+def cache_use(limit_bytes: int = 0) -> CacheUse:
+    """Counters of this process since its start, over all its caches.
+
+    Args:
+        limit_bytes: memory that they may take, for the result.
+    """
     import tensorstore
 
-    def total(name: str) -> int:
-        metrics = tensorstore.experimental_collect_matching_metrics(f"/tensorstore/cache/{name}")
-        return sum(value["value"] for metric in metrics for value in metric["values"])
+    # Not hit_count and miss_count: they count the look-ups of files and of their indices, too, so
+    # that a cache which finds no chunk at all would seem to hit two times in five.
+    values = {
+        metric["name"]: sum(value["value"] for value in metric["values"])
+        for metric in tensorstore.experimental_collect_matching_metrics(_METRICS)
+    }
+    return CacheUse(
+        lookups=values.get(f"{_METRICS}chunk_cache/reads", 0),
+        reads=values.get(f"{_METRICS}kvs_cache_read", 0),
+        evictions=values.get(f"{_METRICS}evict_count", 0),
+        limit_bytes=limit_bytes,
+    )
 
-    return CacheStatistics(total("hit_count"), total("miss_count"), total("evict_count"))
+
+_METRICS = "/tensorstore/cache/"
+
+
+def use_one_arena() -> None:
+    """Let all threads of this process allocate from the same memory (glibc; elsewhere nothing).
+
+    The threads of tensorstore come and go, and each may get an arena of its own, which keeps what
+    was freed there: without this, a cache of 500 MB took 2.1 GB, and a sample half as long again.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_ARENA_MAX, 1)

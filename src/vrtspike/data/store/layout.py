@@ -18,11 +18,13 @@ Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame), 
 ``spike_size``, ``bins``, ``gain`` (brightness of a spike rate of 1, see
 :mod:`vrtspike.data.store.gain`; null without spikes).
 
-How the arrays are cut and coded was chosen by measurement (``benchmarks/data.py``). Frames and bits
-hardly compress (2.1 of 2.8 MB, 2.4 of 2.5 MB), so they lie uncompressed in bands of whole rows: a
-crop is a copy out of the page cache. Counts shrink seven times and are compressed (lz4 with bit
-shuffle) in squares. Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks
-of several frames form one file (a shard).
+How the arrays are cut and coded was chosen by measurement. A chunk is a part of one frame, 120 x
+128 RGB pixels of 720 x 1280: whole chunks are read, checked and copied for a crop, and bands of 48
+whole rows took 1.8 times as long, from a cold disk twice as long. Frames and bits hardly compress
+(2.0 of 2.8 MB, 2.4 of 2.5 MB; lz4 takes 1.8 times as long), so they lie uncompressed. Counts shrink
+seven times and are compressed (lz4 with bit shuffle; zstd takes twice as long for 0.8 of the size).
+Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks of several frames
+form one file (a shard).
 """
 
 from __future__ import annotations
@@ -31,12 +33,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from vrtspike.data.exposure import bin_table
-
-BAND = 48
-"""Rows of RGB pixels in a chunk of frames; chunks of bits cover the same area."""
 SQUARE = 128
-"""Side in RGB pixels of the area that a chunk of counts covers."""
+"""Side in RGB pixels of the largest area that a chunk covers."""
 SHARD_BYTES = 12_000_000
 """Size of the frames that share a file, as pictures or as bits; bounds memory while writing."""
 SHARD_FRAMES = 32
@@ -69,13 +67,6 @@ class StoreLayout:
         return self.rgb_size[0] // self.spike_size[0] if self.spike_size else 1
 
     @property
-    def most_counts(self) -> int:
-        """Spikes that one bin can hold."""
-        if not self.spike_frames:
-            return 0
-        return int(bin_table(tuple(set(self.spike_frames)), self.bins).max())
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all arrays, decoded."""
         return sum(math.prod(shape) for shape in self.shapes.values())
@@ -96,17 +87,22 @@ class StoreLayout:
 
     @property
     def chunks(self) -> dict[str, tuple[int, ...]]:
-        """Shape of a chunk of each array."""
-        height, width = self.rgb_size
-        rgb = {name: (1, min(BAND, height), width, 3) for name in ("blur", "sharp")}
+        """Shape of a chunk of each array: a part of one frame."""
+        height, width = (_part(size, SQUARE) for size in self.rgb_size)
+        rgb = dict.fromkeys(("blur", "sharp"), (1, height, width, 3))
         if self.spike_size is None:
             return {**rgb}
+        side = max(8, SQUARE // self.scale)
         rows, columns = self.spike_size
-        side, band = max(8, SQUARE // self.scale), max(1, BAND // self.scale)
         return {
             **rgb,
-            "voxels": (1, self.bins, min(side, rows), min(side, columns)),
-            "bits": (1, max(self.spike_frames), min(band, rows), -(-columns // 8)),
+            "voxels": (1, self.bins, _part(rows, side), _part(columns, side)),
+            "bits": (
+                1,
+                max(self.spike_frames),
+                _part(rows, side),
+                _part(-(-columns // 8), side // 8),
+            ),
         }
 
     @property
@@ -137,3 +133,8 @@ class StoreLayout:
             spike_size=(spike_size[0], spike_size[1]) if spike_size else None,
             bins=attributes["bins"],
         )
+
+
+def _part(size: int, most: int) -> int:
+    """Length of the fewest equal parts of ``size`` that are no longer than ``most``."""
+    return -(-size // -(-size // most))

@@ -11,16 +11,20 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.store.mapped import MappedArray, MappedCounts
+from vrtspike.data.store.cache import MEMORY_PER_BYTE, use_one_arena
 from vrtspike.errors import DataError
 
-Reader = Literal["mapped", "tensorstore", "zarr"]
-"""``mapped`` maps files into memory and leaves arrays of other kinds to tensorstore."""
+Reader = Literal["tensorstore", "zarr"]
+"""``zarr`` is the reference implementation, several times slower."""
 
 ArrayRead: TypeAlias = Callable[[tuple[slice, ...]], NDArray[np.uint8]]
 """Reads a box of an array; every slice has its first and last element."""
 
 _ABSENT = "delete the store and run voxelize again"
+
+_INDEX_BYTES = 32_000_000
+"""Memory for what is known of open files, beside the cache of chunks: where their chunks begin. A
+file of four frames takes some 4 kB for each array."""
 
 
 def is_remote(path: str) -> bool:
@@ -60,20 +64,6 @@ def _remote(path: str) -> Any:  # noqa: ANN401 - a zarr store
     return FsspecStore.from_url(path, read_only=True)
 
 
-def keep_freed_memory() -> None:
-    """Teach the C library's allocator to keep what samples free for the next ones.
-
-    By default it returns blocks of this size to the operating system, and to get their pages again
-    costs a reading process half of its time (1,700 page faults a sample against 120). glibc raises
-    its thresholds to the size of the largest block (up to 32 MB) that was freed so far; elsewhere
-    this does nothing.
-    """
-    np.empty(_LARGE_BLOCK, np.uint8)
-
-
-_LARGE_BLOCK = 30_000_000
-
-
 class ChunkReader:
     """Opens the arrays of stores for reading; one object per process and data set.
 
@@ -81,56 +71,44 @@ class ChunkReader:
     (handles of tensorstore must not cross a fork).
     """
 
-    def __init__(self, reader: Reader = "mapped", cache_bytes: int = 0) -> None:
+    def __init__(self, reader: Reader = "tensorstore", cache_bytes: int = 0) -> None:
         """Set up a reader; nothing is opened yet.
 
         Args:
-            reader: the library; zarr is several times slower than the others.
-            cache_bytes: limit of tensorstore's cache of decoded chunks; 0 is no cache. The mapped
-                reader has none: the operating system's page cache serves all processes.
+            reader: the library; addresses of other file systems are always read by zarr.
+            cache_bytes: memory for tensorstore's cache of decoded chunks in each process, see
+                :func:`vrtspike.data.store.cache.cache_share`; 0 is no cache.
         """
         self.reader = reader
         self.cache_bytes = cache_bytes
         self._context: Any = None
         self._process = os.getpid()
-        self._prepared = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to another process: the settings."""
         return {**self.__dict__, "_context": None}
 
-    def open_array(self, path: str, shape: tuple[int, ...], largest: int = 255) -> ArrayRead:
+    def open_array(self, path: str, shape: tuple[int, ...]) -> ArrayRead:
         """Open one array for reading.
 
         Args:
             path: the array's folder or address.
             shape: what its shape must be.
-            largest: no number of the array is larger.
 
         Raises:
             DataError: if there is no array of this shape at ``path``.
         """
-        if self._prepared != os.getpid():
-            self._prepared = os.getpid()
-            keep_freed_memory()
         if is_remote(path):
-            return _open_zarr(_remote(path))
+            return _open_zarr(path, _remote(path))
         metadata = _metadata(path, "the array is missing")
         try:
             if metadata["shape"] != list(shape):
                 raise ValueError(f"shape {metadata['shape']}, {list(shape)} expected")
-            return self._open_local(path, metadata, largest)
+            if self.reader == "zarr":
+                return _open_zarr(path, path)
+            return self._open_tensorstore(path)
         except (LookupError, TypeError, ValueError) as error:
             raise DataError(f"{path}: zarr.json is damaged ({error!r}); {_ABSENT}") from error
-
-    def _open_local(self, path: str, metadata: dict[str, Any], largest: int) -> ArrayRead:
-        if self.reader == "zarr":
-            return _open_zarr(path)
-        if self.reader == "mapped" and MappedArray.can_read(metadata):
-            return MappedArray(Path(path), metadata).read
-        if self.reader == "mapped" and MappedCounts.can_read(metadata, largest):
-            return MappedCounts(Path(path), metadata, largest).read
-        return self._open_tensorstore(path)
 
     def _open_tensorstore(self, path: str) -> ArrayRead:
         # The libraries are imported on first use, so that planning does not pay for them.
@@ -140,6 +118,7 @@ class ChunkReader:
             {
                 "driver": "zarr3",
                 "kvstore": {"driver": "file", "path": str(Path(path).resolve())},
+                "metadata_cache_pool": _INDEX_POOL,
                 "recheck_cached_data": False,
                 "recheck_cached_metadata": False,
                 # A lost file is an error, not black frames.
@@ -156,9 +135,15 @@ class ChunkReader:
 
         if self._context is None or self._process != os.getpid():
             self._process = os.getpid()
+            if self.cache_bytes:
+                use_one_arena()
+            limit = int(self.cache_bytes / MEMORY_PER_BYTE)
             self._context = tensorstore.Context(
                 {
-                    "cache_pool": {"total_bytes_limit": self.cache_bytes},
+                    "cache_pool": {"total_bytes_limit": limit},
+                    # Without a pool of its own, the index of a file is read anew for every crop
+                    # where there is no cache, and pushed out by chunks where there is one.
+                    _INDEX_POOL: {"total_bytes_limit": _INDEX_BYTES},
                     # A worker is one of many: it decodes on one thread.
                     "data_copy_concurrency": {"limit": 1},
                 }
@@ -166,8 +151,15 @@ class ChunkReader:
         return self._context
 
 
-def _open_zarr(store: Any) -> ArrayRead:  # noqa: ANN401 - a path or a zarr store
+_INDEX_POOL = "cache_pool#index"
+
+
+def _open_zarr(path: str, store: Any) -> ArrayRead:  # noqa: ANN401 - a path or a zarr store
     import zarr
 
     array = zarr.open_array(store, mode="r")
+    # zarr would read black frames out of a file that is lost. (Where the last file is not full, it
+    # counts more chunks than there are.)
+    if array.nchunks_initialized < array.nchunks:
+        raise DataError(f"{path}: files are missing; {_ABSENT}")
     return lambda box: np.asarray(array[box], dtype=np.uint8)

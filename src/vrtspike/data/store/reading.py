@@ -89,9 +89,8 @@ class Store:
         if self._process != os.getpid():
             self._arrays, self._process = {}, os.getpid()
         if name not in self._arrays:
-            largest = self.layout.most_counts if name == "voxels" else 255
             shape = self.layout.shapes[name]
-            self._arrays[name] = self._reader.open_array(f"{self.path}/{name}", shape, largest)
+            self._arrays[name] = self._reader.open_array(f"{self.path}/{name}", shape)
         return self._arrays[name]
 
 

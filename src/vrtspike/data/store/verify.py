@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.manifests import DATASET, STORE, read_contents, read_manifest
-from vrtspike.data.store.readers import ChunkReader
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import ContentDigest, StoredFrame
 from vrtspike.errors import DataError
@@ -82,8 +81,7 @@ def verify_store(
     """
     path = Path(manifest_path)
     manifest = read_manifest(path, STORE)
-    # Not the mapped reader: it takes the bits of counts that it does not need for zeros.
-    store = Store(path.with_name(manifest["store"]), ChunkReader("tensorstore"))
+    store = Store(path.with_name(manifest["store"]))
     digest = ContentDigest(store.layout)
     faults: list[str] = []
     layout = store.layout

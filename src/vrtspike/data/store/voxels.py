@@ -88,33 +88,11 @@ def voxelize_packed(bits: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
     return counts.view(np.uint8)
 
 
-def join_planes(planes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Numbers from their bits.
-
-    Args:
-        planes: uint8 (P, ..., B), P at most 8: the lowest bits of all numbers, then the second
-            ones and so on, eight numbers a byte, lowest bit first.
-
-    Returns:
-        uint8 (..., 8 B).
-
-    >>> ones_and_twos = np.array([[0b00000011], [0b00000101]], np.uint8)
-    >>> join_planes(ones_and_twos).tolist()
-    [3, 1, 2, 0, 0, 0, 0, 0]
-    """
-    _, *outer, width = planes.shape
-    rows = np.ascontiguousarray(planes).reshape(len(planes), -1, width)
-    total = np.asarray(cv2.LUT(rows[0], _byte_counts())).view(np.uint64)
-    for number, plane in enumerate(rows[1:], start=1):
-        total |= np.asarray(cv2.LUT(plane, _byte_counts(number))).view(np.uint64)
-    return total.view(np.uint8).reshape(*outer, 8 * width)
-
-
 @functools.cache
-def _byte_counts(shift: int = 0) -> NDArray[np.float64]:
-    """The eight bits of every byte, each in a byte of its own, times 2 ** shift: (1, 256)."""
+def _byte_counts() -> NDArray[np.float64]:
+    """The eight bits of every byte, each in a byte of its own: (1, 256)."""
     every = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    return (every << shift).view(np.float64).reshape(1, 256)
+    return every.view(np.float64).reshape(1, 256)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,10 @@ from vrtspike.data.store.layout import StoreLayout
 from vrtspike.errors import DataError, is_disk_full
 from vrtspike.files import atomic_path, json_digest
 
+_BLOCK_BYTES = 16_384
+"""Blosc decodes blocks of this size. It would take a whole chunk for one, and the memory that it
+needs meanwhile would leave holes between the chunks that a cache keeps: as much again as these."""
+
 
 @dataclass(frozen=True)
 class StoredFrame:
@@ -151,7 +155,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
     for name, shape in layout.shapes.items():
         chunk = layout.chunks[name]
         pieces = zip(shape[1:], chunk[1:], strict=True)
-        blosc = [BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle")]
+        blosc = [BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=_BLOCK_BYTES)]
         arrays[name] = group.create_array(
             name,
             shape=shape,
