@@ -127,7 +127,7 @@ def test_health_and_memory(raw, figures):
     assert health.last_loss == pytest.approx(raw["loss"][-1])
     assert health.gradient_norm_median == pytest.approx(np.median(raw["norm"]))
     assert health.gradient_norm_max == pytest.approx(raw["norm"].max())
-    assert (health.best_psnr, health.best_ssim) == (31.5, 0.95)
+    assert health.best == {"psnr": 31.5, "ssim": 0.95}
     # The largest sum, not the sum of the largest.
     assert memory.process_mb == 1700
     assert memory.system_percent == 70
@@ -148,8 +148,8 @@ def test_the_page_shows_them_with_their_units(raw, figures):
         "throughput": f"{speed.samples_per_second:.4g} samples/s",
         "logged steps": str(STEPS),
         "last loss": f"{raw['loss'][-1]:.4g}",
-        "best validation PSNR": "31.5 dB",
-        "best validation SSIM": "0.95",
+        "best validation PSNR": "31.50 dB",
+        "best validation SSIM": "0.9500",
         "memory of the run": "1700 MB",
         "system memory at most": "70 %",
         "GPU memory at the peak": "8000 MB",

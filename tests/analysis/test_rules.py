@@ -125,15 +125,21 @@ def test_low_throughput_names_the_largest_part():
     assert "at most 100% more samples a second if data took no time" in finding.effect
 
 
-@pytest.mark.parametrize("switches", [(True, False), (False, True), (False, False)])
-def test_recomputation_is_proposed_away_where_there_is_some(switches):
-    attention, feed_forward = switches
+@pytest.mark.parametrize(
+    ("attention", "feed_forward", "proposed"),
+    [
+        (True, True, {"MODEL.VRT.USE_CHECKPOINT_FFN": False}),
+        (False, True, {"MODEL.VRT.USE_CHECKPOINT_FFN": False}),
+        (True, False, {"MODEL.VRT.USE_CHECKPOINT_ATTN": False}),
+        (False, False, {}),
+    ],
+)
+def test_recomputation_is_proposed_away_where_there_is_some(attention, feed_forward, proposed):
     vrt = {"USE_CHECKPOINT_ATTN": attention, "USE_CHECKPOINT_FFN": feed_forward}
     figures = speed(
         samples_per_second=0.25, step_parts={"data": 0.3, "backward": 0.5}, recomputation_share=0.2
     )
     finding = speed_rules.low_throughput(figures, settings(MODEL={"VRT": vrt}))
-    proposed = {"MODEL.VRT.USE_CHECKPOINT_FFN": False} if any(switches) else {}
     assert finding.keys == proposed
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.deblurring.metrics.metric import Metric, Score
-from vrtspike.pretrained import ALEXNET
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +33,5 @@ LPIPS = Metric(
     "LPIPS 0.1 with the AlexNet backbone, per frame on 8-bit RGB; mean over frames, then over "
     "sequences",
     load_lpips,
-    weights=(ALEXNET,),
     larger_is_better=False,
 )

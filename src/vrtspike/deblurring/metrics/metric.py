@@ -28,7 +28,6 @@ class Metric:
         title: what sentences call it.
         definition: what exactly is measured, in the words that reports print.
         load: gives the score; :func:`needs_nothing` where there is nothing to load.
-        weights: names of the files of pretrained weights that it needs.
         unit: of the figure; empty for none.
         decimals: digits after the point that tables show.
         larger_is_better: false where smaller values are better.
@@ -38,7 +37,6 @@ class Metric:
     title: str
     definition: str
     load: Loader
-    weights: tuple[str, ...] = ()
     unit: str = ""
     decimals: int = 4
     larger_is_better: bool = True
