@@ -154,17 +154,17 @@ def check_gradients(
     layer: Callable[[Tensor], Tensor], x: Tensor, own: nn.Module, norm: nn.Module | None
 ) -> None:
     """Gradients over all rows are those of one row times their number."""
-    # The kernel that sums for a norm adds thousands of rows in a plain float32.
-    tolerances = dict.fromkeys(own.parameters(), 1e-4)
-    tolerances.update(dict.fromkeys(norm.parameters() if norm else (), 1e-3))
+    # A plain float32 sum over the 21,845 rows of a piece may be off by so many times 6e-8, 1.3e-3,
+    # and how far it is depends on the machine's kernels; one in bfloat16 is off by more than half.
+    parameters, tolerance = [*own.parameters(), *(norm.parameters() if norm else ())], 2e-3
     rows = x.shape[1]
     with torch.autocast(x.device.type, torch.bfloat16):
         one = layer(x[:, :1])
         found = layer(x)
     share = torch.full_like(one, 0.01)
-    single = torch.autograd.grad(one, list(tolerances), share)
-    whole = torch.autograd.grad(found, list(tolerances), share.expand_as(found))
-    for a, b, tolerance in zip(single, whole, tolerances.values(), strict=True):
+    single = torch.autograd.grad(one, parameters, share)
+    whole = torch.autograd.grad(found, parameters, share.expand_as(found))
+    for a, b in zip(single, whole, strict=True):
         error = (rows * a.double() - b.double()).norm() / (rows * a.double()).norm()
         assert error < tolerance
         assert b.dtype == torch.float32

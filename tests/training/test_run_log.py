@@ -103,7 +103,7 @@ def test_an_epoch_is_recorded_and_told(log, notes, tmp_path):
 
 
 def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
-    log.memory(4, CPU, CacheUse(hits=30, misses=10, evictions=2, limit_bytes=3 * 2**20))
+    log.memory(4, CPU, CacheUse(lookups=40, reads=10, evictions=2, limit_bytes=3 * 2**20))
     log.memory(5, CPU)
     log.close()
     used, none = lines(tmp_path / "logs" / "memory.jsonl")
