@@ -125,8 +125,9 @@ def test_each_walk_costs_what_it_says(taken, repository):
     told = costs(repository / "CONTRIBUTING.md")
     found = {walk: set(re.findall(r"\w+\.py", text)) for walk, text in told.items()}
     assert found == taken.stale
-    # Which code trained the results of before is only told; another run is trained.
-    assert {walk for walk, another in taken.runs.items() if another} == {"A loss"}
+    # No walk trains again: which code trained the results of before is only told.
+    assert len(taken.runs) >= 4
+    assert not any(taken.runs.values())
     assert {walk for walk, changed in taken.trained.items() if changed} == {"A loss", "A model"}
 
 

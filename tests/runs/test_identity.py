@@ -31,6 +31,7 @@ def of(**sections):
         {"DATA": {"CACHE_SIZE_GB": 1.0, "ROOT": "elsewhere", "USE_PRECOMPUTED_VOXELS": False}},
         {"MODEL": {"FUSE": {"CHUNK_SIZE": 8}, "VRT": {"USE_CHECKPOINT_ATTN": False}}},
         {"TRAIN": {"KEEP_LAST": 9}},
+        {"LOSS": {"LPIPS": {"NET": "vgg"}, "VGG_PERCEPTUAL": {"EVERY": 3}}},
     ],
 )
 def test_operational_keys_change_nothing(sections):
@@ -46,6 +47,7 @@ def test_operational_keys_change_nothing(sections):
         {"DATALOADER": {"DROP_LAST": False}},
         {"MODEL": {"FUSE": {"INIT": "random"}}},
         {"LOSS": {"CHARBONNIER": {"DELTA": 0.1}}},
+        {"LOSS": {"LPIPS": {"WEIGHT": 0.1}}},
     ],
 )
 def test_result_keys_change_the_result(sections):

@@ -148,6 +148,8 @@ def result_settings(settings: Settings) -> dict[str, Any]:
     """
     result = _decisive(settings)
     del result["TEST"]
+    # A loss that is off decides nothing, whatever else stands under its key.
+    result["LOSS"] = {name: result["LOSS"][name] for name in settings.LOSS.active}
     if settings.TRAIN.EARLY_STOPPING is not None:
         result["LOG"]["VAL_EVERY_STEPS"] = settings.LOG.VAL_EVERY_STEPS
     return result
