@@ -50,7 +50,6 @@ ALONE = Ranks(0, 0, 1, 1, CPU)
 PRESET = f"""
 DATA: {{CROP_SIZE: 32, CLIP_LEN: 2, K: 4}}
 MODEL:
-  CHANNELS_PER_SCALE: [4, 4, 4, 4]
   VRT_DEPTHS: [1, 1, 1, 1, 1, 1, 1, 1]
   WINDOW_SIZE: [2, 4, 4]
   VRT: {{EMBED_DIMS: [4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4], NUM_HEADS: 2, DEFORMABLE_GROUPS: 2}}

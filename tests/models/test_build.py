@@ -24,7 +24,6 @@ def settings(vrt: dict[str, Any] | None = None, **keys: Any) -> ModelSettings:
     }
     return ModelSettings.model_validate(
         {
-            "CHANNELS_PER_SCALE": [8] * 4,
             "VRT_DEPTHS": [1] * 8,
             "WINDOW_SIZE": (2, 4, 4),
             "VRT": {**small, **(vrt or {})},
