@@ -263,6 +263,19 @@ def test_user_errors_are_told_without_traceback(place, repository, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_folder_in_the_place_of_the_lock_is_told_by_the_launcher(place, repository, tmp_path):
+    settings = load_preset(place / "presets" / "tiny.yaml")
+    run = resolve_run("tiny", settings, place / "k4" / "dataset.json", "same")
+    folder = tmp_path / "runs" / "tiny" / run.fingerprint
+    (folder / "lock").mkdir(parents=True)
+    process = start(repository, place, tmp_path)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, output
+    assert f"error: {folder / 'lock'}: found a folder, expected a lock file" in output
+    assert "Traceback" not in output
+    assert "torch.distributed" not in output
+
+
 def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     """A run of the preset in this process, without the launcher."""
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)

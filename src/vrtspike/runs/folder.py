@@ -21,7 +21,7 @@ from vrtspike.data.clips.requirements import require_spikes
 from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.errors import RunError
 from vrtspike.files import finite_or_null, json_digest, read_json, write_json
-from vrtspike.locks import lock_file
+from vrtspike.locks import lock_file, require_lock_file
 from vrtspike.provenance import code_digest
 
 SETTINGS = "settings.json"
@@ -191,10 +191,12 @@ def hold_run(
         note: is told when there is something to wait for.
 
     Raises:
-        RunError: naming the process that holds the run, or if the file system has no locks.
+        RunError: naming the process that holds the run, or if something else than a file stands
+            where the lock belongs, or the file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
+    require_lock_file(path)
     with path.open("a+", encoding="utf-8") as stream:
         deadline = time.monotonic() + patience_s
         told = False
