@@ -6,6 +6,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from vrtspike.runs.folder import hold_run
 FLOCK = {"x86_64": 73, "aarch64": 32}.get(os.uname().machine)
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
+BATCH_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "KUBERNETES_SERVICE_HOST")
 PR_SET_SECCOMP, FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
 
 
@@ -57,8 +59,7 @@ def be_refused(folder: Path) -> None:
 
 @pytest.mark.skipif(FLOCK is None, reason="the number of the system call is not known here")
 def test_a_file_system_without_locks_is_named_with_a_way_out(tmp_path):
-    batch_jobs = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "KUBERNETES_SERVICE_HOST")
-    left_out = {*batch_jobs, "CUDA_VISIBLE_DEVICES"}
+    left_out = {*BATCH_JOBS, "CUDA_VISIBLE_DEVICES"}
     done = subprocess.run(
         [sys.executable, __file__, str(tmp_path)],
         env={name: value for name, value in os.environ.items() if name not in left_out},
@@ -76,6 +77,31 @@ def test_a_file_system_without_locks_is_named_with_a_way_out(tmp_path):
         assert way_out in message
     assert [answer[:2] for answer in answers[9:]] == [[errno.EIO, "OSError"]] * 3
     assert not list(tmp_path.glob(".status-*"))
+
+
+LOCKS = ("run/lock", ".status-left", "gpus/GPU-a.lock")
+"""Files that :func:`ways_to_lock` uses, in its order."""
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_folder_in_the_place_of_a_lock_is_named(tmp_path, monkeypatch, lock):
+    for name in (*BATCH_JOBS, "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / lock).mkdir(parents=True)
+    message = rf"{re.escape(str(tmp_path / lock))}: found a folder, expected a lock file"
+    way = ways_to_lock(tmp_path)[LOCKS.index(lock)]
+    with pytest.raises(RunError, match=message), way:
+        pass
+    (tmp_path / lock).rmdir()
+    for way in ways_to_lock(tmp_path):
+        with way:
+            pass
+
+
+def test_a_pipe_in_the_place_of_a_lock_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "lock")
+    with pytest.raises(RunError, match="found something that is no file"), hold_run(tmp_path):
+        pass
 
 
 def test_a_lock_keeps_others_away_until_it_is_closed(tmp_path):

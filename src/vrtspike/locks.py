@@ -15,6 +15,20 @@ _UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _ELSEWHERE = "put the run on another one (RUNS in config/config.yaml, --run-dir of train.py)"
 
 
+def require_lock_file(path: Path) -> None:
+    """Refuse something else than a file where a lock's file stands or shall be made.
+
+    Raises:
+        RunError: naming what was found.
+    """
+    if path.exists() and not path.is_file():
+        found = "a folder" if path.is_dir() else "something that is no file"
+        raise RunError(
+            f"{path}: found {found}, expected a lock file, which is made where there is none; "
+            "remove or rename it, and run again"
+        )
+
+
 def lock_file(
     descriptor: int, path: Path, *, wait: bool = False, elsewhere: str = _ELSEWHERE
 ) -> bool:

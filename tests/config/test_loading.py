@@ -89,8 +89,9 @@ def test_settings_are_frozen(tmp_path):
         ("DATA: {CROP_SIZE: 100}\n", r"DATA.CROP_SIZE: found 100; .* multiple of 8"),
         ("DATA: {K: 8, NUM_VOXEL_BINS: 9}\n", r"DATA.K is 8 and DATA.NUM_VOXEL_BINS is 9"),
         ("DATA: {CROP_SIZE: 64, TRAIN_CROP_SIZE: 128}\n", r"TRAIN_CROP_SIZE is 128"),
-        ("MODEL: {LAYERS: 3}\n", r"LAYERS is 3 but CHANNELS_PER_SCALE names 4"),
-        ("MODEL: {CHANNELS_PER_SCALE: [96, 96, 96, 48]}\n", r"expected VRT's widths"),
+        ("MODEL: {LAYERS: 3}\n", r"preset.yaml: MODEL.LAYERS is 3, but .* 4 scales.* remove"),
+        ("TRAIN: {SCHED: {TYPE: linear}}\n", r"TRAIN.SCHED.TYPE is 'linear', but .* a cosine"),
+        ("MODEL: {FUSE: {TYPE: Sum}}\n", r"MODEL.FUSE.TYPE is 'Sum', but .* attention along time"),
         ("MODEL: {VRT_DEPTHS: [8, 8]}\n", r"found 2 depths"),
         ("MODEL: {WINDOW_SIZE: [1, 2]}\n", r":1: MODEL.WINDOW_SIZE: found \[1, 2\]"),
         ("DATALOADER: {TOTAL_WORKERS: cpu*2}\n", r"found 'cpu\*2', expected auto"),
@@ -160,6 +161,29 @@ def test_workers_under_train_are_ignored_where_dataloader_is_given(tmp_path):
     with pytest.warns(DeprecationWarning, match="ignored"):
         settings = load(tmp_path, "TRAIN: {NUM_WORKERS: 3}\nDATALOADER: {TOTAL_WORKERS: 8}")
     assert settings.DATALOADER.TRAIN_WORKERS == "auto"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("LOG: {SAVE_DIR: outputs}", "LOG.SAVE_DIR"),
+        ("MODEL: {LAYERS: 4}", "MODEL.LAYERS"),
+        ("MODEL: {CHANNELS_PER_SCALE: [96, 96, 96, 96]}", "MODEL.CHANNELS_PER_SCALE"),
+        ("MODEL: {FUSE: {TYPE: TemporalCrossAttn}}", "MODEL.FUSE.TYPE"),
+        ("TRAIN: {SCHED: {TYPE: cosine}}", "TRAIN.SCHED.TYPE"),
+    ],
+)
+def test_keys_that_decide_nothing_are_read_with_a_warning_and_kept_nowhere(tmp_path, text, name):
+    with pytest.warns(DeprecationWarning, match="decides nothing") as caught:
+        settings = load(tmp_path, f"SEED: 1\n{text}\n")
+    (warning,) = caught
+    assert f"preset.yaml:2: {name} decides nothing and is ignored: " in str(warning.message)
+    assert settings == load(tmp_path, "SEED: 1\n")
+    *sections, key = name.split(".")
+    tree = settings.model_dump()
+    for section in sections:
+        tree = tree[section]
+    assert key not in tree
 
 
 def test_the_reader_of_older_files_is_read_as_another_with_a_warning(tmp_path):

@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from vrtspike.config import Settings, load_preset
@@ -59,7 +59,6 @@ BIN_EDGES = (0, 35, 40, 46, 88)
 PRESET = f"""
 DATA: {{CROP_SIZE: 32, CLIP_LEN: 2, K: 4}}
 MODEL:
-  CHANNELS_PER_SCALE: [4, 4, 4, 4]
   VRT_DEPTHS: [1, 1, 1, 1, 1, 1, 1, 1]
   WINDOW_SIZE: [2, 4, 4]
   VRT: {{EMBED_DIMS: [4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4], NUM_HEADS: 2, DEFORMABLE_GROUPS: 2}}
@@ -338,6 +337,19 @@ def test_user_errors_are_told_without_traceback(place, repository, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_folder_in_the_place_of_the_lock_is_told_by_the_launcher(place, repository, tmp_path):
+    settings = load_preset(place / "presets" / "tiny.yaml")
+    run = identify("tiny", settings, place / "k4" / "dataset.json")
+    folder = tmp_path / "runs" / "tiny" / run.fingerprint
+    (folder / "lock").mkdir(parents=True)
+    process = start(repository, place, tmp_path)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, output
+    assert f"error: {folder / 'lock'}: found a folder, expected a lock file" in output
+    assert "Traceback" not in output
+    assert "torch.distributed" not in output
+
+
 def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     """A run of the preset in this process, without the launcher."""
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)
@@ -578,6 +590,43 @@ def test_missing_or_unfitting_teacher_is_an_error(place, result, tmp_path):
     data = settings.DATA.model_copy(update={"K": 8})
     with pytest.raises(RunError, match=r"DATA\.K = 4, this preset has 8"):
         load_teacher(teacher, settings.model_copy(update={"DATA": data}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("cut", r"weights\.safetensors: not a whole safetensors file"),
+        ("empty", r"weights\.safetensors: not a whole safetensors file"),
+        ("other kind", r"weights\.safetensors: not a whole safetensors file"),
+        ("a tensor", r"weights of another model \(1\):\n  - vrt\.conv_first\.bias: missing"),
+        ("other settings", r"fusion\.0\.key_value\.bias: shape \(8,\), expected \(16,\)"),
+        ("no settings", r"settings\.json: no such file"),
+    ],
+)
+def test_a_damaged_teacher_is_named(place, result, tmp_path, damage, message):
+    teacher = tmp_path / "teacher"
+    publish(result, teacher)
+    weights, kept = teacher / "weights.safetensors", teacher / "settings.json"
+    if damage == "a tensor":
+        state = load_file(weights)
+        del state["vrt.conv_first.bias"]
+        save_file(state, weights)
+    elif damage == "other settings":
+        chosen = json.loads(kept.read_text())
+        chosen["MODEL"]["VRT"]["EMBED_DIMS"] = [8] * 11
+        write_json(kept, chosen)
+    elif damage == "no settings":
+        kept.unlink()
+    else:
+        contents = weights.read_bytes()
+        changes = {"cut": contents[:-9], "empty": b"", "other kind": b"\x89PNG\r\n\x1a\n" * 9}
+        weights.write_bytes(changes[damage])
+    settings = load_preset(place / "presets" / "tiny.yaml", [f"TRAIN.DISTILL.TEACHER={teacher}"])
+    dataset = load_dataset(place / "k4" / "dataset.json")
+    with pytest.raises(RunError, match=message) as caught:
+        build_task(settings, dataset, CPU)
+    assert str(caught.value).startswith(f"TRAIN.DISTILL.TEACHER {teacher}: the teacher is damaged")
+    assert "Train that preset again" in str(caught.value)
 
 
 def test_an_existing_run_takes_only_overrides_that_leave_its_result(result):

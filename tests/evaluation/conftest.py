@@ -50,7 +50,6 @@ def small_settings() -> Settings:
         {
             "DATA": {"K": BINS, "CLIP_LEN": 3, "CROP_SIZE": 32},
             "MODEL": {
-                "CHANNELS_PER_SCALE": widths[:4],
                 "VRT_DEPTHS": [1] * 7 + [1] * 4,
                 "WINDOW_SIZE": [2, 8, 8],
                 "VRT": {

@@ -130,7 +130,15 @@ def test_weights_of_another_model_are_refused(small_run):
     tree = small_run.settings.model_dump(mode="json")
     tree["MODEL"]["USE_SPIKE"] = False
     other = type(small_run.settings).model_validate(tree)
-    with pytest.raises(RunError, match=r"fusion\..* expected nothing"):
+    with pytest.raises(RunError, match=r"fusion\..*: not in this model"):
         load_model(small_run.train / "weights.safetensors", other, CPU)
     with pytest.raises(RunError, match="no such checkpoint"):
         load_model(small_run.train / "missing.safetensors", small_run.settings, CPU)
+
+
+def test_damaged_weights_are_told(small_run, tmp_path):
+    weights = tmp_path / "weights.safetensors"
+    weights.write_bytes((small_run.train / "weights.safetensors").read_bytes()[:-1])
+    message = r"weights\.safetensors: not a whole safetensors file .* train again"
+    with pytest.raises(RunError, match=message):
+        load_model(weights, small_run.settings, CPU)

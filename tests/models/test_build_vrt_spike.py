@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from vrtspike.config.model_schema import ModelSettings
+from vrtspike.errors import RunError
 from vrtspike.models import PlainVRT, VRTSpike, build_model
 from vrtspike.models.weights import published_state_dict
 
@@ -24,7 +25,6 @@ def settings(vrt: dict[str, Any] | None = None, **keys: Any) -> ModelSettings:
     }
     return ModelSettings.model_validate(
         {
-            "CHANNELS_PER_SCALE": [8] * 4,
             "VRT_DEPTHS": [1] * 8,
             "WINDOW_SIZE": (2, 4, 4),
             "VRT": {**small, **(vrt or {})},
@@ -95,6 +95,14 @@ def test_pretrained_weights_are_loaded_where_asked(tmp_path: Path) -> None:
     fresh = build(config, pretrained=False)
     assert isinstance(fresh, VRTSpike)
     assert not torch.equal(fresh.vrt.conv_first.weight, source.vrt.conv_first.weight)
+
+
+@pytest.mark.parametrize("key", ["PRETRAINED", "SPYNET"])
+@pytest.mark.parametrize("name", ["vrt.safetensors", "vrt.pth"])
+def test_damaged_pretrained_weights_are_told(tmp_path: Path, key: str, name: str) -> None:
+    (tmp_path / name).write_bytes(b"half of a download")
+    with pytest.raises(RunError, match=rf"{name}: not a whole .* Copy or fetch it again"):
+        build(settings({key: str(tmp_path / name)}))
 
 
 def test_an_untrained_network_returns_its_input() -> None:

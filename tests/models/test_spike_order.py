@@ -120,7 +120,7 @@ def test_a_clip_of_one_frame_has_no_other_spikes(small_vrt: Callable[..., VRT]) 
 @pytest.mark.parametrize(("order", "expected"), [("recorded", False), ("shuffled", True)])
 def test_the_settings_decide(order: str, expected: bool) -> None:
     vrt = {"EMBED_DIMS": [8] * 11, "NUM_HEADS": 2, "DEFORMABLE_GROUPS": 2}
-    tree = {"CHANNELS_PER_SCALE": [8] * 4, "VRT_DEPTHS": [1] * 8, "VRT": vrt, "SPIKE_ORDER": order}
+    tree = {"VRT_DEPTHS": [1] * 8, "VRT": vrt, "SPIKE_ORDER": order}
     settings = ModelSettings.model_validate(tree)
     model = build_model(settings, bins=4, clip_len=3, crop_size=16)
     assert isinstance(model, VRTSpike)

@@ -21,7 +21,6 @@ PARTS = ("workflow", "rules", "scripts", "src", "config", "environment.yml")
 TINY = """\
 DATA: {CROP_SIZE: 32, CLIP_LEN: 2, K: 8, CACHE_SIZE_GB: 0.1}
 MODEL:
-  CHANNELS_PER_SCALE: [8, 8, 8, 8]
   VRT_DEPTHS: [1, 1, 1, 1, 1, 1, 1, 1]
   WINDOW_SIZE: [2, 4, 4]
   SPIKE_TSA: {HEADS: 2}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 KeyPath = tuple[str | int, ...]
@@ -22,6 +23,32 @@ RENAMED: dict[KeyPath, KeyPath] = {
 OLD_VALUES: dict[KeyPath, dict[str, str]] = {("DATA", "READER"): {"mapped": "tensorstore"}}
 """Values that older files hold, and the ones of the schema that they are read as."""
 
+
+@dataclass(frozen=True)
+class Retired:
+    """A key that older files hold and that decides nothing.
+
+    Attributes:
+        decided_by: what decides instead.
+        only: the value that it can have had; None is any.
+    """
+
+    decided_by: str
+    only: object = None
+
+
+RETIRED: dict[KeyPath, Retired] = {
+    ("LOG", "SAVE_DIR"): Retired("runs are written to RUNS of config/config.yaml"),
+    ("MODEL", "LAYERS"): Retired("the spike encoder has 4 scales, one for each scale of VRT", 4),
+    ("MODEL", "CHANNELS_PER_SCALE"): Retired(
+        "the spike encoder's scales are as wide as VRT's, MODEL.VRT.EMBED_DIMS of stages 1-4"
+    ),
+    ("MODEL", "FUSE", "TYPE"): Retired(
+        "spike features are fused by attention along time", "TemporalCrossAttn"
+    ),
+    ("TRAIN", "SCHED", "TYPE"): Retired("the learning rate follows a cosine", "cosine"),
+}
+
 _PRECISION_OF_LEVEL = {"O0": "32", "O1": "mixed", "O2": "bf16-true"}
 
 
@@ -37,13 +64,15 @@ def canonical_keys(
         places: where each key was written, for warnings.
 
     Raises:
-        ValueError: if a key is given under two names with different values.
+        ValueError: if a key is given under two names with different values, or one that decides
+            nothing asks for what there is not.
 
     >>> canonical_keys({"DATA": {"NUM_VOXEL_BINS": 16}, "TRAIN": {"AMP_OPT_LEVEL": "O2"}})
     {'DATA': {'K': 16}, 'TRAIN': {'PRECISION': 'bf16-true'}}
     """
     result = copy.deepcopy(tree)
     _translate_old_values(result, places or {})
+    _remove_retired(result, places or {})
     _translate_amp(result)
     for old, new in RENAMED.items():
         parent = _mapping(result, old[:-1])
@@ -86,6 +115,20 @@ def _translate_old_values(tree: dict[str, Any], places: Mapping[KeyPath, str]) -
         if parent is not None and isinstance(found, str) and found in names:
             parent[path[-1]] = names[found]
             _deprecated(path, places, f"is {found}, an old value; it is read as {names[found]}")
+
+
+def _remove_retired(tree: dict[str, Any], places: Mapping[KeyPath, str]) -> None:
+    for path, key in RETIRED.items():
+        parent = _mapping(tree, path[:-1])
+        if parent is None or path[-1] not in parent:
+            continue
+        value = parent.pop(path[-1])
+        if key.only is not None and value != key.only:
+            raise ValueError(
+                f"{dotted(path)} is {value!r}, but {key.decided_by}, and there is nothing else; "
+                "remove the key"
+            )
+        _deprecated(path, places, f"decides nothing and is ignored: {key.decided_by}")
 
 
 def _deprecated(path: KeyPath, places: Mapping[KeyPath, str], message: str) -> None:

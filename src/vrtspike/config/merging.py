@@ -14,7 +14,8 @@ def canonical(document: Document) -> Document:
     """The document with every key spelled as in the schema.
 
     Raises:
-        ConfigError: if a key is given under two names with different values.
+        ConfigError: if a key is given under two names with different values, or one that decides
+            nothing asks for what there is not.
     """
     try:
         tree = canonical_keys(document.tree, document.places)

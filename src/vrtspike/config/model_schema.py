@@ -45,7 +45,9 @@ class VRTSettings(Section):
     )
     SPYNET: str | None = weights("Checkpoint with SpyNet's weights alone", None)
     EMBED_DIMS: tuple[Positive, ...] = key(
-        "Channels of stages 1-7 and of each group of stage 8", PUBLISHED_WIDTHS
+        "Channels of stages 1-7 and of each group of stage 8; those of stages 1-4 are the spike "
+        "encoder's, too",
+        PUBLISHED_WIDTHS,
     )
     NUM_HEADS: Positive = key("Heads of every window attention", 6)
     MLP_RATIO: PositiveFloat = key("Hidden width of the feed-forward layers over channels", 2.0)
@@ -87,7 +89,6 @@ class TemporalAttentionSettings(Section):
 class FuseSettings(TemporalAttentionSettings):
     """Fusion of spike features into VRT's stages 1-4."""
 
-    TYPE: Literal["TemporalCrossAttn"] = key("Kind of fusion", "TemporalCrossAttn")
     INIT: Literal["identity", "random"] = key(
         "identity: zero output projections, the fused network starts as VRT itself", "identity"
     )
@@ -109,11 +110,6 @@ class ModelSettings(Section):
     VRT_CFG: str | None = key(
         "YAML file with VRT's own arguments (lower case); keys given here win over it", None
     )
-    CHANNELS_PER_SCALE: tuple[Positive, ...] = key(
-        "Channels of the spike encoder's scales; equal to VRT's widths of stages 1-4",
-        PUBLISHED_WIDTHS[:4],
-    )
-    LAYERS: Positive = key("Number of scales of the spike encoder", 4)
     VRT_DEPTHS: tuple[Positive, ...] = key(
         "Blocks of stages 1-7 and of the groups of stage 8; a list of 8 repeats its last entry",
         PUBLISHED_DEPTHS,
@@ -168,13 +164,6 @@ class ModelSettings(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if len(self.CHANNELS_PER_SCALE) != self.LAYERS:
-            raise ValueError(
-                f"LAYERS is {self.LAYERS} but CHANNELS_PER_SCALE names "
-                f"{len(self.CHANNELS_PER_SCALE)} scales; they must be equal"
-            )
-        if self.LAYERS != 4:
-            raise ValueError(f"LAYERS is {self.LAYERS}; VRT has 4 scales (stages 1-4)")
         faults = list(self._misfits())
         if faults:
             raise ValueError("; ".join(faults))
@@ -187,12 +176,8 @@ class ModelSettings(Section):
         heads = (self.VRT.NUM_HEADS,) * len(widths)
         # One wrong number of heads fits none of the widths: the first says it all.
         yield from islice(backbone_faults(_NAMES, self.VRT_DEPTHS, widths, heads, groups), 1)
-        if widths[:4] != self.CHANNELS_PER_SCALE:
-            yield (
-                f"CHANNELS_PER_SCALE is {list(self.CHANNELS_PER_SCALE)}, expected VRT's widths "
-                f"of stages 1-4, {list(widths[:4])}"
-            )
         for name, number in (("SPIKE_TSA", self.SPIKE_TSA.HEADS), ("FUSE", self.FUSE.HEADS)):
-            bad = [width for width in self.CHANNELS_PER_SCALE if width % number]
+            # The spike encoder's scales are as wide as these stages.
+            bad = [width for width in widths[:4] if width % number]
             if bad:
                 yield f"{name}.HEADS is {number}, which does not divide {bad[0]} channels"

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from vrtspike.config.aliases import OLD_VALUES, RENAMED, dotted
+from vrtspike.config.aliases import OLD_VALUES, RENAMED, RETIRED, dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import WorkflowSettings
@@ -43,6 +43,13 @@ values is an error.
 | also written | key |
 |---|---|
 """
+_RETIRED = """## Keys that decide nothing
+
+Older files may hold them; they are ignored, with a warning.
+
+| key | what decides |
+|---|---|
+"""
 
 
 def reference_page() -> str:
@@ -55,6 +62,9 @@ def reference_page() -> str:
         "`O2` means `bf16-true`. Without a DATALOADER section, `TRAIN.NUM_WORKERS` is used. "
         f"{', '.join(_old_values())}, with a warning.\n"
     )
+    parts += [_RETIRED.rstrip()]
+    parts.append("\n".join(f"| `{dotted(a)}` | {b.decided_by} |" for a, b in RETIRED.items()))
+    parts.append("")
     return "\n".join(parts)
 
 

@@ -123,7 +123,6 @@ class LogSettings(Section):
     """Logs of a run; none of these changes a result unless early stopping watches it."""
 
     TENSORBOARD: bool = operational("Write TensorBoard files", True)
-    SAVE_DIR: str = operational("Kept for older files; runs go to the workflow's RUNS", "outputs")
     VAL_EVERY_STEPS: Positive = operational("Optimiser steps between validations", 1000)
     VISUALS_EVERY_STEPS: Positive | None = operational(
         "Optimiser steps between pictures; null: at every validation", None

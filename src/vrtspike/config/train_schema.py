@@ -45,9 +45,8 @@ class OptimSettings(Section):
 
 
 class ScheduleSettings(Section):
-    """The learning rate over the steps."""
+    """The learning rate over the steps: a linear warm-up, then half a cosine."""
 
-    TYPE: Literal["cosine"] = key("Shape after the warm-up", "cosine")
     WARMUP_STEPS: NonNegative = key("Optimiser steps of linear warm-up", 256)
     MIN_LR: NonNegativeFloat = key("Learning rate at the end", 1e-7)
 

@@ -19,9 +19,10 @@ from vrtspike.data.store.readers import ChunkReader
 from vrtspike.deblurring.losses.table import build_terms
 from vrtspike.deblurring.metrics.metric import load_metrics
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
-from vrtspike.errors import RunError
+from vrtspike.errors import RunError, UserError
 from vrtspike.launching.signals import EXIT_INTERRUPTED
 from vrtspike.models import Restorer, build_model
+from vrtspike.models.weights import load_trained
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.training.batches import (
@@ -114,24 +115,29 @@ def load_teacher(folder: Path, settings: Settings) -> nn.Module:
     """The trained model in a published result folder, frozen.
 
     Raises:
-        RunError: if it is not there, or reads other voxels than the student.
+        RunError: if it is not there or damaged, or reads other voxels than the student.
     """
-    from safetensors.torch import load_file
-
     weights = folder / WEIGHTS
     if not weights.is_file():
         raise RunError(
             f"TRAIN.DISTILL.TEACHER is {str(folder)!r}: there is no {weights}; train that preset "
             "first, or name its result folder"
         )
-    taught = RunIdentity.read(folder).settings
+    try:
+        taught = RunIdentity.read(folder).settings
+        model = build_network(taught, pretrained=False)
+        load_trained(model, weights)
+    except UserError as error:
+        raise RunError(
+            f"TRAIN.DISTILL.TEACHER {folder}: the teacher is damaged, or its files are of "
+            f"different runs: {error}\nTrain that preset again, copy its whole result folder "
+            "again, or name another one"
+        ) from error
     if settings.DATA.K != taught.DATA.K:
         raise RunError(
             f"TRAIN.DISTILL.TEACHER {folder} was trained with DATA.K = {taught.DATA.K}, this "
             f"preset has {settings.DATA.K}; they must be equal"
         )
-    model = build_network(taught, pretrained=False)
-    model.load_state_dict(load_file(weights))
     return model.eval().requires_grad_(False)
 
 

@@ -16,13 +16,11 @@ from vrtspike.data.clips.batch import prepare_batch
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.frames import to_uint8
 from vrtspike.deblurring.metrics.images import Image
-from vrtspike.errors import ConfigError, RunError, list_faults
+from vrtspike.errors import ConfigError
 from vrtspike.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.evaluation.tiling import Area, Tiling, restore_tiled
 from vrtspike.models import build_model
-from vrtspike.models.weights import read_weights
-
-_LISTED = 8
+from vrtspike.models.weights import load_trained
 
 
 def load_model(weights: str | Path, settings: Settings, device: torch.device) -> nn.Module:
@@ -34,7 +32,7 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
         device: where it shall compute.
 
     Raises:
-        RunError: if the file is missing or holds the weights of another model.
+        RunError: if the file is missing or damaged, or holds the weights of another model.
     """
     model = build_model(
         settings.MODEL,
@@ -43,19 +41,7 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
         crop_size=settings.DATA.CROP_SIZE,
         pretrained=False,
     )
-    state = read_weights(weights)
-    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    faults = [
-        f"{name}: found {found.get(name, 'nothing')}, expected {expected.get(name, 'nothing')}"
-        for name in sorted(found.keys() | expected.keys())
-        if found.get(name) != expected.get(name)
-    ]
-    if faults:
-        title = f"{weights}: weights of another model, entries that differ"
-        advice = "Give the settings.json that lies beside the weights."
-        raise RunError(list_faults(title, faults, advice, limit=_LISTED))
-    model.load_state_dict(state)
+    load_trained(model, weights)
     return model.float().eval().to(device)
 
 

@@ -18,7 +18,7 @@ from typing import Literal
 import pynvml
 
 from vrtspike.errors import RunError
-from vrtspike.locks import lock_file
+from vrtspike.locks import lock_file, require_lock_file
 
 PATIENCE_S = 30.0
 _POLL_S = 0.5
@@ -109,8 +109,8 @@ def take_gpus(
         patience_s: seconds to wait for a run that may be about to end.
 
     Raises:
-        RunError: if more GPUs are wanted than exist, too few are free, or the lock files stand on
-            a file system without locks.
+        RunError: if more GPUs are wanted than exist, too few are free, something else than a file
+            stands where a lock belongs, or the file system has no locks.
     """
     if wanted == 0:
         yield Devices()
@@ -169,6 +169,7 @@ def _make_shared(folder: Path) -> None:
 
 def _open_lock(path: Path) -> int:
     """Open a lock file, which another user may have made: to read, which is enough for a lock."""
+    require_lock_file(path)
     while True:
         try:
             return os.open(path, os.O_RDONLY)

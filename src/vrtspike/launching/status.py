@@ -17,7 +17,7 @@ from typing import Literal, NoReturn
 
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import EXIT_INTERRUPTED
-from vrtspike.locks import lock_file
+from vrtspike.locks import lock_file, require_lock_file
 
 STATUS_FILE = "vrtspikeSTATUS_FILE"
 """Environment variable: where the first training process tells how far it came."""
@@ -31,7 +31,7 @@ def status_file(folder: Path) -> Iterator[Path]:
     """A file for one start of the run in ``folder``; it goes with the block.
 
     Raises:
-        RunError: if the file system has no locks.
+        RunError: if a folder has the name of such a file, or the file system has no locks.
     """
     for left in folder.glob(f"{_PREFIX}*"):
         _remove_unless_held(left)
@@ -118,6 +118,7 @@ def _create(folder: Path) -> tuple[int, Path]:
 
 
 def _remove_unless_held(path: Path) -> None:
+    require_lock_file(path)
     with contextlib.suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as stream:
         if lock_file(stream.fileno(), path):
             path.unlink()

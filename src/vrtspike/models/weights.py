@@ -8,6 +8,7 @@ position bias); ours do not, so they are checked and left out here.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -15,7 +16,7 @@ from pickle import UnpicklingError
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from vrtspike.errors import RunError, list_faults
 from vrtspike.models.tmsa import WindowAttention
@@ -25,6 +26,13 @@ from vrtspike.models.windows import relative_position_index
 _DERIVED = (".attn.relative_position_index", ".attn.position_bias")
 _WRAPPERS = ("params_ema", "params", "state_dict")
 _LISTED = 12
+_UNREADABLE = (
+    *(UnpicklingError, struct.error, EOFError, OSError),
+    *(RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError),
+)
+"""What PyTorch raises for files that are damaged or of another kind: before it wrote archives, it
+wrote pickles, whose reader takes any bytes for instructions."""
+_AGAIN = "Copy or fetch it again; if it is a run's result, delete it and train again."
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
@@ -35,11 +43,12 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
             ``params_ema``, ``params`` or ``state_dict``. Nothing but tensors is unpickled.
 
     Raises:
-        RunError: no such file, or no state dictionary in it.
+        RunError: no such file, a damaged one or one of another kind, or no state dictionary in it.
     """
     file = Path(path)
     if not file.is_file():
-        raise RunError(f"{file}: no such checkpoint; give the path of a file that exists")
+        found = "a folder, no file of weights" if file.is_dir() else "no such checkpoint"
+        raise RunError(f"{file}: {found}; give the path of a file that exists")
     state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pytorch(file)
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
@@ -48,15 +57,19 @@ def _read_safetensors(file: Path) -> Mapping[str, Tensor]:
     try:
         return load_file(file)
     except SafetensorError as error:
-        raise RunError(f"{file}: not a whole safetensors file ({error})") from error
+        raise RunError(
+            f"{file}: not a whole safetensors file ({error}); it is damaged or of another kind. "
+            f"{_AGAIN}"
+        ) from error
 
 
 def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
+    except _UNREADABLE as error:
         raise RunError(
-            f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); fetch it again"
+            f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); it is damaged "
+            f"or of another kind. {_AGAIN}"
         ) from error
     for name in _WRAPPERS:
         if isinstance(state, Mapping) and isinstance(state.get(name), Mapping):
@@ -110,13 +123,7 @@ def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     derived = published_buffers(vrt)
     own = vrt.state_dict()
     parameters = {name: t for name, t in state.items() if not name.endswith(_DERIVED)}
-    faults = [f"{name}: missing" for name in own if name not in parameters]
-    faults += [f"{name}: not in this model" for name in parameters if name not in own]
-    faults += [
-        f"{name}: shape {tuple(t.shape)}, expected {tuple(own[name].shape)}"
-        for name, t in parameters.items()
-        if name in own and t.shape != own[name].shape
-    ]
+    faults = _misfits(parameters, own)
     for name, tensor in state.items():
         if name.endswith(_DERIVED) and name in derived and not _same(tensor, derived[name]):
             faults.append(f"{name}: belongs to another window")
@@ -128,6 +135,39 @@ def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
         title = f"{source}: weights of another model"
         raise RunError(list_faults(title, faults, advice, limit=_LISTED))
     vrt.load_state_dict(parameters, strict=True)
+
+
+def load_trained(model: nn.Module, path: str | Path) -> None:
+    """Load the weights of a trained model, every entry or none.
+
+    Args:
+        model: built with the settings that it was trained with, changed in place.
+        path: ``weights.safetensors`` of a run.
+
+    Raises:
+        RunError: the file is missing or damaged, or an entry is missing, unknown or of another
+            shape.
+    """
+    state = read_weights(path)
+    faults = _misfits(state, model.state_dict())
+    if faults:
+        advice = "Weights go with the settings.json that lies beside them."
+        title = f"{path}: weights of another model"
+        raise RunError(list_faults(title, faults, advice, limit=_LISTED))
+    model.load_state_dict(state, strict=True)
+
+
+def _misfits(found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
+    """What keeps the tensors of a file from being those of a model."""
+    faults = [f"{name}: missing" for name in own if name not in found]
+    faults += [f"{name}: not in this model" for name in found if name not in own]
+    for name, tensor in found.items():
+        expected = own.get(name, tensor)
+        if tensor.shape != expected.shape:
+            faults.append(f"{name}: shape {tuple(tensor.shape)}, expected {tuple(expected.shape)}")
+        elif tensor.is_floating_point() != expected.is_floating_point():
+            faults.append(f"{name}: numbers of {tensor.dtype}, expected {expected.dtype}")
+    return faults
 
 
 def _same(found: Tensor, expected: Tensor) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from vrtspike.errors import RunError
-from vrtspike.locks import lock_file
+from vrtspike.locks import lock_file, require_lock_file
 from vrtspike.runs.names import LOCK
 from vrtspike.runs.record import read_record
 
@@ -30,10 +30,12 @@ def hold_run(
         note: is told when there is something to wait for.
 
     Raises:
-        RunError: naming the process that holds the run, or if the file system has no locks.
+        RunError: naming the process that holds the run, or if something else than a file stands
+            where the lock belongs, or the file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
+    require_lock_file(path)
     with path.open("a+", encoding="utf-8") as stream:
         deadline = time.monotonic() + patience_s
         told = False
