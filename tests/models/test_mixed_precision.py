@@ -154,8 +154,9 @@ def check_gradients(
     layer: Callable[[Tensor], Tensor], x: Tensor, own: nn.Module, norm: nn.Module | None
 ) -> None:
     """Gradients over all rows are those of one row times their number."""
-    # The kernel that sums for a norm adds thousands of rows in a plain float32.
-    tolerances = dict.fromkeys(own.parameters(), 1e-4)
+    # Kernels add the thousands of rows of a piece in a plain float32, some of them one by one:
+    # equal terms are then off by 2e-4. Sums of a half type would be off by more than 1e-3.
+    tolerances = dict.fromkeys(own.parameters(), 5e-4)
     tolerances.update(dict.fromkeys(norm.parameters() if norm else (), 1e-3))
     rows = x.shape[1]
     with torch.autocast(x.device.type, torch.bfloat16):
