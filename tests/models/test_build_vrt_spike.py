@@ -83,6 +83,58 @@ def test_settings_reach_the_model() -> None:
     assert model.fusion[0].proj.weight.any()
 
 
+def test_settings_of_the_backbone_reach_it() -> None:
+    config = settings(
+        {
+            "DROP_PATH_RATE": 0.5,
+            "MUL_ATTN_RATIO": 0.5,
+            "MLP_RATIO": 1.5,
+            "INDEP_RECONSTS": [8],
+            "USE_CHECKPOINT_ATTN": True,
+        },
+        VRT_DEPTHS=[2] * 7 + [1],
+        SPIKE_TSA={"HEADS": 2, "MAX_BATCH_TOKENS": 7},
+        FUSE={"HEADS": 4, "MAX_BATCH_TOKENS": 9},
+        SPIKE_ORDER="shuffled",
+    )
+    model = build(config)
+    assert isinstance(model, VRTSpike)
+    assert model.shuffled
+    assert model.bins == 4
+    first, second = (model.vrt.get_submodule(f"stage1.residual_group{n}.blocks.0") for n in (1, 2))
+    assert (first.attn.mutual, second.attn.mutual) == (True, False)
+    assert first.mlp.fc11.out_features == 12
+    last = [model.vrt.get_submodule(f"stage8.{n}.residual_group.blocks.0") for n in (3, 2)]
+    assert model.vrt.get_submodule("stage8.4.residual_group.blocks.0").drop_path.rate == 0.5
+    assert [block.attn.window for block in last] == [(2, 4, 4), (1, 4, 4)]
+    assert first.options.checkpoint_attn
+    assert not first.options.checkpoint_ffn
+    for attention, fusion in zip(model.spike_attention, model.fusion, strict=True):
+        # Differences of up to two frames in clips of three.
+        assert attention.time.correction.shape == (2, 5)
+        assert fusion.time.correction.shape == (4, 5)
+        assert (attention.chunks.max_tokens, fusion.chunks.max_tokens) == (7, 9)
+        assert attention.checkpoint
+        assert fusion.checkpoint
+    # A network of spikes has two residual blocks a scale, and twice the channels in between.
+    assert [len(blocks) for blocks in model.spike_encoder.scales] == [2] * 4
+    assert model.fusion[0].mlp[0].out_features == 16
+
+
+def test_weights_of_the_flow_alone_win(tmp_path: Path) -> None:
+    source = build(settings(USE_SPIKE=False))
+    assert isinstance(source, PlainVRT)
+    whole, flow = tmp_path / "vrt.safetensors", tmp_path / "spynet.safetensors"
+    save_file(published_state_dict(source.vrt), whole)
+    state = {name: torch.randn_like(t) for name, t in source.vrt.spynet.state_dict().items()}
+    save_file(state, flow)
+    loaded = build(settings({"PRETRAINED": str(whole), "SPYNET": str(flow)}))
+    assert isinstance(loaded, VRTSpike)
+    for name, tensor in loaded.vrt.spynet.state_dict().items():
+        assert torch.equal(tensor, state[name]), name
+    assert torch.equal(loaded.vrt.conv_first.weight, source.vrt.conv_first.weight)
+
+
 def test_pretrained_weights_are_loaded_where_asked(tmp_path: Path) -> None:
     source = build(settings(USE_SPIKE=False))
     assert isinstance(source, PlainVRT)

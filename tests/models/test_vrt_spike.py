@@ -162,6 +162,23 @@ def test_the_readout_is_a_convolution_of_the_finest_features(
     torch.testing.assert_close(model(blur, voxels)[0], model.vrt(blur)[0] + detail[..., :18, :22])
 
 
+def test_each_stage_meets_the_spikes_of_its_scale_and_its_frames(
+    small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor]
+) -> None:
+    model = VRTSpike(small_vrt(), bins=4, identity=False).eval()
+    blur, voxels = clip
+    with torch.no_grad():
+        features = model.spike_encoder(voxels)
+        spikes = [layer(x) for layer, x in zip(model.spike_attention, features, strict=True)]
+
+        def fused(scale: int, x: Tensor) -> Tensor:
+            assert x.shape == spikes[scale].shape
+            return model.fusion[scale](x, spikes[scale])
+
+        # The readout starts at zero.
+        assert torch.equal(model(blur, voxels), model.vrt(blur, fused))
+
+
 def test_time_lengths_are_checked() -> None:
     check_time_lengths(SpikeEncoder3D(4, (8,) * 4), 5)
     encoder = SpikeEncoder3D(4, (8,) * 4, (1, 2, 1))
@@ -299,6 +316,27 @@ def test_fusion_by_hand() -> None:
     middle = x1 + layer.proj((scores.softmax(-1) @ v).transpose(0, 1).reshape(x.shape))
     expected = middle + layer.mlp(layer.norm2(middle))
     torch.testing.assert_close(layer(x, spikes), expected)
+
+
+def test_self_attention_along_time_by_hand() -> None:
+    torch.manual_seed(0)
+    layer = SpikeTemporalSA(8, 2, 1, ChunkPolicy()).double()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter)
+    x = torch.randn(1, 3, 1, 1, 8, dtype=torch.float64)
+    norm1, norm2 = layer.norm1, layer.norm2
+    normed = functional.layer_norm(x, (8,), norm1.weight, norm1.bias)
+    q, k, v = layer.qkv(normed).view(3, 3, 2, 4).permute(1, 2, 0, 3)
+    scores = q @ k.transpose(-2, -1) / 2
+    for head, slope in enumerate((4, 0.5)):
+        for t, other in product(range(3), range(3)):
+            learned = layer.time.correction[head, max(-1, min(other - t, 1)) + 1]
+            scores[head, t, other] += learned - slope * abs(other - t)
+    middle = x + layer.proj((scores.softmax(-1) @ v).transpose(0, 1).reshape(x.shape))
+    normed = functional.layer_norm(middle, (8,), norm2.weight, norm2.bias)
+    first, last = layer.mlp[0], layer.mlp[2]
+    expected = middle + last(functional.gelu(first(normed)))
+    torch.testing.assert_close(layer(x), expected)
 
 
 @pytest.mark.slow

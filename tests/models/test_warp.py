@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from vrtspike.models.flow import SpyNet
@@ -33,6 +34,21 @@ def test_double_precision_stays_double() -> None:
     x = torch.rand(1, 2, 4, 5, dtype=torch.float64, requires_grad=True)
     flow = (torch.rand(1, 2, 4, 5, dtype=torch.float64) - 0.5).requires_grad_()
     assert torch.autograd.gradcheck(flow_warp, (x, flow))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_pixels_of_a_large_picture_are_told_apart_in_half_precision(dtype: torch.dtype) -> None:
+    # bfloat16 has steps of 16 there, float16 of 2.
+    x = torch.rand(1, 1, 1, 3000).to(dtype)
+    flow = constant_flow(5, 0, 1, 3000).to(dtype)
+    warped = flow_warp(x, flow)
+    assert warped.dtype == dtype
+    torch.testing.assert_close(warped[..., :-5], x[..., 5:], rtol=0, atol=2e-3)
+    corners = corner_warp(x, flow)
+    assert corners.dtype == dtype
+    for corner in corners.split(1, dim=1):
+        assert torch.equal(corner[..., :-5], x[..., 5:])
+        assert not corner[..., -5:].any()
 
 
 def test_corners_are_the_four_pixels_around_the_target() -> None:

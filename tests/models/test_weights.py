@@ -36,6 +36,82 @@ def test_pytorch_files_with_and_without_a_wrapper(
     assert found.keys() == state.keys()
 
 
+def test_averaged_weights_are_preferred(tmp_path: Path) -> None:
+    path = tmp_path / "weights.pth"
+    states = {"params": {"weight": torch.zeros(2)}, "params_ema": {"weight": torch.ones(2)}}
+    for order in (("params", "params_ema"), ("params_ema", "params")):
+        torch.save({name: states[name] for name in order}, path)
+        assert torch.equal(read_weights(path)["weight"], torch.ones(2))
+
+
+def published_shapes(small: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the published code for a model of the widths c (stages 1-7) and d."""
+    c, d, heads, groups = small["c"], small["d"], small["heads"], small["groups"]
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def layer(name: str, *shape: int) -> None:
+        shapes[f"{name}.weight"], shapes[f"{name}.bias"] = shape, shape[:1]
+
+    def block(name: str, width: int, rows: int, tokens: int, mutual: bool) -> None:
+        layer(f"{name}.norm1", width)
+        shapes[f"{name}.attn.relative_position_bias_table"] = (rows, heads)
+        shapes[f"{name}.attn.relative_position_index"] = (tokens, tokens)
+        layer(f"{name}.attn.qkv_self", 3 * width, width)
+        layer(f"{name}.attn.proj", width, 2 * width if mutual else width)
+        if mutual:
+            shapes[f"{name}.attn.position_bias"] = (1, tokens // 2, width)
+            layer(f"{name}.attn.qkv_mut", 3 * width, width)
+        layer(f"{name}.norm2", width)
+        layer(f"{name}.mlp.fc11", 2 * width, width)
+        layer(f"{name}.mlp.fc12", 2 * width, width)
+        layer(f"{name}.mlp.fc2", width, 2 * width)
+
+    for level, place in ((n, i) for n in range(6) for i in range(5)):
+        widths = (8, 32, 64, 32, 16, 2)
+        name = f"spynet.basic_module.{level}.basic_module.{2 * place}"
+        layer(name, widths[place + 1], widths[place], 7, 7)
+    shapes["spynet.mean"] = shapes["spynet.std"] = (1, 3, 1, 1)
+    layer("conv_first", c, 27, 1, 3, 3)
+    for stage, depth in enumerate((2, 1, 1, 1, 1, 1, 2), start=1):
+        name = f"stage{stage}"
+        if stage == 1:
+            layer("stage1.reshape.1", c)
+        else:
+            width = 4 * c if stage < 5 else c // 4
+            layer(f"{name}.reshape.1", width)
+            layer(f"{name}.reshape.2", c, width)
+        for group in (1, 2):
+            # Three quarters of the blocks, rounded down, have mutual attention.
+            for number in range(depth * 3 // 4 if group == 1 else depth - depth * 3 // 4):
+                block(f"{name}.residual_group{group}.blocks.{number}", c, 3 * 7 * 7, 32, group == 1)
+            layer(f"{name}.linear{group}", c, c)
+        shapes[f"{name}.pa_deform.weight"] = (c, c, 3, 3)
+        shapes[f"{name}.pa_deform.bias"] = (c,)
+        layer(f"{name}.pa_deform.conv_offset.0", c, 2 * c + 2, 3, 3)
+        layer(f"{name}.pa_deform.conv_offset.2", c, c, 3, 3)
+        layer(f"{name}.pa_deform.conv_offset.4", c, c, 3, 3)
+        layer(f"{name}.pa_deform.conv_offset.6", 27 * groups, c, 3, 3)
+        layer(f"{name}.pa_fuse.fc11", 3 * c, 3 * c)
+        layer(f"{name}.pa_fuse.fc12", 3 * c, 3 * c)
+        layer(f"{name}.pa_fuse.fc2", c, 3 * c)
+    layer("stage8.0.1", c)
+    layer("stage8.0.2", d, c)
+    for group, (depth, rows, tokens) in enumerate(((2, 3 * 7 * 7, 32), (1, 7 * 7, 16)), start=1):
+        for number in range(depth):
+            block(f"stage8.{group}.residual_group.blocks.{number}", d, rows, tokens, mutual=False)
+        layer(f"stage8.{group}.linear", d, d)
+    layer("norm", d)
+    layer("conv_after_body", c, d)
+    layer("conv_last", 3, c, 1, 3, 3)
+    return shapes
+
+
+def test_names_and_shapes_are_the_published_ones(small_vrt: Build) -> None:
+    state = published_state_dict(small_vrt())
+    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    assert found == published_shapes({"c": 8, "d": 12, "heads": 2, "groups": 2})
+
+
 @pytest.mark.parametrize(("name", "save"), [("w.pth", torch.save), ("w.safetensors", save_file)])
 def test_the_prefix_of_a_parallel_wrapper_is_left_out(
     tmp_path: Path, name: str, save: Callable[..., None]
@@ -104,6 +180,10 @@ def test_flow_weights_alone(small_vrt: Build, prefix: str) -> None:
     load_spynet(vrt, state, "some file")
     name = "basic_module.3.basic_module.8.weight"
     assert torch.equal(vrt.spynet.state_dict()[name], state[prefix + name])
+    # Another mean, where the file has one, belongs to these weights.
+    other = {**state, f"{prefix}mean": torch.full((1, 3, 1, 1), 0.25)}
+    load_spynet(vrt, other, "some file")
+    assert torch.equal(vrt.spynet.mean, other[f"{prefix}mean"])
     del state[prefix + name]
     with pytest.raises(RunError, match=name):
         load_spynet(vrt, state, "some file")

@@ -107,6 +107,38 @@ def test_samples_depend_on_seed_epoch_and_index_only(dataset):
     assert not all(equal(first[i], other[i]) for i in range(len(first)))
 
 
+def test_every_place_of_a_crop_is_drawn(dataset):
+    clips = ClipDataset(dataset, "train", settings(CROP_SIZE=88), seed=1)
+    full = {name: whole(dataset, name)["blur"] for name in ("train/a", "train/b")}
+    tops, lefts = set(), set()
+    for epoch in range(20):
+        clips.set_epoch(epoch)
+        for index in range(len(clips)):
+            sample = clips[index]
+            start = sample["start"]
+            top, left = find(sample["blur"], full[sample["sequence"]][start : start + 3])
+            tops.add(top)
+            lefts.add(left)
+    # Of 96 x 128 pixels, on whole pixels of spikes; the first and the last are among them.
+    assert tops == set(range(0, 9, 2))
+    assert lefts == set(range(0, 41, 2))
+
+
+def test_each_seed_epoch_and_index_has_a_draw_of_its_own(dataset):
+    full = {name: whole(dataset, name)["blur"] for name in ("train/a", "train/b")}
+    places = []
+    for seed in (0, 1):
+        clips = ClipDataset(dataset, "train", settings(CLIP_LEN=1), seed=seed)
+        for epoch in range(3):
+            clips.set_epoch(epoch)
+            for index in range(4):
+                sample = clips[index]
+                start = sample["start"]
+                places.append(find(sample["blur"], full[sample["sequence"]][start : start + 1]))
+    # 33 x 49 places: of 24 draws at most one meets another by chance.
+    assert len(set(places)) >= 23
+
+
 def test_augmentation_turns_everything_alike(dataset):
     """The eight orientations occur, and in each the spikes still show the frame."""
     clips = ClipDataset(dataset, "train", settings(AUGMENT=True))
@@ -181,6 +213,9 @@ def test_validation_clips_cover_every_frame_from_the_middle(dataset):
     assert [clips[i]["start"] for i in range(len(clips))] == [0, 2]
     full = whole(dataset, "test/c")
     clips.set_epoch(7)
+    for length, starts in ((4, [0, 1]), (5, [0]), (1, [0, 1, 2, 3, 4])):
+        others = ClipDataset(dataset, "test", settings(CLIP_LEN=length), train=False)
+        assert [others[i]["start"] for i in range(len(others))] == starts
     assert torch.equal(clips[1]["blur"], full["blur"][2:5, 32:64, 48:80])
     assert torch.equal(clips[1]["counts"], full["counts"][2:5, :, 16:32, 24:40])
 

@@ -5,9 +5,15 @@ import numpy as np
 import pytest
 
 from vrtspike.data.exposure import expected_center
-from vrtspike.data.gate.alignment import align, check_pair, exposure_center
-from vrtspike.data.raw.images import luma, read_gray, read_rgb, shrink
-from vrtspike.data.raw.spikes import PackedSpikes, pack_rows, read_spikes
+from vrtspike.data.gate.alignment import (
+    Alignment,
+    align,
+    center_tolerance,
+    check_pair,
+    exposure_center,
+)
+from vrtspike.data.raw.images import luma, read_gray, read_rgb, shrink, write_png
+from vrtspike.data.raw.spikes import PackedSpikes, pack_rows, read_spikes, write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.errors import DataError
 
@@ -151,3 +157,72 @@ def test_short_exposures_simulated_from_real_frames(shared):
     found = align(spikes, luma(frames[1]))
     assert found.center == pytest.approx(8, abs=1)
     assert found.locates
+
+
+def placed(first, count, steps=60):
+    """A frame, and spikes that show it for some steps only, something else before and after."""
+    frame = moving(5, 1)[0][:96, :96]
+    shown, other = (picture[::2, ::2] > 127 for picture in (frame, moving(6, 1)[0][:96, :96]))
+    spikes = np.stack([shown if first <= t < first + count else other for t in range(steps)])
+    return spikes.astype(np.uint8), frame
+
+
+def test_the_centre_is_that_of_the_window():
+    # Windows hold 9 steps: only that of steps 20 to 28 shows nothing but the frame.
+    spikes, frame = placed(20, 9)
+    whole = align(spikes, frame).center
+    assert whole == pytest.approx(24, abs=0.2)
+    # Part of the picture is there a step earlier, or stays a step longer.
+    spikes[19, :24] = spikes[20, :24]
+    assert 23.5 < align(spikes, frame).center < whole - 0.1
+    spikes, frame = placed(20, 9)
+    spikes[29, :24] = spikes[28, :24]
+    assert whole + 0.1 < align(spikes, frame).center < 24.5
+
+
+def found_with(**values):
+    sound = {"center": 1.0, "correlation": 0.9, "texture": 0.1, "distinction": 0.3}
+    return Alignment(**{**sound, "assessable": True, **values})
+
+
+def test_the_limits_of_a_verdict():
+    assert found_with(correlation=0.3).matches
+    assert found_with(correlation=0.3).locates
+    assert not found_with(correlation=0.2999).matches
+    assert not found_with(correlation=0.2999).locates
+    assert found_with(correlation=-1.0, assessable=False).matches
+    assert not found_with(assessable=False).locates
+    assert found_with(distinction=0.05).locates
+    assert not found_with(distinction=0.0499).locates
+    assert [center_tolerance(steps) for steps in (16, 32, 88, 104)] == [4, 4, 11, 13]
+
+
+def test_pictures_with_less_than_24_rows_or_columns_give_no_verdict():
+    frame = moving(1, 1)[0]
+    for height, width in ((23, 64), (64, 23), (24, 64), (64, 24)):
+        spikes = np.ones((18, height, width), np.uint8)
+        found = align(spikes, frame[: 2 * height, : 2 * width])
+        assert found.assessable == (min(height, width) == 24)
+
+
+@pytest.mark.parametrize(("contrast", "assessable"), [(0.0195, False), (0.0205, True)])
+def test_pictures_of_little_contrast_give_no_verdict(contrast, assessable):
+    details = moving(1, 1)[0].astype(np.float32) - 127
+    spikes = np.ones((18, 64, 96), np.uint8)
+    texture = align(spikes, 127 + details).texture
+    found = align(spikes, 127 + details * np.float32(contrast / texture))
+    assert found.texture == pytest.approx(contrast, rel=1e-3)
+    assert found.assessable == assessable
+
+
+def test_a_pair_of_a_sensor_of_half_the_size(tmp_path):
+    frames = moving(0, 12)
+    write_spikes(tmp_path / "a.dat", simulate_spikes(frames)[:88])
+    write_png(tmp_path / "a.png", frames[5])
+    found, steps = check_pair(tmp_path / "a.dat", tmp_path / "a.png")
+    assert steps == 88
+    assert found == align(simulate_spikes(frames)[:88], frames[5])
+    assert check_pair(tmp_path / "a.dat", tmp_path / "a.png", 64, 96)[0] == found
+    write_png(tmp_path / "a.png", frames[5][::-1])
+    with pytest.raises(DataError, match=r"a\.dat: the spikes do not show .*a\.png"):
+        check_pair(tmp_path / "a.dat", tmp_path / "a.png")

@@ -182,6 +182,10 @@ def test_still_flat_and_tiny_scenes_are_not_refused(tmp_path):
         manifest = ingest(tmp_path, f"train/{name}")
         assert manifest["faults"] == []
         assert len(manifest["frames"]) == 2
+        # Nothing is said of a centre that cannot be told.
+        assert [frame["spikes"]["center"] for frame in manifest["frames"]] == [None, None]
+        correlations = [frame["spikes"]["correlation"] for frame in manifest["frames"]]
+        assert (None in correlations) == (name != "still")
 
 
 def test_a_sequence_without_a_single_spike_stops_at_the_gate(tmp_path):
@@ -225,3 +229,74 @@ def test_accept_lets_sound_sequences_pass_and_lists_all_other_faults(dataset, tm
     assert f"{SEQUENCES[2]}: " in message
     with pytest.raises(DataError, match="nothing to accept"):
         accept([])
+
+
+def test_frames_of_a_stream_are_in_the_order_of_their_numbers(tmp_path):
+    folder = tmp_path / "train" / "a"
+    write_sequence(folder, film(4, 33), frames_per_exposure=3)
+    parts = sorted((folder / "spike").iterdir())
+    (folder / "spike.dat").write_bytes(b"".join(path.read_bytes() for path in parts))
+    shutil.rmtree(folder / "spike")
+    for path in [*(folder / "blur").iterdir(), *(folder / "sharp").iterdir()]:
+        path.rename(path.with_stem(str(int(path.stem))))  # 10 after 2
+    manifest = ingest(tmp_path, "train/a")
+    assert manifest["faults"] == []
+    assert [frame["name"] for frame in manifest["frames"]] == [str(n) for n in range(1, 12)]
+    exposures = [frame["spikes"] for frame in manifest["frames"]]
+    assert [exposure["start"] for exposure in exposures] == [24 * n for n in range(11)]
+    assert [(e["t0"], e["t1"]) for e in exposures] == [(24 * n, 24 * n + 24) for n in range(11)]
+
+
+def test_shuffled_steps_are_a_fault_of_their_file(tmp_path):
+    # A still scene: whatever their order, the spikes show it.
+    write_sequence(tmp_path / "train" / "a", [film(1, 1)[0]] * 22, frames_per_exposure=11)
+    path = tmp_path / "train" / "a" / "spike" / "000002.dat"
+    write_spikes(path, np.random.default_rng(0).permutation(read_spikes(path, 48, 64)))
+    shuffled = [fault for fault in ingest(tmp_path, "train/a")["faults"] if "shuffled" in fault]
+    assert [fault.partition(" ")[0] for fault in shuffled] == [str(path)]
+
+
+def test_a_sensor_must_have_one_scale(dataset):
+    assert "48 x 32 does not fit frames of 96 x 128" in only_fault(
+        ingest(dataset, spike_size=(48, 32))
+    )
+
+
+def test_clips_and_crops_that_just_fit(dataset, tmp_path):
+    path = tmp_path / "train.json"
+    write_json(path, ingest(dataset))
+    # Three frames of 96 x 128.
+    assert accept([path], clip_length=3, crop_sizes={"train": 96})["excluded"] == {}
+    assert accept([path], crop_sizes={"test": 1000})["excluded"] == {}
+    with pytest.raises(DataError, match=r"3 frames, but clips .* DATA.CLIP_LEN = 4"):
+        accept([path], clip_length=4)
+    with pytest.raises(DataError, match=r"frames of 96 x 128, but crops .* take 104 x 104"):
+        accept([path], crop_sizes={"train": 104})
+    # A sequence is not called short because of its faulty frames.
+    (dataset / SPLIT / NAME / "sharp" / "000001.png").unlink()
+    write_json(path, ingest(dataset))
+    with pytest.raises(DataError) as caught:
+        accept([path], clip_length=3)
+    assert "no partner in sharp" in str(caught.value)
+    assert "CLIP_LEN" not in str(caught.value)
+
+
+def test_the_same_frames_twice_in_one_split_are_a_fault(dataset, tmp_path):
+    first, twin = dataset / SEQUENCES[0], dataset / "train" / "twin"
+    shutil.copytree(first, twin)
+    shutil.copytree(first, dataset / "test" / "twin")
+    # It is the sharp frames that count.
+    picture = read_rgb(twin / "blur" / "000001.png")
+    write_png(twin / "blur" / "000001.png", picture // 2)
+    paths = []
+    for name in (SEQUENCES[0], "test/twin", "train/twin"):
+        paths.append(tmp_path / f"{name}.json")
+        write_json(paths[-1], ingest(dataset, name))
+    assert accept(paths[:2])["excluded"] == {}
+    found = accept(paths, exclude=True)
+    assert found["sequences"] == ["test/twin", SEQUENCES[0]]
+    assert found["excluded"]["train/twin"] == [
+        f"its sharp frames are those of {SEQUENCES[0]}, file by file"
+    ]
+    with pytest.raises(DataError, match="all sequences of split train were left out"):
+        accept(paths[1:], exclude=True, clip_length=1, crop_sizes={"train": 1000})

@@ -49,7 +49,17 @@ def test_a_cut_png_is_refused(tmp_path):
         read_rgb(tmp_path / "a.png")
 
 
-def test_shrinking_averages_areas():
-    image = np.arange(16, dtype=np.uint8).reshape(4, 4)
-    expected = image.reshape(2, 2, 2, 2).mean(axis=(1, 3))
-    np.testing.assert_allclose(shrink(image, 2, 2), expected)
+@pytest.mark.parametrize("factor", [1, 2, 3, 5])
+def test_shrinking_averages_areas(factor):
+    image = np.random.default_rng(0).integers(0, 256, (4 * factor, 6 * factor), dtype=np.uint8)
+    expected = image.reshape(4, factor, 6, factor).mean(axis=(1, 3))
+    np.testing.assert_allclose(shrink(image, 4, 6), expected, rtol=1e-5)
+
+
+def test_luma_is_that_of_bt_601():
+    red, green, blue = np.eye(3, dtype=np.uint8)
+    colours = np.stack([255 * red, 255 * green, 255 * blue, green, 255 * (red + green + blue)])
+    # 76.245, 149.685, 29.07, 0.587 and 255, of integers rounded.
+    assert luma(colours[None])[0].tolist() == [76, 150, 29, 1, 255]
+    shares = luma(np.eye(3, dtype=np.float32)[None])[0]
+    np.testing.assert_allclose(shares, [0.299, 0.587, 0.114], rtol=1e-6)

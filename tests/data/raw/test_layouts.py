@@ -386,3 +386,33 @@ def test_sensors_of_other_sizes(tmp_path, size):
     assert manifest["faults"] == []
     store = build_store(tmp_path, _written(tmp_path, manifest), 6, tmp_path / "s.json")
     assert (store["rgb_size"], store["spike_size"]) == ([*size], [*size])
+
+
+def test_a_sequence_consists_of_all_its_files(dataset):
+    folder = f"{SPLIT}/{NAME}"
+    (dataset / folder / SENSOR_FILE).write_text("spike_h: 48\nspike_w: 64\n")
+    found = find_sequence(dataset, SPLIT, NAME, "blur")
+    expected = [f"{folder}/{SENSOR_FILE}"]
+    for kind, suffix in (("blur", "png"), ("sharp", "png"), ("spike", "dat")):
+        expected += [f"{folder}/{kind}/{n:06d}.{suffix}" for n in (1, 2, 3)]
+    assert found.paths == sorted(expected)
+    shutil.rmtree(dataset / folder / "spike")
+    (dataset / folder / "spike.dat").write_bytes(bytes(8))
+    assert f"{folder}/spike.dat" in find_sequence(dataset, SPLIT, NAME, "blur").paths
+
+
+def test_files_that_claim_the_same_frame_are_a_fault(dataset):
+    folder = dataset / SPLIT / NAME
+    shutil.copy(folder / "blur" / "000002.png", folder / "blur" / "2.png")
+    shutil.copy(folder / "spike" / "000001.dat", folder / "spike.dat")
+    np.savez(folder / "spike.npz", spk=np.zeros((1, 8, 8), np.uint8))
+    faults = find_sequence(dataset, SPLIT, NAME, "blur").faults
+    assert len(faults) == 2
+    assert "blur holds two files for frame 2: 000002.png and 2.png" in faults[1]
+    assert f"{SPLIT}/{NAME}/spike.dat, {SPLIT}/{NAME}/spike.npz" in faults[0]
+
+
+def test_the_survey_counts_blurry_frames(dataset):
+    (dataset / SPLIT / NAME / "sharp" / "000002.png").unlink()
+    frames = {s["name"]: s["frames"] for s in survey(dataset, ["train"], "blur")["sequences"]}
+    assert frames[NAME] == 3

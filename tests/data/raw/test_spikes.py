@@ -12,6 +12,7 @@ from vrtspike.data.raw.spikes import (
     frame_bytes,
     pack_rows,
     pack_spikes,
+    picture_columns,
     read_rows,
     read_spikes,
     write_spikes,
@@ -148,3 +149,18 @@ def test_real_file_cut_by_a_byte_or_at_a_wrong_size_is_refused(shared, tmp_path)
         read_spikes(tmp_path / "cut.dat", 360, 640)
     with pytest.raises(DataError, match="not a whole number of 250 x 400"):
         read_spikes(shared / "samples" / "spk_gopro" / "000226.dat", 250, 400)
+
+
+@pytest.mark.parametrize(
+    ("sensor", "frame", "columns"),
+    [
+        ((250, 416), (500, 800), 400),  # a Vidar dump "with head"
+        ((250, 416), (250, 400), 400),
+        ((208, 416), (416, 832), 416),  # frames as wide as all columns
+        ((416, 416), (832, 832), 416),
+        ((360, 640), (720, 1280), 640),
+        ((250, 400), (500, 800), 400),
+    ],
+)
+def test_columns_of_the_picture(sensor, frame, columns):
+    assert picture_columns(sensor, frame) == columns

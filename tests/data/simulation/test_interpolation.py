@@ -25,12 +25,20 @@ def test_ends_are_the_frames_and_values_stay_in_range(how):
     assert 0 <= middle.min() <= middle.max() <= 1
 
 
-def test_flow_moves_what_linear_interpolation_fades():
-    """Every fourth frame of a film, and the frame in the middle of the gap as the truth."""
-    first, truth, second = frames(9, 1)[::4]
+def test_linear_interpolation_mixes_by_the_share_of_time():
+    first, second = frames(2, 3)
+    between = interpolate(first, second, "linear")
+    for share in (0.125, 0.25, 0.875):
+        np.testing.assert_allclose(between(share), (1 - share) * first + share * second, atol=1e-6)
+
+
+@pytest.mark.parametrize("place", [2, 4, 6])
+def test_flow_moves_what_linear_interpolation_fades(place):
+    """The first and the last of nine frames, and one between them as the truth."""
+    first, truth, second = (frames(9, 1)[n] for n in (0, place, 8))
     inside = np.s_[8:-8, 12:-12]
     errors = {
-        how: np.abs(interpolate(first, second, how)(0.5) - truth)[inside].mean()
+        how: np.abs(interpolate(first, second, how)(place / 8) - truth)[inside].mean()
         for how in ("linear", "flow")
     }
     assert errors["flow"] < 0.5 * errors["linear"]

@@ -38,8 +38,14 @@ def test_the_seed_decides_and_initial_charge_is_spread():
     first = simulate_spikes(frames, seed=1)
     np.testing.assert_array_equal(first, simulate_spikes(frames, seed=1))
     assert (first != simulate_spikes(frames, seed=2)).any()
-    # Uniform phases: every step sees a share grey / theta of the pixels spike.
-    np.testing.assert_allclose(first.mean(axis=(1, 2)), 0.25, atol=0.06)
+    # The definition, step by step: the charge starts anywhere below theta, uniformly.
+    charge = 2 * np.random.default_rng(1).random((32, 32), dtype=np.float32)
+    assert charge.min() < 0.01
+    assert charge.max() > 1.99
+    for step in first:
+        charge = charge + np.float32(128) / np.float32(255)
+        np.testing.assert_array_equal(step, charge >= 2)
+        charge = charge - 2 * step.astype(np.float32)
 
 
 def test_noise_changes_spikes_but_not_their_rate():
@@ -47,6 +53,9 @@ def test_noise_changes_spikes_but_not_their_rate():
     clean, noisy = simulate_spikes(frames), simulate_spikes(frames, noise=0.1)
     assert (clean != noisy).any()
     assert noisy.mean() == pytest.approx(clean.mean(), rel=0.02)
+    # In 400 steps noise of 0.1 a step adds up to 0.1 * 20; the rest is what stays of a spike.
+    counts = simulate_spikes([np.full((128, 128), 80, np.uint8)] * 50, theta=1.0, noise=0.1).sum(0)
+    assert counts.std() == pytest.approx(np.sqrt(2.0**2 + 1 / 6), rel=0.05)
 
 
 def test_colour_is_seen_as_luma_at_half_size():
@@ -70,6 +79,15 @@ def test_colour_is_seen_as_luma_at_half_size():
 def test_impossible_requests_are_refused(frames, options):
     with pytest.raises(DataError):
         simulate_spikes(frames, **options)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 1.8, 3.0])
+def test_other_gammas(gamma):
+    frames = np.random.default_rng(1).integers(0, 256, (5, 6, 8, 3), dtype=np.uint8)
+    coded = 255 * ((frames / 255.0) ** gamma).mean(axis=0) ** (1 / gamma)
+    assert np.abs(synthesize_blur(frames, gamma) - coded).max() <= 0.5 + 1e-3
+    with pytest.raises(DataError, match="gamma"):
+        synthesize_blur(frames, 0.0)
 
 
 def test_blur_is_the_mean_linear_or_in_gamma():

@@ -211,6 +211,10 @@ def test_the_digest_follows_the_contents(built, pristine, tmp_path):
     assert merge(built, reversed(SEQUENCES))["digest"] == digest
     assert merge(built, folder=tmp_path)["digest"] == digest
     assert merge(built, SEQUENCES[:2])["digest"] != digest
+    # The same stores with statistics of another split.
+    other = merge(built, train_split="test")
+    assert other["statistics"] != merge(built)["statistics"]
+    assert other["digest"] != digest
 
 
 def test_manifests_that_do_not_belong_together(built, pristine, tmp_path):
