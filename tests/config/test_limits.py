@@ -133,7 +133,7 @@ def test_every_argument_of_vrt_has_its_key(tmp_path) -> None:
             """
         )
     )
-    text = "MODEL: {CHANNELS_PER_SCALE: [48, 48, 48, 48], VRT: {EMBED_DIMS: "
+    text = "MODEL: {VRT: {EMBED_DIMS: "
     document = parse_yaml(f"{text}{[48] * 7 + [60] * 4}}}, VRT_CFG: {arguments}}}\n", "preset.yaml")
     model = settings_from(document).MODEL
     vrt = model.VRT
@@ -148,7 +148,7 @@ def test_every_argument_of_vrt_has_its_key(tmp_path) -> None:
 
 
 def test_faults_of_a_backbone_each_by_its_stage() -> None:
-    widths = {"CHANNELS_PER_SCALE": [48] * 4, "VRT_DEPTHS": [1] * 8}
+    widths = {"VRT_DEPTHS": [1] * 8}
 
     def fault(dims: list[int], **vrt: object) -> str:
         with pytest.raises(ValueError, match="EMBED_DIMS") as caught:

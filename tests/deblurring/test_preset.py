@@ -529,7 +529,7 @@ def test_a_teacher_keeps_its_own_model_and_never_learns(place, result, tmp_path)
     wider = [8] * 11
     settings = load_preset(
         place / "presets" / "tiny.yaml",
-        [f"MODEL.VRT.EMBED_DIMS={wider}", "MODEL.CHANNELS_PER_SCALE=[8, 8, 8, 8]"],
+        [f"MODEL.VRT.EMBED_DIMS={wider}"],
     )
     teacher = load_teacher(tmp_path / "teacher", settings)
     expected = load_file(tmp_path / "teacher" / "weights.safetensors")
@@ -613,7 +613,7 @@ def test_a_damaged_teacher_is_named(place, result, tmp_path, damage, message):
         save_file(state, weights)
     elif damage == "other settings":
         chosen = json.loads(kept.read_text())
-        chosen["MODEL"]["VRT"]["EMBED_DIMS"] = [8] * 11
+        chosen["settings"]["MODEL"]["VRT"]["EMBED_DIMS"] = [8] * 11
         write_json(kept, chosen)
     elif damage == "no settings":
         kept.unlink()

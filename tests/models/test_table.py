@@ -13,7 +13,6 @@ from vrtspike.models.tmsa import TMSABlock
 from vrtspike.training.optimizers import FLOW, trainable_groups
 
 SMALL = {
-    "CHANNELS_PER_SCALE": [8] * 4,
     "VRT_DEPTHS": [1] * 8,
     "WINDOW_SIZE": [2, 4, 4],
     "VRT": {"EMBED_DIMS": [8] * 11, "NUM_HEADS": 2, "DEFORMABLE_GROUPS": 2},
