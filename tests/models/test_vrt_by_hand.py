@@ -340,7 +340,12 @@ def by_hand(vrt: VRT, x: Tensor) -> Tensor:
 
 
 def test_what_blocks_and_stages_are_told(small_vrt: Build) -> None:
-    vrt = small_vrt(depths=(4, 2, 1, 1, 1, 1, 2, 2, 1), drop_path_rate=0.28, mul_attn_ratio=0.75)
+    vrt = small_vrt(
+        depths=(4, 2, 1, 1, 1, 1, 2, 2, 1),
+        window_size=(3, 4, 8),
+        drop_path_rate=0.28,
+        mul_attn_ratio=0.75,
+    )
     rates, mutual, windows = [], [], []
     for name, module in vrt.named_modules():
         if isinstance(module, TMSABlock):
@@ -351,12 +356,12 @@ def test_what_blocks_and_stages_are_told(small_vrt: Build) -> None:
     # From 0 for the first of the 15 blocks to the given rate for the last, in equal steps.
     assert rates == pytest.approx([0.28 * i / 14 for i in range(15)])
     assert mutual == [True, True, True, False]
-    assert windows == [(2, 4, 4)] * 4
+    assert windows == [*[(2, 4, 8)] * 3, (3, 4, 8)]
     stages = [vrt.get_submodule(f"stage{n}") for n in range(1, 8)]
     bounds = [stage.pa_deform.max_magnitude for stage in stages]
     assert bounds == [10, 5, 2.5, 1.25, 2.5, 5, 10]
     eighth = [vrt.get_submodule(f"stage8.{n}.residual_group.blocks.0.attn") for n in (1, 2)]
-    assert [attn.window for attn in eighth] == [(2, 4, 4), (1, 4, 4)]
+    assert [attn.window for attn in eighth] == [(3, 4, 8), (1, 4, 8)]
 
 
 def test_spikes_are_fused_after_the_first_four_stages(small_vrt: Build) -> None:
