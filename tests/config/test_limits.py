@@ -34,7 +34,7 @@ def value_of(settings: Settings, name: str) -> object:
         ("DATA.THRESHOLD_AUGMENT", 0.0, -0.01),
         ("DATA.NORM", "{MEAN: 0, STD: 0.1}", "{MEAN: 0, STD: 0}"),
         ("DATALOADER.TOTAL_WORKERS", "cpu*1", "cpu*1.1"),
-        ("DATALOADER.TOTAL_WORKERS", "cpu*.5", "cpu*"),
+        ("DATALOADER.TOTAL_WORKERS", "cpu*.5", "cpu*2"),
         ("DATALOADER.TRAIN_WORKERS", 0, -1),
         ("DATALOADER.TRAIN_PREFETCH_FACTOR", 1, 0),
         ("MODEL.VRT.DROP_PATH_RATE", 0.0, 1.0),
@@ -75,6 +75,8 @@ def test_limits(name: str, inside: object, outside: object) -> None:
         ("MODEL.VRT.use_checkpoint_attn=false", "MODEL.VRT.USE_CHECKPOINT_ATTN", False),
         ("MODEL.VRT.use_checkpoint_ffn=false", "MODEL.VRT.USE_CHECKPOINT_FFN", False),
         ("TRAIN.AMP_ENABLED=false", "TRAIN.PRECISION", "32"),
+        ("TRAIN.AMP_ENABLED=true", "TRAIN.PRECISION", "mixed"),
+        ("TRAIN.AMP_ENABLED=on", "TRAIN.PRECISION", "mixed"),  # a text in YAML 1.2
         ("TRAIN.AMP_OPT_LEVEL=O0", "TRAIN.PRECISION", "32"),
         ("TRAIN.AMP_OPT_LEVEL=O1", "TRAIN.PRECISION", "mixed"),
         ("TRAIN.AMP_OPT_LEVEL=O2", "TRAIN.PRECISION", "bf16-true"),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
 
 from vrtspike.models.window_attention import choose_implementation
-from vrtspike.models.window_attention.agreement import agrees, largest_difference
+from vrtspike.models.window_attention.agreement import (
+    AttentionFunction,
+    agrees,
+    largest_difference,
+)
 from vrtspike.models.window_attention.explicit import explicit_attention
 from vrtspike.models.window_attention.recompute import recompute_attention
 from vrtspike.models.window_attention.triton_attention import triton_attention
@@ -49,6 +55,63 @@ def test_a_fault_of_small_windows_alone_is_refused() -> None:
 
     with pytest.warns(UserWarning, match="large is not used.*differs"):
         assert not agrees(large, CPU, torch.float32)
+
+
+def test_what_the_check_tries() -> None:
+    tried = set()
+
+    def watched(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
+        geometry = plan.geometry
+        shifted, padded = any(geometry.shift), geometry.padded != geometry.size
+        tried.add((geometry.window, geometry.mutual, shifted, padded, qkv.shape[2] // (3 * heads)))
+        return explicit_attention(qkv, bias, plan, heads)
+
+    assert agrees(watched, CPU, torch.float32)
+    windows = {(window, mutual) for window, mutual, *_ in tried}
+    # Those of VRT with windows of 8 x 8, and of the attention along time.
+    assert windows >= {((2, 8, 8), True), ((2, 8, 8), False), ((6, 8, 8), False)}
+    assert ((6, 1, 1), False) in windows
+    assert any(math.prod(window) // (1 + mutual) < 16 for window, mutual in windows)
+    for window, mutual in windows:
+        kinds = [kind[2:] for kind in tried if kind[:2] == (window, mutual)]
+        # Of stages 1-7 and of stage 8.
+        assert {width for *_, width in kinds} == {16, 20}
+        if window[1] > 1:
+            assert {shifted for shifted, *_ in kinds} == {False, True}
+            assert all(padded for _, padded, _ in kinds), "the map is no multiple of the window"
+
+
+def small_difference(spoil: AttentionFunction) -> float:
+    windows = (((1, 1, 2), False), ((2, 1, 2), True))
+    return largest_difference(spoil, CPU, torch.float32, (2, 2, 4), windows)
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+def test_a_result_that_is_no_number_counts_wherever_it_is(mutual: bool) -> None:
+    def spoilt(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
+        out = explicit_attention(qkv, bias, plan, heads)
+        return out * float("nan") if plan.geometry.mutual == mutual else out
+
+    assert math.isnan(small_difference(spoilt))
+    with pytest.warns(UserWarning, match="spoilt is not used.*differs.* by nan"):
+        assert not agrees(spoilt, CPU, torch.float32)
+
+
+def test_a_wrong_gradient_of_the_bias_alone_counts() -> None:
+    def blind(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
+        half = None if bias is None else bias.detach() + 0.5 * (bias - bias.detach())
+        return explicit_attention(qkv, half, plan, heads)
+
+    assert small_difference(blind) == pytest.approx(0.5)
+    assert small_difference(explicit_attention) == 0
+
+
+def test_twice_the_rounding_of_half_precision_is_too_much() -> None:
+    def off(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
+        return 1.05 * explicit_attention(qkv, bias, plan, heads)
+
+    with pytest.warns(UserWarning, match="differs"):
+        assert not agrees(off, CPU, torch.bfloat16)
 
 
 def test_a_failing_kernel_is_refused() -> None:

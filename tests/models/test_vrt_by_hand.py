@@ -131,15 +131,10 @@ def window_attention_by_hand(
 
 @pytest.mark.parametrize("mutual", [True, False])
 @pytest.mark.parametrize("recompute", ["cheap", "none"])
-@pytest.mark.parametrize("checkpoint", [False, True])
 @pytest.mark.parametrize("size", [(3, 4, 6), (2, 3, 2)])  # padded; clipped, in rows also the index
-def test_blocks_by_hand(size: Size3, mutual: bool, recompute: str, checkpoint: bool) -> None:
+def test_blocks_by_hand(size: Size3, mutual: bool, recompute: str) -> None:
     window = (2, 2, 4)
-    options = BlockOptions(
-        checkpoint_attn=checkpoint,
-        checkpoint_ffn=checkpoint,
-        recompute=recompute,  # type: ignore[arg-type]
-    )
+    options = BlockOptions(recompute=recompute)  # type: ignore[arg-type]
     group = TMSAGroup(
         8,
         window,
@@ -157,9 +152,8 @@ def test_blocks_by_hand(size: Size3, mutual: bool, recompute: str, checkpoint: b
     for number, block in enumerate(group.blocks):
         assert isinstance(block, TMSABlock)
         normed = functional.layer_norm(expected, (8,), block.norm1.weight, block.norm1.bias)
-        # Every second block has its windows shifted, beginning with the second.
-        shifted = number in (1,)
-        found = window_attention_by_hand(block.attn, normed, window, shifted)
+        # Of three blocks the second has its windows shifted.
+        found = window_attention_by_hand(block.attn, normed, window, number == 1)
         expected = expected + found
         normed = functional.layer_norm(expected, (8,), block.norm2.weight, block.norm2.bias)
         expected = expected + geglu(block.mlp, normed)
@@ -340,7 +334,12 @@ def by_hand(vrt: VRT, x: Tensor) -> Tensor:
 
 
 def test_what_blocks_and_stages_are_told(small_vrt: Build) -> None:
-    vrt = small_vrt(depths=(4, 2, 1, 1, 1, 1, 2, 2, 1), drop_path_rate=0.28, mul_attn_ratio=0.75)
+    vrt = small_vrt(
+        depths=(4, 2, 1, 1, 1, 1, 2, 2, 1),
+        window_size=(3, 4, 8),
+        drop_path_rate=0.28,
+        mul_attn_ratio=0.75,
+    )
     rates, mutual, windows = [], [], []
     for name, module in vrt.named_modules():
         if isinstance(module, TMSABlock):
@@ -351,12 +350,12 @@ def test_what_blocks_and_stages_are_told(small_vrt: Build) -> None:
     # From 0 for the first of the 15 blocks to the given rate for the last, in equal steps.
     assert rates == pytest.approx([0.28 * i / 14 for i in range(15)])
     assert mutual == [True, True, True, False]
-    assert windows == [(2, 4, 4)] * 4
+    assert windows == [*[(2, 4, 8)] * 3, (3, 4, 8)]
     stages = [vrt.get_submodule(f"stage{n}") for n in range(1, 8)]
     bounds = [stage.pa_deform.max_magnitude for stage in stages]
     assert bounds == [10, 5, 2.5, 1.25, 2.5, 5, 10]
     eighth = [vrt.get_submodule(f"stage8.{n}.residual_group.blocks.0.attn") for n in (1, 2)]
-    assert [attn.window for attn in eighth] == [(2, 4, 4), (1, 4, 4)]
+    assert [attn.window for attn in eighth] == [(3, 4, 8), (1, 4, 8)]
 
 
 def test_spikes_are_fused_after_the_first_four_stages(small_vrt: Build) -> None:

@@ -68,6 +68,8 @@ def test_padding_reflects_without_repeating_the_border() -> None:
     assert pad_to_multiple(x, 8)[0, 0, 0].tolist() == [0, 1, 2, 3, 4, 3, 2, 1]
     assert pad_to_multiple(x[..., :1], 4)[0, 0, 0].tolist() == [0, 0, 0, 0]
     assert pad_to_multiple(x[..., :2], 8)[0, 0, 0].tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
+    tall = torch.arange(5.0).view(1, 5, 1).expand(1, 5, 8)
+    assert pad_to_multiple(tall, 8)[0, :, 0].tolist() == [0, 1, 2, 3, 4, 3, 2, 1]
     whole = torch.rand(2, 8, 16)
     assert pad_to_multiple(whole, 8) is whole
 

@@ -9,7 +9,7 @@ from tests.data.scenes import film
 from vrtspike.config.schema import Settings
 from vrtspike.data.clips.batch import prepare_batch
 from vrtspike.data.clips.clips import ClipDataset, CropArea, SequenceReader
-from vrtspike.data.clips.dataset import SequenceEntry, load_dataset, merge_dataset
+from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset, merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.images import luma
 from vrtspike.data.raw.spikes import pack_rows
@@ -218,6 +218,23 @@ def test_validation_clips_cover_every_frame_from_the_middle(dataset):
         assert [others[i]["start"] for i in range(len(others))] == starts
     assert torch.equal(clips[1]["blur"], full["blur"][2:5, 32:64, 48:80])
     assert torch.equal(clips[1]["counts"], full["counts"][2:5, :, 16:32, 24:40])
+
+
+def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
+    random = np.random.default_rng(0)
+    spikes = random.integers(0, 2, (24, 17, 25), dtype=np.uint8)
+    pictures = random.integers(0, 256, (2, 34, 50, 3), dtype=np.uint8)
+    layout = StoreLayout(("1",), (24,), (34, 50), (17, 25), 4)
+    frame = StoredFrame(*pictures, voxels=voxelize(spikes, 4), bits=pack_rows(spikes))
+    write_store(tmp_path / "s.zarr", layout, [frame])
+    entry = SequenceEntry("test", "s", 1, tmp_path / "s.zarr")
+    manifest = DatasetManifest(tmp_path / "d.json", "d", 4, "blur", "", None, (entry,))
+    clips = ClipDataset(manifest, "test", settings(K=4, CLIP_LEN=1), train=False)
+    assert len(clips) == 1
+    sample = clips[0]
+    # 2 and 18 pixels of room: the crop begins after 0 and 4 of 1 and 9 spike pixels.
+    np.testing.assert_array_equal(sample["blur"][0], pictures[0, :32, 8:40])
+    np.testing.assert_array_equal(sample["counts"][0], frame.voxels[:, :16, 4:20])
 
 
 def test_spikes_show_what_the_sharp_frame_shows(dataset):

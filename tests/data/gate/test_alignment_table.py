@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 from tests.data.conftest import SEQUENCES
-from vrtspike.data.gate.alignment_table import COLUMNS
+from vrtspike.data.gate.alignment_table import COLUMNS, alignment_rows
 from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.manifests import INGESTED
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.raw.survey import survey
 from vrtspike.files import write_json
@@ -35,3 +36,28 @@ def test_table_and_plot_of_a_data_set(pristine, repository, tmp_path):
     assert all(float(row["correlation"]) > 0.8 for row in rows)
     svg = plot.read_text()
     assert all(name in svg for name in SEQUENCES)
+
+
+def test_rows_are_in_the_order_of_time(tmp_path):
+    paths = []
+    for split, names in (("train", ("1", "2", "10")), ("test", ("7",))):
+        frames = [
+            {
+                "name": name,
+                "spikes": {
+                    **{"t0": 88 * place, "t1": 88 * place + 88, "steps": 88, "count": 5 + place},
+                    **{"center": None, "correlation": None},
+                },
+            }
+            for place, name in enumerate(names)
+        ]
+        contents = dict.fromkeys(INGESTED.keys) | {"schema": INGESTED.schema, "split": split}
+        paths.append(tmp_path / f"{split}.json")
+        write_json(paths[-1], contents | {"sequence": "s", "frames": frames[::-1]})
+    rows = alignment_rows(paths)
+    assert [(row["split"], row["frame"]) for row in rows] == [
+        ("test", "7"),
+        *(("train", name) for name in ("1", "2", "10")),
+    ]
+    assert [row["spike_count"] for row in rows] == [5, 5, 6, 7]
+    assert {row["expected_center"] for row in rows} == {40}

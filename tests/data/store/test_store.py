@@ -12,7 +12,7 @@ from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.readers import ChunkReader
 from vrtspike.data.store.reading import Store, open_store
 from vrtspike.data.store.voxels import voxelize
-from vrtspike.data.store.writing import StoredFrame, write_store
+from vrtspike.data.store.writing import ContentDigest, StoredFrame, write_store
 from vrtspike.errors import DataError
 
 # Sizes that are no multiples of chunks, and exposures of different lengths.
@@ -137,3 +137,77 @@ def test_long_exposures_share_no_file():
     usual = StoreLayout(LAYOUT.frames, (88,) * 3, (720, 1280), (360, 640), 32)
     assert usual.shard_frames == 3
     assert StoreLayout(LAYOUT.frames, (700,) * 3, (720, 1280), (360, 640), 32).shard_frames == 1
+    # Small frames: no more than 32 share a file.
+    names = tuple(map(str, range(40)))
+    assert StoreLayout(names, (16,) * 40, (16, 16), (8, 8), 4).shard_frames == 32
+
+
+def test_sizes_of_arrays_and_chunks():
+    layout = StoreLayout(("1", "2"), (56, 88), (360, 640), (180, 320), 32)
+    assert layout.scale == 2
+    assert layout.shapes == {
+        "blur": (2, 360, 640, 3),
+        "sharp": (2, 360, 640, 3),
+        "voxels": (2, 32, 180, 320),
+        "bits": (2, 88, 180, 40),
+    }
+    # Bands of 48 rows of pixels, squares of 128.
+    assert layout.chunks == {
+        "blur": (1, 48, 640, 3),
+        "sharp": (1, 48, 640, 3),
+        "voxels": (1, 32, 64, 64),
+        "bits": (1, 88, 24, 40),
+    }
+    assert layout.nbytes == 2 * (2 * 360 * 640 * 3 + 32 * 180 * 320 + 88 * 180 * 40)
+    assert layout.most_counts == 7
+    assert StoreLayout.from_attributes(layout.attributes()) == layout
+    odd = StoreLayout(("1",), (16,), (24, 26), (24, 26), 4)
+    assert (odd.scale, odd.shapes["bits"]) == (1, (1, 16, 24, 4))
+    plain = StoreLayout(("1",), (), (24, 26), None, 4)
+    assert (plain.scale, plain.most_counts, set(plain.shapes)) == (1, 0, {"blur", "sharp"})
+
+
+def test_the_gain_takes_each_exposure_by_its_own_length(tmp_path):
+    products = squares = 0.0
+    for frame, steps in zip(frames(), LAYOUT.spike_frames, strict=True):
+        gray = np.rint(frame.blur @ np.array([0.299, 0.587, 0.114], np.float32)) / 255
+        rate = frame.voxels.sum(axis=0) / steps
+        products += (gray.reshape(70, 2, 82, 2).mean(axis=(1, 3)) * rate).sum()
+        squares += (rate**2).sum()
+    gain = write_store(tmp_path / "a.zarr", LAYOUT, frames()).gain
+    assert gain == pytest.approx(products / squares, rel=1e-4)
+
+
+def test_shorter_exposures_end_in_zeros_whatever_was_before(tmp_path):
+    """Frames of several files, whose buffer is used again."""
+    layout = StoreLayout(tuple("123456"), (24, 16) * 3, (16, 16), (8, 8), 4)
+    random = np.random.default_rng(0)
+    written = [
+        StoredFrame(
+            *random.integers(0, 256, (2, 16, 16, 3), dtype=np.uint8),
+            voxels=np.full((4, 8, 8), number + 1, np.uint8),
+            bits=np.full((steps, 8, 1), 255, np.uint8),
+        )
+        for number, steps in enumerate(layout.spike_frames)
+    ]
+    assert layout.shard_frames == 6
+    for size in (6, 1, 4):
+        kind = type("Cut", (StoreLayout,), {"shard_frames": size})
+        cut = kind(**layout.__dict__)
+        write_store(tmp_path / f"{size}.zarr", cut, written)
+        store = open_store(tmp_path / f"{size}.zarr")
+        everything = (slice(0, 6), slice(None), slice(None))
+        bits = store.read("bits", *everything)
+        assert [int(frame[:, 0, 0].astype(bool).sum()) for frame in bits] == [24, 16] * 3
+        assert not bits[1, 16:].any()
+        for name in ("blur", "sharp", "voxels"):
+            expected = np.stack([getattr(frame, name) for frame in written])
+            np.testing.assert_array_equal(store.read(name, *everything), expected)
+
+
+def test_the_digest_covers_the_gain():
+    digest = ContentDigest(LAYOUT)
+    for frame in frames():
+        digest.add(frame)
+    found = {digest.hexdigest(gain) for gain in (None, 2.0, np.nextafter(2.0, 3.0).item())}
+    assert len(found) == 3

@@ -84,6 +84,36 @@ def test_every_damaged_chunk_is_named(manifest):
     assert len(faults) == 6
 
 
+@pytest.mark.parametrize(
+    ("name", "chunks"),
+    [
+        # Bands of 48 rows of pixels, 24 of spikes; squares of 64 spike pixels.
+        ("blur", ["rows 0 to 47, columns 0 to 255", "rows 48 to 95, columns 0 to 255"]),
+        ("bits", ["rows 0 to 23, columns 0 to 15", "rows 24 to 47, columns 0 to 15"]),
+        ("voxels", ["rows 0 to 47, columns 0 to 63", "rows 0 to 47, columns 64 to 127"]),
+    ],
+)
+def test_a_lost_file_is_all_of_its_chunks(manifest, name, chunks):
+    path = shard(manifest, name)
+    file = path.relative_to(manifest.with_suffix(".zarr")).as_posix()
+    path.unlink()
+    store = manifest.with_suffix(".zarr")
+    assert verify_store(manifest) == [
+        f"{store}: {name} of frame {frame}, {chunk} ({file})"
+        for frame in LAYOUT.frames
+        for chunk in chunks
+    ]
+
+
+def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
+    attributes = manifest.with_suffix(".zarr") / "zarr.json"
+    contents = read_json(attributes)
+    contents["attributes"]["gain"] *= 1 + 1e-12
+    write_json(attributes, contents)
+    (fault,) = verify_store(manifest)
+    assert "not those that s.json was written for" in fault
+
+
 def test_sound_chunks_of_other_contents(manifest):
     write_store(manifest.with_suffix(".zarr"), LAYOUT, frames(1))
     (fault,) = verify_store(manifest)
