@@ -66,7 +66,10 @@ def test_the_table_holds_what_the_evaluations_measured(ablated):
 @pytest.mark.slow
 def test_the_models_differ_in_their_spikes_only(ablated):
     train = ablated.folder / "results/train"
-    settings = {model: read_json(train / name / "settings.json") for model, name in MODELS.items()}
+    settings = {
+        model: read_json(train / name / "settings.json")["settings"]
+        for model, name in MODELS.items()
+    }
     assert settings["spikes"]["MODEL"]["SPIKE_ORDER"] == "recorded"
     for model, key, value in (
         ("without spikes", "USE_SPIKE", False),
