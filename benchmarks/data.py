@@ -52,7 +52,7 @@ from vrtspike.cli import run
 from vrtspike.config.schema import DataSettings
 from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.raw.spikes import read_rows
-from vrtspike.data.store.cache import cache_use
+from vrtspike.data.store.cache import MEMORY_PER_BYTE, cache_use
 from vrtspike.data.store.readers import ChunkReader, Reader
 from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import voxelize_packed
@@ -61,6 +61,7 @@ from vrtspike.training.batches import LoaderOptions, ShuffledBatches
 
 Figures: TypeAlias = Iterable[tuple[str, float, str]]
 Works: TypeAlias = dict[str, Callable[[], Any]]
+KINDS = ("counts", "bits")
 READERS: tuple[Reader, ...] = ("tensorstore", "zarr")
 ENOUGH = 2 * 10**9
 """Bytes of cache that hold all of the small data set."""
@@ -136,20 +137,22 @@ def ingestion(folder: Path, manifest: Path) -> Figures:
     yield "voxelize: peak memory", int(done.stdout.split()[-2]) / 1e3, "MB"
 
 
-def clips_of(manifest: Path, kind: str, reader: Reader = "tensorstore") -> ClipDataset:
-    """Training clips as the baseline preset cuts them: ``counts`` or ``bits``, maybe ``cached``."""
+def clips_of(
+    manifest: Path, kind: str = "counts", reader: Reader = "tensorstore", cache_bytes: int = 0
+) -> ClipDataset:
+    """Training clips as the baseline preset cuts them, of stored ``counts`` or of ``bits``."""
     settings = DataSettings(
-        CROP_SIZE=CROP, CLIP_LEN=CLIP, K=BINS, USE_PRECOMPUTED_VOXELS="counts" in kind
+        CROP_SIZE=CROP, CLIP_LEN=CLIP, K=BINS, USE_PRECOMPUTED_VOXELS=kind == "counts"
     )
-    chunks = ChunkReader(reader, ENOUGH if "cached" in kind else 0)
+    chunks = ChunkReader(reader, cache_bytes)
     return ClipDataset(manifest, "train", settings, seed=2, reader=chunks)
 
 
 class Samples:
-    """Reads random samples of one kind, the same ones in the same order for every kind."""
+    """Reads random samples of some clips, the same ones in the same order for every object."""
 
-    def __init__(self, manifest: Path, reader: Reader, kind: str) -> None:
-        self._clips = clips_of(manifest, kind, reader)
+    def __init__(self, clips: ClipDataset) -> None:
+        self._clips = clips
         self._random = np.random.default_rng(1)
         self._epoch = 0
 
@@ -166,11 +169,13 @@ def sample_times(manifest: Path, raw: Path) -> Figures:
     plain: Works = {
         "PNG and spike files (reference)": lambda: plain_sample(raw / "train" / "s0", random)
     }
-    kinds = itertools.product(READERS, ("counts", "bits"))
-    ours: Works = {f"{reader}, {kind}": Samples(manifest, reader, kind) for reader, kind in kinds}
+    ours: Works = {
+        f"{reader}, {kind}": Samples(clips_of(manifest, kind, reader))
+        for reader, kind in itertools.product(READERS, KINDS)
+    }
     cached: Works = {
-        f"{kind} of tensorstore": Samples(manifest, "tensorstore", kind)
-        for kind in ("cached counts", "cached bits")
+        f"tensorstore, {kind}, all cached": Samples(clips_of(manifest, kind, cache_bytes=ENOUGH))
+        for kind in KINDS
     }
     cpu_times(ours, 2)  # opens the files
     cpu_times(cached, 150)  # reads every chunk
@@ -193,12 +198,34 @@ def sample_times(manifest: Path, raw: Path) -> Figures:
         yield f"sample: {name}, cold (by the clock)", statistics.median(times), "ms"
 
 
+def bytes_read(manifest: Path) -> Figures:
+    """What a sample reads from files without a cache, and in how many pieces."""
+    import tensorstore
+
+    def count(name: str) -> int:
+        name = f"/tensorstore/kvstore/file/{name}"
+        metrics = tensorstore.experimental_collect_matching_metrics(name)
+        found = [metric["values"] for metric in metrics if metric["name"] == name]
+        return sum(value["value"] for values in found for value in values)
+
+    for kind in KINDS:
+        read, number = Samples(clips_of(manifest, kind)), 200
+        read_before = count("bytes_read"), count("batch_read")
+        for _ in range(number):
+            read()
+        size, pieces = count("bytes_read") - read_before[0], count("batch_read") - read_before[1]
+        yield f"sample: tensorstore, {kind}, read", size / number / 1e6, "MB"
+        yield f"sample: tensorstore, {kind}, pieces read", pieces / number, "pieces"
+
+
 def loader_rates(manifest: Path, samples: int) -> Figures:
     """Samples a second through two workers, augmentation included, start-up excluded."""
     rates: dict[str, list[float]] = {}
+    kinds: dict[str, tuple[str, int]] = {kind: (kind, 0) for kind in KINDS}
+    kinds["counts, all cached"] = ("counts", ENOUGH)
     for _ in range(3):
-        for kind in ("counts", "bits", "cached counts"):
-            clips = clips_of(manifest, kind)
+        for title, (kind, cache_bytes) in kinds.items():
+            clips = clips_of(manifest, kind, cache_bytes=cache_bytes)
             own = ShuffledBatches(clips, 1, seed=3, options=LoaderOptions(workers=2, prefetch=4))
             plain = DataLoader(
                 clips,
@@ -209,8 +236,8 @@ def loader_rates(manifest: Path, samples: int) -> Figures:
                 generator=torch.Generator(),
             )
             for name, stream in (
-                (f"{kind}, passed on by torch (reference)", plain),
-                (kind, own.stream(0, 1, samples)),
+                (f"{title}, passed on by torch (reference)", plain),
+                (title, own.stream(0, 1, samples)),
             ):
                 rates.setdefault(name, []).append(_rate(stream, skip=samples // 4))
     for name, found in rates.items():
@@ -225,20 +252,27 @@ def _rate(stream: Iterable[Any], skip: int) -> float:
     return (number - skip) / (time.perf_counter() - start)
 
 
-def hit_rates(folder: Path) -> Figures:
-    """Hits of a cache that holds a fifth of the data, in the second of two epochs; its memory.
-
-    12 sequences of 48 frames, read by one process in the order of training.
-    """
+def caching(folder: Path) -> Figures:
+    """What a cache does whose chunks can be a fifth of the data: 12 sequences of 48 frames."""
     manifest = repeat_data(folder / "many", folder / "raw", sequences=12, frames=48)
     shapes = open_store(manifest.parent / "train" / "s0.zarr").layout.shapes
     size = 12 * sum(math.prod(shapes[name]) for name in ("blur", "sharp", "voxels"))
+    cache_bytes = int(size / 5 * MEMORY_PER_BYTE)
+    yield from cache_memory(manifest, cache_bytes)
+    yield from hit_rates(manifest, cache_bytes)
+    kinds = {"without a cache": 0, "cache of 20 %": cache_bytes}
+    works: Works = {
+        title: Samples(clips_of(manifest, cache_bytes=limit)) for title, limit in kinds.items()
+    }
+    cpu_times(works, 400)  # the cache is full
+    for title, times in cpu_times(works, 200).items():
+        yield f"sample: tensorstore, counts, {title}, mean", statistics.mean(times), "ms"
 
-    settings = DataSettings(CROP_SIZE=CROP, CLIP_LEN=CLIP, K=BINS)
+
+def hit_rates(manifest: Path, cache_bytes: int) -> Figures:
+    """Hits in the second of two epochs, read by one process in the order of training."""
     for block in (1, 8, 32, 128):
-        before = measure_memory(torch.device("cpu"))["process_mb"]
-        reader = ChunkReader("tensorstore", size // 5)
-        clips = ClipDataset(manifest, "train", settings, seed=1, reader=reader)
+        clips = clips_of(manifest, cache_bytes=cache_bytes)
         batches = ShuffledBatches(clips, 1, seed=1, block=block)
         first = cache_use()
         for number, _ in enumerate(batches.stream(0, 1, 2 * batches.per_epoch), start=1):
@@ -247,9 +281,19 @@ def hit_rates(folder: Path) -> Figures:
         second = cache_use() - first
         name = f"cache of 20 %: hits, DATALOADER.SHUFFLE_BLOCK {block}"
         yield name, 100 * second.hit_rate, "%"
-        if block == 1:  # before the later ones take over its memory
-            taken = measure_memory(torch.device("cpu"))["process_mb"] - before
-            yield "cache of 20 %: memory taken over its limit", taken * MEGABYTE / (size // 5), "x"
+
+
+def cache_memory(manifest: Path, cache_bytes: int) -> Figures:
+    """What the caches of two workers take of the memory that is given to both."""
+    taken = []
+    for budget in (0, cache_bytes):
+        clips = clips_of(manifest, cache_bytes=budget // 2)
+        batches = ShuffledBatches(clips, 1, seed=1, options=LoaderOptions(workers=2))
+        last = 3 * batches.per_epoch
+        for number, _ in enumerate(batches.stream(0, 1, last), start=1):
+            if number == last - 10:
+                taken.append(measure_memory(torch.device("cpu"))["children_mb"] * MEGABYTE)
+    yield "cache of 20 %: memory taken of what was given", 100 * (taken[1] - taken[0]) / budget, "%"
 
 
 def training(folder: Path) -> Figures:
@@ -310,8 +354,9 @@ def main() -> None:
         note(megabytes_per_frame(manifest))
         note(ingestion(folder, folder / "ingest/s0.json"))
         note(sample_times(manifest, folder / "raw"))
+        note(bytes_read(manifest))
         note(loader_rates(manifest, arguments.samples))
-        note(hit_rates(folder))
+        note(caching(folder))
         if arguments.train:
             note(training(folder))
     if arguments.output:

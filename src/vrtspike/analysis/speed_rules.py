@@ -147,10 +147,10 @@ def cold_cache(figures: RunFigures, settings: Settings) -> Finding | None:
         "cache misses",
         "warning",
         (figures.speed.data_share or 0.0) * (1 - rate),
-        f"{rate:.0%} of the reads hit the cache (limit {CACHE_HIT_RATE:.0%}, target "
+        f"{rate:.0%} of the chunks were found in the cache (limit {CACHE_HIT_RATE:.0%}, target "
         f"{CACHE_HIT_RATE_TARGET:.0%})",
-        "a larger cache if the machine has the memory; switching it off costs little where steps "
-        "do not wait for data",
+        "a larger cache if the machine has the memory; where steps do not wait for data, leave it, "
+        "or switch it off",
         effect,
         keys,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MEMORY_PER_BYTE = 1.5
 """Memory that a cache takes for each byte of its chunks: the allocator leaves holes between them
-(``benchmarks/data.py``)."""
+(``benchmarks/chunks.py``: next to none between frames, 0.9 between counts)."""
 
 _ARENA_MAX = -8
 """An option of ``mallopt``, from ``malloc.h``."""

@@ -21,7 +21,8 @@ from vrtspike.files import atomic_path, json_digest
 
 _BLOCK_BYTES = 16_384
 """Blosc decodes blocks of this size. It would take a whole chunk for one, and the memory that it
-needs meanwhile would leave holes between the chunks that a cache keeps: as much again as these."""
+needs meanwhile would leave larger holes between the chunks that a cache keeps
+(``benchmarks/chunks.py``)."""
 
 
 @dataclass(frozen=True)
