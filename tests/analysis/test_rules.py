@@ -151,7 +151,7 @@ def test_a_cold_cache_weighs_the_misses_share_of_the_wait(percent, larger):
     finding = speed_rules.cold_cache(figures, settings(DATA={"CACHE_SIZE_GB": 3.0}))
     assert finding.weight == pytest.approx(0.3)
     assert finding.keys == ({"DATA.CACHE_SIZE_GB": 6.0} if larger else {})
-    assert finding.figure.startswith("25% of the reads hit the cache")
+    assert finding.figure.startswith("25% of the chunks were found in the cache")
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_output_and_gradients_agree(
     ("attention", "recompute"),
     [("explicit", "none"), ("fused", "none"), ("recompute", "none"), ("recompute", "cheap")],
 )
-@pytest.mark.skipif("vrtspikeALL_GOLDEN" not in os.environ, reason="minutes; vrtspikeALL_GOLDEN")
+@pytest.mark.skipif("VRTSPIKE_ALL_GOLDEN" not in os.environ, reason="minutes; VRTSPIKE_ALL_GOLDEN")
 def test_every_way_to_compute_agrees(
     golden_vrt: Callable[..., VRT],
     golden_tensors: dict[str, Tensor],

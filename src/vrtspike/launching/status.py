@@ -19,7 +19,7 @@ from vrtspike.errors import RunError
 from vrtspike.launching.signals import EXIT_INTERRUPTED
 from vrtspike.locks import lock_file, require_lock_file
 
-STATUS_FILE = "vrtspikeSTATUS_FILE"
+STATUS_FILE = "VRTSPIKE_STATUS_FILE"
 """Environment variable: where the first training process tells how far it came."""
 
 _PREFIX = ".status-"

@@ -87,9 +87,9 @@ def test_every_damaged_chunk_is_named(manifest):
 @pytest.mark.parametrize(
     ("name", "chunks"),
     [
-        # Bands of 48 rows of pixels, 24 of spikes; squares of 64 spike pixels.
-        ("blur", ["rows 0 to 47, columns 0 to 255", "rows 48 to 95, columns 0 to 255"]),
-        ("bits", ["rows 0 to 23, columns 0 to 15", "rows 24 to 47, columns 0 to 15"]),
+        # Equal parts of at most 128 pixels, 64 of spikes.
+        ("blur", ["rows 0 to 95, columns 0 to 127", "rows 0 to 95, columns 128 to 255"]),
+        ("bits", ["rows 0 to 47, columns 0 to 7", "rows 0 to 47, columns 8 to 15"]),
         ("voxels", ["rows 0 to 47, columns 0 to 63", "rows 0 to 47, columns 64 to 127"]),
     ],
 )
