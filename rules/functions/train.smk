@@ -56,10 +56,9 @@ def weights_before(wildcards):
     TRAININGS.require_files(preset)
     if not TRAININGS.is_trained(preset):
         find_machines()
-    notice = TRAININGS.code_notice(preset)
     if preset in presets_to_retrain():
         make_again(f"{TRAININGS.result(preset)}/weights.safetensors")
-    elif notice:
+    elif notice := TRAININGS.code_notice(preset):
         NOTICES.add(notice)
     fetched = TRAININGS.fetched_before(preset)
     return [*TRAININGS.trained_before(preset), *map(ancient, fetched)]

@@ -22,7 +22,7 @@ from vrtspike.launching.signals import EXIT_INTERRUPTED, stop_with_parent
 from vrtspike.launching.slurm import meeting_point, step_on_every_node, time_limit
 from vrtspike.launching.status import STATUS_FILE, read_status, status_file
 from vrtspike.launching.torchrun import Rendezvous, run, run_torchrun
-from vrtspike.runs.code import changed_code, describe_code, read_code, training_code
+from vrtspike.runs.code import changes_since, describe_code
 from vrtspike.runs.folder import is_finished, set_aside
 from vrtspike.runs.identity import identify
 from vrtspike.runs.publish import publish
@@ -101,13 +101,10 @@ def launch(request: Request) -> int:
 
 def _heed_code(folder: Path, request: Request) -> None:
     """Say if other code has computed the run so far, and begin it again if that is asked for."""
-    then = read_code(folder)
-    if then is None:
-        return
-    changed = changed_code(then, training_code(request.program))
+    changed = changes_since(folder, request.program)
+    if changed == [] and request.anew:
+        print("the run is of today's code; remove its folder to train it again", flush=True)
     if not changed:
-        if request.anew:
-            print("the run is of today's code; remove its folder to train it again", flush=True)
         return
     if request.anew:
         aside = set_aside(folder)

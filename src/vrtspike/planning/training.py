@@ -10,7 +10,7 @@ from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.errors import ConfigError, UserError
 from vrtspike.pretrained import PUBLISHED
-from vrtspike.runs.code import changed_code, describe_code, read_code, training_code
+from vrtspike.runs.code import changes_since, describe_code
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.weight_files import training_weights, weight_digests
@@ -27,6 +27,8 @@ class Trainings:
     def __init__(self, plan: Workflow, program: Path) -> None:
         self._plan = plan
         self._program = program
+        # A plan asks for the same large file again and again.
+        self._digests: dict[Path, str] = {}
 
     def result(self, preset: str) -> Path:
         """Folder of a preset's published result."""
@@ -42,7 +44,7 @@ class Trainings:
 
     def fetched_before(self, preset: str) -> list[str]:
         """Published weights that a preset's training reads."""
-        return _published(self._files(preset).values())
+        return [str(path) for path in self._files(preset).values() if path.name in PUBLISHED]
 
     def weight_lines(self, preset: str) -> list[str]:
         """A line per file of weights that a user gives: its key and SHA-256.
@@ -64,7 +66,7 @@ class Trainings:
             if key not in known:
                 raise ConfigError(f"preset {preset}: {key}: no such file: {given[key]}")
         digests = {key: known[key] for key in gone}
-        digests |= weight_digests({k: p for k, p in given.items() if k not in gone})
+        digests |= {key: self._digest(key, path) for key, path in given.items() if key not in gone}
         return [f"{key}: SHA-256 {digests[key]}" for key in sorted(digests)]
 
     def require_files(self, preset: str) -> None:
@@ -81,10 +83,7 @@ class Trainings:
         """What of the code behind a preset's weights is no longer today's, in one line."""
         if not self.is_trained(preset):
             return None
-        then = read_code(self.result(preset))
-        if then is None:
-            return None
-        changed = changed_code(then, training_code(self._program))
+        changed = changes_since(self.result(preset), self._program)
         if not changed:
             return None
         return (
@@ -102,15 +101,16 @@ class Trainings:
         """Whether a job of this workflow trains these weights."""
         return any(path == self.result(name) / WEIGHTS for name in self._plan.names)
 
+    def _digest(self, key: str, path: Path) -> str:
+        if path not in self._digests:
+            self._digests[path] = weight_digests({key: path})[key]
+        return self._digests[path]
+
     def _known_weights(self, preset: str) -> dict[str, str]:
         try:
             return dict(RunIdentity.read(self.result(preset)).weights)
         except UserError:
             return {}
-
-
-def _published(files: Iterable[Path]) -> list[str]:
-    return [str(path) for path in files if path.name in PUBLISHED]
 
 
 def retrained(plan: Workflow, forced: Iterable[str]) -> frozenset[str]:

@@ -68,11 +68,25 @@ def settle_code(folder: Path, program: Path) -> list[str]:
     Returns:
         the definitions that differ from those the run began with.
     """
-    now, then = training_code(program), read_code(folder)
-    if then is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
-        write_code(folder, now)
+    changed = changes_since(folder, program)
+    if changed is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
+        write_code(folder, training_code(program))
         return []
-    return changed_code(then, now)
+    return changed
+
+
+def changes_since(folder: Path, program: Path) -> list[str] | None:
+    """The definitions that differ from those a run, or its published result, began with.
+
+    Args:
+        folder: with ``code.json``.
+        program: the training program.
+
+    Returns:
+        None where nothing tells with which code it began.
+    """
+    then = read_code(folder)
+    return None if then is None else changed_code(then, training_code(program))
 
 
 def changed_code(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
