@@ -6,14 +6,14 @@ on trust: it compares results and gradients with the definition before the first
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 
 import torch
 from torch import Tensor
 
+from vrtspike.models.kernel_trust import Trial, is_trusted
 from vrtspike.models.window_attention.explicit import explicit_attention
 from vrtspike.models.windows import Size3, WindowPlan, build_plan, clip_window
 
@@ -33,11 +33,8 @@ _WINDOWS: Windows = (
 _HEADS = 2
 # Channels of a head in stages 1-7 and in stage 8.
 _WIDTHS = (16, 20)
-# Of the norm; rounding of the inputs alone makes 0.004 in bfloat16.
-_TOLERANCES = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 
 
-@lru_cache(maxsize=16)
 def agrees(attention: AttentionFunction, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether an implementation runs on a device and agrees with the definition there.
 
@@ -50,19 +47,13 @@ def agrees(attention: AttentionFunction, device: torch.device, dtype: torch.dtyp
         False with a warning that says why, when it fails or differs.
     """
     name = getattr(attention, "__name__", str(attention))
-    try:
-        difference = largest_difference(attention, device, dtype)
-    except Exception as error:  # compilers and drivers fail with exceptions of their own
-        warnings.warn(f"{name} is not used: it fails on {device} ({error})", stacklevel=2)
-        return False
-    if not difference <= _TOLERANCES[dtype]:
-        warnings.warn(
-            f"{name} is not used: on {device} in {dtype} it differs from the definition by "
-            f"{difference:.1e} of the norm",
-            stacklevel=2,
-        )
-        return False
-    return True
+    return is_trusted(name, _trial(attention), device, dtype)
+
+
+@lru_cache(maxsize=16)
+def _trial(attention: AttentionFunction) -> Trial:
+    """One object for each implementation, by which answers are remembered."""
+    return partial(largest_difference, attention)
 
 
 def largest_difference(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
-from importlib.util import find_spec
 from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
 from vrtspike.errors import ConfigError
+from vrtspike.models.kernel_trust import triton_runs
 from vrtspike.models.window_attention.agreement import AttentionFunction, agrees
 from vrtspike.models.window_attention.explicit import explicit_attention
 from vrtspike.models.window_attention.flex import flex_window_attention
@@ -58,25 +57,14 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
     """
     check_implementation(name)
     if name == "auto":
-        own_kernels = _triton_runs(device, dtype) and agrees(triton_attention, device, dtype)
+        own_kernels = triton_runs(device, dtype) and agrees(triton_attention, device, dtype)
         return "triton" if own_kernels else "recompute"
-    if name in ("flex", "triton") and not _triton_runs(device, dtype):
+    if name in ("flex", "triton") and not triton_runs(device, dtype):
         raise ConfigError(
             f"attention implementation {name!r} needs a CUDA device, the package triton and a "
             f"precision of at most 32 bits, found {device.type} and {dtype}; use auto"
         )
     return name
-
-
-@lru_cache(maxsize=1)
-def has_triton() -> bool:
-    """Whether the package triton is installed."""
-    return find_spec("triton") is not None
-
-
-def _triton_runs(device: torch.device, dtype: torch.dtype) -> bool:
-    types = (torch.float32, torch.float16, torch.bfloat16)
-    return device.type == "cuda" and dtype in types and has_triton()
 
 
 def window_attention(

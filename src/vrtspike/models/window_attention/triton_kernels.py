@@ -6,7 +6,7 @@ plan: no roll, no partition, no copy. Scores exist only inside a kernel, in floa
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
 # ruff: noqa: ANN001, ANN201, ANN202
-# mypy: disable-error-code="no-untyped-def, import-untyped"
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
