@@ -214,8 +214,9 @@ class Trainer:
         The step's only exchange besides the gradients, and its only wait for the device: whether
         the gradients are finite must be known before they are applied.
         """
-        own = torch.tensor(counts, dtype=torch.float32, device=norm.device)
+        own = torch.tensor(counts, dtype=torch.float32, pin_memory=norm.is_cuda)
         terms = [term.float() for term in sums.values()]
+        own = own.to(norm.device, non_blocking=True)
         shared = self.ranks.sum(torch.cat([torch.stack(terms), own]))
         *values, norm_value = torch.cat([shared, norm.float()[None]]).tolist()
         losses, totals = values[: len(terms)], values[len(terms) :]
