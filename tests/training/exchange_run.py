@@ -22,7 +22,7 @@ from vrtspike.training.distributed import (
     Replica,
     average_gradients,
     join,
-    send_buffers,
+    send_from_first,
 )
 from vrtspike.training.gradients import FlatGradients
 
@@ -115,9 +115,11 @@ def statistics(ranks: Ranks) -> list[float]:
 
 def sent(ranks: Ranks) -> list[float]:
     model = Normalised()
-    model.norm.running_mean.fill_(ranks.rank + 3.0)
-    send_buffers(model, ranks)
-    return model.norm.running_mean.tolist()
+    with torch.no_grad():
+        model.norm.running_mean.fill_(ranks.rank + 3.0)
+        model.norm.weight.fill_(ranks.rank + 4.0)
+    send_from_first([*model.parameters(), *model.buffers()], ranks)
+    return [*model.norm.running_mean.tolist(), *model.norm.weight.tolist()]
 
 
 def measure() -> dict[str, Any]:

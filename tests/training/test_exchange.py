@@ -46,5 +46,5 @@ def test_running_statistics_are_those_of_the_first_process(found):
     assert any(one)
 
 
-def test_buffers_can_be_sent_without_ddp(found):
-    assert found["sent"] == [[3.0] * 3] * 2
+def test_all_begin_with_what_the_first_process_has(found):
+    assert found["sent"] == [[3.0] * 3 + [4.0] * 3] * 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -211,8 +211,8 @@ def average_gradients(buffers: Sequence[torch.Tensor], ranks: Ranks) -> None:
             dist.all_reduce(buffer.div_(ranks.world_size))
 
 
-def send_buffers(model: nn.Module, ranks: Ranks) -> None:
-    """Give every process the buffers of the first one."""
+def send_from_first(tensors: Iterable[torch.Tensor], ranks: Ranks) -> None:
+    """Give every process the values that the first one's parameters or buffers have."""
     if ranks.world_size > 1:
-        for buffer in model.buffers():
-            dist.broadcast(buffer, src=0)
+        for tensor in tensors:
+            dist.broadcast(tensor.detach(), src=0)

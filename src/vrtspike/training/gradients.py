@@ -43,6 +43,11 @@ class FlatGradients:
         """Add what :meth:`copy` gave."""
         torch._foreach_add_(self.buffers, values)
 
+    def hold_all_of(self, parameters: Iterable[nn.Parameter]) -> bool:
+        """Whether no other one of ``parameters`` has a gradient."""
+        own = {id(parameter) for parameter in self._parameters}
+        return all(p.grad is None or id(p) in own for p in parameters)
+
     def release(self) -> None:
         """Take the gradients from the parameters; this must not be used any more."""
         for parameter in self._parameters:
