@@ -17,6 +17,8 @@ import torch
 from torch import nn
 
 from tests.ports import free_port
+from tests.training.recorders import CallRecorder
+from vrtspike.config.train_schema import TrainSettings
 from vrtspike.training.distributed import (
     Ranks,
     Replica,
@@ -25,6 +27,9 @@ from vrtspike.training.distributed import (
     send_from_first,
 )
 from vrtspike.training.gradients import FlatGradients
+from vrtspike.training.micro_steps import LaunchedMicroSteps, RecordedMicroSteps, Work
+from vrtspike.training.optimizers import build_optimizer
+from vrtspike.training.precision import Precision
 
 
 class Small(nn.Module):
@@ -88,6 +93,50 @@ def gradients(model: nn.Module) -> list[float]:
     return torch.cat([p.grad.flatten() for p in model.parameters()]).tolist()
 
 
+class Loss:
+    """The model's own output as the loss."""
+
+    def forward(self, model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return model(batch["x"])
+
+    def losses(
+        self, output: torch.Tensor, batch: dict[str, torch.Tensor], step: int
+    ) -> dict[str, torch.Tensor]:
+        return {"loss": output, "double": 2 * output}
+
+
+def by_micro_steps(kind: str, ranks: Ranks) -> list[list[float]]:
+    """Gradients and statistics after each of six steps of two micro-batches.
+
+    The processes begin with other parameters, and the second one's third step is too small to be
+    recorded with the others.
+    """
+    model = Normalised()
+    with torch.no_grad():
+        model.first.weight.mul_(1.0 + ranks.rank)
+    train = TrainSettings(PRECISION="32")
+    work = Work(Loss(), Precision(train, ranks.device), 2)
+    optimizer = build_optimizer([{"params": list(model.parameters())}], train.OPTIM)
+    given = (model, work, ranks, optimizer, torch.manual_seed)
+    recorder = CallRecorder()
+    if kind == "recorded":
+        steps = RecordedMicroSteps(*given, recorder, lambda step: 0, "32", insist=True)
+    else:
+        steps = LaunchedMicroSteps(*given)
+    found = []
+    for step in range(6):
+        steps.begin()
+        for micro in range(2):
+            x = inputs(ranks, 2 * step + micro)
+            if (ranks.rank, step, micro) == (1, 2, 0):
+                x = x[:2]
+            steps({"x": x}, 2 * step + micro, step, micro == 1)
+        optimizer.step()
+        found.append([*gradients(model), *model.norm.running_mean.tolist()])
+    assert (recorder.replays > 2) == (kind == "recorded")
+    return found
+
+
 def constants(ranks: Ranks) -> float:
     """A constant that this process changes between its passes."""
     model = Small()
@@ -127,6 +176,8 @@ def measure() -> dict[str, Any]:
         found = {
             "ddp": by_ddp(Small(), ranks),
             "hand": by_hand(Small(), ranks),
+            "launched": by_micro_steps("launched", ranks),
+            "recorded": by_micro_steps("recorded", ranks),
             "constant": constants(ranks),
             "statistics": statistics(ranks),
             "sent": sent(ranks),

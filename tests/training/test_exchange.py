@@ -36,6 +36,18 @@ def test_flat_gradients_are_exchanged_as_ddp_does(found):
     assert any(first)
 
 
+def test_recorded_micro_steps_exchange_what_launched_ones_do(found):
+    for kind in ("launched", "recorded"):
+        one, other = found[kind]
+        assert [step[:-3] for step in one] == [step[:-3] for step in other]
+    # Statistics are those of each process until the next pass of the launched, and sent at once by
+    # the recorded; those of the first process are the same.
+    for launched, recorded in zip(found["launched"][0], found["recorded"][0], strict=True):
+        assert launched == pytest.approx(recorded, rel=1e-5, abs=1e-7)
+    one, other = found["recorded"]
+    assert one == other
+
+
 def test_constants_are_not_sent(found):
     assert found["constant"] == [1.0, 2.0]
 

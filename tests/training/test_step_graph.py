@@ -33,6 +33,8 @@ class Bench:
             insist=insist,
         )
         self.variants = 1
+        self.count, constant = torch.zeros(()), torch.ones(1).expand(3)
+        self.graphs._buffers = [self.count, constant]
         self.ran = 0
         self.model(torch.ones(1, 3)).sum().backward()
         self.gradients = FlatGradients(self.model.parameters())
@@ -40,6 +42,7 @@ class Bench:
 
     def work(self, batch: Any, step: int) -> Terms:
         self.ran += 1
+        self.count += 1
         x = batch["x"]
         loss = (self.model(x) * torch.rand(len(x), 1)).square().mean() * (1 + step % 2)
         loss.backward()
@@ -66,6 +69,7 @@ def test_results_are_those_of_running(recwarn):
     assert [float(loss) for loss in losses] == expected
     torch.testing.assert_close(bench.model.weight.grad, gradient)
     assert bench.recorder.recordings == 1
+    assert bench.count == 8
     # The fourth is run and replayed, the others after it are only replayed.
     assert bench.recorder.replays == 8 - WARM_UP
     assert bench.ran == WARM_UP + 1 + bench.recorder.replays
@@ -208,6 +212,7 @@ def test_a_recording_that_is_wrong_is_not_used_and_one_warning_says_so(recorder)
         losses = [float(bench(number)["loss"]) for number in numbers]
     expected, gradient = bench.expected(numbers)
     assert losses == expected
+    assert bench.count == len(numbers)
     torch.testing.assert_close(bench.model.weight.grad, gradient)
     (warning,) = caught
     assert FAULTS[recorder] in str(warning.message)

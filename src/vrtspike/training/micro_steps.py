@@ -162,12 +162,14 @@ class RecordedMicroSteps:
         # As DistributedDataParallel begins.
         send_from_first([*model.parameters(), *model.buffers()], ranks)
         self._watch = BufferWatch(model)
+        self._sends_buffers = False
         self._gradients: FlatGradients | None = None
         self._graphs = StepGraphs(
             lambda batch, step: work(model, batch, step),
             recorder,
             seed,
             variant,
+            list(model.buffers()),
             tolerance=TOLERANCES[precision],
             insist=insist,
         )
@@ -198,7 +200,7 @@ class RecordedMicroSteps:
         if last and self._ranks.world_size > 1:
             with section("sync"):
                 average_gradients(gradients.buffers, self._ranks)
-                if self._watch.have_changed():
+                if self._sends_buffers:
                     send_from_first(self._model.buffers(), self._ranks)
         return terms
 
@@ -208,6 +210,7 @@ class RecordedMicroSteps:
             if self._ranks.world_size > 1:
                 require_gradients(self._model)
             self._gradients = FlatGradients(self._model.parameters())
+            self._sends_buffers = self._watch.have_changed()
         elif not self._gradients.hold_all_of(self._model.parameters()):
             raise RunError(
                 "parameters take part in the loss in some steps only, so that their gradients have "

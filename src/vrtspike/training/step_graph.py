@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -113,6 +113,7 @@ class StepGraphs:
         recorder: how the device records it.
         seed: sets all generators for a micro-batch, given its number in the run.
         variant: from the finished steps to what of the work depends on them.
+        buffers: tensors besides the gradients that work may write to.
         tolerance: see :data:`TOLERANCES`.
         insist: whether it is an error, not a warning, if micro-steps cannot be recorded.
     """
@@ -123,12 +124,14 @@ class StepGraphs:
         recorder: Recorder,
         seed: Callable[[int], None],
         variant: Callable[[int], Hashable],
+        buffers: Sequence[torch.Tensor] = (),
         *,
         tolerance: float,
         insist: bool = False,
     ) -> None:
         self._work, self._recorder = work, recorder
         self._seed, self._variant = seed, variant
+        self._buffers = buffers
         self._tolerance, self._insist = tolerance, insist
         self._statics: dict[Hashable, _Static] = {}
         self._runs: Counter[Hashable] = Counter()
@@ -216,21 +219,24 @@ class StepGraphs:
     def _try(self, kind: Hashable, micro: MicroBatch, gradients: FlatGradients) -> Terms:
         """Run a batch, record its kind, replay the batch, and compare; counts the batch once."""
         self._drop()
-        before = gradients.copy()
+        before, fresh = gradients.copy(), [buffer.clone() for buffer in self._buffers]
         gradients.zero()
         terms = self._run(micro)
-        launched = gradients.copy()
+        launched, written = gradients.copy(), [buffer.clone() for buffer in self._buffers]
         # An overflow, as float16 meets them, compares with nothing; the next batch may.
         if all(math.isfinite(float(part.norm())) for part in launched):
             try:
                 static = self._record(kind, micro)
                 gradients.zero()
+                _assign(self._buffers, fresh)
                 self._compare(static, micro, terms, launched, gradients)
                 self._trusted.add(kind)
             except _Distrust as error:
                 gradients.zero()
                 gradients.add(launched)
                 self._stop(str(error))
+            finally:
+                _assign(self._buffers, written)
         gradients.add(before)
         return terms
 
@@ -277,6 +283,12 @@ class StepGraphs:
 
 class _Distrust(Exception):
     """Recordings are not used, for this reason."""
+
+
+def _assign(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+    for tensor, value in zip(tensors, values, strict=True):
+        if not torch.equal(tensor, value):  # constants are left alone
+            tensor.copy_(value)
 
 
 def _difference(
