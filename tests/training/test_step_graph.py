@@ -125,6 +125,20 @@ def test_after_forgetting_all_begins_anew():
     assert (bench.ran, bench.recorder.replays) == (ran + WARM_UP, replays)
 
 
+def test_a_rest_frees_memory_and_costs_no_other_trial(monkeypatch):
+    monkeypatch.setattr(step_graph, "MAX_RECORDINGS", 2)
+    bench = Bench()
+    for number in range(6):
+        bench(number)
+    for number in range(6, 10):
+        bench.graphs.rest()
+        ran, replays = bench.ran, bench.recorder.replays
+        assert float(bench(number)["loss"]) == bench.expected([number])[0][0]
+        assert (bench.ran, bench.recorder.replays) == (ran + 1, replays + 1)
+    assert (bench.recorder.recordings, bench.recorder.releases) == (5, 4)
+    assert bench.graphs.fault is None
+
+
 def test_a_batch_that_holds_what_cannot_be_seen_is_run():
     bench = Bench()
     for number in range(6):

@@ -264,6 +264,7 @@ class Trainer:
         step = self.progress.step
         every = self.settings.LOG.VISUALS_EVERY_STEPS
         with section("validation"):
+            self.micro_steps.rest()
             found = validate(
                 self.trained_model(), self.task, self.validation, self.ranks, self.precision, stop
             )

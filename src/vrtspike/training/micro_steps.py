@@ -75,6 +75,9 @@ class MicroSteps(Protocol):
     def renew(self) -> None:
         """Take in that parameters were fixed or set free; the gradients are clear."""
 
+    def rest(self) -> None:
+        """Give back what only micro-steps need, before something else needs the memory."""
+
     def __call__(self, batch: Batch, number: int, step: int, last: bool) -> Terms:
         """Do a micro-step.
 
@@ -119,6 +122,9 @@ class LaunchedMicroSteps:
     def renew(self) -> None:
         """Lay the exchange of gradients out for the parameters that have one."""
         self._replica = Replica(self._model, self._ranks)
+
+    def rest(self) -> None:
+        """Keep everything: kernels that are launched hold no memory in between."""
 
     def __call__(self, batch: Batch, number: int, step: int, last: bool) -> Terms:
         """Do a micro-step; see :meth:`MicroSteps.__call__`."""
@@ -187,6 +193,10 @@ class RecordedMicroSteps:
             self._gradients.release()
         self._gradients = None
         self._graphs.forget()
+
+    def rest(self) -> None:
+        """Drop the recordings, each of which holds the memory of a whole pass."""
+        self._graphs.rest()
 
     def __call__(self, batch: Batch, number: int, step: int, last: bool) -> Terms:
         """Do a micro-step; see :meth:`MicroSteps.__call__`.

@@ -37,7 +37,7 @@ WARM_UP = 3
 """Micro-steps of a kind that are run before it is recorded."""
 
 MAX_RECORDINGS = 64
-"""After so many in a run the kinds change too often, and recording costs more than it saves."""
+"""After so many without a rest kinds change too often: recording costs more than it saves."""
 
 TOLERANCES = {"32": 1e-3, "16-mixed": 1e-2, "bf16-mixed": 5e-2, "bf16-true": 5e-2}
 """By precision, how far gradients may be from those that were launched, relative to their norm.
@@ -60,7 +60,7 @@ class Recorder(Protocol):
     """How a device records work."""
 
     def record(self, work: Callable[[], Terms]) -> Recording:
-        """Record ``work``, which may or may not be run by that.
+        """Record ``work`` without running it.
 
         Raises:
             Exception: of any kind, where it cannot.
@@ -145,6 +145,11 @@ class StepGraphs:
         self._drop()
         self._runs.clear()
         self._trusted.clear()
+
+    def rest(self) -> None:
+        """Give the memory of recordings back; kinds that are known are recorded again when due."""
+        self._drop()
+        self._recordings = 0
 
     def __call__(
         self,
