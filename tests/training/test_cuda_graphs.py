@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from tests.deblurring.test_stalls import batch, settings, task
 from tests.training.forecast import FlowForecaster, ForecastTask
@@ -18,9 +17,8 @@ from vrtspike.config.train_schema import TrainSettings
 from vrtspike.deblurring.preset import build_network
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
-from vrtspike.models.host_draws import DrawTable
 from vrtspike.monitoring.timing import TimingLogger
-from vrtspike.training.cuda_graphs import CudaRecorder
+from vrtspike.training.cuda_graphs import CudaRecorder, NoDraws
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.micro_steps import RecordedMicroSteps, micro_steps
@@ -35,32 +33,12 @@ pytestmark = [
 RANKS = Ranks(0, 0, 1, 1, torch.device("cuda", 0))
 
 
-class Chance(nn.Module):
-    """Skips samples, as the host decides."""
-
-    draw_table: DrawTable | None = None
-
-    def draw(self, samples: int) -> torch.Tensor:
-        return 2.0 * (torch.rand(samples) < 0.5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.draw_table is None:
-            factors = self.draw(len(x)).pin_memory().to(x.device, non_blocking=True)
-        else:
-            factors = self.draw_table.place(self.draw, len(x))
-        return x * factors.view(-1, 1, 1, 1)
-
-
 class Capturable(FlowForecaster):
-    """Numbers drawn on the device and on the host; nothing is computed again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.chance = Chance()
+    """Numbers drawn on the device; nothing is computed again."""
 
     def forward(self, past: torch.Tensor) -> torch.Tensor:
         x = self.inlet(past)
-        return self.outlet(x + self.chance(self.body(x)))
+        return self.outlet(x + self.body(x))
 
 
 class Varied(ForecastTask):
@@ -137,6 +115,13 @@ def test_what_cannot_be_captured_is_launched_and_said(tmp_path):
 @pytest.mark.parametrize("precision", ["32", "bf16-mixed"])
 def test_the_real_model_is_captured_and_its_replays_wait_for_nothing(tmp_path, precision):
     known = settings(precision)
+    known = known.model_copy(
+        update={
+            "MODEL": known.MODEL.model_copy(
+                update={"VRT": known.MODEL.VRT.model_copy(update={"DROP_PATH_RATE": 0.0})}
+            )
+        }
+    )
     model = build_network(known).to(RANKS.device).train()
     with RANKS.device:
         problem = task()
@@ -150,7 +135,7 @@ def test_the_real_model_is_captured_and_its_replays_wait_for_nothing(tmp_path, p
         RANKS,
         build_optimizer([{"params": list(model.parameters())}], train.OPTIM),
         seed_everything,
-        lambda: CudaRecorder(model, RANKS.device, timing),
+        lambda: CudaRecorder(RANKS.device, timing, lambda samples: NoDraws()),
         1,
     )
     assert isinstance(steps, RecordedMicroSteps)
