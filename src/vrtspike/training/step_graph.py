@@ -174,19 +174,21 @@ class StepGraphs:
         Raises:
             RunError: if micro-steps cannot be recorded and have to be.
         """
-        kind = None if self.fault else batch_kind(batch)
-        if kind is None or gradients is None:
+        form = None if self.fault else batch_kind(batch)
+        if form is None:
             self._drop()
             return self._run(MicroBatch(batch, number, step, []))
         micro = MicroBatch(batch, number, step, batch_tensors(batch))
-        return self._recorded((kind, self._variant(step)), micro, gradients)
+        return self._recorded((form, self._variant(step)), micro, gradients)
 
-    def _recorded(self, kind: Hashable, micro: MicroBatch, gradients: FlatGradients) -> Terms:
+    def _recorded(
+        self, kind: Hashable, micro: MicroBatch, gradients: FlatGradients | None
+    ) -> Terms:
         """The way of a kind from running to replaying."""
         static = self._statics.get(kind)
         if static is not None:
             return self._replay(static, micro)
-        if self._runs[kind] < WARM_UP:
+        if gradients is None or self._runs[kind] < WARM_UP:
             self._drop()
             self._runs[kind] += 1
             return self._run(micro)
