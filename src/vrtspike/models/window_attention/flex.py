@@ -64,7 +64,7 @@ def flex_window_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, he
     )[..., :head_width]
     result = qkv.new_empty(batch, qkv.shape[1], channels)
     rows = out.transpose(1, 2).reshape(batch, -1, channels)
-    return result.index_copy(1, plan.out.flatten(), rows)
+    return result.index_copy(1, plan.out.flatten().to(torch.int64), rows)
 
 
 def _padded(width: int) -> int:
