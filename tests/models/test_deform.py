@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torchvision.ops import deform_conv2d
 
-from vrtspike.models.deform import (
+from vrtspike.models.deform.definition import (
     deform_conv,
     deform_conv_backward,
     guided_deform_conv,

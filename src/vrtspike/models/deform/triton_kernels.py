@@ -171,8 +171,8 @@ def _corner_gradient(
 ):  # fmt: skip
     """Adds to the gradient of a corner; its values times the gradients of the column, summed."""
     if FOR_X:
-        channel = (tl.arange(0, G) * 4)[None, :, None] + tl.arange(0, 4)[None, None, :]
-        pointers = grad_picture + pixel[:, :, None] * (G * C) + channel
+        first = grad_picture + (pixel * (G * C) + (tl.arange(0, G) * 4)[None, :])
+        pointers = first[:, :, None] + tl.arange(0, 4)[None, None, :]
         there = inside[:, :, None]
         tl.atomic_add(pointers, front * share[:, :, None], mask=there, sem="relaxed")
         tl.atomic_add(pointers + G * 4, back * share[:, :, None], mask=there, sem="relaxed")
@@ -225,7 +225,9 @@ def input_kernel(
             picture, grad_picture, at + 1, se, lower * east, front, back, G, C, FOR_X, FOR_RAW
         )
         if FOR_RAW:
-            by_modulation = high * (west * by_nw + east * by_ne) + low * (west * by_sw + east * by_se)
+            by_modulation = high * (west * by_nw + east * by_ne) + low * (
+                west * by_sw + east * by_se
+            )
             by_y = modulation * (west * (by_sw - by_nw) + east * (by_se - by_ne))
             by_x = modulation * (high * (by_ne - by_nw) + low * (by_se - by_sw))
             type_ = grad_raw.dtype.element_ty
