@@ -92,13 +92,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_json(results, measured)
     text = page(options.output)
     if not options.check:
-        atomic_write_text(options.page, text)
-        print(f"written: {options.page}")
-    elif not options.page.is_file() or options.page.read_text(encoding="utf-8") != text:
+        return write_page(options.output, options.page)
+    if not options.page.is_file() or options.page.read_text(encoding="utf-8") != text:
         raise ConfigError(
             f"{options.page} does not show the figures of {options.output}; run: "
             "python benchmarks/presets.py"
         )
+    return 0
+
+
+def write_page(results: Path, file: Path) -> int:
+    """Write the page anew from the results that are there."""
+    atomic_write_text(file, page(results))
+    print(f"written: {file}")
     return 0
 
 
