@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+from vrtspike.models import flow as flow_module
 from vrtspike.models.flow import SpyNet
 from vrtspike.models.padding import pad_to_multiple
 from vrtspike.models.warp import corner_warp, flow_warp
@@ -91,3 +98,47 @@ def test_flows_are_rescaled_with_the_picture() -> None:
     # Computed at 64 x 64, wanted at 40 x 48.
     torch.testing.assert_close(flow[:, 0], torch.full((1, 40, 48), 3.2 * 48 / 64))
     torch.testing.assert_close(flow[:, 1], torch.full((1, 40, 48), 6.4 * 40 / 64))
+
+
+class Watch(TorchDispatchMode):
+    """Remembers operations with their arguments, and where their results are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.devices: set[str] = set()
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        self.calls.append((str(function), args))
+        self.devices |= {t.device.type for t in tree_leaves(result) if isinstance(t, Tensor)}
+        return result
+
+
+def test_a_flow_needs_nothing_from_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A tensor of numbers of the host would be copied to the device, which has to wait for it.
+    monkeypatch.setattr(flow_module, "without_autocast", lambda _: nullcontext())
+    pictures = torch.rand(1, 3, 40, 72, device="meta")
+    net = SpyNet().to("meta")
+    with Watch() as watch:
+        net(pictures, pictures)
+    assert watch.devices == {"meta"}
+
+
+def test_a_frozen_flow_network_keeps_nothing_for_a_gradient() -> None:
+    net = SpyNet().requires_grad_(False)
+    for flow in net(torch.rand(1, 3, 32, 32), torch.rand(1, 3, 32, 32)):
+        assert not flow.requires_grad
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_warp_makes_the_gradients_that_are_wanted(learns: bool) -> None:
+    x = torch.rand(1, 2, 4, 5, requires_grad=True)
+    flow = torch.rand(1, 2, 4, 5, requires_grad=learns)
+    warped = flow_warp(x, flow).sum()
+    with Watch() as watch:
+        warped.backward()
+    made = [args[-1] for name, args in watch.calls if "grid_sampler_2d_backward" in name]
+    assert made == [[True, learns]]

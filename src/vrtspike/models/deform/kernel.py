@@ -105,17 +105,22 @@ def _constants(x: Tensor, raw: Tensor, fan_out: int) -> dict[str, Any]:
         "G": _lanes(groups),
         "C": _CHANNELS,
         "OUT": _width(fan_out),
-        # Float32 in full: a model that asks for it wants its digits.
+        # Only tests compute in float32, and want its digits.
         "PRECISION": "ieee" if x.dtype == torch.float32 else "tf32",
         "num_stages": 1,
     }
 
 
 def _tile(x: Tensor, adds: bool = False) -> dict[str, int]:
-    """Pixels of a program, and warps such that two or three sampled groups are a thread's."""
-    single = x.is_cuda and torch.cuda.get_device_capability(x.device) < (9, 0)
-    # Float32 needs twice the registers; GPUs that add one number at once need more addresses.
-    if x.dtype == torch.float32 or (adds and single):
+    """Pixels of a program, and warps such that two sampled groups are a thread's.
+
+    Args:
+        x: features.
+        adds: whether the program adds to the gradient of ``x``. GPUs before sm_90 add one number
+            at once, each at its own address, for which two tiles' registers are not there.
+    """
+    at_once = x.is_cuda and torch.cuda.get_device_capability(x.device) >= (9, 0)
+    if adds and not at_once:
         return {"TILE_H": 4, "TILE_W": 8, "num_warps": 8}
     return {"TILE_H": 8, "TILE_W": 8, "num_warps": 16}
 
