@@ -64,6 +64,39 @@ def store_rows(
 
 
 @triton.jit
+def load_tile(
+    base, first, count, start, BLOCK: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Columns from ``start`` on of rows from ``first`` on; zeros beyond the last column."""
+    rows, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    offset = tl.cast(first, tl.int64) * STRIDE + start
+    pointers = base + offset + (rows[:, None] * STRIDE + columns[None, :])
+    mask = (rows < count)[:, None] & (columns < STRIDE - start)[None, :]
+    return tl.load(pointers, mask=mask, other=0.0)
+
+
+@triton.jit
+def store_tile(
+    base, first, count, start, value, BLOCK: tl.constexpr, STRIDE: tl.constexpr,
+    WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Write what :func:`load_tile` reads."""
+    rows, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    offset = tl.cast(first, tl.int64) * STRIDE + start
+    pointers = base + offset + (rows[:, None] * STRIDE + columns[None, :])
+    mask = (rows < count)[:, None] & (columns < STRIDE - start)[None, :]
+    tl.store(pointers, value.to(base.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def gather_rows(base, first, places, inside, C: tl.constexpr, BLOCK_C: tl.constexpr):
+    """Rows ``first + places`` of a (rows, C) matrix, in its type; zeros where not ``inside``."""
+    columns = tl.arange(0, BLOCK_C)
+    pointers = base + first * C + places[:, None] * C + columns[None, :]
+    return tl.load(pointers, mask=inside[:, None] & (columns < C)[None, :], other=0.0)
+
+
+@triton.jit
 def load_vector(base, at, end):
     """Elements ``at`` of a vector as float32; zeros from ``end`` on."""
     return tl.load(base + at, mask=at < end, other=0.0).to(tl.float32)
