@@ -10,7 +10,7 @@ RUN := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=2000 PATH="$(CURDIR)/$(VENV)/bin:$
 LOCAL := SLURM_CONF=/dev/null
 CORES ?= all
 
-.PHONY: help setup demo test compat on-floor format lock clean
+.PHONY: help setup demo test compat on-floor gpu format lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -46,6 +46,9 @@ compat:  ## tests of models, training and data with the oldest PyTorch allowed, 
 
 on-floor: $(READY)
 	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile tests/models tests/training tests/data
+
+gpu:  ## with a GPU: every check and measurement of it, 8 minutes; needs PyTorch alone
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=src $(PYTHON) benchmarks/gpu.py
 
 format: $(READY)  ## format Python and Snakemake files, write the generated reference
 	$(RUN) ruff format .
