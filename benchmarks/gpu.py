@@ -2,8 +2,8 @@
 
 It needs PyTorch and the sources, nothing else; what else a part needs is named where it is missing.
 Every part (``gpu_parts.py``) runs in a process of its own with a time limit, so that none stops
-another, and the results are written after each:
-``benchmarks/results/gpu_<device>.json``, from which ``docs/presets.md`` shows the presets.
+another, and the results are written after each: ``benchmarks/results/gpu_<device>.json``, from
+which ``python benchmarks/presets.py --write`` puts the presets' figures into ``docs/presets.md``.
 
 Examples:
     make gpu

@@ -249,8 +249,9 @@ def resume(place: Place) -> Figures:
         torch.cuda.set_rng_state(random[1].cpu(), device)
     halves += train(model, optimizer, clips, 2)
     difference = max(abs(a - b) / a for a, b in zip(whole, halves, strict=True))
-    # Sums by atomic additions come in any order on a GPU.
-    yield "losses", close(difference, 1e-4 if device.type == "cuda" else 0.0)
+    # Sums by atomic additions come in any order on a GPU, and first steps are as large for small
+    # gradients as for large ones.
+    yield "losses", close(difference, 1e-2 if device.type == "cuda" else 0.0)
     yield "falling", {"agrees": whole[-1] < whole[0], "losses": whole}
 
 

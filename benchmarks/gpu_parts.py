@@ -77,11 +77,11 @@ PARTS = (
     Part("golden", "gpu_checks:golden", 60),
     Part("graph", "gpu_speed:graph", 40, cpu=False),
     Part("resume", "gpu_checks:resume", 30),
-    Part("compiled", "gpu_speed:compiled", 120, cpu=False),
     Part("events", "gpu_checks:events", 20),
     Part("memory categories", "gpu_checks:memory_categories", 30, needs=("psutil", "pynvml")),
     Part(
         "8-bit optimiser", "gpu_checks:eight_bit_optimiser", 30, needs=("bitsandbytes",), cpu=False
     ),
+    Part("compiled", "gpu_speed:compiled", 120, cpu=False),
     Part("tests", "gpu_checks:marked_tests", 120, needs=("pytest", "pydantic"), cpu=False),
 )

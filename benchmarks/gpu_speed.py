@@ -25,6 +25,7 @@ from vrtspike.models.layers import GEGLU
 from vrtspike.models.token_ops import normalised_geglu, normalised_linear
 from vrtspike.models.window_attention.choice import IMPLEMENTATIONS, choose_implementation
 from vrtspike.models.windows import Size3, build_plan, clip_window
+from vrtspike.monitoring.clocks import clock_for
 
 EXPLICIT = "MODEL.VRT.ATTENTION=explicit"
 NOTHING_CHECKPOINTED = (
@@ -36,7 +37,7 @@ VARIANTS = {
     "baseline, no checkpointing": NOTHING_CHECKPOINTED,
     "baseline, nothing recomputed": (*NOTHING_CHECKPOINTED, "MODEL.VRT.RECOMPUTE=none"),
 }
-ROUNDS = 5
+ROUNDS = 4
 PROFILED = 40
 SMI = (
     "driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.draw,power.limit,"
@@ -97,16 +98,16 @@ def synchronise(device: torch.device) -> None:
 
 
 def milliseconds(device: torch.device, call: Callable[[], object], repeats: int = 10) -> float:
-    """Median time of a call on a device, after two that are not counted."""
-    times = []
-    for number in range(repeats + 2):
-        synchronise(device)
-        start = time.perf_counter()
+    """Mean time of a call among others of its kind, after two that are not counted."""
+    for _ in range(2):
         call()
-        synchronise(device)
-        if number >= 2:
-            times.append(1e3 * (time.perf_counter() - start))
-    return statistics.median(times)
+    clock = clock_for(device)
+    start = clock.mark()
+    for _ in range(repeats):
+        call()
+    end = clock.mark()
+    clock.wait(end)
+    return clock.milliseconds(start, end) / repeats
 
 
 class Step:
@@ -121,6 +122,8 @@ class Step:
         if place.small:
             self.side, self.batch, self.dtype = 32, 1, None
         self.device = place.device
+        on_gpu = self.device.type == "cuda"
+        self.before = torch.cuda.memory_allocated(self.device) if on_gpu else 0
         with place.device:
             self.model = build(settings, self.side)
             self.clips = inputs(settings, self.side, self.batch)
@@ -134,14 +137,15 @@ class Step:
         return value.detach()
 
     def memory(self) -> dict[str, float]:
-        """What a step keeps, and on a GPU its peak, with no other step there."""
+        """What a step keeps, and on a GPU its peak beyond what was there before."""
         found = {"kept GiB": kept_bytes(self.dtype, self.model, self.clips) / GIB}
         if self.device.type == "cuda":
             self.model.zero_grad(set_to_none=True)
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(self.device)
             self()
-            found["peak GiB"] = torch.cuda.max_memory_allocated(self.device) / GIB
+            peak = torch.cuda.max_memory_allocated(self.device)
+            found["peak GiB"] = (peak - self.before) / GIB
         return found
 
 
@@ -171,6 +175,7 @@ def pair(place: Place, name: str, overrides: tuple[str, ...]) -> dict[str, Any]:
             step.model.zero_grad(set_to_none=True)
         except torch.OutOfMemoryError:
             found[kind] = {"reason": "out of memory"}
+            torch.cuda.empty_cache()
         except Exception as error:  # the other kind still tells something
             found[kind] = {"agrees": False, "reason": f"{type(error).__name__}: {error}"[:1000]}
         found[kind]["first seconds"] = time.perf_counter() - start
@@ -214,7 +219,9 @@ def profile(place: Place) -> Figures:
         wall = 1e3 * (time.perf_counter() - start)
         own = f"self_{'cpu' if place.small else 'device'}_time_total"
         found = profiler.key_averages()
-        rows = sorted(found, key=lambda row: getattr(row, own), reverse=True)
+        # Calls of the driver are listed, too, without time on the device.
+        timed = (row for row in found if getattr(row, own) > 0)
+        rows = sorted(timed, key=lambda row: getattr(row, own), reverse=True)
         yield (
             label,
             {
@@ -354,7 +361,8 @@ def alignment_calls(place: Place) -> Figures:
 
 def graph(place: Place) -> Figures:
     """A micro-step as one CUDA graph beside the same one launched kernel by kernel."""
-    for label, overrides in {"baseline": (), **VARIANTS}.items():
+    # A capture that fails may spoil what comes after it: what is simplest comes first.
+    for label, overrides in reversed({"baseline": (), **VARIANTS}.items()):
         yield label, captured(place, (*overrides, "MODEL.VRT.DROP_PATH_RATE=0.0"))
         torch.cuda.empty_cache()
 
