@@ -6,6 +6,7 @@ A program of its own because Triton decides when it is imported whether it inter
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import torch
 
@@ -19,8 +20,31 @@ CASES: tuple[tuple[torch.dtype, float, tuple[Shape, ...]], ...] = (
 )
 
 
+def check_declarations(device: torch.device) -> None:
+    """Raises where results have another shape, type or stride than tensors without data would."""
+    own = torch.ops.vrtspike
+    x, grad = (torch.randn(2, 2, 3, c, device=device).half() for c in (6, 4))
+    raw = torch.randn(2, 2, 3, 9, 3, 2, device=device).half()
+    shift, flow = (torch.randn(s, device=device) for s in ((9, 3, 2), (2, 2, 2, 3)))
+    weight, bias = torch.randn(4, 6, 3, 3, device=device), torch.randn(4, device=device)
+    inputs = (x, raw, shift, flow, weight)
+    guide = own.alignment_guide(x, x, flow)
+    calls: list[tuple[Any, tuple[Any, ...]]] = [
+        (own.deform_by_kernel, (*inputs, bias, 2.0)),
+        (own.alignment_guide, (x, x, flow)),
+    ]
+    for learns in (True, False):
+        wanted = [True, True, learns, learns, learns, learns]
+        calls.append((own.deform_by_kernel_backward, (grad, *inputs, 2.0, wanted)))
+        calls.append((own.alignment_guide_backward, (guide, x, flow, [True, learns])))
+    for operation, arguments in calls:
+        utils = ("test_schema", "test_faketensor")
+        torch.library.opcheck(operation, arguments, test_utils=utils)
+
+
 def main() -> int:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    check_declarations(device)
     wrong = 0
     for dtype, tolerance, shapes in CASES:
         difference = largest_difference(device, dtype, shapes)

@@ -118,11 +118,17 @@ def test_without_the_weights_gradient_the_others_are_the_same() -> None:
 
 
 def by_definition(
-    x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor, max_magnitude: float
+    x: Tensor,
+    raw: Tensor,
+    shift: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    max_magnitude: float,
 ) -> Tensor:
     """What :func:`deform_by_kernel` promises, by torchvision, from the order of its arguments."""
     groups = raw.shape[-1]
-    down, right, modulation = raw.unbind(-2)
+    down, right, modulation = (raw + shift).unbind(-2)
     move = max_magnitude * torch.stack((down, right), dim=-1).tanh()
     move = move + flow.permute(0, 2, 3, 1).flip(-1)[:, :, :, None, None]
     offset = move.permute(0, 4, 3, 5, 1, 2).flatten(1, 3)
@@ -162,10 +168,11 @@ def test_the_way_of_the_kernels_is_that_of_the_definition(
 
 
 def test_the_guide_is_as_wide_as_products_want_it() -> None:
-    assert [guide_width(c) for c in (3, 4, 96)] == [8, 16, 200]
+    assert [guide_width(c) for c in (2, 3, 96)] == [8, 16, 200]
     guide = alignment_guide(torch.rand(1, 2, 3, 4), torch.rand(1, 2, 3, 4), torch.rand(1, 2, 2, 3))
     assert guide.shape == (1, 2, 3, 16)
-    assert not guide[..., 10:].any()
+    assert (guide[..., 10] == 1).all()
+    assert not guide[..., 11:].any()
 
 
 @pytest.mark.parametrize(

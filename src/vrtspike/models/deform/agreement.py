@@ -41,7 +41,7 @@ def largest_difference(
         for shape in shapes:
             inputs = _inputs(shape, device, dtype, generator)
             differences += compared(_kernel, _definition, inputs, dtype)
-            x, flow = inputs[0].permute(0, 2, 3, 1), inputs[2]
+            x, flow = inputs[0].permute(0, 2, 3, 1), inputs[3]
             pictures = [x, x.flip(0), flow]
             differences += compared(guide_by_kernel, alignment_guide, pictures, dtype)
     # Python's max() would pass over a NaN.
@@ -51,31 +51,38 @@ def largest_difference(
 def _inputs(
     shape: Shape, device: torch.device, dtype: torch.dtype, generator: torch.Generator
 ) -> list[Tensor]:
-    """x, raw, flow, weight and bias in float32, rounded to ``dtype`` where a step has it so."""
+    """x, raw, its bias, flow, weight and bias, rounded to ``dtype`` where a step has it so."""
     groups, channels, fan_out, height, width = shape
     sizes = (
         (_FRAMES, groups * channels, height, width),
         (_FRAMES, groups * 27, height, width),
+        (groups * 27,),
         (_FRAMES, 2, height, width),
         (fan_out, groups * channels, 3, 3),
         (fan_out,),
     )
-    x, raw, flow, weight, bias = (
+    x, raw, shift, flow, weight, bias = (
         torch.randn(size, device=device, generator=generator) for size in sizes
     )
     # Many pixels, and out of the picture.
-    return [*(t.to(dtype).float() for t in (x, raw)), 5 * flow, weight.to(dtype).float(), bias]
+    x, raw, weight = (t.to(dtype).float() for t in (x, raw, weight))
+    return [x, raw, shift, 5 * flow, weight, bias]
 
 
-def _definition(x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return guided_deform_conv(x, raw, flow, weight, bias, _MAGNITUDE)
+def _definition(
+    x: Tensor, raw: Tensor, shift: Tensor, flow: Tensor, weight: Tensor, bias: Tensor
+) -> Tensor:
+    return guided_deform_conv(x, raw + shift[:, None, None], flow, weight, bias, _MAGNITUDE)
 
 
-def _kernel(x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def _kernel(
+    x: Tensor, raw: Tensor, shift: Tensor, flow: Tensor, weight: Tensor, bias: Tensor
+) -> Tensor:
     """The kernels behind the arguments of the definition."""
-    ordered = by_point(raw.transpose(0, 1), raw.shape[1] // 27).permute(3, 4, 5, 0, 1, 2)
-    out = deform_by_kernel(x.permute(0, 2, 3, 1), ordered, flow, weight, bias, _MAGNITUDE)
-    return out.permute(0, 3, 1, 2)
+    groups = raw.shape[1] // 27
+    ordered = by_point(raw.transpose(0, 1), groups).permute(3, 4, 5, 0, 1, 2)
+    rest = (by_point(shift, groups), flow, weight, bias, _MAGNITUDE)
+    return deform_by_kernel(x.permute(0, 2, 3, 1), ordered, *rest).permute(0, 3, 1, 2)
 
 
 def compared(

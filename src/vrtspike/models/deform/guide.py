@@ -18,8 +18,8 @@ _PIXELS = 32
 
 
 def guide_width(channels: int) -> int:
-    """Channels of the guide of features of ``channels``, with those that are zero."""
-    return -(-(2 * channels + 2) // _MULTIPLE) * _MULTIPLE
+    """Channels of the guide of features of ``channels``, with those that are constant."""
+    return -(-(2 * channels + 3) // _MULTIPLE) * _MULTIPLE
 
 
 def guide_kernel_takes(x: Tensor) -> bool:
@@ -33,7 +33,9 @@ def guide_kernel_takes(x: Tensor) -> bool:
 
 
 def alignment_guide(neighbour: Tensor, current: Tensor, flow: Tensor) -> Tensor:
-    """Neighbour warped by the flow, current frame, flow and zeros on the channels.
+    """Neighbour warped by the flow, current frame, flow, one and zeros on the channels.
+
+    The one is for the bias of the convolution that follows, which so need not pass over its result.
 
     Args:
         neighbour: (N, H, W, C).
@@ -44,7 +46,8 @@ def alignment_guide(neighbour: Tensor, current: Tensor, flow: Tensor) -> Tensor:
         (N, H, W, guide_width(C)) in the type of ``current``.
     """
     warped = flow_warp(neighbour.permute(0, 3, 1, 2), flow).permute(0, 2, 3, 1)
-    whole = torch.cat((warped, current, flow.permute(0, 2, 3, 1).to(current.dtype)), dim=-1)
+    numbers = functional.pad(flow.permute(0, 2, 3, 1), (0, 1), value=1.0).to(current.dtype)
+    whole = torch.cat((warped, current, numbers), dim=-1)
     return functional.pad(whole, (0, guide_width(current.shape[-1]) - whole.shape[-1]))
 
 
@@ -53,14 +56,14 @@ def guide_by_kernel(neighbour: Tensor, current: Tensor, flow: Tensor) -> Tensor:
     return _forward(neighbour, current, flow)
 
 
-def _constants(x: Tensor) -> dict[str, int]:
-    """Compile-time constants of both kernels."""
-    channels = x.shape[-1]
+def constants(channels: int) -> dict[str, int]:
+    """Compile-time constants and options of both kernels, for features of ``channels``."""
     return {
         "BLOCK": _PIXELS,
         "CHANNELS": channels,
         "BLOCK_C": max(1 << (channels - 1).bit_length(), 16),
         "WIDTH": guide_width(channels),
+        "num_warps": 8,
     }
 
 
@@ -81,7 +84,7 @@ def _forward(neighbour: Tensor, current: Tensor, flow: Tensor) -> Tensor:
             flow.contiguous(),
             guide,
             *current.shape[1:3],
-            **_constants(current),
+            **constants(current.shape[-1]),
         )
     return guide
 
@@ -112,7 +115,7 @@ def _backward(
             *neighbour.shape[1:3],
             FOR_PICTURE=for_neighbour,
             FOR_FLOW=for_flow,
-            **_constants(neighbour),
+            **constants(neighbour.shape[-1]),
         )
     return only_wanted([sums.to(neighbour.dtype), grad_flow], wanted)
 

@@ -61,7 +61,7 @@ def guide_kernel(
     neighbour, current, flow, guide, height, width, BLOCK: tl.constexpr, CHANNELS: tl.constexpr,
     BLOCK_C: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Writes warped neighbour, current frame, flow and zeros, (N, H, W, WIDTH)."""
+    """Writes warped neighbour, current frame, flow, one and zeros, (N, H, W, WIDTH)."""
     first, pixel, inside, corner, low, east, nw, ne, sw, se = _targets(flow, height, width, BLOCK)
     picture = neighbour + first * CHANNELS
     high, west = 1.0 - low, 1.0 - east
@@ -78,11 +78,12 @@ def guide_kernel(
     there = _there(inside, BLOCK_C, CHANNELS)
     tl.store(rows + channel, value.to(type_), mask=there)
     tl.store(rows + CHANNELS + channel, here.to(type_), mask=there)
-    # The flow's two numbers and zeros; at most eight of them.
-    rest = tl.arange(0, 8)[None, :]
+    # The flow's two numbers, one and zeros; at most ten of them.
+    rest = tl.arange(0, 16)[None, :]
     plane = height * width
     pointers = flow + first * 2 + pixel[:, None] + rest * plane
-    numbers = tl.load(pointers, mask=inside[:, None] & (rest < 2), other=0.0)
+    numbers = tl.load(pointers, mask=inside[:, None] & (rest < 2), other=0.0).to(tl.float32)
+    numbers = tl.where(rest == 2, 1.0, numbers)
     tl.store(
         rows + 2 * CHANNELS + rest,
         numbers.to(type_),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,14 +38,21 @@ def kernel_takes(x: Tensor, groups: int, fan_out: int) -> bool:
 
 
 def deform_by_kernel(
-    x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor, max_magnitude: float
+    x: Tensor,
+    raw: Tensor,
+    shift: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    max_magnitude: float,
 ) -> Tensor:
     """:func:`guided_deform_conv` with channels last; products in the type of ``x``.
 
     Args:
         x: (N, H, W, C), C / groups at most 8.
         raw: (N, H, W, 9, 3, groups); for each sampling point what becomes its displacement down,
-            its displacement right and its modulation.
+            its displacement right and its modulation, once ``shift`` is added.
+        shift: (9, 3, groups), the bias of what gives ``raw``, which so need not pass over it.
         flow: (N, 2, H, W), x first.
         weight: (C', C, 3, 3).
         bias: (C',).
@@ -54,7 +61,7 @@ def deform_by_kernel(
     Returns:
         (N, H, W, C') in the type of ``x``.
     """
-    return _forward(x, raw, flow, weight, bias, max_magnitude)
+    return _forward(x, raw, shift, flow, weight, bias, max_magnitude)
 
 
 def _power_of_two(number: int) -> int:
@@ -96,9 +103,14 @@ def _width(fan_out: int) -> int:
     return max(_power_of_two(fan_out), _SMALLEST_DOT)
 
 
-def _constants(x: Tensor, raw: Tensor, fan_out: int) -> dict[str, Any]:
-    """Compile-time constants of all kernels."""
-    groups = raw.shape[-1]
+def constants(groups: int, fan_out: int, dtype: torch.dtype) -> dict[str, Any]:
+    """Compile-time constants of all kernels.
+
+    Args:
+        groups: offset groups.
+        fan_out: channels of the result.
+        dtype: type of the features.
+    """
     return {
         "GROUPS": groups,
         "FAN_OUT": fan_out,
@@ -106,28 +118,63 @@ def _constants(x: Tensor, raw: Tensor, fan_out: int) -> dict[str, Any]:
         "C": _CHANNELS,
         "OUT": _width(fan_out),
         # Only tests compute in float32, and want its digits.
-        "PRECISION": "ieee" if x.dtype == torch.float32 else "tf32",
-        "num_stages": 1,
+        "PRECISION": "ieee" if dtype == torch.float32 else "tf32",
     }
 
 
-def _tile(x: Tensor, adds: bool = False) -> dict[str, int]:
+def launch_options(capability: tuple[int, int], *, adds: bool) -> dict[str, int]:
     """Pixels of a program, and warps such that two sampled groups are a thread's.
 
     Args:
-        x: features.
-        adds: whether the program adds to the gradient of ``x``. GPUs before sm_90 add one number
-            at once, each at its own address, for which two tiles' registers are not there.
+        capability: of the GPU.
+        adds: whether the program adds to the gradient of the features. GPUs before sm_90 add one
+            number at once, each at its own address, for which they lack the registers.
     """
-    at_once = x.is_cuda and torch.cuda.get_device_capability(x.device) >= (9, 0)
-    if adds and not at_once:
-        return {"TILE_H": 4, "TILE_W": 8, "num_warps": 8}
-    return {"TILE_H": 8, "TILE_W": 8, "num_warps": 16}
+    if adds and capability < (9, 0):
+        return {"TILE_H": 4, "TILE_W": 8, "num_warps": 8, "num_stages": 1}
+    return {"TILE_H": 8, "TILE_W": 8, "num_warps": 16, "num_stages": 1}
 
 
-def _tiles(x: Tensor, tile: dict[str, int]) -> int:
-    """Number of tiles of features (N, H, W, C)."""
-    return x.shape[0] * -(-x.shape[1] // tile["TILE_H"]) * -(-x.shape[2] // tile["TILE_W"])
+class _Problem(NamedTuple):
+    """The inputs as the kernels want them."""
+
+    picture: Tensor
+    raw: Tensor
+    shift: Tensor
+    flow: Tensor
+    weight: Tensor
+    max_magnitude: float
+    dtype: torch.dtype
+
+    @property
+    def groups(self) -> int:
+        """Offset groups."""
+        return self.raw.shape[-1]
+
+    def sizes(self) -> tuple[int, int, float]:
+        """Height, width and bound of the displacement."""
+        return self.picture.shape[1], self.picture.shape[2], self.max_magnitude
+
+    def matrices(self) -> Tensor:
+        """Weights of each sampling point in the type of the features."""
+        return _matrices(self.weight, self.groups, self.dtype)
+
+    def options(self, *, adds: bool = False) -> tuple[int, dict[str, Any]]:
+        """Number of tiles; constants and options of a launch."""
+        on_gpu = self.picture.is_cuda
+        capability = torch.cuda.get_device_capability(self.picture.device) if on_gpu else (0, 0)
+        options = launch_options(capability, adds=adds)
+        frames, height, width, _ = self.picture.shape
+        tiles = frames * -(-height // options["TILE_H"]) * -(-width // options["TILE_W"])
+        return tiles, {**constants(self.groups, self.weight.shape[0], self.dtype), **options}
+
+
+def _problem(
+    x: Tensor, raw: Tensor, shift: Tensor, flow: Tensor, weight: Tensor, max_magnitude: float
+) -> _Problem:
+    raw, shift, flow = (t.contiguous() for t in (raw, shift, flow))
+    picture = _padded(x, raw.shape[-1])
+    return _Problem(picture, raw, shift, flow, weight, max_magnitude, x.dtype)
 
 
 def _on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
@@ -137,31 +184,28 @@ def _on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
 
 @torch.library.custom_op("vrtspike::deform_by_kernel", mutates_args=())
 def _forward(
-    x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor, max_magnitude: float
+    x: Tensor,
+    raw: Tensor,
+    shift: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    max_magnitude: float,
 ) -> Tensor:
     from vrtspike.models.deform.triton_kernels import forward_kernel
 
-    groups, fan_out = raw.shape[-1], weight.shape[0]
-    out = x.new_empty(*x.shape[:3], fan_out)
-    tile = _tile(x)
+    problem = _problem(x, raw, shift, flow, weight, max_magnitude)
+    out = x.new_empty(*x.shape[:3], weight.shape[0])
+    tiles, options = problem.options()
     with _on_device_of(x):
-        forward_kernel[(_tiles(x, tile),)](
-            _padded(x, groups),
-            raw.contiguous(),
-            flow.contiguous(),
-            _matrices(weight, groups, x.dtype),
-            bias.contiguous(),
-            out,
-            *x.shape[1:3],
-            max_magnitude,
-            **_constants(x, raw, fan_out),
-            **tile,
+        forward_kernel[(tiles,)](
+            *problem[:4], problem.matrices(), bias.contiguous(), out, *problem.sizes(), **options
         )
     return out
 
 
 @_forward.register_fake
-def _(x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, *_: Any) -> Tensor:  # noqa: ANN401
+def _(x: Tensor, raw: Tensor, shift: Tensor, flow: Tensor, weight: Tensor, *_: Any) -> Tensor:  # noqa: ANN401
     return x.new_empty(*x.shape[:3], weight.shape[0])
 
 
@@ -170,103 +214,78 @@ def _backward(
     grad: Tensor,
     x: Tensor,
     raw: Tensor,
+    shift: Tensor,
     flow: Tensor,
     weight: Tensor,
     max_magnitude: float,
     wanted: Sequence[bool],
 ) -> list[Tensor]:
-    """Gradients of x, raw, flow, weight and bias; of those not wanted, nothing."""
-    groups = raw.shape[-1]
-    grad, raw, flow = grad.contiguous(), raw.contiguous(), flow.contiguous()
-    inputs = (grad, _padded(x, groups), raw, flow)
-    empty = x.new_empty(0)
-    gradients = [empty] * 5
+    """Gradients of x, raw, shift, flow, weight and bias; of those not wanted, nothing."""
+    for_x, for_raw, for_shift, for_flow, for_weight, for_bias = wanted
+    problem = _problem(x, raw, shift, flow, weight, max_magnitude)
+    grad = grad.contiguous()
+    found = [t.new_empty(0) for t in (x, raw, shift, flow, weight, weight)]
     with _on_device_of(x):
-        if any(wanted[:3]):
-            gradients[:3] = _input_gradients(*inputs, x, weight, max_magnitude, wanted)
-        if wanted[3]:
-            gradients[3] = _weight_gradient(*inputs, x, weight, max_magnitude)
-    if wanted[4]:
-        gradients[4] = grad.sum((0, 1, 2), dtype=torch.float32).to(weight.dtype)
-    return gradients
+        if for_x or for_raw or for_shift or for_flow:
+            asked = (for_x, for_raw or for_shift, for_flow)
+            sums, found[1], found[3] = _input_gradients(problem, grad, *asked)
+            if for_x:
+                found[0] = _features_of(sums, x, problem.groups)
+        if for_weight:
+            found[4] = _weight_gradient(problem, grad)
+    if for_shift:
+        found[2] = found[1].sum((0, 1, 2), dtype=torch.float32).to(shift.dtype)
+    if for_bias:
+        found[5] = grad.sum((0, 1, 2), dtype=torch.float32).to(weight.dtype)
+    return only_wanted(found, wanted)
 
 
 def _input_gradients(
-    grad: Tensor,
-    picture: Tensor,
-    raw: Tensor,
-    flow: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    max_magnitude: float,
-    wanted: Sequence[bool],
-) -> list[Tensor]:
-    """Gradients of x, raw and flow."""
+    problem: _Problem, grad: Tensor, for_x: bool, for_raw: bool, for_flow: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of x, as the kernel adds it up, of raw and of flow; empty where not wanted."""
     from vrtspike.models.deform.triton_kernels import input_kernel
 
-    groups = raw.shape[-1]
-    for_x, for_raw, for_flow = wanted[:3]
-    empty = x.new_empty(0, dtype=torch.float32)
-    sums = torch.zeros_like(picture, dtype=torch.float32) if for_x else empty
-    grad_raw = torch.empty_like(raw) if for_raw or for_flow else raw
-    grad_flow = torch.empty_like(flow) if for_flow else flow
-    tile = _tile(x, for_x)
-    input_kernel[(_tiles(x, tile),)](
+    picture, raw, _, flow, *_ = problem
+    sums = torch.zeros_like(picture if for_x else picture[:0], dtype=torch.float32)
+    grad_raw = torch.empty_like(raw if for_raw or for_flow else raw[:0])
+    grad_flow = torch.empty_like(flow if for_flow else flow[:0])
+    tiles, options = problem.options(adds=for_x)
+    input_kernel[(tiles,)](
         grad,
-        picture,
-        raw,
-        flow,
-        _matrices(weight, groups, x.dtype),
+        *problem[:4],
+        problem.matrices(),
         sums,
         grad_raw,
         grad_flow,
-        *x.shape[1:3],
-        max_magnitude,
+        *problem.sizes(),
         FOR_X=for_x,
         FOR_RAW=for_raw or for_flow,
         FOR_FLOW=for_flow,
-        **_constants(x, raw, weight.shape[0]),
-        **tile,
+        **options,
     )
-    if for_x:
-        # (half of a group, group, channel) as the kernel adds -> (group, channel).
-        apart = sums.unflatten(-1, (2, -1, _CHANNELS // 2)).transpose(-3, -2).flatten(-2)
-        sums = apart[..., :groups, : x.shape[-1] // groups].to(x.dtype).flatten(-2)
-    return only_wanted([sums, grad_raw, grad_flow], wanted[:3])
+    return sums, grad_raw, grad_flow
 
 
-def _weight_gradient(
-    grad: Tensor,
-    picture: Tensor,
-    raw: Tensor,
-    flow: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    max_magnitude: float,
-) -> Tensor:
+def _features_of(sums: Tensor, x: Tensor, groups: int) -> Tensor:
+    """Sums of the kernel, (half of a group, group, channel) a pixel, as gradient of ``x``."""
+    apart = sums.unflatten(-1, (2, -1, _CHANNELS // 2)).transpose(-3, -2).flatten(-2)
+    return apart[..., :groups, : x.shape[-1] // groups].to(x.dtype).flatten(-2)
+
+
+def _weight_gradient(problem: _Problem, grad: Tensor) -> Tensor:
     """Gradient of the weights: sums over shares of the pixels, and their sum."""
     from vrtspike.models.deform.triton_kernels import weight_kernel
 
-    tile = _tile(x)
-    tiles = _tiles(x, tile)
+    tiles, options = problem.options()
     share = max(-(-tiles * POINTS // _WEIGHT_PROGRAMS), _TILES_OF_A_SUM)
     shares = -(-tiles // share)
-    width = _width(weight.shape[0])
-    sums = x.new_empty(shares, POINTS, picture.shape[-1], width, dtype=torch.float32)
+    rows, columns = problem.picture.shape[-1], _width(problem.weight.shape[0])
+    sums = grad.new_empty(shares, POINTS, rows, columns, dtype=torch.float32)
     weight_kernel[(POINTS, shares)](
-        grad,
-        picture,
-        raw,
-        flow,
-        sums,
-        *x.shape[1:3],
-        max_magnitude,
-        tiles,
-        share,
-        **_constants(x, raw, weight.shape[0]),
-        **tile,
+        grad, *problem[:4], sums, *problem.sizes(), tiles, share, **options
     )
-    return _weight_of(sums.sum(0), weight, raw.shape[-1])
+    return _weight_of(sums.sum(0), problem.weight, problem.groups)
 
 
 @_backward.register_fake
@@ -274,12 +293,13 @@ def _(
     grad: Tensor,
     x: Tensor,
     raw: Tensor,
+    shift: Tensor,
     flow: Tensor,
     weight: Tensor,
     max_magnitude: float,
     wanted: Sequence[bool],
 ) -> list[Tensor]:
-    own = [torch.empty_like(t) for t in (x, raw, flow, weight)]
+    own = [torch.empty_like(t) for t in (x, raw, shift, flow, weight)]
     return only_wanted([*own, weight.new_empty(weight.shape[0])], wanted)
 
 
@@ -289,7 +309,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: A
 
 
 def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    wanted = list(ctx.needs_input_grad[:5])
+    wanted = list(ctx.needs_input_grad[:6])
     found = _backward(grad, *ctx.saved_tensors, ctx.max_magnitude, wanted)
     return (*(t if asked else None for t, asked in zip(found, wanted, strict=True)), None)
 

@@ -7,7 +7,8 @@ nor sampled values ever reach the memory of the device.
 
 Layouts: pictures (N, H, W, G * C), ``G`` groups of ``C`` channels, both padded to powers of two, so
 that a corner of a group is read at once; ``raw`` (N, H, W, 9, 3, groups), for each point what
-becomes the displacement down, the displacement right and the modulation; weights (9, G * C, OUT).
+becomes the displacement down, the displacement right and the modulation, once its bias ``shift``,
+(9, 3, groups), is added; weights (9, G * C, OUT).
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
@@ -68,15 +69,24 @@ def _tanh(x):
 
 
 @triton.jit
+def _number(pointers, shift, some, GROUPS: tl.constexpr, G: tl.constexpr):
+    """(pixels, G) of what the convolution gave, with its bias."""
+    group = tl.arange(0, G)
+    bias = tl.load(shift + group, mask=group < GROUPS, other=0.0).to(tl.float32)
+    return tl.load(pointers, mask=some, other=0.0).to(tl.float32) + bias[None, :]
+
+
+@triton.jit
 def _positions(
-    pointers, inside, row, column, right, down, point, magnitude,
+    pointers, shift, inside, row, column, right, down, point, magnitude,
     GROUPS: tl.constexpr, G: tl.constexpr,
 ):  # fmt: skip
     """Where a point of every group is sampled, (pixels, G) each: y, x, modulation, tanh's."""
     some = inside[:, None] & (tl.arange(0, G) < GROUPS)[None, :]
-    tanh_y = _tanh(tl.load(pointers, mask=some, other=0.0).to(tl.float32))
-    tanh_x = _tanh(tl.load(pointers + GROUPS, mask=some, other=0.0).to(tl.float32))
-    modulation = tl.sigmoid(tl.load(pointers + 2 * GROUPS, mask=some, other=0.0).to(tl.float32))
+    shift += point * (3 * GROUPS)
+    tanh_y = _tanh(_number(pointers, shift, some, GROUPS, G))
+    tanh_x = _tanh(_number(pointers + GROUPS, shift + GROUPS, some, GROUPS, G))
+    modulation = tl.sigmoid(_number(pointers + 2 * GROUPS, shift + 2 * GROUPS, some, GROUPS, G))
     # In the order of the definition: the correction plus the flow, then the pixel's own place.
     y = magnitude * tanh_y + down[:, None] + (row + (point // 3 - 1)).to(tl.float32)[:, None]
     x = magnitude * tanh_x + right[:, None] + (column + (point % 3 - 1)).to(tl.float32)[:, None]
@@ -122,7 +132,7 @@ def _columns(
 
 @triton.jit
 def forward_kernel(
-    x, raw, flow, weight, bias, out, height, width, magnitude,
+    x, raw, shift, flow, weight, bias, out, height, width, magnitude,
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -137,7 +147,7 @@ def forward_kernel(
     for point in range(0, POINTS):
         pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
         y, x_at, modulation, _, _, some = _positions(
-            pointers, inside, row, column, right, down, point, magnitude, GROUPS, G
+            pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
         )
         columns = _columns(picture, y, x_at, modulation, some, height, width, G, C)
         matrix = tl.load(weight + point * (G * C * OUT) + channel[:, None] * OUT + to[None, :])
@@ -184,7 +194,7 @@ def _corner_gradient(
 
 @triton.jit
 def input_kernel(
-    grad, x, raw, flow, weight, grad_x, grad_raw, grad_flow, height, width, magnitude,
+    grad, x, raw, shift, flow, weight, grad_x, grad_raw, grad_flow, height, width, magnitude,
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
     FOR_X: tl.constexpr, FOR_RAW: tl.constexpr, FOR_FLOW: tl.constexpr,
@@ -206,7 +216,7 @@ def input_kernel(
         front, back = _halves(product, G)
         pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
         y, x_at, modulation, tanh_y, tanh_x, some = _positions(
-            pointers, inside, row, column, right, down, point, magnitude, GROUPS, G
+            pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
         )
         at, low, east, nw, ne, sw, se = _corners(y, x_at, some, height, width)
         high, west = 1.0 - low, 1.0 - east
@@ -249,7 +259,7 @@ def input_kernel(
 
 @triton.jit
 def weight_kernel(
-    grad, x, raw, flow, grad_weight, height, width, magnitude, tiles, share,
+    grad, x, raw, shift, flow, grad_weight, height, width, magnitude, tiles, share,
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -262,7 +272,7 @@ def weight_kernel(
         right, down = _flow(flow, frame, row, column, inside, height, width)
         pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
         y, x_at, modulation, _, _, some = _positions(
-            pointers, inside, row, column, right, down, point, magnitude, GROUPS, G
+            pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
         )
         picture = x + frame * height * width * (G * C)
         columns = _columns(picture, y, x_at, modulation, some, height, width, G, C)
