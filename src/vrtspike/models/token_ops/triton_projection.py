@@ -57,6 +57,12 @@ def layout(own: WindowGeometry, mutual: WindowGeometry | None) -> Layout:
     ]
 
 
+def flat_layout(x: Tensor) -> Layout:
+    """That of a map (B, D, H, W, C) without any windows."""
+    length, size = math.prod(x.shape[1:4]), x.shape[2:4]
+    return [length, length, length, *size, *size, 1, 1, 0, 0]
+
+
 def _is_spatial(maps: Layout) -> bool:
     """Whether rows or columns have been padded, and not only frames."""
     return maps[3:5] != maps[5:7]
@@ -150,7 +156,7 @@ def _input(
     out_own = x.new_empty(samples, maps[1], outputs, dtype=dtype)
     out_mutual = x.new_empty((samples, maps[2], outputs) if coded else 0, dtype=dtype)
     weights, table = as_operands((w_own,), dtype) * 2, b_own
-    if w_mutual is not None:
+    if w_mutual is not None and code is not None:
         weights = as_operands((w_own, w_mutual), dtype)
         with without_autocast(x):
             table = functional.linear(code, w_mutual, b_mutual)
@@ -166,7 +172,7 @@ def _input(
             out_own,
             out_mutual,
             *maps,
-            O=outputs,
+            OUT=outputs,
             BLOCK_O=_BLOCK_OUT,
             BLOCK=_BLOCK,
             MUTUAL=coded,
@@ -236,7 +242,7 @@ def _input_backward(
             by_rows,
             *maps,
             WIDTH=width,
-            O=outputs,
+            OUT=outputs,
             BLOCK_O=_BLOCK_OUT,
             BLOCK=_BLOCK_SMALL,
             MUTUAL=coded,
@@ -308,7 +314,7 @@ def _launch_weights(
             length,
             left.shape[1],
             right.shape[1],
-            O=outputs,
+            OUT=outputs,
             BLOCK_O=_BLOCK_OUT,
             C=channels,
             WIDTH=width,
@@ -449,9 +455,8 @@ def _output_backward(
 def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
     _, weight, own, mutual, *_ = rest
     grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
-    exact = {"dtype": torch.float32}
-    bias = weight.new_empty(weight.shape[0], **exact)
-    return torch.empty_like(own), grad_mutual, torch.empty_like(weight, **exact), bias
+    exact = [weight.new_empty(n, dtype=torch.float32) for n in (weight.shape, weight.shape[0])]
+    return torch.empty_like(own), grad_mutual, exact[0], exact[1]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
