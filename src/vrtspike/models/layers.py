@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch._guards import detect_fake_mode
 from torch.nn import functional
 
 
@@ -94,6 +95,9 @@ class DropPath(nn.Module):
         return f"rate={self.rate:.3f}"
 
 
+_ALL = (KEPT,) * DropPath.BRANCHES
+
+
 def draw_branches(layers: Sequence[DropPath], x: Tensor) -> list[tuple[Branch, ...]]:
     """The branches of some blocks in this pass.
 
@@ -104,8 +108,12 @@ def draw_branches(layers: Sequence[DropPath], x: Tensor) -> list[tuple[Branch, .
     Returns:
         The branches of each block. Factors reach the device in one copy that nothing waits for;
         where they are held (:class:`HeldBranches`), the host does not know them and no branch
-        counts as dropped.
+        counts as dropped; nor does one of tensors without data, with which a step is counted.
     """
+    if detect_fake_mode() is not None:
+        factors = x.new_ones(DropPath.BRANCHES, x.shape[0], dtype=torch.float32)
+        counted = tuple(Branch(row, False) for row in factors)
+        return [counted if layer.training and layer.rate > 0 else _ALL for layer in layers]
     active = [layer for layer in layers if layer.training and layer.rate > 0]
     drawn = [layer.draw(x.shape[0]) for layer in active if layer.held is None]
     on_device = iter(_to_device(torch.stack(drawn), x.device)) if drawn else iter(())
@@ -113,7 +121,7 @@ def draw_branches(layers: Sequence[DropPath], x: Tensor) -> list[tuple[Branch, .
 
     def branches(layer: DropPath) -> tuple[Branch, ...]:
         if layer not in active:
-            return (KEPT,) * DropPath.BRANCHES
+            return _ALL
         if layer.held is not None:
             return tuple(Branch(row, False) for row in layer.held)
         dropped = [not row.any() for row in next(on_host)]

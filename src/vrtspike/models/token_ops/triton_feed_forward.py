@@ -199,8 +199,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: A
 
 
 def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    hidden, channels = ctx.saved_tensors[4].shape
-    x, by_rows, by_part = _backward(grad, *ctx.saved_tensors, ctx.dtype)
+    saved = ctx.saved_tensors  # a checkpoint gives them once
+    hidden, channels = saved[4].shape
+    x, by_rows, by_part = _backward(grad, *saved, ctx.dtype)
     scale, shift, b_out = by_rows.split(channels)
     size = hidden * channels
     w_gate, w_value, w_out, b_gate, b_value = by_part.split((size, size, size, hidden, hidden))

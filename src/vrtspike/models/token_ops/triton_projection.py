@@ -122,8 +122,9 @@ class _Projections(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        outputs, channels = ctx.saved_tensors[3].shape
-        x, norm, own, mutual = _input_backward(*grads, *ctx.saved_tensors, ctx.maps, ctx.dtype)
+        saved = ctx.saved_tensors  # a checkpoint gives them once
+        outputs, channels = saved[3].shape
+        x, norm, own, mutual = _input_backward(*grads, *saved, ctx.maps, ctx.dtype)
         scale, shift = norm.split(channels)
         w_own, b_own = own.split((outputs * channels, outputs))
         second: tuple[Tensor | None, ...] = (None, None)
