@@ -8,6 +8,7 @@ After attention: the projection of both results and the residual.
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch.nn import functional
 
 from vrtspike.models.mixed_precision import autocast_dtype, without_autocast
 from vrtspike.models.token_ops.launch import (
+    Launch,
     as_operands,
     on_device_of,
     precision,
@@ -26,12 +28,13 @@ from vrtspike.models.token_ops.launch import (
 from vrtspike.models.token_ops.pointwise import EPSILON
 from vrtspike.models.windows import WindowGeometry
 
-_BLOCK = 128
-# Of the kernels that hold several tiles of float32 at once.
-_BLOCK_SMALL = 64
-_BLOCK_OUT = 64
-_LAUNCH = {"num_warps": 8, "num_stages": 2}
-_LAUNCH_WEIGHTS = {"num_warps": 4, "num_stages": 2}
+_WARPS = {"num_warps": 8, "num_stages": 2}
+INPUT: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_O": 64, **_WARPS})
+# Several tiles of float32 at once: half the rows.
+INPUT_ROWS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, **_WARPS})
+OUTPUT: Launch = MappingProxyType({"BLOCK": 64, **_WARPS})
+OUTPUT_ROWS: Launch = MappingProxyType({"BLOCK": 128, **_WARPS})
+WEIGHTS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, "num_warps": 4, "num_stages": 2})
 
 Layout = list[int]
 """Tokens of the map and of both padded maps, then rows and columns of the map and of a padded one
@@ -162,7 +165,7 @@ def _input(
         with without_autocast(x):
             table = functional.linear(code, w_mutual, b_mutual)
     with on_device_of(x):
-        input_kernel[(_blocks(maps, coded, _BLOCK), samples)](
+        input_kernel[(_blocks(maps, coded, INPUT), samples)](
             x,
             scale,
             shift,
@@ -174,20 +177,18 @@ def _input(
             out_mutual,
             *maps,
             OUT=outputs,
-            BLOCK_O=_BLOCK_OUT,
-            BLOCK=_BLOCK,
             MUTUAL=coded,
             EPSILON=EPSILON,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
-            **_LAUNCH,
+            **INPUT,
         )
     return out_own, out_mutual
 
 
-def _blocks(maps: Layout, coded: bool, block: int) -> int:
+def _blocks(maps: Layout, coded: bool, launch: Launch) -> int:
     """Blocks of the longer padded map."""
-    return -(-max(maps[1], maps[2] if coded else 0) // block)
+    return -(-max(maps[1], maps[2] if coded else 0) // launch["BLOCK"])
 
 
 @_input.register_fake
@@ -225,7 +226,7 @@ def _input_backward(
     grad_x = torch.empty_like(x)
     normed = x.new_empty(samples, maps[1], width, dtype=dtype)
     with_code = x.new_empty((samples, maps[2], width) if coded else 0, dtype=dtype)
-    grid = (_blocks(maps, coded, _BLOCK_SMALL), samples)
+    grid = (_blocks(maps, coded, INPUT_ROWS), samples)
     by_rows = x.new_empty(grid[0] * samples, 2 * channels, dtype=torch.float32)
     with on_device_of(x):
         input_rows_kernel[grid](
@@ -244,13 +245,11 @@ def _input_backward(
             *maps,
             WIDTH=width,
             OUT=outputs,
-            BLOCK_O=_BLOCK_OUT,
-            BLOCK=_BLOCK_SMALL,
             MUTUAL=coded,
             EPSILON=EPSILON,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
-            **_LAUNCH,
+            **INPUT_ROWS,
         )
     own = _weights(grad_own, normed, maps[1], channels)
     mutual = _weights(grad_mutual, with_code, maps[2], channels) if coded else own.new_empty(0)
@@ -285,8 +284,8 @@ def _weights(left: Tensor, right: Tensor, length: int, channels: int) -> Tensor:
 
 def _partial(left: Tensor, length: int, line: int) -> Tensor:
     """A line for each share of the rows."""
-    tiles = -(-left.shape[2] // _BLOCK_OUT)
-    parts = shares(left.device, tiles, -(-length // _BLOCK_SMALL))
+    tiles = -(-left.shape[2] // WEIGHTS["BLOCK_O"])
+    parts = shares(left.device, tiles, -(-length // WEIGHTS["BLOCK"]))
     return left.new_empty(parts, line, dtype=torch.float32)
 
 
@@ -307,7 +306,7 @@ def _launch_weights(
     channels, width, stride, line = sizes
     outputs = left.shape[2]
     with on_device_of(left):
-        weights_kernel[(-(-outputs // _BLOCK_OUT), partial.shape[0])](
+        weights_kernel[(-(-outputs // WEIGHTS["BLOCK_O"]), partial.shape[0])](
             left,
             right,
             partial,
@@ -316,15 +315,13 @@ def _launch_weights(
             left.shape[1],
             right.shape[1],
             OUT=outputs,
-            BLOCK_O=_BLOCK_OUT,
             C=channels,
             WIDTH=width,
             BLOCK_C=tile(with_one(channels)),
-            BLOCK=_BLOCK_SMALL,
             STRIDE=stride,
             LINE=line,
             PRECISION=precision(left.dtype),
-            **_LAUNCH_WEIGHTS,
+            **WEIGHTS,
         )
 
 
@@ -371,7 +368,7 @@ def _output(
     out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
     second, first = _halves(weight, channels, dtype)
     with on_device_of(x):
-        output_kernel[(-(-length // _BLOCK_SMALL), samples)](
+        output_kernel[(-(-length // OUTPUT["BLOCK"]), samples)](
             x,
             x if keep is None else keep,
             first,
@@ -381,12 +378,11 @@ def _output(
             own if mutual is None else mutual.contiguous(),
             out,
             *maps[:7],
-            BLOCK=_BLOCK_SMALL,
             MUTUAL=mutual is not None,
             KEEP=keep is not None,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
-            **_LAUNCH,
+            **OUTPUT,
         )
     return out
 
@@ -423,7 +419,7 @@ def _output_backward(
     grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
     longest = max(maps[1], maps[2] if both else 0)
     scaled = grad.new_empty(samples, longest, channels, dtype=dtype)
-    grid = (_blocks(maps, both, _BLOCK), samples)
+    grid = (_blocks(maps, both, OUTPUT_ROWS), samples)
     by_rows = grad.new_empty(grid[0] * samples, channels, dtype=torch.float32)
     with on_device_of(grad):
         output_rows_kernel[grid](
@@ -436,12 +432,11 @@ def _output_backward(
             scaled,
             by_rows,
             *maps[:7],
-            BLOCK=_BLOCK,
             MUTUAL=both,
             KEEP=keep is not None,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
-            **_LAUNCH,
+            **OUTPUT_ROWS,
         )
     fan_in = weight.shape[1]
     partial = _partial(scaled, maps[1], channels * fan_in)
