@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.config.train_schema import OptimSettings, RateFactors, TrainSettings
 from vrtspike.training.optimizers import (
@@ -113,3 +114,67 @@ def test_settings_reach_the_eight_bit_optimiser():
         (group,) = optimizer.param_groups
         assert (group["lr"], group["betas"], group["weight_decay"]) == (1e-3, (0.8, 0.95), 0.3)
         assert optimizer.is_paged is paged
+
+
+def stepped(optimizer: torch.optim.Optimizer, model: nn.Module) -> torch.optim.Optimizer:
+    model(torch.ones(1, 3)).square().sum().backward()
+    optimizer.step()
+    return optimizer
+
+
+@pytest.mark.parametrize("fused", [None, True])
+def test_a_state_changes_no_implementation_whoever_wrote_it(fused):
+    torch.manual_seed(3)
+    wrote = nn.Linear(3, 2)
+    state = stepped(build_optimizer(rates_of(wrote), OptimSettings()), wrote).state_dict()
+    # As a machine with a GPU writes it, and as older versions did.
+    state["param_groups"][0].update(fused=True, capturable=True, foreach=False, lr=0.5)
+    if fused is None:
+        del state["param_groups"][0]["fused"]
+    before = [dict(group) for group in state["param_groups"]]
+    reader = nn.Linear(3, 2)
+    optimizer = build_optimizer(rates_of(reader), OptimSettings())
+    optimizer.load_state_dict(state)
+    (group,) = optimizer.param_groups
+    assert (group["fused"], group["foreach"], group["capturable"]) == (None, None, False)
+    assert group["lr"] == 0.5
+    assert state["param_groups"] == before
+    for a, b in zip(wrote.parameters(), reader.parameters(), strict=True):
+        assert optimizer.state[b]["step"] == 1
+        assert torch.equal(
+            optimizer.state[b]["exp_avg"], state["state"][0 if a.dim() == 2 else 1]["exp_avg"]
+        )
+
+
+def test_a_state_of_other_groups_is_refused():
+    one, two = nn.Linear(3, 2), Parts(flow=["flow.weight"])
+    for wrote, reader in ((one, two), (two, one)):
+        state = build_optimizer(rates_of(wrote), OptimSettings()).state_dict()
+        with pytest.raises(ValueError, match="different number of parameter groups"):
+            build_optimizer(rates_of(reader), OptimSettings()).load_state_dict(state)
+
+
+def test_on_cuda_one_kernel_steps_many_parameters():
+    # Without data: the choice is made when the optimiser is built.
+    with FakeTensorMode():
+        (group,) = rates_of(nn.Linear(2, 2, device="cuda"))
+        assert build_optimizer([group], OptimSettings()).param_groups[0]["fused"] is True
+        (host,) = rates_of(nn.Linear(2, 2))
+        assert build_optimizer([host], OptimSettings()).param_groups[0]["fused"] is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_fused_step_is_the_other_up_to_rounding():
+    found = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(3)
+        model = nn.Linear(3, 2).to(device)
+        optimizer = build_optimizer(rates_of(model), OptimSettings())
+        for _ in range(5):
+            model(torch.ones(1, 3, device=device)).square().sum().backward()
+            optimizer.step()
+        if device == "cuda":
+            assert optimizer.state[model.weight]["step"].is_cuda
+        found.append(model.weight.detach().cpu())
+    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)

@@ -87,6 +87,11 @@ class TrainSettings(Section):
     COMPILE_MODE: Literal["default", "reduce-overhead", "max-autotune"] = key(
         "Mode of torch.compile", "default"
     )
+    CUDA_GRAPH: Literal["auto", "on", "off"] = operational(
+        "Record a micro-step once and replay it: the GPU no longer waits for launches. 'auto': on "
+        "CUDA, if it computes the same there (a warning says where not); 'on': that is an error",
+        "auto",
+    )
     PRECISION: Precision = key(
         "Arithmetic; 'mixed' takes the best half type of the device; 32 is float32, whose factors "
         "convolutions on a GPU round to ten bits (TF32, PyTorch's default), those of losses too",

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from vrtspike.models.deform import KERNEL, POINTS, guided_deform_conv
+from vrtspike.models.deform import (
+    KERNEL,
+    POINTS,
+    by_kernels,
+    by_point,
+    deform_by_kernel,
+    guide_by_kernel,
+    guided_deform_conv,
+)
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.warp import flow_warp
 
@@ -60,10 +69,34 @@ class DeformableAlignment(nn.Module):
         Returns:
             (N, C, H, W).
         """
+        channels_last = neighbour.permute(0, 2, 3, 1)
+        if by_kernels(channels_last, self.groups, self.weight.shape[0]):
+            aligned = self._by_kernels(channels_last, current.permute(0, 2, 3, 1), flow)
+            return aligned.permute(0, 3, 1, 2)
         warped = flow_warp(neighbour, flow)
         guide = torch.cat((warped, current, flow.to(current.dtype)), dim=1)
         raw = self.conv_offset(guide)
         return guided_deform_conv(neighbour, raw, flow, self.weight, self.bias, self.max_magnitude)
+
+    def _by_kernels(self, neighbour: Tensor, current: Tensor, flow: Tensor) -> Tensor:
+        """The same with channels last throughout: (N, H, W, C) -> (N, H, W, C)."""
+        raw = self._raw_by_point(guide_by_kernel(neighbour, current, flow))
+        return deform_by_kernel(neighbour, raw, flow, self.weight, self.bias, self.max_magnitude)
+
+    def _raw_by_point(self, guide: Tensor) -> Tensor:
+        """What ``conv_offset`` gives for a guide with zeros behind: (N, H, W, 9, 3, groups)."""
+        first, *middle, last = self.conv_offset
+        assert isinstance(first, nn.Conv2d)
+        assert isinstance(last, nn.Conv2d)
+        more = guide.shape[-1] - first.in_channels
+        wide = functional.pad(first.weight, (0, 0, 0, 0, 0, more))
+        x = functional.conv2d(guide.permute(0, 3, 1, 2), wide, first.bias, padding=1)
+        for layer in middle:
+            x = layer(x)
+        assert last.bias is not None
+        weight, bias = (by_point(t, self.groups).flatten(0, 2) for t in (last.weight, last.bias))
+        x = functional.conv2d(x, weight, bias, padding=1)
+        return x.permute(0, 2, 3, 1).unflatten(-1, (POINTS, 3, self.groups))
 
 
 def align_neighbours(

@@ -17,6 +17,9 @@ class Clock(Protocol):
     def mark(self) -> Mark:
         """The present point in time; never waits for the device."""
 
+    def recurring_mark(self) -> Mark:
+        """A mark within work that is recorded now: each replay of the work sets it anew."""
+
     def milliseconds(self, start: Mark, end: Mark) -> float:
         """The time between two complete marks."""
 
@@ -36,6 +39,10 @@ class HostClock:
     def mark(self) -> Mark:
         """Seconds of :func:`time.perf_counter`."""
         return time.perf_counter()
+
+    def recurring_mark(self) -> Mark:
+        """The present point in time; what the host does is done at once and not recorded."""
+        return self.mark()
 
     def milliseconds(self, start: Mark, end: Mark) -> float:
         """The time between two marks."""
@@ -62,6 +69,12 @@ class DeviceClock:
     def mark(self) -> Mark:
         """An event recorded behind the work that has been launched so far."""
         event = self._pool.pop() if self._pool else torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def recurring_mark(self) -> Mark:
+        """An event of the CUDA graph that the current stream records, outside of the pool."""
+        event = torch.cuda.Event(enable_timing=True, external=True)
         event.record(torch.cuda.current_stream(self._device))
         return event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -85,11 +85,35 @@ def join(device: str | None = None) -> Iterator[Ranks]:
             dist.destroy_process_group()
 
 
+class BufferWatch:
+    """Tells whether a model's buffers are constants or change while it is trained.
+
+    Args:
+        model: before its first pass in training.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._before = self._versions()
+
+    def have_changed(self) -> bool:
+        """Whether any has been written to, as those of batch normalisation are, or replaced."""
+        return self._versions() != self._before
+
+    def _versions(self) -> list[tuple[str, int, int]]:
+        named = self._model.named_buffers()
+        return [(name, id(buffer), buffer._version) for name, buffer in named]
+
+
 class Replica:
     """A model whose gradients are averaged over the processes of the run.
 
     Alone it is the model itself. Otherwise it is wrapped in DistributedDataParallel, and the part
     of the gradient exchange that backward does not hide is timed as ``sync``.
+
+    Buffers are sent once, when the replica is made: most models have none but constants (indices,
+    position codes). Where the first pass changes one, those of the first process are sent before
+    each exchange's next pass, as DistributedDataParallel does by default.
 
     Args:
         model: on its device, in its precision.
@@ -105,6 +129,8 @@ class Replica:
         if ranks.world_size > 1:
             ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
+            # After the constructor, whose own sending of the buffers stays.
+            self._ddp.broadcast_buffers = False
             # PyTorch holds the hook where the garbage collector cannot look: a strong reference
             # would keep the buckets of a replaced replica, as large as the gradients, for good.
             own = weakref.proxy(self)
@@ -112,6 +138,8 @@ class Replica:
             hook = lambda group, bucket: own._exchange(group, bucket)  # noqa: E731
             self._ddp.register_comm_hook(dist.group.WORLD, hook)
             self.module = self._ddp
+        # Not before the constructor has written what the first process sent.
+        self._watch = BufferWatch(model)
 
     @contextmanager
     def backward(self, running: object, exchange: bool) -> Iterator[None]:
@@ -131,18 +159,9 @@ class Replica:
         finally:
             self._backward = None
         if self._ddp is not None and not self._is_checked:
-            self._check_gradients()
+            require_gradients(self._model)
+            self._ddp.broadcast_buffers = self._watch.have_changed()
             self._is_checked = True
-
-    def _check_gradients(self) -> None:
-        named = self._model.named_parameters()
-        unused = [name for name, p in named if p.requires_grad and p.grad is None]
-        if unused:
-            raise RunError(
-                f"{len(unused)} parameters of the model have no part in the loss, {unused[0]} for "
-                "one: several processes cannot train it. Set requires_grad of these parameters to "
-                "False in the model's constructor, or train in one process"
-            )
 
     @contextmanager
     def accumulate(self, exchange: bool) -> Iterator[None]:
@@ -161,3 +180,39 @@ class Replica:
         if bucket.is_last() and self._backward is not None:
             self._backward.switch("sync")
         return allreduce_hook(group, bucket)
+
+
+def require_gradients(model: nn.Module) -> None:
+    """Check, after a backward pass, that every trainable parameter has a gradient.
+
+    Raises:
+        RunError: if one has none: several processes would wait for it.
+    """
+    named = model.named_parameters()
+    unused = [name for name, p in named if p.requires_grad and p.grad is None]
+    if unused:
+        raise RunError(
+            f"{len(unused)} parameters of the model have no part in the loss, {unused[0]} for "
+            "one: several processes cannot train it. Set requires_grad of these parameters to "
+            "False in the model's constructor, or train in one process"
+        )
+
+
+def average_gradients(buffers: Sequence[torch.Tensor], ranks: Ranks) -> None:
+    """Replace gradients by their mean over the processes, as DistributedDataParallel computes it.
+
+    Args:
+        buffers: of :class:`~vrtspike.training.gradients.FlatGradients`, laid out alike everywhere.
+        ranks: the processes.
+    """
+    if ranks.world_size > 1:
+        for buffer in buffers:
+            # Before the sum, which may be too large for a half type.
+            dist.all_reduce(buffer.div_(ranks.world_size))
+
+
+def send_from_first(tensors: Iterable[torch.Tensor], ranks: Ranks) -> None:
+    """Give every process the values that the first one's parameters or buffers have."""
+    if ranks.world_size > 1:
+        for tensor in tensors:
+            dist.broadcast(tensor.detach(), src=0)

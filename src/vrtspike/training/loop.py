@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from typing import Any, Literal
 
@@ -28,9 +29,11 @@ from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.checkpoints import latest_checkpoint, micro_batches_per_step
 from vrtspike.training.batches import Batches, ValidationBatches
 from vrtspike.training.compiling import Compiler, compile_whole
-from vrtspike.training.distributed import Ranks, Replica
+from vrtspike.training.cuda_graphs import CudaRecorder
+from vrtspike.training.distributed import Ranks
 from vrtspike.training.flops import estimate_arithmetic
 from vrtspike.training.freezing import FrozenStart
+from vrtspike.training.micro_steps import micro_steps
 from vrtspike.training.optimizers import (
     FLOW,
     build_optimizer,
@@ -117,7 +120,17 @@ class Trainer:
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
             compiler(model, train.COMPILE_MODE)
-        self.replica = Replica(model, ranks)
+        self.micro_steps = micro_steps(
+            model,
+            task,
+            train,
+            self.precision,
+            ranks,
+            self.optimizer,
+            partial(seed_everything, settings.SEED),
+            lambda: CudaRecorder(model, ranks.device, timing),
+            self.micro_batches // ranks.world_size,
+        )
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end, or until someone asks to stop; the state is saved in both cases."""
@@ -158,10 +171,9 @@ class Trainer:
         """One optimiser step; returns its result and whether some process was asked to stop."""
         done, steps = self.progress.step, self.micro_batches // self.ranks.world_size
         rate = self.schedule.apply(done)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.micro_steps.begin()
         if self.frozen.apply(done):
-            # The exchange of gradients is laid out for the parameters that have one.
-            self.replica = Replica(self.model, self.ranks)
+            self.micro_steps.renew()
         sums: dict[str, torch.Tensor] = {}
         samples = frames = 0
         data_ms = 0.0
@@ -171,8 +183,7 @@ class Trainer:
                 batch = self.task.prepare(next(stream), self.ranks.device)
             data_ms += 1e3 * (time.perf_counter() - started)
             number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
-            seed_everything(self.settings.SEED, number)
-            for name, term in self._micro_step(batch, micro == steps - 1, steps).items():
+            for name, term in self.micro_steps(batch, number, done, micro == steps - 1).items():
                 sums[name] = sums.get(name, 0) + term
             count = self.task.size(batch)
             samples, frames = samples + count[0], frames + count[1]
@@ -188,18 +199,6 @@ class Trainer:
         self.progress.count(result)
         return result, wishes > 0
 
-    def _micro_step(self, batch: Any, last: bool, steps: int) -> dict[str, torch.Tensor]:  # noqa: ANN401
-        """Forward and backward of one micro-batch; returns its detached loss terms over steps."""
-        with self.replica.accumulate(exchange=last):
-            with section("forward"), self.precision.autocast():
-                output = self.task.forward(self.replica.module, batch)
-            with section("loss"), self.precision.exact():
-                terms = self.task.losses(output.float(), batch, self.progress.step)
-                loss = torch.stack(list(terms.values())).sum() / steps
-            with section("backward") as running, self.replica.backward(running, exchange=last):
-                self.precision.backward(loss)
-        return {name: term.detach() / steps for name, term in terms.items()}
-
     def _clip(self) -> torch.Tensor:
         """Clip the gradients; returns their norm before it, still on the device."""
         self.precision.unscale(self.optimizer)
@@ -214,8 +213,9 @@ class Trainer:
         The step's only exchange besides the gradients, and its only wait for the device: whether
         the gradients are finite must be known before they are applied.
         """
-        own = torch.tensor(counts, dtype=torch.float32, device=norm.device)
+        own = torch.tensor(counts, dtype=torch.float32, pin_memory=norm.is_cuda)
         terms = [term.float() for term in sums.values()]
+        own = own.to(norm.device, non_blocking=True)
         shared = self.ranks.sum(torch.cat([torch.stack(terms), own]))
         *values, norm_value = torch.cat([shared, norm.float()[None]]).tolist()
         losses, totals = values[: len(terms)], values[len(terms) :]

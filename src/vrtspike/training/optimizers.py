@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Collection, Mapping
 from importlib.util import find_spec
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -86,7 +87,9 @@ def build_optimizer(
     """The optimiser that ``OPTIM.TYPE`` names.
 
     ``adamw8bit`` (Dettmers et al., 2022) needs bitsandbytes; without it AdamW is taken and one
-    warning says so.
+    warning says so. On CUDA, AdamW is one kernel for many parameters (``fused``), and neither
+    counts its steps nor scales gradients on the host; elsewhere it stays PyTorch's default, whose
+    results the fused one differs from by rounding.
     """
     kind = settings.TYPE
     if kind == "adamw8bit" and find_spec("bitsandbytes") is None:
@@ -108,4 +111,32 @@ def build_optimizer(
             is_paged=settings.PAGED,
         )
         return optimizer
-    return torch.optim.AdamW(groups, betas=settings.BETAS, weight_decay=settings.WEIGHT_DECAY)
+    adamw = torch.optim.AdamW(
+        groups,
+        betas=settings.BETAS,
+        weight_decay=settings.WEIGHT_DECAY,
+        fused=True if _are_on_cuda(groups) else None,
+    )
+    adamw.register_load_state_dict_pre_hook(_keep_implementation)
+    return adamw
+
+
+_IMPLEMENTATION = ("fused", "foreach", "capturable")
+"""Options of a parameter group that say how an optimiser computes, not what."""
+
+
+def _are_on_cuda(groups: list[dict[str, object]]) -> bool:
+    parameters = [p for group in groups for p in cast("list[nn.Parameter]", group["params"])]
+    return bool(parameters) and all(p.is_cuda for p in parameters)
+
+
+def _keep_implementation(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+    """Leave how the optimiser computes as it is, whatever machine or version wrote the state."""
+    saved = state["param_groups"]
+    if len(saved) != len(optimizer.param_groups):
+        return state  # which PyTorch refuses
+    groups = [
+        {**theirs, **{name: own[name] for name in _IMPLEMENTATION}}
+        for own, theirs in zip(optimizer.param_groups, saved, strict=True)
+    ]
+    return {**state, "param_groups": groups}

@@ -1,0 +1,70 @@
+"""Gradients that stay where they are: parts of one buffer, zeroed and exchanged as a whole.
+
+A CUDA graph adds to the gradients at the addresses that it was recorded with, so they must not
+move from step to step; and several processes exchange one large buffer faster than many small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+_ALIGNMENT = 256
+"""Gradients begin at multiples of this many bytes, where kernels read several values at once."""
+
+
+class FlatGradients:
+    """Moves the gradients of parameters into one buffer per type and device; their values stay.
+
+    Args:
+        parameters: of a model. Those that have no gradient have no part in the loss: an optimiser
+            leaves them as they are, and so does this.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        self._parameters = [p for p in parameters if p.grad is not None]
+        kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
+        for parameter in self._parameters:
+            kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
+        self.buffers = [_gathered(alike) for alike in kinds.values()]
+        """One per type and device, one-dimensional; gaps between gradients are 0."""
+
+    def zero(self) -> None:
+        """Set all gradients to zero."""
+        torch._foreach_zero_(self.buffers)
+
+    def copy(self) -> list[torch.Tensor]:
+        """Copies of the buffers."""
+        return [buffer.clone() for buffer in self.buffers]
+
+    def add(self, values: list[torch.Tensor]) -> None:
+        """Add what :meth:`copy` gave."""
+        torch._foreach_add_(self.buffers, values)
+
+    def hold_all_of(self, parameters: Iterable[nn.Parameter]) -> bool:
+        """Whether no other one of ``parameters`` has a gradient."""
+        own = {id(parameter) for parameter in self._parameters}
+        return all(p.grad is None or id(p) in own for p in parameters)
+
+    def release(self) -> None:
+        """Take the gradients from the parameters; this must not be used any more."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+
+def _gathered(parameters: list[nn.Parameter]) -> torch.Tensor:
+    first = parameters[0]
+    step = _ALIGNMENT // first.dtype.itemsize
+    places = [0]
+    for parameter in parameters:
+        places.append(places[-1] + -(-parameter.numel() // step) * step)
+    buffer = torch.zeros(places[-1], dtype=first.dtype, device=first.device)
+    for place, parameter in zip(places, parameters, strict=False):
+        assert parameter.grad is not None
+        # In the layout that a new gradient would have: that of the parameter.
+        layout = torch.empty_like(parameter, device="meta")
+        part = buffer[place : place + parameter.numel()].as_strided(layout.shape, layout.stride())
+        parameter.grad = part.copy_(parameter.grad)
+    return buffer

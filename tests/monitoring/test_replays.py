@@ -1,0 +1,190 @@
+"""Times of recorded work, by a clock that a replay sets as a device's events are set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from vrtspike.monitoring import timing as module
+from vrtspike.monitoring.timing import TimingLogger, section
+
+
+@dataclass
+class Event:
+    """A point in time; None until the device has reached it."""
+
+    ms: float | None = None
+
+
+class EventClock:
+    """Events of a device whose time a test tells; a replay sets the recurring ones."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.recurring: list[Event] = []
+
+    def mark(self) -> Event:
+        return Event(self.now)
+
+    def recurring_mark(self) -> Event:
+        self.recurring.append(Event())
+        return self.recurring[-1]
+
+    def milliseconds(self, start: Event, end: Event) -> float:
+        return end.ms - start.ms
+
+    def is_complete(self, mark: Event) -> bool:
+        return mark.ms is not None
+
+    def wait(self, mark: Event) -> None:
+        assert mark.ms is not None
+
+    def release(self, *marks: Event) -> None:
+        assert not any(mark is own for mark in marks for own in self.recurring)
+
+    def replay(self, *lengths: float) -> None:
+        """Pass the recurring events, one after so many milliseconds each."""
+        for event, length in zip(self.recurring, lengths, strict=True):
+            self.now += length
+            event.ms = self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> EventClock:
+    clock = EventClock()
+    monkeypatch.setattr(module, "clock_for", lambda device: clock)
+    return clock
+
+
+def times(folder: Path) -> list[dict[str, float]]:
+    (path,) = folder.glob("timing_*.jsonl")
+    return [json.loads(line)["ms"] for line in path.read_text().splitlines()]
+
+
+def record_a_pass(timing: TimingLogger):
+    """Two sections, one of which holds one of two that have a name."""
+    with timing.recording() as sections:
+        with section("forward"):
+            with section("vrt/stage1"):
+                pass
+            with section("vrt/stage1"):
+                pass
+        with section("backward"):
+            pass
+    return sections
+
+
+# Nine gaps lie between the ten events of that pass, the first of which begins it.
+PASS = (0.0, 1.0, 1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 8.0, 2.0)
+
+
+def test_parts_of_replays_divide_their_measured_time(tmp_path, clock):
+    timing = TimingLogger(tmp_path, "cpu", console=False)
+    with timing.activate(), section("step"):
+        sections = record_a_pass(timing)
+        assert len(clock.recurring) == len(PASS)
+        for factor in (2.0, 1.0):
+            clock.now += 5.0
+            with timing.replaying(sections):
+                clock.replay(*(factor * length for length in PASS))
+        with section("optimizer"):
+            clock.now += 4.0
+    timing.step()
+    timing.close()
+    (ms,) = times(tmp_path)
+    # A replay of 20 ms, one of twice as much, and 14 ms besides.
+    assert ms == {
+        "step": 74.0,
+        "step/optimizer": 4.0,
+        "step/forward": pytest.approx(3 * 8.0),
+        "step/forward/vrt": pytest.approx(3 * 5.0),
+        "step/forward/vrt/stage1": pytest.approx(3 * 5.0),
+        "step/backward": pytest.approx(3 * 8.0),
+    }
+
+
+def test_recorded_sections_count_only_when_they_are_replayed(tmp_path, clock):
+    timing = TimingLogger(tmp_path, "cpu", console=False)
+    with timing.activate(), section("step"):
+        sections = record_a_pass(timing)
+        clock.now += 3.0
+    timing.step()
+    with timing.activate(), section("step"):
+        with timing.replaying(sections):
+            clock.replay(*PASS)
+        with section("forward"):
+            clock.now += 2.0
+    timing.step()
+    timing.close()
+    first, second = times(tmp_path)
+    assert first == {"step": 3.0}
+    # A pass that is replayed and one that is run add up.
+    assert second["step/forward"] == pytest.approx(8.0 + 2.0)
+    assert second["step"] == 22.0
+
+
+def test_a_replay_whose_parts_are_not_known_is_named_as_a_whole(tmp_path, clock):
+    timing = TimingLogger(tmp_path, "cpu", console=False)
+    with timing.activate(), section("step"):
+        sections = record_a_pass(timing)
+        with timing.replaying(sections):
+            clock.now += 7.0  # The device has not set the marks yet.
+    timing.step()
+    timing.close()
+    assert times(tmp_path) == [{"step": 7.0, "step/replay": 7.0}]
+
+
+def test_a_disabled_logger_puts_no_events_into_the_work(tmp_path, clock):
+    timing = TimingLogger(tmp_path, "cpu", enabled=False)
+    with timing.activate():
+        sections = record_a_pass(timing)
+        with timing.replaying(sections):
+            pass
+    timing.step()
+    assert clock.recurring == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_recording_leaves_the_names_of_later_sections_as_they_are(tmp_path, clock):
+    def fail() -> None:
+        raise RuntimeError("no marks any more")
+
+    timing = TimingLogger(tmp_path, "cpu", console=False)
+    with timing.activate(), section("step"):
+        with pytest.raises(RuntimeError), timing.recording(), section("forward"):
+            clock.recurring_mark = fail
+        with section("backward"):
+            clock.now += 1.0
+    timing.step()
+    timing.close()
+    assert times(tmp_path) == [{"step": 1.0, "step/backward": 1.0}]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_captured_graph_tells_its_sections(tmp_path):
+    timing = TimingLogger(tmp_path, "cuda", console=False)
+    x, graph = torch.ones(1024, 1024, device="cuda"), torch.cuda.CUDAGraph()
+    x @ x
+    torch.cuda.synchronize()
+    with timing.activate(), section("step"):
+        with torch.cuda.graph(graph), timing.recording() as sections:
+            with section("short"):
+                y = x @ x
+            with section("long"):
+                for _ in range(20):
+                    y = y @ x
+        for _ in range(3):
+            with timing.replaying(sections):
+                graph.replay()
+        torch.cuda.synchronize()
+    timing.step()
+    timing.close()
+    (ms,) = times(tmp_path)
+    assert set(ms) == {"step", "step/short", "step/long"}
+    assert 0 < ms["step/short"] < ms["step/long"]
+    assert ms["step/short"] + ms["step/long"] <= ms["step"]

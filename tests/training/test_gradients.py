@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from vrtspike.training.gradients import FlatGradients
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    """Two types, two layouts, a parameter without part in the loss, one that is fixed."""
+    parts = {
+        "conv": nn.Conv2d(2, 3, 3).to(memory_format=torch.channels_last),
+        "narrow": nn.Linear(5, 1, dtype=torch.bfloat16),
+        "idle": nn.Linear(2, 2),
+        "fixed": nn.Linear(2, 2).requires_grad_(False),
+    }
+    return nn.ModuleDict(parts)
+
+
+def backward(model: nn.Module) -> None:
+    loss = model["conv"](torch.ones(1, 2, 3, 3)).sum() * 2
+    (loss + model["narrow"](torch.ones(1, 5, dtype=torch.bfloat16)).sum().float()).backward()
+
+
+def test_gradients_keep_their_values_and_then_their_place(model):
+    backward(model)
+    before = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    flat = FlatGradients(model.parameters())
+    assert sorted(str(buffer.dtype) for buffer in flat.buffers) == [
+        "torch.bfloat16",
+        "torch.float32",
+    ]
+    places = {name: p.grad.data_ptr() for name, p in model.named_parameters() if name in before}
+    assert all(place % 16 == 0 for place in places.values())
+    assert model["conv"].weight.grad.stride() == model["conv"].weight.stride()
+    backward(model)
+    for name, parameter in model.named_parameters():
+        if name in before:
+            assert torch.equal(parameter.grad, 2 * before[name]), name
+            assert parameter.grad.data_ptr() == places[name]
+        else:
+            assert parameter.grad is None, name
+
+
+def test_buffers_hold_all_gradients_and_nothing_else(model):
+    backward(model)
+    flat = FlatGradients(model.parameters())
+    total = sum(float(p.grad.float().sum()) for p in model.parameters() if p.grad is not None)
+    assert sum(float(buffer.float().sum()) for buffer in flat.buffers) == total
+    kept = flat.copy()
+    flat.zero()
+    assert not any(p.grad.any() for p in model.parameters() if p.grad is not None)
+    backward(model)
+    flat.add(kept)
+    assert sum(float(buffer.float().sum()) for buffer in flat.buffers) == 2 * total
+
+
+def test_released_gradients_are_made_anew(model):
+    backward(model)
+    flat = FlatGradients(model.parameters())
+    flat.release()
+    assert all(p.grad is None for p in model.parameters())
+    backward(model)
+    flat.zero()
+    assert model["conv"].bias.grad.any()
