@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import torch
 from torch import Tensor, nn
+from torch._guards import detect_fake_mode
 from torch.nn import functional
 
 
@@ -35,8 +39,35 @@ class GEGLU(nn.Module):
         return self.fc2(functional.gelu(self.fc11(x)) * self.fc12(x))
 
 
+class Branch(NamedTuple):
+    """What stochastic depth leaves of a residual branch in one pass.
+
+    Attributes:
+        factors: (B,) float32 on the device of the features, 0 for a sample that drops the branch.
+            None: 1 for all.
+        is_dropped: no sample keeps the branch, so that it need not be computed.
+    """
+
+    factors: Tensor | None
+    is_dropped: bool
+
+    def scaled(self, branch: Tensor) -> Tensor:
+        """(B, ...) -> same shape, each sample times its factor."""
+        if self.factors is None:
+            return branch
+        shape = (-1,) + (1,) * (branch.dim() - 1)
+        return branch * self.factors.view(shape).to(branch.dtype)
+
+
+KEPT = Branch(None, False)
+"""A branch as it is."""
+
+
 class DropPath(nn.Module):
-    """Stochastic depth: drops a residual branch for whole samples while training.
+    """Stochastic depth of a block: drops its residual branches for whole samples while training.
+
+    Chance is drawn on the CPU, where a branch that nobody keeps can be left out before anything of
+    it is launched, and where all devices draw alike.
 
     Source: Huang et al., 2016, "Deep Networks with Stochastic Depth".
 
@@ -44,21 +75,127 @@ class DropPath(nn.Module):
         rate: probability of dropping, in [0, 1).
     """
 
+    BRANCHES = 2
+    """Branches of a block: attention and the feed-forward layer."""
+
     def __init__(self, rate: float = 0.0) -> None:
         super().__init__()
         self.rate = rate
+        self.held: Tensor | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, ...) -> same shape; kept samples are scaled by 1 / (1 - rate)."""
-        if not self.training or self.rate == 0.0:
-            return x
+    def draw(self, samples: int) -> Tensor:
+        """(branches, samples) float32 on the CPU: 0 or, where kept, 1 / (1 - rate)."""
         keep = 1.0 - self.rate
-        kept = torch.rand((x.shape[0],) + (1,) * (x.dim() - 1), device=x.device) < keep
-        return x * (kept.to(x.dtype) / keep)
+        return torch.stack(
+            [(torch.rand(samples) < keep).to(torch.float32) / keep for _ in range(self.BRANCHES)]
+        )
 
     def extra_repr(self) -> str:
         """The rate, for ``print(model)``."""
         return f"rate={self.rate:.3f}"
+
+
+_ALL = (KEPT,) * DropPath.BRANCHES
+
+
+def draw_branches(layers: Sequence[DropPath], x: Tensor) -> list[tuple[Branch, ...]]:
+    """The branches of some blocks in this pass.
+
+    Args:
+        layers: stochastic depth of each block.
+        x: (B, ...), the features of the first.
+
+    Returns:
+        The branches of each block. Factors reach the device in one copy that nothing waits for;
+        where they are held (:class:`HeldBranches`), the host does not know them and no branch
+        counts as dropped; nor does one of tensors without data, with which a step is counted.
+    """
+    if detect_fake_mode() is not None:
+        factors = x.new_ones(DropPath.BRANCHES, x.shape[0], dtype=torch.float32)
+        counted = tuple(Branch(row, False) for row in factors)
+        return [counted if layer.training and layer.rate > 0 else _ALL for layer in layers]
+    active = [layer for layer in layers if layer.training and layer.rate > 0]
+    drawn = [layer.draw(x.shape[0]) for layer in active if layer.held is None]
+    on_device = iter(_to_device(torch.stack(drawn), x.device)) if drawn else iter(())
+    on_host = iter(drawn)
+
+    def branches(layer: DropPath) -> tuple[Branch, ...]:
+        if layer not in active:
+            return _ALL
+        if layer.held is not None:
+            return tuple(Branch(row, False) for row in layer.held)
+        dropped = [not row.any() for row in next(on_host)]
+        return tuple(map(Branch, next(on_device), dropped))
+
+    return [branches(layer) for layer in layers]
+
+
+def _to_device(values: Tensor, device: torch.device) -> Tensor:
+    """A small tensor of the host on a device, without waiting for the device."""
+    if device.type != "cuda":
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
+
+
+class HeldBranches:
+    """The factors of all branches of a model at one address, for a pass recorded in a CUDA graph.
+
+    A graph cannot leave a branch out, but its kernels can: those of a sample whose factor is 0 read
+    and compute nothing.
+
+    Args:
+        model: whose blocks take their factors from here on from this tensor.
+        samples: of a batch.
+        device: of the model.
+    """
+
+    def __init__(self, model: nn.Module, samples: int, device: torch.device) -> None:
+        modules = (m for m in model.modules() if isinstance(m, DropPath))
+        self._layers = [layer for layer in modules if layer.rate > 0]
+        self._samples = samples
+        self.factors = torch.ones(len(self._layers), DropPath.BRANCHES, samples, device=device)
+        for layer, held in zip(self._layers, self.factors, strict=True):
+            layer.held = held
+
+    def draw(self) -> None:
+        """Draw what the next pass drops: what the blocks themselves would draw, one by one."""
+        if self._layers:
+            drawn = torch.stack([layer.draw(self._samples) for layer in self._layers])
+            self.factors.copy_(_to_device(drawn, self.factors.device))
+
+    def release(self) -> None:
+        """Let the blocks draw for themselves again."""
+        for layer in self._layers:
+            layer.held = None
+
+
+class _WithoutGradient(torch.autograd.Function):
+    """A tensor as it is; parameters that had no part in it get gradients of zero."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *parameters: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.shapes = [p.shape for p in parameters]
+        ctx.like = parameters[0].detach()[:0]
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401
+        sizes = [shape.numel() for shape in ctx.shapes]
+        parts = ctx.like.new_zeros(sum(sizes)).split(sizes)
+        return grad, *(part.view(shape) for part, shape in zip(parts, ctx.shapes, strict=True))
+
+
+def skip_branch(x: Tensor, *layers: nn.Module) -> Tensor:
+    """``x`` where the branch that ``layers`` make is dropped.
+
+    Their parameters take part in the graph with gradients of zero, as if the branch had been
+    computed and multiplied by zero: several processes wait for the gradients of all parameters.
+    """
+    parameters = [p for layer in layers for p in layer.parameters() if p.requires_grad]
+    if not (parameters and torch.is_grad_enabled()):
+        return x
+    out: Tensor = _WithoutGradient.apply(x, *parameters)
+    return out
 
 
 class SpaceToDepth(nn.Module):

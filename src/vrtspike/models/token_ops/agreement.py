@@ -37,12 +37,14 @@ def projections(
     x: Tensor,
     norm: nn.LayerNorm,
     own: nn.Linear,
-    mutual: nn.Linear,
-    code: Tensor,
+    mutual: nn.Linear | None,
+    code: Tensor | None,
     windows: tuple[WindowGeometry, WindowGeometry],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The definition of :func:`triton_projections`."""
     first, second = (functional.pad(norm(x), geometry.pad) for geometry in windows)
+    if mutual is None or code is None:
+        return x, own(first).flatten(1, 3), x.new_empty(0)
     _, height, width = windows[1].padded
     _, window_h, window_w = windows[1].window
     tile = code.view(window_h, window_w, -1).roll(windows[1].shift[1:], (0, 1))
@@ -54,7 +56,7 @@ def output(
     x: Tensor,
     layer: nn.Linear,
     own: Tensor,
-    mutual: Tensor,
+    mutual: Tensor | None,
     windows: tuple[WindowGeometry, WindowGeometry],
     keep: Tensor | None,
 ) -> Tensor:
@@ -63,8 +65,9 @@ def output(
     both = [
         result.unflatten(1, geometry.padded)[:, :depth, :height, :width]
         for result, geometry in zip((own, mutual), windows, strict=True)
+        if result is not None
     ]
-    return x + _scaled(layer(torch.cat((both[1], both[0]), dim=-1)), keep)
+    return x + _scaled(layer(torch.cat(both[::-1], dim=-1)), keep)
 
 
 def _scaled(branch: Tensor, keep: Tensor | None) -> Tensor:
@@ -113,8 +116,8 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
     maps = layout(*windows)
     norm, mlp = nn.LayerNorm(channels), GEGLU(channels, 2 * channels)
     own, mutual = nn.Linear(channels, 3 * channels), nn.Linear(channels, 3 * channels)
-    both, alone = nn.Linear(2 * channels, channels), nn.Linear(channels, channels)
-    for layer in (norm, mlp, own, mutual, both, alone):
+    alone, both = nn.Linear(channels, channels), nn.Linear(2 * channels, channels)
+    for layer in (norm, mlp, own, mutual, alone, both):
         layer.to(device)
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
@@ -123,32 +126,47 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
     results = [torch.randn(_SAMPLES, n, channels).to(device) for n in maps[1:3]]
     keep = torch.tensor(_KEEP, device=device)
 
-    def trial(found: Function, expected: Function, inputs: list[Tensor], *layers: nn.Module) -> Trial:
+    def trial(
+        found: Function, expected: Function, inputs: list[Tensor], *layers: nn.Module
+    ) -> Trial:
         leaves = [*inputs, *(p for layer in layers for p in layer.parameters())]
         return (lambda: _results(found, inputs, leaves)), (
             lambda: _results(expected, inputs, leaves)
         )
 
-    first = (norm, own, mutual)
-    return [
-        trial(
-            lambda t: triton_feed_forward(t, norm, mlp, keep),
-            lambda t: feed_forward(t, norm, mlp, keep),
+    def fed(factors: Tensor | None) -> Trial:
+        return trial(
+            lambda t: triton_feed_forward(t, norm, mlp, factors),
+            lambda t: feed_forward(t, norm, mlp, factors),
             [x],
             norm,
             mlp,
-        ),
-        trial(
-            lambda t: triton_projections(t, *first, code, maps),
-            lambda t: projections(t, *first, code, windows),
+        )
+
+    def projected(second: nn.Linear | None, places: Tensor | None) -> Trial:
+        return trial(
+            lambda t: triton_projections(t, norm, own, second, places, maps),
+            lambda t: projections(t, norm, own, second, places, windows),
             [x],
-            *first,
-        ),
+            *([norm, own] if second is None else [norm, own, second]),
+        )
+
+    return [
+        fed(keep),
+        fed(None),
+        projected(mutual, code),
+        projected(None, None),
         trial(
-            lambda t, *both_results: triton_output(t, both, *both_results, maps, keep),
-            lambda t, *both_results: output(t, both, *both_results, windows, keep),
+            lambda t, a, b: triton_output(t, both, a, b, maps, keep),
+            lambda t, a, b: output(t, both, a, b, windows, keep),
             [x, *results],
             both,
+        ),
+        trial(
+            lambda t, a: triton_output(t, alone, a, None, maps),
+            lambda t, a: output(t, alone, a, None, windows, None),
+            [x, results[0]],
+            alone,
         ),
     ]
 
@@ -158,7 +176,7 @@ def _results(function: Function, inputs: list[Tensor], leaves: list[Tensor]) -> 
     for tensor in inputs:
         tensor.requires_grad_()
     outs = function(*inputs)
-    outs = outs if isinstance(outs, tuple) else (outs,)
+    outs = tuple(out for out in (outs if isinstance(outs, tuple) else (outs,)) if out.numel())
     grads = [
         torch.linspace(-1, 2, out.numel(), device=out.device).view_as(out).to(out.dtype)
         for out in outs

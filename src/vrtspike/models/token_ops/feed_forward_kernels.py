@@ -33,10 +33,8 @@ from vrtspike.models.token_ops.kernel_parts import (
 def _factor(keep, sample, KEEP: tl.constexpr):
     """The factor of a sample's branch."""
     if KEEP:
-        factor = tl.load(keep + sample)
-    else:
-        factor = 1.0
-    return factor
+        return tl.load(keep + sample)
+    return 1.0
 
 
 @triton.jit
@@ -91,7 +89,9 @@ def forward_kernel(
     normed = normed.to(w_gate.dtype.element_ty)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     for start in range(0, end, BLOCK_H):
-        gate, value = _hidden(normed, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION)
+        gate, value = _hidden(
+            normed, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
+        )
         below = normal(gate)[0]
         product = (gate * below * value).to(w_gate.dtype.element_ty)
         last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
@@ -103,7 +103,8 @@ def forward_kernel(
 
 @triton.jit
 def rows_kernel(
-    x, grad, keep, scale, shift, w_gate, b_gate, w_value, b_value, w_out, grad_x, normed, scaled, partial, length,
+    x, grad, keep, scale, shift, w_gate, b_gate, w_value, b_value, w_out, grad_x, normed, scaled,
+    partial, length,
     C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr,
     BLOCK_H: tl.constexpr, BLOCK: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -136,7 +137,9 @@ def rows_kernel(
     store_rows(scaled, at, count, g, BLOCK, C, BLOCK_C)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     for start in range(0, end, BLOCK_H):
-        gate, value = _hidden(n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION)
+        gate, value = _hidden(
+            n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
+        )
         last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
         grad_product = tl.dot(g, tl.trans(last), input_precision=PRECISION)
         below, density = normal(gate)
@@ -179,7 +182,9 @@ def weights_kernel(
             at = tl.cast(sample, tl.int64) * length + first
             n = load_rows(normed, at, length - first, BLOCK, WIDTH, BLOCK_C)
             g = load_rows(scaled, at, length - first, BLOCK, C, BLOCK_C)
-            gate, value = _hidden(n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION)
+            gate, value = _hidden(
+                n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
+            )
             grad_product = tl.dot(g, last, input_precision=PRECISION)
             below, density = normal(gate)
             gated = gate * below

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 
 import torch
 from torch import Tensor
+
+Launch = Mapping[str, int]
+"""Sizes of the blocks that a program treats, its warps, and the stages of its pipeline."""
 
 _SMALLEST_TILE = 16
 # Channels of a row, with one more: wider tiles do not fit into the registers of a program.

@@ -1,4 +1,4 @@
-"""Triton kernels of the linear layers around window attention; :mod:`.triton_projection` calls them.
+"""Triton kernels of the linear layers around attention; :mod:`.triton_projection` calls them.
 
 Attention works on a padded map; its windows need whole rows and columns, and mutual attention an
 even number of frames. All kernels translate positions themselves, so nothing is padded or cropped
@@ -65,7 +65,7 @@ def input_kernel(
     x, scale, shift, w_own, b_own, w_mutual, table, out_own, out_mutual,
     length, length_own, length_mutual, height, width, padded_h, padded_w,
     window_h, window_w, shift_h, shift_w,
-    C: tl.constexpr, BLOCK_C: tl.constexpr, O: tl.constexpr, BLOCK_O: tl.constexpr,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
     BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr, EPSILON: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -86,35 +86,35 @@ def input_kernel(
     gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
     n = normalise(stream.to(tl.float32), gain, offset, C, BLOCK_C, EPSILON)
     n = tl.where(inside[:, None], n, 0.0).to(w_own.dtype.element_ty)
-    for start in range(0, O, BLOCK_O):
-        weights = load_rows(w_own, start, O - start, BLOCK_O, C, BLOCK_C)
+    for start in range(0, OUT, BLOCK_O):
+        weights = load_rows(w_own, start, OUT - start, BLOCK_O, C, BLOCK_C)
         result = tl.dot(n, tl.trans(weights), input_precision=PRECISION)
-        result += load_vector(b_own, start + tl.arange(0, BLOCK_O), O)[None, :]
+        result += load_vector(b_own, start + tl.arange(0, BLOCK_O), OUT)[None, :]
         row = sample * length_own + first
-        store_tile(out_own, row, length_own - first, start, result, BLOCK, O, BLOCK_O)
+        store_tile(out_own, row, length_own - first, start, result, BLOCK, OUT, BLOCK_O)
     if MUTUAL:
         window = _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w)
-        for start in range(0, O, BLOCK_O):
+        for start in range(0, OUT, BLOCK_O):
             outputs = start + tl.arange(0, BLOCK_O)
-            weights = load_rows(w_mutual, start, O - start, BLOCK_O, C, BLOCK_C)
+            weights = load_rows(w_mutual, start, OUT - start, BLOCK_O, C, BLOCK_C)
             result = tl.dot(n, tl.trans(weights), input_precision=PRECISION)
-            pointers = table + window[:, None] * O + outputs[None, :]
-            result += tl.load(pointers, mask=(outputs < O)[None, :], other=0.0)
+            pointers = table + window[:, None] * OUT + outputs[None, :]
+            result += tl.load(pointers, mask=(outputs < OUT)[None, :], other=0.0)
             row = sample * length_mutual + first
-            store_tile(out_mutual, row, length_mutual - first, start, result, BLOCK, O, BLOCK_O)
+            store_tile(out_mutual, row, length_mutual - first, start, result, BLOCK, OUT, BLOCK_O)
 
 
 @triton.jit
 def _through_weights(
     total, grad, weights, first, at, count, length,
-    C: tl.constexpr, BLOCK_C: tl.constexpr, O: tl.constexpr, BLOCK_O: tl.constexpr,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
     BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """total + grad @ weights of a block of the padded map."""
-    end = tl.where(count > 0, O, 0)
+    end = tl.where(count > 0, OUT, 0)
     for start in range(0, end, BLOCK_O):
-        g = load_tile(grad, at + first, length - first, start, BLOCK, O, BLOCK_O)
-        w = load_rows(weights, start, O - start, BLOCK_O, C, BLOCK_C)
+        g = load_tile(grad, at + first, length - first, start, BLOCK, OUT, BLOCK_O)
+        w = load_rows(weights, start, OUT - start, BLOCK_O, C, BLOCK_C)
         total = tl.dot(g, w, total, input_precision=PRECISION)
     return total
 
@@ -124,16 +124,16 @@ def input_rows_kernel(
     x, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, grad_x, normed, coded,
     partial, length, length_own, length_mutual, height, width, padded_h, padded_w,
     window_h, window_w, shift_h, shift_w,
-    C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, O: tl.constexpr,
+    C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr,
     BLOCK_O: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr,
     EPSILON: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of a block of the padded map, and what :func:`weights_kernel` reads.
 
     That is ``normed``, with a one in column C, also where the map has been padded, and for mutual
-    attention ``coded``, the same with the ``code`` of each token's place in its window. ``through`` is
-    the gradient that reaches x by another way and is added. A line of ``partial`` holds the
-    block's part of the gradients of scale and shift.
+    attention ``coded``, the same with the ``code`` of each token's place in its window.
+    ``through`` is the gradient that reaches x by another way and is added. A line of ``partial``
+    holds the block's part of the gradients of scale and shift.
     """
     sample = tl.program_id(1).to(tl.int64)
     first = tl.program_id(0) * BLOCK
@@ -151,12 +151,12 @@ def input_rows_kernel(
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     total = _through_weights(
         total, grad_own, w_own, first, sample * length_own, count, length_own,
-        C, BLOCK_C, O, BLOCK_O, BLOCK, PRECISION,
+        C, BLOCK_C, OUT, BLOCK_O, BLOCK, PRECISION,
     )  # fmt: skip
     if MUTUAL:
         total = _through_weights(
             total, grad_mutual, w_mutual, first, sample * length_mutual, count, length_mutual,
-            C, BLOCK_C, O, BLOCK_O, BLOCK, PRECISION,
+            C, BLOCK_C, OUT, BLOCK_O, BLOCK, PRECISION,
         )  # fmt: skip
     total = tl.where(inside[:, None], total, 0.0)
     if SPATIAL:
@@ -273,7 +273,7 @@ def output_rows_kernel(
 @triton.jit
 def weights_kernel(
     left, right, partial, samples, length, left_length, right_length,
-    O: tl.constexpr, BLOCK_O: tl.constexpr, C: tl.constexpr, WIDTH: tl.constexpr,
+    OUT: tl.constexpr, BLOCK_O: tl.constexpr, C: tl.constexpr, WIDTH: tl.constexpr,
     BLOCK_C: tl.constexpr, BLOCK: tl.constexpr, STRIDE: tl.constexpr, LINE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -289,14 +289,14 @@ def weights_kernel(
         base = tl.cast(sample, tl.int64)
         for first in range(tl.program_id(1) * BLOCK, length, tl.num_programs(1) * BLOCK):
             count = length - first
-            a = load_tile(left, base * left_length + first, count, start, BLOCK, O, BLOCK_O)
+            a = load_tile(left, base * left_length + first, count, start, BLOCK, OUT, BLOCK_O)
             b = load_rows(right, base * right_length + first, count, BLOCK, WIDTH, BLOCK_C)
             total = tl.dot(tl.trans(a), b.to(a.dtype), total, input_precision=PRECISION)
     own = partial + tl.program_id(1).to(tl.int64) * LINE
     rows, columns = start + tl.arange(0, BLOCK_O), tl.arange(0, BLOCK_C)
     pointers = own + rows[:, None] * STRIDE + columns[None, :]
-    valid = (rows < O)[:, None]
+    valid = (rows < OUT)[:, None]
     tl.store(pointers, total, mask=valid & (columns < C)[None, :])
     if WIDTH > C:
-        biases = own + O * STRIDE + rows[:, None] + tl.zeros_like(columns)[None, :]
+        biases = own + OUT * STRIDE + rows[:, None] + tl.zeros_like(columns)[None, :]
         tl.store(biases, total, mask=valid & (columns == C)[None, :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from vrtspike.models.layers import GEGLU
 from vrtspike.models.mixed_precision import autocast_dtype
 from vrtspike.models.token_ops.launch import (
+    Launch,
     as_operands,
     is_large,
     on_device_of,
@@ -20,12 +22,12 @@ from vrtspike.models.token_ops.launch import (
 )
 from vrtspike.models.token_ops.pointwise import EPSILON
 
-_BLOCK = 128
-_BLOCK_SMALL = 64
-_BLOCK_HIDDEN = 32
-_BLOCK_WEIGHTS = 32
-_BLOCK_HIDDEN_WEIGHTS = 64
-_LAUNCH = {"num_warps": 8, "num_stages": 2}
+_WARPS = {"num_warps": 8, "num_stages": 2}
+FORWARD: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
+ROWS: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
+# What fits into the shared memory and the registers of smaller GPUs.
+ROWS_SMALL: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_H": 32, **_WARPS})
+WEIGHTS: Launch = MappingProxyType({"BLOCK": 32, "BLOCK_H": 64, **_WARPS})
 
 
 def triton_feed_forward(
@@ -68,7 +70,6 @@ def _constants(x: Tensor, hidden: int, keep: Tensor | None, dtype: torch.dtype) 
         "H": hidden,
         "KEEP": keep is not None,
         "PRECISION": precision(dtype),
-        **_LAUNCH,
     }
 
 
@@ -93,7 +94,7 @@ def _forward(
     out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
     gate, value, last = as_operands((w_gate, w_value, w_out), dtype)
     with on_device_of(x):
-        forward_kernel[(-(-length // _BLOCK), samples)](
+        forward_kernel[(-(-length // FORWARD["BLOCK"]), samples)](
             x,
             x if keep is None else keep,
             scale,
@@ -106,9 +107,8 @@ def _forward(
             b_out,
             out,
             length,
-            BLOCK=_BLOCK,
-            BLOCK_H=_BLOCK_HIDDEN,
             EPSILON=EPSILON,
+            **FORWARD,
             **_constants(x, w_gate.shape[0], keep, dtype),
         )
     return out
@@ -146,11 +146,11 @@ def _backward(
     grad_x = torch.empty_like(x)
     normed = x.new_empty(samples, length, width, dtype=dtype)
     scaled = x.new_empty(samples, length, channels, dtype=dtype)
-    block = _BLOCK if is_large(x.device) else _BLOCK_SMALL
-    grid = (-(-length // block), samples)
+    launch = ROWS if is_large(x.device) else ROWS_SMALL
+    grid = (-(-length // launch["BLOCK"]), samples)
     by_rows = x.new_empty(grid[0] * samples, 3 * channels, dtype=torch.float32)
-    tiles = -(-hidden // _BLOCK_HIDDEN_WEIGHTS)
-    parts = shares(x.device, tiles, -(-length // _BLOCK_WEIGHTS))
+    tiles = -(-hidden // WEIGHTS["BLOCK_H"])
+    parts = shares(x.device, tiles, -(-length // WEIGHTS["BLOCK"]))
     by_part = by_rows.new_empty(parts, 3 * hidden * channels + 2 * hidden)
     with on_device_of(x):
         rows_kernel[grid](
@@ -165,9 +165,8 @@ def _backward(
             scaled,
             by_rows,
             length,
-            BLOCK=block,
-            BLOCK_H=_BLOCK_HIDDEN,
             EPSILON=EPSILON,
+            **launch,
             **constants,
         )
         weights_kernel[(tiles, parts)](
@@ -178,8 +177,7 @@ def _backward(
             by_part,
             samples,
             length,
-            BLOCK=_BLOCK_WEIGHTS,
-            BLOCK_H=_BLOCK_HIDDEN_WEIGHTS,
+            **WEIGHTS,
             **constants,
         )
     return grad_x, by_rows.sum(0), by_part.sum(0)
@@ -199,8 +197,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: A
 
 
 def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    hidden, channels = ctx.saved_tensors[4].shape
-    x, by_rows, by_part = _backward(grad, *ctx.saved_tensors, ctx.dtype)
+    saved = ctx.saved_tensors  # a checkpoint gives them once
+    hidden, channels = saved[4].shape
+    x, by_rows, by_part = _backward(grad, *saved, ctx.dtype)
     scale, shift, b_out = by_rows.split(channels)
     size = hidden * channels
     w_gate, w_value, w_out, b_gate, b_value = by_part.split((size, size, size, hidden, hidden))

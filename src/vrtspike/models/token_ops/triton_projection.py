@@ -8,6 +8,7 @@ After attention: the projection of both results and the residual.
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch.nn import functional
 
 from vrtspike.models.mixed_precision import autocast_dtype, without_autocast
 from vrtspike.models.token_ops.launch import (
+    Launch,
     as_operands,
     on_device_of,
     precision,
@@ -26,12 +28,13 @@ from vrtspike.models.token_ops.launch import (
 from vrtspike.models.token_ops.pointwise import EPSILON
 from vrtspike.models.windows import WindowGeometry
 
-_BLOCK = 128
-# Of the kernels that hold several tiles of float32 at once.
-_BLOCK_SMALL = 64
-_BLOCK_OUT = 64
-_LAUNCH = {"num_warps": 8, "num_stages": 2}
-_LAUNCH_WEIGHTS = {"num_warps": 4, "num_stages": 2}
+_WARPS = {"num_warps": 8, "num_stages": 2}
+INPUT: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_O": 64, **_WARPS})
+# Several tiles of float32 at once: half the rows.
+INPUT_ROWS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, **_WARPS})
+OUTPUT: Launch = MappingProxyType({"BLOCK": 64, **_WARPS})
+OUTPUT_ROWS: Launch = MappingProxyType({"BLOCK": 128, **_WARPS})
+WEIGHTS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, "num_warps": 4, "num_stages": 2})
 
 Layout = list[int]
 """Tokens of the map and of both padded maps, then rows and columns of the map and of a padded one
@@ -55,6 +58,12 @@ def layout(own: WindowGeometry, mutual: WindowGeometry | None) -> Layout:
         *other.window[1:],
         *other.shift[1:],
     ]
+
+
+def flat_layout(x: Tensor) -> Layout:
+    """That of a map (B, D, H, W, C) without any windows."""
+    length, size = math.prod(x.shape[1:4]), x.shape[2:4]
+    return [length, length, length, *size, *size, 1, 1, 0, 0]
 
 
 def _is_spatial(maps: Layout) -> bool:
@@ -116,8 +125,9 @@ class _Projections(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        outputs, channels = ctx.saved_tensors[3].shape
-        x, norm, own, mutual = _input_backward(*grads, *ctx.saved_tensors, ctx.maps, ctx.dtype)
+        saved = ctx.saved_tensors  # a checkpoint gives them once
+        outputs, channels = saved[3].shape
+        x, norm, own, mutual = _input_backward(*grads, *saved, ctx.maps, ctx.dtype)
         scale, shift = norm.split(channels)
         w_own, b_own = own.split((outputs * channels, outputs))
         second: tuple[Tensor | None, ...] = (None, None)
@@ -150,12 +160,12 @@ def _input(
     out_own = x.new_empty(samples, maps[1], outputs, dtype=dtype)
     out_mutual = x.new_empty((samples, maps[2], outputs) if coded else 0, dtype=dtype)
     weights, table = as_operands((w_own,), dtype) * 2, b_own
-    if w_mutual is not None:
+    if w_mutual is not None and code is not None:
         weights = as_operands((w_own, w_mutual), dtype)
         with without_autocast(x):
             table = functional.linear(code, w_mutual, b_mutual)
     with on_device_of(x):
-        input_kernel[(_blocks(maps, coded, _BLOCK), samples)](
+        input_kernel[(_blocks(maps, coded, INPUT), samples)](
             x,
             scale,
             shift,
@@ -166,21 +176,19 @@ def _input(
             out_own,
             out_mutual,
             *maps,
-            O=outputs,
-            BLOCK_O=_BLOCK_OUT,
-            BLOCK=_BLOCK,
+            OUT=outputs,
             MUTUAL=coded,
             EPSILON=EPSILON,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
-            **_LAUNCH,
+            **INPUT,
         )
     return out_own, out_mutual
 
 
-def _blocks(maps: Layout, coded: bool, block: int) -> int:
+def _blocks(maps: Layout, coded: bool, launch: Launch) -> int:
     """Blocks of the longer padded map."""
-    return -(-max(maps[1], maps[2] if coded else 0) // block)
+    return -(-max(maps[1], maps[2] if coded else 0) // launch["BLOCK"])
 
 
 @_input.register_fake
@@ -218,7 +226,7 @@ def _input_backward(
     grad_x = torch.empty_like(x)
     normed = x.new_empty(samples, maps[1], width, dtype=dtype)
     with_code = x.new_empty((samples, maps[2], width) if coded else 0, dtype=dtype)
-    grid = (_blocks(maps, coded, _BLOCK_SMALL), samples)
+    grid = (_blocks(maps, coded, INPUT_ROWS), samples)
     by_rows = x.new_empty(grid[0] * samples, 2 * channels, dtype=torch.float32)
     with on_device_of(x):
         input_rows_kernel[grid](
@@ -236,14 +244,12 @@ def _input_backward(
             by_rows,
             *maps,
             WIDTH=width,
-            O=outputs,
-            BLOCK_O=_BLOCK_OUT,
-            BLOCK=_BLOCK_SMALL,
+            OUT=outputs,
             MUTUAL=coded,
             EPSILON=EPSILON,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
-            **_LAUNCH,
+            **INPUT_ROWS,
         )
     own = _weights(grad_own, normed, maps[1], channels)
     mutual = _weights(grad_mutual, with_code, maps[2], channels) if coded else own.new_empty(0)
@@ -278,8 +284,8 @@ def _weights(left: Tensor, right: Tensor, length: int, channels: int) -> Tensor:
 
 def _partial(left: Tensor, length: int, line: int) -> Tensor:
     """A line for each share of the rows."""
-    tiles = -(-left.shape[2] // _BLOCK_OUT)
-    parts = shares(left.device, tiles, -(-length // _BLOCK_SMALL))
+    tiles = -(-left.shape[2] // WEIGHTS["BLOCK_O"])
+    parts = shares(left.device, tiles, -(-length // WEIGHTS["BLOCK"]))
     return left.new_empty(parts, line, dtype=torch.float32)
 
 
@@ -300,7 +306,7 @@ def _launch_weights(
     channels, width, stride, line = sizes
     outputs = left.shape[2]
     with on_device_of(left):
-        weights_kernel[(-(-outputs // _BLOCK_OUT), partial.shape[0])](
+        weights_kernel[(-(-outputs // WEIGHTS["BLOCK_O"]), partial.shape[0])](
             left,
             right,
             partial,
@@ -308,16 +314,14 @@ def _launch_weights(
             length,
             left.shape[1],
             right.shape[1],
-            O=outputs,
-            BLOCK_O=_BLOCK_OUT,
+            OUT=outputs,
             C=channels,
             WIDTH=width,
             BLOCK_C=tile(with_one(channels)),
-            BLOCK=_BLOCK_SMALL,
             STRIDE=stride,
             LINE=line,
             PRECISION=precision(left.dtype),
-            **_LAUNCH_WEIGHTS,
+            **WEIGHTS,
         )
 
 
@@ -364,7 +368,7 @@ def _output(
     out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
     second, first = _halves(weight, channels, dtype)
     with on_device_of(x):
-        output_kernel[(-(-length // _BLOCK_SMALL), samples)](
+        output_kernel[(-(-length // OUTPUT["BLOCK"]), samples)](
             x,
             x if keep is None else keep,
             first,
@@ -374,12 +378,11 @@ def _output(
             own if mutual is None else mutual.contiguous(),
             out,
             *maps[:7],
-            BLOCK=_BLOCK_SMALL,
             MUTUAL=mutual is not None,
             KEEP=keep is not None,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
-            **_LAUNCH,
+            **OUTPUT,
         )
     return out
 
@@ -416,7 +419,7 @@ def _output_backward(
     grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
     longest = max(maps[1], maps[2] if both else 0)
     scaled = grad.new_empty(samples, longest, channels, dtype=dtype)
-    grid = (_blocks(maps, both, _BLOCK), samples)
+    grid = (_blocks(maps, both, OUTPUT_ROWS), samples)
     by_rows = grad.new_empty(grid[0] * samples, channels, dtype=torch.float32)
     with on_device_of(grad):
         output_rows_kernel[grid](
@@ -429,12 +432,11 @@ def _output_backward(
             scaled,
             by_rows,
             *maps[:7],
-            BLOCK=_BLOCK,
             MUTUAL=both,
             KEEP=keep is not None,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
-            **_LAUNCH,
+            **OUTPUT_ROWS,
         )
     fan_in = weight.shape[1]
     partial = _partial(scaled, maps[1], channels * fan_in)
@@ -449,9 +451,8 @@ def _output_backward(
 def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
     _, weight, own, mutual, *_ = rest
     grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
-    exact = {"dtype": torch.float32}
-    bias = weight.new_empty(weight.shape[0], **exact)
-    return torch.empty_like(own), grad_mutual, torch.empty_like(weight, **exact), bias
+    exact = [weight.new_empty(n, dtype=torch.float32) for n in (weight.shape, weight.shape[0])]
+    return torch.empty_like(own), grad_mutual, exact[0], exact[1]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
