@@ -57,7 +57,7 @@ def forecast_trainer(
     train = settings.TRAIN
     display = SilentDisplay()
     return Trainer(
-        model=model(),
+        model=model().to(ranks.device),
         task=task or ForecastTask(),
         batches=ShuffledBatches(
             Waves(samples), train.BATCH_SIZE, settings.SEED, drop_last, options=options
@@ -66,7 +66,7 @@ def forecast_trainer(
         settings=settings,
         ranks=ranks,
         log=RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display),
-        timing=TimingLogger(folder / "logs", "cpu", enabled=timing, console=False),
+        timing=TimingLogger(folder / "logs", ranks.device, enabled=timing, console=False),
         display=display,
         compiler=compiler,
     )

@@ -29,6 +29,7 @@ class Bench:
             self.recorder,
             torch.manual_seed,
             lambda step: step % self.variants,
+            lambda batch: len(batch["x"]),
             tolerance=1e-3,
             insist=insist,
         )
@@ -88,6 +89,7 @@ def test_another_size_is_run_and_memory_freed_before():
     for number in range(5):
         bench(number)
     assert (bench.recorder.replays, bench.recorder.releases) == (2, 0)
+    assert bench.recorder.samples == 2
     loss = bench(5, size=1)["loss"]
     assert (bench.recorder.replays, bench.recorder.releases) == (2, 1)
     assert float(loss) == bench.expected([5], size=1)[0][0]
@@ -125,6 +127,20 @@ def test_after_forgetting_all_begins_anew():
     assert (bench.ran, bench.recorder.replays) == (ran + WARM_UP, replays)
 
 
+def test_a_rest_frees_memory_and_costs_no_other_trial(monkeypatch):
+    monkeypatch.setattr(step_graph, "MAX_RECORDINGS", 2)
+    bench = Bench()
+    for number in range(6):
+        bench(number)
+    for number in range(6, 10):
+        bench.graphs.rest()
+        ran, replays = bench.ran, bench.recorder.replays
+        assert float(bench(number)["loss"]) == bench.expected([number])[0][0]
+        assert (bench.ran, bench.recorder.replays) == (ran + 1, replays + 1)
+    assert (bench.recorder.recordings, bench.recorder.releases) == (5, 4)
+    assert bench.graphs.fault is None
+
+
 def test_a_batch_that_holds_what_cannot_be_seen_is_run():
     bench = Bench()
     for number in range(6):
@@ -149,7 +165,7 @@ def test_what_the_work_puts_into_a_batch_is_not_copied_into_the_next():
 
 
 class Refusing(CallRecorder):
-    def record(self, work: Callable[[], Terms]) -> CallRecording:
+    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
         work()  # What was done so far does not count.
         raise MemoryError("no room")
 
@@ -157,40 +173,42 @@ class Refusing(CallRecorder):
 class Stale(CallRecorder):
     """Draws at a replay what it drew when it recorded."""
 
-    def record(self, work: Callable[[], Terms]) -> CallRecording:
+    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
         state = torch.get_rng_state()
-        return super().record(lambda: torch.set_rng_state(state) or work())
+        return super().record(lambda: torch.set_rng_state(state) or work(), samples)
 
 
 class Twice(CallRecorder):
-    def record(self, work: Callable[[], Terms]) -> CallRecording:
-        return super().record(lambda: work() and work())
+    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
+        return super().record(lambda: work() and work(), samples)
 
 
 class Half(CallRecorder):
     """Gradients are right, terms are not."""
 
-    def record(self, work: Callable[[], Terms]) -> CallRecording:
-        return super().record(lambda: {name: term / 2 for name, term in work().items()})
+    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
+        return super().record(lambda: {name: term / 2 for name, term in work().items()}, samples)
 
 
 class Renaming(CallRecorder):
-    def record(self, work: Callable[[], Terms]) -> CallRecording:
-        return super().record(lambda: {f"{name}s": term for name, term in work().items()})
+    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
+        return super().record(lambda: {f"{name}s": term for name, term in work().items()}, samples)
 
 
 class Spoiling(CallRecorder):
-    def record(self, work: Callable[[], Terms]) -> CallRecording:
-        return super().record(lambda: {name: term * torch.nan for name, term in work().items()})
+    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
+        return super().record(
+            lambda: {name: term * torch.nan for name, term in work().items()}, samples
+        )
 
 
 class FailingReplay(CallRecorder):
-    def record(self, work: Callable[[], Terms]) -> CallRecording:
+    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
         def fail() -> Terms:
             work()
             raise RuntimeError("lost")
 
-        return super().record(fail)
+        return super().record(fail, samples)
 
 
 FAULTS = {

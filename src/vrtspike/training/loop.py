@@ -29,7 +29,7 @@ from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.checkpoints import latest_checkpoint, micro_batches_per_step
 from vrtspike.training.batches import Batches, ValidationBatches
 from vrtspike.training.compiling import Compiler, compile_whole
-from vrtspike.training.cuda_graphs import CudaRecorder
+from vrtspike.training.cuda_graphs import CudaRecorder, NoDraws
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.flops import estimate_arithmetic
 from vrtspike.training.freezing import FrozenStart
@@ -128,7 +128,7 @@ class Trainer:
             ranks,
             self.optimizer,
             partial(seed_everything, settings.SEED),
-            lambda: CudaRecorder(model, ranks.device, timing),
+            lambda: CudaRecorder(ranks.device, timing, lambda samples: NoDraws()),
             self.micro_batches // ranks.world_size,
         )
 
@@ -264,6 +264,7 @@ class Trainer:
         step = self.progress.step
         every = self.settings.LOG.VISUALS_EVERY_STEPS
         with section("validation"):
+            self.micro_steps.rest()
             found = validate(
                 self.trained_model(), self.task, self.validation, self.ranks, self.precision, stop
             )

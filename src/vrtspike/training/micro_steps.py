@@ -41,6 +41,10 @@ class Work:
     def __init__(self, task: Task, precision: Precision, parts: int) -> None:
         self._task, self._precision, self._parts = task, precision, parts
 
+    def samples(self, batch: Batch) -> int:
+        """Samples of a batch."""
+        return self._task.size(batch)[0]
+
     def __call__(
         self,
         model: nn.Module,
@@ -74,6 +78,9 @@ class MicroSteps(Protocol):
 
     def renew(self) -> None:
         """Take in that parameters were fixed or set free; the gradients are clear."""
+
+    def rest(self) -> None:
+        """Give back what only micro-steps need, before something else needs the memory."""
 
     def __call__(self, batch: Batch, number: int, step: int, last: bool) -> Terms:
         """Do a micro-step.
@@ -119,6 +126,9 @@ class LaunchedMicroSteps:
     def renew(self) -> None:
         """Lay the exchange of gradients out for the parameters that have one."""
         self._replica = Replica(self._model, self._ranks)
+
+    def rest(self) -> None:
+        """Keep everything: kernels that are launched hold no memory in between."""
 
     def __call__(self, batch: Batch, number: int, step: int, last: bool) -> Terms:
         """Do a micro-step; see :meth:`MicroSteps.__call__`."""
@@ -169,6 +179,7 @@ class RecordedMicroSteps:
             recorder,
             seed,
             variant,
+            work.samples,
             list(model.buffers()),
             tolerance=TOLERANCES[precision],
             insist=insist,
@@ -187,6 +198,10 @@ class RecordedMicroSteps:
             self._gradients.release()
         self._gradients = None
         self._graphs.forget()
+
+    def rest(self) -> None:
+        """Drop the recordings, each of which holds the memory of a whole pass."""
+        self._graphs.rest()
 
     def __call__(self, batch: Batch, number: int, step: int, last: bool) -> Terms:
         """Do a micro-step; see :meth:`MicroSteps.__call__`.

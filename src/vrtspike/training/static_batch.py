@@ -54,6 +54,7 @@ def _parts(value: Any, place: str) -> Iterator[tuple[str, object]]:  # noqa: ANN
     if isinstance(value, (torch.Tensor, *_PLAIN)):
         yield place, value
     elif isinstance(value, Mapping):
+        yield place, f"mapping of {len(value)}"
         for name, part in value.items():
             yield from _parts(part, f"{place}[{name!r}]")
     elif isinstance(value, list | tuple):

@@ -37,7 +37,7 @@ WARM_UP = 3
 """Micro-steps of a kind that are run before it is recorded."""
 
 MAX_RECORDINGS = 64
-"""After so many in a run the kinds change too often, and recording costs more than it saves."""
+"""After so many without a rest kinds change too often: recording costs more than it saves."""
 
 TOLERANCES = {"32": 1e-3, "16-mixed": 1e-2, "bf16-mixed": 5e-2, "bf16-true": 5e-2}
 """By precision, how far gradients may be from those that were launched, relative to their norm.
@@ -59,8 +59,8 @@ class Recording(Protocol):
 class Recorder(Protocol):
     """How a device records work."""
 
-    def record(self, work: Callable[[], Terms]) -> Recording:
-        """Record ``work``, which may or may not be run by that.
+    def record(self, work: Callable[[], Terms], samples: int) -> Recording:
+        """Record ``work`` on a batch of ``samples`` without running it.
 
         Raises:
             Exception: of any kind, where it cannot.
@@ -113,6 +113,7 @@ class StepGraphs:
         recorder: how the device records it.
         seed: sets all generators for a micro-batch, given its number in the run.
         variant: from the finished steps to what of the work depends on them.
+        samples: of a batch.
         buffers: tensors besides the gradients that work may write to.
         tolerance: see :data:`TOLERANCES`.
         insist: whether it is an error, not a warning, if micro-steps cannot be recorded.
@@ -124,6 +125,7 @@ class StepGraphs:
         recorder: Recorder,
         seed: Callable[[int], None],
         variant: Callable[[int], Hashable],
+        samples: Callable[[Any], int],
         buffers: Sequence[torch.Tensor] = (),
         *,
         tolerance: float,
@@ -131,7 +133,7 @@ class StepGraphs:
     ) -> None:
         self._work, self._recorder = work, recorder
         self._seed, self._variant = seed, variant
-        self._buffers = buffers
+        self._samples, self._buffers = samples, buffers
         self._tolerance, self._insist = tolerance, insist
         self._statics: dict[Hashable, _Static] = {}
         self._runs: Counter[Hashable] = Counter()
@@ -145,6 +147,11 @@ class StepGraphs:
         self._drop()
         self._runs.clear()
         self._trusted.clear()
+
+    def rest(self) -> None:
+        """Give the memory of recordings back; kinds that are known are recorded again when due."""
+        self._drop()
+        self._recordings = 0
 
     def __call__(
         self,
@@ -210,7 +217,9 @@ class StepGraphs:
         # Random numbers other than those of the batch: what a replay does not draw anew, differs.
         self._seed(~micro.number)
         try:
-            recording = self._recorder.record(lambda: self._work(micro.batch, micro.step))
+            recording = self._recorder.record(
+                lambda: self._work(micro.batch, micro.step), self._samples(micro.batch)
+            )
         except Exception as error:  # of the driver, of a library, of memory
             raise _Distrust(f"{type(error).__name__}: {error}") from error
         self._statics[kind] = _Static(micro.tensors, recording)
