@@ -80,8 +80,14 @@ PARTS = (
     Part("events", "gpu_checks:events", 20),
     Part("memory categories", "gpu_checks:memory_categories", 30, needs=("psutil", "pynvml")),
     Part(
-        "8-bit optimiser", "gpu_checks:eight_bit_optimiser", 30, needs=("bitsandbytes",), cpu=False
+        "8-bit optimiser",
+        "gpu_checks:eight_bit_optimiser",
+        30,
+        needs=("bitsandbytes", "pydantic", "ruamel"),
+        cpu=False,
     ),
     Part("compiled", "gpu_speed:compiled", 120, cpu=False),
-    Part("tests", "gpu_checks:marked_tests", 120, needs=("pytest", "pydantic"), cpu=False),
+    Part(
+        "tests", "gpu_checks:marked_tests", 120, needs=("pytest", "pydantic", "ruamel"), cpu=False
+    ),
 )

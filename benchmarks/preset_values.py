@@ -1,7 +1,7 @@
 """The presets' settings, also for a machine that cannot read YAML files.
 
-``benchmarks/presets.json`` holds every preset with all defaults filled in. It is written from
-``config/presets`` and a test holds them together:
+``benchmarks/presets.json`` holds of every preset, with defaults filled in, what a step needs. It is
+written from ``config/presets``, and a test holds them together:
 
     python benchmarks/preset_values.py
 """
@@ -19,7 +19,18 @@ from vrtspike.files import read_json, write_json
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FILE = Path(__file__).with_name("presets.json")
-SECTIONS = ("DATA", "MODEL", "TRAIN")
+# What a step needs to know of each section; all of MODEL.
+KEYS: dict[str, Any] = {
+    "DATA": {"CROP_SIZE", "CLIP_LEN", "K"},
+    "MODEL": ...,
+    "TRAIN": {
+        "BATCH_SIZE": ...,
+        "GRADIENT_ACCUMULATION_STEPS": ...,
+        "PRECISION": ...,
+        "OPTIM": {"TYPE"},
+        "PROGRESSIVE": ...,
+    },
+}
 # What reads and checks a preset.
 READERS = ("pydantic", "ruamel")
 
@@ -74,7 +85,7 @@ def values() -> dict[str, Any]:
     found = {}
     for file in sorted((REPOSITORY / "config/presets").glob("*.yaml")):
         settings = load_preset(file)
-        sections = settings.model_dump(mode="json", include=set(SECTIONS))
+        sections = settings.model_dump(mode="json", include=KEYS)
         sections["MODEL"]["window"] = list(settings.MODEL.window)
         found[file.stem] = sections
     return found

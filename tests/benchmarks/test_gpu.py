@@ -140,6 +140,8 @@ def run_part(program, parts, place, tmp_path, monkeypatch, function, **about) ->
 def test_figures_before_an_error_are_kept(program, parts, place, tmp_path, monkeypatch):
     def function(_: object) -> Iterator[tuple[str, Any]]:
         yield "speed", 2.5
+        # Whatever happens now, it is written down.
+        assert json.loads((tmp_path / "answer.json").read_text()) == {"figures": {"speed": 2.5}}
         yield "nothing", float("nan")
         raise ValueError("too slow")
 

@@ -31,6 +31,7 @@ def test_the_same_model_is_built_from_the_file(values, monkeypatch) -> None:
     monkeypatch.setattr(values, "READERS", ("no_such_package",))
     held = values.load("demo")
     assert isinstance(held, SimpleNamespace)
+    assert held.MODEL.window == (2, 4, 4)
     found = presets.build(held, 48)
     for (name, a), (other, b) in zip(
         whole.state_dict().items(), found.state_dict().items(), strict=True

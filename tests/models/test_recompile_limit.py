@@ -74,5 +74,7 @@ def test_it_becomes_a_part_of_a_larger_graph() -> None:
     inner, outer = Compiler(), Compiler()
     run = compiled(12, inner)
     whole = torch.compile(lambda x: run(x, 3.0) + 1, backend=outer, fullgraph=True)
+    before = torch._dynamo.config.recompile_limit
     assert torch.equal(whole(torch.ones(2)), torch.full((2,), 4.0))
+    assert torch._dynamo.config.recompile_limit == before
     assert (inner.graphs, outer.graphs) == (0, 1)

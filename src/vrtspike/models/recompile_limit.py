@@ -16,8 +16,7 @@ def with_recompile_limit(compiled: Callable[P, R], limit: int) -> Callable[P, R]
     """Let a compiled function have up to ``limit`` graphs.
 
     PyTorch's own limit is 8 for each function; what comes after runs uncompiled. ``torch.compile``
-    takes a limit of its own only from PyTorch 2.12 on, so PyTorch's setting is changed while the
-    function runs.
+    takes no limit in PyTorch 2.11, so PyTorch's setting is changed while the function runs.
 
     Args:
         compiled: what ``torch.compile`` returned.
@@ -29,8 +28,6 @@ def with_recompile_limit(compiled: Callable[P, R], limit: int) -> Callable[P, R]
 
     @wraps(compiled)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if torch.compiler.is_compiling():  # it becomes a part of a larger graph
-            return compiled(*args, **kwargs)
         with torch._dynamo.config.patch(recompile_limit=limit):
             return compiled(*args, **kwargs)
 
