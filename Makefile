@@ -1,6 +1,7 @@
 # `make demo` and `make test` set everything up by themselves; `make help` lists the rest.
 PYTHON ?= python3
 VENV := .venv
+LOCK := requirements.lock
 READY := $(VENV)/.ready
 # Programs of the environment come first, so that rules and tests find the same Python.
 RUN := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=2000 PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
@@ -9,18 +10,18 @@ RUN := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=2000 PATH="$(CURDIR)/$(VENV)/bin:$
 LOCAL := SLURM_CONF=/dev/null
 CORES ?= all
 
-.PHONY: help setup demo test format lock clean
+.PHONY: help setup demo test compat on-floor gpu format lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 setup: $(READY)  ## make .venv from requirements.lock
 
-$(READY): requirements.lock pyproject.toml
+$(READY): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is older than Python 3.11; use: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $(LOCK)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -40,15 +41,27 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) python benchmarks/learning.py --check
 	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 
+compat:  ## tests of models, training and data with the oldest PyTorch allowed, in .venv-compat
+	@$(MAKE) --no-print-directory VENV=.venv-compat LOCK=requirements-floor.lock on-floor
+
+on-floor: $(READY)
+	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile tests/models tests/training tests/data
+
+gpu:  ## with a GPU: every check and measurement of it, 8 minutes; needs PyTorch alone
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=src $(PYTHON) benchmarks/gpu.py
+
 format: $(READY)  ## format Python and Snakemake files, write the generated reference
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 	$(RUN) snakefmt workflow rules
 	$(RUN) python scripts/config_reference.py
 
-lock:  ## resolve requirements.lock anew from pyproject.toml (needs uv)
-	uv pip compile --universal --python-version 3.11 --all-extras --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --quiet pyproject.toml --output-file requirements.lock
+RESOLVE := uv pip compile --universal --python-version 3.11 --all-extras --no-header --no-annotate \
+  --no-emit-index-url --no-emit-find-links --quiet pyproject.toml
+
+lock:  ## resolve requirements.lock and requirements-floor.lock anew from pyproject.toml (needs uv)
+	$(RESOLVE) --output-file requirements.lock
+	$(RESOLVE) --constraint requirements-floor.in --output-file requirements-floor.lock
 
 clean:  ## remove what the demo made
 	rm -rf data/demo results/demo results/*/demo runs/demo

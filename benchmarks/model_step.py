@@ -23,11 +23,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
-import torchvision
 from operation_flops import step_flops
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -321,10 +321,18 @@ def describe(device: torch.device) -> dict[str, object]:
         "device": name,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "torchvision": torchvision.__version__,
+        "torchvision": installed("torchvision"),
         "python": platform.python_version(),
         "cuda": torch.version.cuda if device.type == "cuda" else None,
     }
+
+
+def installed(package: str) -> str | None:
+    """Version of a package, None where it is missing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def processor() -> str:

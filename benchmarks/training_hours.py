@@ -17,7 +17,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from presets import REPOSITORY, load
+from presets import REPOSITORY, load, training_tflop
 
 from vrtspike import cli
 from vrtspike.config.schema import Settings
@@ -86,7 +86,7 @@ def table(names: Sequence[str], options: argparse.Namespace) -> str:
     head += [f"hours on {n} GPU{'s' * (n > 1)}" for n in options.gpus]
     rows = [head, ["---"] * len(head)]
     for name in names:
-        relative = work[name]["tflop_per_clip"] / work["baseline"]["tflop_per_clip"]
+        relative = training_tflop(work[name]) / training_tflop(work["baseline"])
         found = plan(load(name), relative, options.sequences, options.frames)
         row = [f"`{name}`", f"{found.clips:,}", str(found.batch), f"{found.steps:,}"]
         for gpus in options.gpus:

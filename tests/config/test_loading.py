@@ -11,7 +11,7 @@ from vrtspike.config import Settings, load_preset
 from vrtspike.config.loading import check_files
 from vrtspike.errors import ConfigError
 
-SHIPPED = ["baseline", "demo", "fast", "low_memory", "low_ram", "opt", "reproduce"]
+SHIPPED = ["baseline", "compact", "demo", "fast", "low_memory", "low_ram", "opt", "reproduce"]
 NEED_WEIGHTS = ["reproduce"]
 
 

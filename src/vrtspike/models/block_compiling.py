@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
+from vrtspike.models.recompile_limit import with_recompile_limit
 from vrtspike.models.tmsa import TMSABlock
 
 # Blocks share graphs; they differ in width, attention, shifted or clipped windows. The published
@@ -32,8 +34,10 @@ def compile_blocks(
         Number of compiled blocks.
     """
     blocks = [module for module in model.modules() if isinstance(module, TMSABlock)]
-    options = {"mode": mode} if backend == "inductor" else {}
+    chosen = mode if backend == "inductor" else None  # the only one that knows modes
     for block in blocks:
         # Sizes differ between scales; dynamic graphs serve all of them.
-        block.compile(backend=backend, dynamic=True, recompile_limit=_KINDS, **options)
+        compiled = torch.compile(block._call_impl, backend=backend, dynamic=True, mode=chosen)
+        # As nn.Module.compile sets it.
+        block._compiled_call_impl = with_recompile_limit(compiled, _KINDS)
     return len(blocks)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from vrtspike.config.model_schema import ModelSettings, TemporalAttentionSettings
+from typing import TYPE_CHECKING
+
 from vrtspike.models.chunking import ChunkPolicy
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.spike_encoder import check_time_lengths
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import PlainVRT, VRTRestorer, VRTSpike
 from vrtspike.models.weights import load_spynet, load_vrt, read_weights
+
+if TYPE_CHECKING:
+    from vrtspike.config.model_schema import ModelSettings, TemporalAttentionSettings
 
 
 def build_vrt_spike(

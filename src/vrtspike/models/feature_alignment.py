@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from vrtspike.models.deform import KERNEL, POINTS, guided_deform_conv
+from vrtspike.models.deform import (
+    KERNEL,
+    POINTS,
+    by_kernels,
+    by_point,
+    deform_by_kernel,
+    guide_by_kernel,
+    guided_deform_conv,
+)
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.warp import flow_warp
 
@@ -60,10 +69,47 @@ class DeformableAlignment(nn.Module):
         Returns:
             (N, C, H, W).
         """
+        channels_last = neighbour.permute(0, 2, 3, 1)
+        if by_kernels(channels_last, self.groups, self.weight.shape[0]):
+            aligned = self._by_kernels(channels_last, current.permute(0, 2, 3, 1), flow)
+            return aligned.permute(0, 3, 1, 2)
         warped = flow_warp(neighbour, flow)
         guide = torch.cat((warped, current, flow.to(current.dtype)), dim=1)
         raw = self.conv_offset(guide)
         return guided_deform_conv(neighbour, raw, flow, self.weight, self.bias, self.max_magnitude)
+
+    def _by_kernels(self, neighbour: Tensor, current: Tensor, flow: Tensor) -> Tensor:
+        """The same with channels last throughout: (N, H, W, C) -> (N, H, W, C)."""
+        raw, shift = self._raw_by_point(guide_by_kernel(neighbour, current, flow))
+        return deform_by_kernel(
+            neighbour, raw, shift, flow, self.weight, self.bias, self.max_magnitude
+        )
+
+    def _raw_by_point(self, guide: Tensor) -> tuple[Tensor, Tensor]:
+        """What ``conv_offset`` gives for a guide with constants behind it.
+
+        Returns:
+            (N, H, W, 9, 3, groups) and the last bias, (9, 3, groups), still to be added.
+        """
+        first, *middle, last = self.conv_offset
+        assert isinstance(first, nn.Conv2d)
+        assert isinstance(last, nn.Conv2d)
+        x = guide.permute(0, 3, 1, 2)
+        x = functional.conv2d(x, _with_bias(first, guide.shape[-1]), padding=1)
+        for layer in middle:
+            x = layer(x)
+        assert last.bias is not None
+        weight, shift = (by_point(t, self.groups) for t in (last.weight, last.bias))
+        x = functional.conv2d(x, weight.flatten(0, 2), padding=1)
+        return x.permute(0, 2, 3, 1).unflatten(-1, shift.shape), shift
+
+
+def _with_bias(layer: nn.Conv2d, fan_in: int) -> Tensor:
+    """A 3 x 3 convolution's weights for its input, a channel of ones and channels of zeros."""
+    assert layer.bias is not None
+    centre = functional.pad(layer.bias[:, None, None, None], (1, 1, 1, 1))
+    whole = torch.cat((layer.weight, centre), dim=1)
+    return functional.pad(whole, (0, 0, 0, 0, 0, fan_in - whole.shape[1]))
 
 
 def align_neighbours(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import torch
 from torch import Tensor, nn
+from torch._guards import detect_fake_mode
 from torch.nn import functional
+
+from vrtspike.models.host_draws import DrawTable
 
 
 def start_at_zero(layer: nn.Module) -> None:
@@ -35,30 +41,137 @@ class GEGLU(nn.Module):
         return self.fc2(functional.gelu(self.fc11(x)) * self.fc12(x))
 
 
+class Branch(NamedTuple):
+    """What stochastic depth leaves of a residual branch in one pass.
+
+    Attributes:
+        factors: (B,) float32 on the device of the features, 0 for a sample that drops the branch.
+            None: 1 for all.
+        is_dropped: no sample keeps the branch, so that it need not be computed.
+    """
+
+    factors: Tensor | None
+    is_dropped: bool
+
+    def scaled(self, branch: Tensor) -> Tensor:
+        """(B, ...) -> same shape, each sample times its factor."""
+        if self.factors is None:
+            return branch
+        shape = (-1,) + (1,) * (branch.dim() - 1)
+        return branch * self.factors.view(shape).to(branch.dtype)
+
+
+KEPT = Branch(None, False)
+"""A branch as it is."""
+
+
 class DropPath(nn.Module):
-    """Stochastic depth: drops a residual branch for whole samples while training.
+    """Stochastic depth of a block: drops its residual branches for whole samples while training.
+
+    Chance is drawn on the CPU, where a branch that nobody keeps can be left out before anything of
+    it is launched, and where all devices draw alike.
 
     Source: Huang et al., 2016, "Deep Networks with Stochastic Depth".
 
     Args:
         rate: probability of dropping, in [0, 1).
+
+    Attributes:
+        draw_table: where factors are read in a pass that is recorded; see
+            :mod:`vrtspike.models.host_draws`.
     """
 
     def __init__(self, rate: float = 0.0) -> None:
         super().__init__()
         self.rate = rate
+        self.draw_table: DrawTable | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, ...) -> same shape; kept samples are scaled by 1 / (1 - rate)."""
-        if not self.training or self.rate == 0.0:
-            return x
+    @property
+    def is_active(self) -> bool:
+        """Whether there is anything to draw."""
+        return self.training and self.rate > 0.0
+
+    def draw(self, samples: int) -> Tensor:
+        """(samples,) float32 on the CPU, for one branch: 0 or, where kept, 1 / (1 - rate)."""
         keep = 1.0 - self.rate
-        kept = torch.rand((x.shape[0],) + (1,) * (x.dim() - 1), device=x.device) < keep
-        return x * (kept.to(x.dtype) / keep)
+        return (torch.rand(samples) < keep).to(torch.float32) / keep
 
     def extra_repr(self) -> str:
         """The rate, for ``print(model)``."""
         return f"rate={self.rate:.3f}"
+
+
+BlockBranches = tuple[Branch, Branch]
+"""Attention and the feed-forward layer of a block."""
+_ALL: BlockBranches = (KEPT, KEPT)
+
+
+def draw_branches(layers: Sequence[DropPath], x: Tensor) -> list[BlockBranches]:
+    """The branches of some blocks in this pass.
+
+    Args:
+        layers: stochastic depth of each block.
+        x: (B, ...), the features of the first.
+
+    Returns:
+        Two for each block. Factors reach the device in one copy that nothing waits for. Where they
+        come from a table, the host does not know them and no branch counts as dropped; nor does
+        one of tensors without data, with which a step is counted.
+    """
+    samples = x.shape[0]
+    if detect_fake_mode() is not None:
+        factors = x.new_ones(samples, dtype=torch.float32)
+        counted = (Branch(factors, False), Branch(factors, False))
+        return [counted if layer.is_active else _ALL for layer in layers]
+    own = [layer for layer in layers if layer.is_active and layer.draw_table is None]
+    drawn = [layer.draw(samples) for layer in own for _ in _ALL]
+    sent = iter(_to_device(torch.stack(drawn), x.device) if drawn else ())
+    known = iter(drawn)
+
+    def branch(layer: DropPath) -> Branch:
+        if not layer.is_active:
+            return KEPT
+        if layer.draw_table is not None:
+            return Branch(layer.draw_table.place(layer.draw, samples), False)
+        return Branch(next(sent), not next(known).any())
+
+    return [(branch(layer), branch(layer)) for layer in layers]
+
+
+def _to_device(values: Tensor, device: torch.device) -> Tensor:
+    """A small tensor of the host on a device, without waiting for the device."""
+    if device.type != "cuda":
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
+
+
+class _WithoutGradient(torch.autograd.Function):
+    """A tensor as it is; parameters that had no part in it get gradients of zero."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *parameters: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.shapes = [p.shape for p in parameters]
+        ctx.like = parameters[0].detach()[:0]
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401
+        sizes = [shape.numel() for shape in ctx.shapes]
+        parts = ctx.like.new_zeros(sum(sizes)).split(sizes)
+        return grad, *(part.view(shape) for part, shape in zip(parts, ctx.shapes, strict=True))
+
+
+def skip_branch(x: Tensor, *layers: nn.Module) -> Tensor:
+    """``x`` where the branch that ``layers`` make is dropped.
+
+    Their parameters take part in the graph with gradients of zero, as if the branch had been
+    computed and multiplied by zero: several processes wait for the gradients of all parameters.
+    """
+    parameters = [p for layer in layers for p in layer.parameters() if p.requires_grad]
+    if not (parameters and torch.is_grad_enabled()):
+        return x
+    out: Tensor = _WithoutGradient.apply(x, *parameters)
+    return out
 
 
 class SpaceToDepth(nn.Module):

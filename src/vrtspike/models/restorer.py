@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from vrtspike.config.model_schema import ModelSettings
+if TYPE_CHECKING:
+    from vrtspike.config.model_schema import ModelSettings
 
 
 class Restorer(nn.Module):

@@ -13,7 +13,7 @@ from vrtspike.models.layers import GEGLU, DepthToSpace, SpaceToDepth
 from vrtspike.models.mixed_precision import autocast_dtype, residual_stream
 from vrtspike.models.recomputation import recomputed
 from vrtspike.models.tmsa import BlockOptions, TMSAGroup
-from vrtspike.models.token_ops import normalised_geglu
+from vrtspike.models.token_ops import add_linear, normalised_geglu
 from vrtspike.models.windows import PlanCache, Size3
 
 Direction = Literal["none", "down", "up"]
@@ -91,8 +91,8 @@ class Stage(nn.Module):
     def attend(self, x: Tensor) -> Tensor:
         """Change of scale and both residual groups: (B, T, H, W, C') -> (B, T, H', W', C)."""
         x = residual_stream(self.reshape(x))
-        x = x + self.linear1(self.residual_group1(x))
-        return x + self.linear2(self.residual_group2(x))
+        x = add_linear(x, self.linear1, self.residual_group1(x))
+        return add_linear(x, self.linear2, self.residual_group2(x))
 
     def align(self, x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
         """Parallel warping; flows as in :func:`align_neighbours`."""
@@ -148,4 +148,4 @@ class ReconstructionGroup(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        return x + self.linear(self.residual_group(x))
+        return add_linear(x, self.linear, self.residual_group(x))

@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
-from vrtspike.config.model_schema import ModelSettings
+from typing import TYPE_CHECKING
+
 from vrtspike.models.build_vrt_spike import build_vrt_spike
 from vrtspike.models.restorer import Builder, Restorer
+
+if TYPE_CHECKING:
+    from vrtspike.config.model_schema import ModelSettings
 
 MODELS: dict[str, Builder] = {
     "vrt_spike": build_vrt_spike,

@@ -16,9 +16,24 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.errors import ConfigError
-from vrtspike.models.layers import GEGLU, DropPath
+from vrtspike.models.layers import (
+    GEGLU,
+    KEPT,
+    BlockBranches,
+    Branch,
+    DropPath,
+    draw_branches,
+    skip_branch,
+)
 from vrtspike.models.recomputation import recomputed
-from vrtspike.models.token_ops import normalised_geglu, normalised_linear
+from vrtspike.models.token_ops import (
+    add_feed_forward,
+    has_kernels,
+    layout,
+    normalised_linear,
+    triton_output,
+    triton_projections,
+)
 from vrtspike.models.window_attention import check_implementation, window_attention
 from vrtspike.models.windows import (
     PlanCache,
@@ -109,13 +124,18 @@ class WindowAttention(nn.Module):
         rows = self.relative_position_bias_table.index_select(0, corner)
         return rows.view(tokens, tokens, self.heads).permute(2, 0, 1)
 
+    def _places(self, plan: WindowPlan) -> Tensor:
+        """The sine code of each place in a window, (Wh, Ww, C); a clipped one's leading corner."""
+        _, window_h, window_w = plan.geometry.window
+        code = self.position_bias.view(self.window[1], self.window[2], -1)
+        return code[:window_h, :window_w]
+
     def _code(self, plan: WindowPlan) -> Tensor:
         """The sine code of each token's place in its window, (Hp, Wp, C) for a padded map."""
         _, window_h, window_w = plan.geometry.window
         _, height, width = plan.geometry.padded
-        code = self.position_bias.view(self.window[1], self.window[2], -1)
-        # A clipped window takes the leading corner; tiling commutes with the cyclic shift.
-        code = code[:window_h, :window_w].roll(plan.geometry.shift[1:], (0, 1))
+        # Tiling commutes with the cyclic shift.
+        code = self._places(plan).roll(plan.geometry.shift[1:], (0, 1))
         return code.repeat(height // window_h, width // window_w, 1)
 
     def _project_in(
@@ -145,8 +165,9 @@ class WindowAttention(nn.Module):
         index: Tensor,
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
+        branch: Branch = KEPT,
     ) -> Tensor:
-        """Attention of normalised features.
+        """Features plus attention of the normalised features.
 
         Args:
             x: (B, D, H, W, C), not yet normalised.
@@ -154,16 +175,40 @@ class WindowAttention(nn.Module):
             index: (N, N) relative position index of the full window.
             plan: windows of self attention.
             mutual_plan: windows of mutual attention.
+            branch: what stochastic depth leaves of attention.
 
         Returns:
             (B, D, H, W, C).
         """
+        if has_kernels(x):
+            return self._by_own_kernels(x, norm, index, plan, mutual_plan, branch)
         qkv = self._project_in(self.qkv_self, x, norm, plan, coded=False)
         out = self._attend(qkv, plan, self._relative_bias(index, plan.tokens))
         if mutual_plan is None:
-            return self.proj(out)
+            return x + branch.scaled(self.proj(out))
         qkv = self._project_in(self.qkv_mut, x, norm, mutual_plan, coded=True)
-        return self._project(self._attend(qkv, mutual_plan, None), out)
+        return x + branch.scaled(self._project(self._attend(qkv, mutual_plan, None), out))
+
+    def _by_own_kernels(
+        self,
+        x: Tensor,
+        norm: nn.LayerNorm,
+        index: Tensor,
+        plan: WindowPlan,
+        mutual_plan: WindowPlan | None,
+        branch: Branch,
+    ) -> Tensor:
+        """What :meth:`forward` gives, with norm, padding, codes and residual inside of kernels."""
+        maps = layout(plan.geometry, None if mutual_plan is None else mutual_plan.geometry)
+        places = None if mutual_plan is None else self._places(mutual_plan).flatten(0, 1)
+        second = None if mutual_plan is None else self.qkv_mut
+        x, own, mutual = triton_projections(x, norm, self.qkv_self, second, places, maps)
+        options, bias = self.options, self._relative_bias(index, plan.tokens)
+        out = window_attention(own, bias, plan, self.heads, options.attention)
+        other = None
+        if mutual_plan is not None:
+            other = window_attention(mutual, None, mutual_plan, self.heads, options.attention)
+        return triton_output(x, self.proj, out, other, maps, branch.factors)
 
     def _project(self, mutual: Tensor, own: Tensor) -> Tensor:
         """``proj`` of [mutual, own] on the channels, without the copy that joins them."""
@@ -206,37 +251,63 @@ class TMSABlock(nn.Module):
         self.norm2 = nn.LayerNorm(channels)
         self.mlp = GEGLU(channels, int(channels * mlp_ratio))
 
-    def attention_branch(
-        self, x: Tensor, index: Tensor, plan: WindowPlan, mutual_plan: WindowPlan | None
+    def _add_attention(
+        self,
+        x: Tensor,
+        index: Tensor,
+        plan: WindowPlan,
+        mutual_plan: WindowPlan | None,
+        branch: Branch,
     ) -> Tensor:
-        """Drop path of attention of the normalised features."""
-        return self.drop_path(self.attn(x, self.norm1, index, plan, mutual_plan))
+        return self.attn(x, self.norm1, index, plan, mutual_plan, branch)
 
-    def feed_forward_branch(self, x: Tensor) -> Tensor:
-        """Drop path of the feed-forward layer of the normalised features."""
-        if self.options.recompute == "cheap":
-            return self.drop_path(normalised_geglu(x, self.norm2, self.mlp))
-        return self.drop_path(self.mlp(self.norm2(x)))
+    def _add_feed_forward(self, x: Tensor, branch: Branch) -> Tensor:
+        keep = self.options.recompute == "none"
+        return add_feed_forward(x, self.norm2, self.mlp, branch, keep_hidden=keep)
 
     def forward(
-        self, x: Tensor, index: Tensor, plan: WindowPlan, mutual_plan: WindowPlan | None
+        self,
+        x: Tensor,
+        index: Tensor,
+        plan: WindowPlan,
+        mutual_plan: WindowPlan | None,
+        branches: BlockBranches = (KEPT, KEPT),
     ) -> Tensor:
-        """(B, D, H, W, C) -> same shape; arguments as in :class:`WindowAttention`."""
-        options = self.options
-        if options.checkpoint_attn and options.checkpoint_ffn:
-            # Both at once keep the input of the block and not that of each branch.
-            return recomputed(True, self._both_branches, x, index, plan, mutual_plan)
-        # The cheap policy keeps nothing of the second branch but its input anyway.
-        again = options.checkpoint_ffn and options.recompute == "none"
-        attention = (self.attention_branch, x, index, plan, mutual_plan)
-        x = x + recomputed(options.checkpoint_attn, *attention)
-        return x + recomputed(again, self.feed_forward_branch, x)
+        """(B, D, H, W, C) -> same shape; arguments as in :class:`WindowAttention`.
 
-    def _both_branches(
-        self, x: Tensor, index: Tensor, plan: WindowPlan, mutual_plan: WindowPlan | None
+        ``branches`` are what stochastic depth leaves of attention and of the feed-forward layer.
+        """
+        options = self.options
+        attention, feed_forward = branches
+        # A compiled block would be compiled anew for every combination of dropped branches.
+        may_skip = not torch.compiler.is_compiling()
+        skips_attention = may_skip and attention.is_dropped
+        skips_feed_forward = may_skip and feed_forward.is_dropped
+        both = options.checkpoint_attn and options.checkpoint_ffn
+        if both and not (skips_attention or skips_feed_forward):
+            # Both at once keep the input of the block and not that of each branch.
+            return recomputed(True, self._both, x, index, plan, mutual_plan, branches)
+        if skips_attention:
+            x = skip_branch(x, self.norm1, self.attn)
+        else:
+            arguments = (x, index, plan, mutual_plan, attention)
+            x = recomputed(options.checkpoint_attn, self._add_attention, *arguments)
+        if skips_feed_forward:
+            return skip_branch(x, self.norm2, self.mlp)
+        # The cheap policy and our own kernels keep nothing of this branch but its input anyway.
+        again = options.checkpoint_ffn and options.recompute == "none" and not has_kernels(x)
+        return recomputed(again, self._add_feed_forward, x, feed_forward)
+
+    def _both(
+        self,
+        x: Tensor,
+        index: Tensor,
+        plan: WindowPlan,
+        mutual_plan: WindowPlan | None,
+        branches: BlockBranches,
     ) -> Tensor:
-        x = x + self.attention_branch(x, index, plan, mutual_plan)
-        return x + self.feed_forward_branch(x)
+        x = self._add_attention(x, index, plan, mutual_plan, branches[0])
+        return self._add_feed_forward(x, branches[1])
 
 
 class TMSAGroup(nn.Module):
@@ -271,7 +342,7 @@ class TMSAGroup(nn.Module):
         self.window = window
         self.mutual = mutual
         self.plans = plans
-        self.blocks = nn.ModuleList(
+        blocks = [
             TMSABlock(
                 channels,
                 window,
@@ -282,13 +353,16 @@ class TMSAGroup(nn.Module):
                 options=options,
             )
             for rate in drop_path
-        )
+        ]
+        self.drop_paths = [block.drop_path for block in blocks]
+        self.blocks = nn.ModuleList(blocks)
         # Equal for all blocks and a function of the configuration: kept once, in no checkpoint.
         self.register_buffer("index", relative_position_index(window), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, D, H, W, C) -> same shape."""
         size = (x.shape[1], x.shape[2], x.shape[3])
+        branches = draw_branches(self.drop_paths, x)
         for number, block in enumerate(self.blocks):
             shifted = number % 2 == 1
             geometry = clip_window(size, self.window, shifted=shifted, mutual=False)
@@ -297,5 +371,5 @@ class TMSAGroup(nn.Module):
             if self.mutual:
                 geometry = clip_window(size, self.window, shifted=shifted, mutual=True)
                 mutual_plan = self.plans(geometry, x.device)
-            x = block(x, self.index, plan, mutual_plan)
+            x = block(x, self.index, plan, mutual_plan, branches[number])
         return x

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from vrtspike.config.backbone import STAGES, BackboneNames, backbone_faults
+from vrtspike.backbone import STAGES, BackboneNames, backbone_faults
 from vrtspike.errors import ConfigError
 from vrtspike.models.flow import SpyNet
 from vrtspike.models.layers import FrameConv

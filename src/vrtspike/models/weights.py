@@ -14,8 +14,6 @@ from pathlib import Path
 from pickle import UnpicklingError
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from vrtspike.errors import RunError, list_faults
@@ -54,6 +52,10 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 
 
 def _read_safetensors(file: Path) -> Mapping[str, Tensor]:
+    # Imported here: a model without given weights is made by PyTorch alone.
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     try:
         return load_file(file)
     except SafetensorError as error:

@@ -24,6 +24,19 @@ Size3 = tuple[int, int, int]
 MASKED_SCORE = -100.0
 """Added to the score of two tokens that lie in different regions of a shifted window."""
 
+_ALIGNMENT = 64
+
+
+def aligned_tokens(tokens: int) -> int:
+    """Length of a row of a table with an entry for each token, so that kernels read whole blocks.
+
+    >>> [aligned_tokens(tokens) for tokens in (5, 49, 128, 245)]
+    [16, 64, 128, 256]
+    """
+    if tokens <= _ALIGNMENT:
+        return max(1 << (tokens - 1).bit_length(), 16)
+    return math.ceil(tokens / _ALIGNMENT) * _ALIGNMENT
+
 
 @dataclass(frozen=True)
 class WindowGeometry:
@@ -88,13 +101,16 @@ class WindowPlan:
 
     Attributes:
         geometry: the windows this plan is for.
-        query: (n, N) int64, flat positions in the padded map whose queries take part.
-        key: (n, N) int64, positions whose keys and values take part.
-        out: (n, N) int64, positions that receive the result.
-        regions: (n, N) int32. Tokens of different regions do not see each other.
+        query: (n, N), flat positions in the padded map whose queries take part. Positions are int64
+            on a CPU, whose operations ask for it, and int32 elsewhere.
+        key: (n, N), positions whose keys and values take part.
+        out: (n, N), positions that receive the result.
+        regions: (n, M) int32, M = ``aligned_tokens(N)``; a row goes on with its last token's.
+            Tokens of different regions do not see each other.
         masks: (g, N, N) float32, -100 where two tokens do not see each other, else 0. The problems
             are ordered by their mask; there are at most eight on a map.
         bounds: g + 1 numbers; mask i is that of problems ``bounds[i]`` to ``bounds[i + 1] - 1``.
+        unmasked: how many problems hold one region; they are the first.
     """
 
     geometry: WindowGeometry
@@ -104,6 +120,7 @@ class WindowPlan:
     regions: Tensor
     masks: Tensor
     bounds: tuple[int, ...]
+    unmasked: int
 
     @property
     def tokens(self) -> int:
@@ -154,15 +171,19 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
         key = out = np.concatenate([first, second])
         regions = np.concatenate([regions[:, :half]] * 2)
     regions -= regions[:, :1]
+    # Sorted, so a problem of one region, all zeros, comes first: no region has a lower number than
+    # that of the first token.
     _, first_of, pattern = np.unique(regions, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(pattern.reshape(-1), kind="stable")
     bounds = np.cumsum([0, *np.bincount(pattern.reshape(-1))]).tolist()
     # Plans outlive the pass that made them, also a validation pass in inference mode.
     with torch.inference_mode(False):
+        positions_dtype = torch.int64 if device.type == "cpu" else torch.int32
 
-        def to_tensor(rows: NDArray[np.int64], dtype: torch.dtype = torch.int64) -> Tensor:
+        def to_tensor(rows: NDArray[np.int64], dtype: torch.dtype = positions_dtype) -> Tensor:
             return torch.tensor(rows, dtype=dtype, device=device)
 
+        spare = aligned_tokens(regions.shape[1]) - regions.shape[1]
         kinds = to_tensor(regions[first_of])
         differ = kinds[:, :, None] != kinds[:, None, :]
         return WindowPlan(
@@ -170,9 +191,10 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
             query=to_tensor(query[order]),
             key=to_tensor(key[order]),
             out=to_tensor(out[order]),
-            regions=to_tensor(regions[order], torch.int32),
+            regions=to_tensor(np.pad(regions[order], ((0, 0), (0, spare)), "edge"), torch.int32),
             masks=differ.to(torch.float32) * MASKED_SCORE,
             bounds=tuple(bounds),
+            unmasked=0 if regions[first_of[0]].any() else bounds[1],
         )
 
 

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from vrtspike.models.token_ops.choice import has_kernels
 from vrtspike.models.token_ops.feed_forward import normalised_geglu
 from vrtspike.models.token_ops.linear import normalised_linear
+from vrtspike.models.token_ops.residual import add_feed_forward, add_linear
+from vrtspike.models.token_ops.triton_projection import (
+    layout,
+    triton_output,
+    triton_projections,
+)
 
-__all__ = ["normalised_geglu", "normalised_linear"]
+__all__ = [
+    "add_feed_forward",
+    "add_linear",
+    "has_kernels",
+    "layout",
+    "normalised_geglu",
+    "normalised_linear",
+    "triton_output",
+    "triton_projections",
+]

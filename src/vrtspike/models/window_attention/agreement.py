@@ -15,7 +15,13 @@ from torch import Tensor
 
 from vrtspike.models.kernel_trust import Trial, is_trusted
 from vrtspike.models.window_attention.explicit import explicit_attention
-from vrtspike.models.windows import Size3, WindowPlan, build_plan, clip_window
+from vrtspike.models.windows import (
+    Size3,
+    WindowGeometry,
+    WindowPlan,
+    build_plan,
+    clip_window,
+)
 
 AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
 Windows = Sequence[tuple[Size3, bool]]
@@ -76,31 +82,58 @@ def largest_difference(
         NaN where any result or gradient holds one.
     """
     differences: list[float] = []
+    for width, (window, mutual), shifted in product(_WIDTHS, windows, (False, True)):
+        geometry = clip_window(size, window, shifted=shifted, mutual=mutual)
+        differences += differences_in(attention, device, dtype, geometry, width)
+    # Python's max() would pass over a NaN.
+    return torch.tensor(differences).max().item()
+
+
+def differences_in(
+    attention: AttentionFunction,
+    device: torch.device,
+    dtype: torch.dtype,
+    geometry: WindowGeometry,
+    width: int,
+    batch: int = 2,
+) -> list[float]:
+    """Differences from the definition as shares of the norm, on one map.
+
+    Args:
+        attention: the implementation.
+        device: where to run it.
+        dtype: type of queries, keys and values; the definition is computed in float32.
+        geometry: map and windows.
+        width: channels of each of two heads.
+        batch: samples.
+
+    Returns:
+        Of the result and of the gradients of queries, keys and values, of each by itself, and of
+        the bias, which mutual attention goes without.
+    """
     # The check neither uses up random numbers of the run nor joins its graph or its autocast.
     generator = torch.Generator(device).manual_seed(0)
     normal = torch.inference_mode(False)
     with normal, torch.enable_grad(), torch.autocast(device.type, enabled=False):
-        for width, (window, mutual), shifted in product(_WIDTHS, windows, (False, True)):
-            plan = build_plan(clip_window(size, window, shifted=shifted, mutual=mutual), device)
-            shapes = [(2, plan.out.numel(), 3 * _HEADS * width)]
-            if not mutual:
-                shapes.append((_HEADS, plan.tokens, plan.tokens))
-            inputs = [torch.randn(s, device=device, generator=generator) for s in shapes]
-            found = _results(attention, [t.to(dtype) for t in inputs], plan)
-            # The same rounded inputs, so that only the computation differs.
-            rounded = [t.to(dtype).float() for t in inputs]
-            expected = _results(explicit_attention, rounded, plan)
-            for a, b in zip(found, expected, strict=True):
-                differences.append(((a.float() - b).norm() / b.norm()).item())
-    # Python's max() would pass over a NaN.
-    return torch.tensor(differences).max().item()
+        plan = build_plan(geometry, device)
+        shapes = [(batch, plan.out.numel(), 3 * _HEADS * width)]
+        if not geometry.mutual:
+            shapes.append((_HEADS, plan.tokens, plan.tokens))
+        inputs = [torch.randn(s, device=device, generator=generator) for s in shapes]
+        found = _results(attention, [t.to(dtype) for t in inputs], plan)
+        # The same rounded inputs, so that only the computation differs.
+        rounded = [t.to(dtype).float() for t in inputs]
+        expected = _results(explicit_attention, rounded, plan)
+    pairs = zip(found, expected, strict=True)
+    return [((a.float() - b).norm() / b.norm()).item() for a, b in pairs]
 
 
 def _results(
     attention: AttentionFunction, inputs: Sequence[Tensor], plan: WindowPlan
 ) -> list[Tensor]:
-    """Output and gradients."""
+    """Output, and gradients of queries, of keys, of values and of the bias."""
     leaves = [t.detach().requires_grad_() for t in inputs]
     out = attention(leaves[0], leaves[1] if len(leaves) > 1 else None, plan, _HEADS)
     grad = torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out).to(out.dtype)
-    return [out.detach(), *torch.autograd.grad(out, leaves, grad)]
+    grad_qkv, *grad_bias = torch.autograd.grad(out, leaves, grad)
+    return [out.detach(), *grad_qkv.chunk(3, dim=-1), *grad_bias]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-from einops import rearrange
 from torch import Tensor
 
-from vrtspike.models.windows import MASKED_SCORE, WindowPlan, window_regions
+from vrtspike.models.windows import MASKED_SCORE, WindowGeometry, WindowPlan, window_regions
 
 
 def explicit_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
@@ -23,15 +22,11 @@ def explicit_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads
         (B, L, C) in the order of the map.
     """
     geometry = plan.geometry
-    depth, height, width = geometry.padded
-    wd, wh, ww = geometry.window
     back = tuple(-s for s in geometry.shift)
-    pattern = "b (d wd) (h wh) (w ww) c -> b (d h w) (wd wh ww) c"
-    sizes = {"wd": wd, "wh": wh, "ww": ww}
-
     x = qkv.unflatten(1, geometry.padded)
-    x = rearrange(x.roll(back, (1, 2, 3)) if any(back) else x, pattern, **sizes)
-    q, k, v = rearrange(x, "b n t (three head c) -> three b n head t c", three=3, head=heads)
+    x = _cut(x.roll(back, (1, 2, 3)) if any(back) else x, geometry)
+    # Each (B, windows, heads, tokens, channels of a head).
+    q, k, v = x.unflatten(-1, (3, heads, -1)).permute(3, 0, 1, 4, 2, 5)
     mask = _shift_mask(plan, qkv.device)  # (windows, 1, N, N) or None
     if geometry.mutual:
         half = geometry.tokens // 2
@@ -46,12 +41,25 @@ def explicit_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads
         )
     else:
         out = _attend(q, k, v, bias, mask)
-    out = rearrange(out, "b n head t c -> b n t (head c)")
-    left, right = pattern.split(" -> ")
-    grid = {"d": depth // wd, "h": height // wh, "w": width // ww}
-    out = rearrange(out, f"{right} -> {left}", **sizes, **grid)
+    out = _join(out.transpose(2, 3).flatten(3), geometry)
     out = out.roll(geometry.shift, (1, 2, 3)) if any(back) else out
     return out.flatten(1, 3)
+
+
+def _cut(x: Tensor, geometry: WindowGeometry) -> Tensor:
+    """(B, D, H, W, C) to windows, (B, windows, tokens of a window, C)."""
+    for axis, length in zip((1, 3, 5), geometry.window, strict=True):
+        x = x.unflatten(axis, (-1, length))
+    # Places of the windows first, (D / Wd, H / Wh, W / Ww), then the tokens within, (Wd, Wh, Ww).
+    return x.permute(0, 1, 3, 5, 2, 4, 6, 7).flatten(4, 6).flatten(1, 3)
+
+
+def _join(x: Tensor, geometry: WindowGeometry) -> Tensor:
+    """The windows of :func:`_cut` to (B, D, H, W, C)."""
+    sizes = zip(geometry.padded, geometry.window, strict=True)
+    places = [whole // length for whole, length in sizes]
+    x = x.unflatten(2, geometry.window).unflatten(1, places).permute(0, 1, 4, 2, 5, 3, 6, 7)
+    return x.flatten(5, 6).flatten(3, 4).flatten(1, 2)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, mask: Tensor | None) -> Tensor:

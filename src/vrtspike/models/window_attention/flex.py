@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention.flex_attention import flex_attention
 
+from vrtspike.models.recompile_limit import with_recompile_limit
 from vrtspike.models.windows import MASKED_SCORE, WindowPlan
 
 _SMALLEST_HEAD = 16
@@ -23,9 +24,8 @@ _KINDS = 128
 @lru_cache(maxsize=1)
 def generator(backend: str | Callable[..., Any] = "inductor") -> Any:  # noqa: ANN401 - has no type
     """The kernel generator; without compilation all scores would be written out."""
-    # PyTorch's annotations leave this argument out.
-    limit: dict[str, Any] = {"recompile_limit": _KINDS}
-    return torch.compile(flex_attention, dynamic=False, backend=backend, **limit)
+    compiled = torch.compile(flex_attention, dynamic=False, backend=backend)
+    return with_recompile_limit(compiled, _KINDS)
 
 
 def flex_window_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
@@ -64,7 +64,7 @@ def flex_window_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, he
     )[..., :head_width]
     result = qkv.new_empty(batch, qkv.shape[1], channels)
     rows = out.transpose(1, 2).reshape(batch, -1, channels)
-    return result.index_copy(1, plan.out.flatten(), rows)
+    return result.index_copy(1, plan.out.flatten().to(torch.int64), rows)
 
 
 def _padded(width: int) -> int:

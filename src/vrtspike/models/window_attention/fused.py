@@ -38,6 +38,6 @@ def fused_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: i
             attn_mask=scores_bias.to(qkv.dtype),
         )
         results.append(out.transpose(1, 2).reshape(batch, -1, channels))
-    order = plan.out.flatten()
+    order = plan.out.flatten().to(torch.int64)
     result = torch.empty_like(qkv[..., :channels], memory_format=torch.contiguous_format)
     return result.index_copy(1, order, torch.cat(results, dim=1))

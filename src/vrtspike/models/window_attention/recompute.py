@@ -64,6 +64,7 @@ class _Pieces:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Positions of queries, keys and results in the batch, and the bias with the mask."""
         shape = (self.heads, self.tokens, self.tokens)
+        places = (self.query, self.key, self.out)
         for number, (start, stop) in enumerate(zip(self.bounds, self.bounds[1:], strict=False)):
             mask = self.masks[number].to(self.dtype)
             bias = mask.expand(shape) if self.bias is None else self.bias.to(self.dtype) + mask
@@ -73,12 +74,9 @@ class _Pieces:
                 for first in range(start, stop, step):
                     part = slice(first, min(first + step, stop))
                     offset = sample * self.length
-                    yield (
-                        (self.query[part] + offset).view(-1),
-                        (self.key[part] + offset).view(-1),
-                        (self.out[part] + offset).view(-1),
-                        biases[: (part.stop - first) * self.heads],
-                    )
+                    queries, keys, outs = (rows[part].to(torch.int64) + offset for rows in places)
+                    used = biases[: (part.stop - first) * self.heads]
+                    yield queries.view(-1), keys.view(-1), outs.view(-1), used
 
     def split(self, rows: Tensor, parts: int = 1) -> Tensor:
         """(m * N, parts * C) rows -> (parts, m * heads, N, c)."""

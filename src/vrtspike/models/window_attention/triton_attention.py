@@ -2,60 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from vrtspike.models.windows import WindowPlan
+from vrtspike.models.window_attention.launch_shapes import (
+    bias_shape,
+    forward_shape,
+    gradient_shape,
+    layout_shape,
+)
+from vrtspike.models.windows import WindowPlan, aligned_tokens
 
-_LARGEST_BLOCK = 64
-_SMALLEST_DOT = 16
-# Programs that sum the gradient of the bias; a few for each multiprocessor of a large GPU.
-_BIAS_PROGRAMS = 2048
+# Warps that sum the gradient of the bias on each multiprocessor, some times what runs at once.
+_BIAS_WARPS = 48
 
 
 def triton_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
     """Window attention whose scores never leave the chip; see :func:`explicit_attention`."""
-    out, _ = _forward(
+    out, _, _ = _forward(
         qkv,
-        # A bias of half precision is read twice as fast; the sum is made in float32.
-        None if bias is None else bias.to(qkv.dtype),
-        plan.query,
-        plan.key,
-        plan.out,
+        bias,
+        # Already so on CUDA.
+        plan.query.to(torch.int32),
+        plan.key.to(torch.int32),
+        plan.out.to(torch.int32),
         plan.regions,
-        len(plan.bounds) > 2,
+        plan.unmasked,
         heads,
     )
     return out
 
 
-def _block(tokens: int) -> int:
-    """Tokens that one program treats at once."""
-    return min(max(1 << (tokens - 1).bit_length(), _SMALLEST_DOT), _LARGEST_BLOCK)
-
-
-def _constants(qkv: Tensor, query: Tensor, heads: int) -> dict[str, Any]:
-    """Compile-time constants of all kernels."""
-    width = qkv.shape[2] // 3 // heads
-    block = _block(query.shape[1])
-    return {
-        "N": query.shape[1],
-        "HEADS": heads,
-        "D": width,
-        "BLOCK_D": max(1 << (width - 1).bit_length(), _SMALLEST_DOT),
-        "BLOCK": block,
-        "num_warps": block // _SMALLEST_DOT,
-        # Float32 in full: a model that asks for it wants its digits.
-        "PRECISION": "ieee" if qkv.dtype == torch.float32 else "tf32",
-    }
-
-
 def _on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
     """Triton launches on the current device, wherever the tensors are."""
     return torch.cuda.device_of(tensor)
+
+
+def _ranges(unmasked: int, windows: int) -> Iterator[tuple[int, int, bool]]:
+    """First and last window of each launch, and whether it has to look at regions."""
+    for first, last, masked in ((0, unmasked, False), (unmasked, windows, True)):
+        if first < last:
+            yield first, last, masked
+
+
+def _lay_out(bias: Tensor, width: int, dtype: torch.dtype) -> Tensor:
+    """(heads, N, N) of any strides, as the kernels read it: (heads, M, M), M a row of whole blocks.
+
+    Half precision is read twice as fast as float32; the sum with the scores is made in float32.
+    """
+    from vrtspike.models.window_attention.triton_kernels import layout_kernel
+
+    heads, tokens, _ = bias.shape
+    shape = layout_shape(tokens)
+    stride = shape["STRIDE"]
+    laid = bias.new_empty(heads, stride, stride, dtype=dtype)
+    grid = (heads * (stride // shape["BLOCK"]) ** 2,)
+    layout_kernel[grid](bias, laid, *bias.stride(), width**0.5, **shape)
+    return laid
 
 
 @torch.library.custom_op("vrtspike::triton_attention", mutates_args=())
@@ -66,110 +73,158 @@ def _forward(
     key: Tensor,
     place: Tensor,
     regions: Tensor,
-    masked: bool,
+    unmasked: int,
     heads: int,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Result, logarithms (base 2) of the sums of exponentials, and the bias as kernels read it."""
     from vrtspike.models.window_attention.triton_kernels import forward_kernel
 
-    batch, length, width = qkv.shape
+    batch, length, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     windows, tokens = query.shape
+    width = channels // heads
     qkv = qkv.contiguous()
-    bias = None if bias is None else bias.contiguous()
-    out = qkv.new_empty(batch, length, width // 3)
+    out = qkv.new_empty(batch, length, channels)
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
-    blocks = -(-tokens // _block(tokens))
     with _on_device_of(qkv):
-        forward_kernel[(batch * windows * heads * blocks,)](
-            qkv,
-            qkv if bias is None else bias,
-            query,
-            key,
-            place,
-            regions,
-            out,
-            lse,
-            windows,
-            length,
-            (width // 3 // heads) ** -0.5,
-            HAS_BIAS=bias is not None,
-            MASKED=masked,
-            **_constants(qkv, query, heads),
-        )
-    return out, lse
+        laid = qkv.new_empty(0) if bias is None else _lay_out(bias, width, qkv.dtype)
+        for first, last, masked in _ranges(unmasked, windows):
+            count = last - first
+            shape = forward_shape(tokens, width, qkv.dtype, masked=masked, biased=bias is not None)
+            blocks = -(-tokens // shape["BLOCK_M"])
+            forward_kernel[(batch * count * heads * blocks,)](
+                qkv, laid, query, key, place, regions, out, lse,
+                first, count, windows, length, heads, width**-0.5, **shape,
+            )  # fmt: skip
+    return out, lse, laid
 
 
 @_forward.register_fake
-def _(qkv: Tensor, _: Tensor | None, query: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+def _(
+    qkv: Tensor,
+    bias: Tensor | None,
+    query: Tensor,
+    *rest: Any,  # noqa: ANN401
+) -> tuple[Tensor, Tensor, Tensor]:
     batch, length, width = qkv.shape
     windows, tokens = query.shape
-    lse = qkv.new_empty(batch * windows, rest[-1], tokens, dtype=torch.float32)
-    return qkv.new_empty(batch, length, width // 3), lse
+    heads = rest[-1]
+    lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
+    stride = aligned_tokens(tokens)
+    laid = qkv.new_empty(0 if bias is None else (heads, stride, stride))
+    return qkv.new_empty(batch, length, width // 3), lse, laid
 
 
 @torch.library.custom_op("vrtspike::triton_attention_backward", mutates_args=())
 def _backward(
     grad: Tensor,
     qkv: Tensor,
-    bias: Tensor | None,
+    laid: Tensor,
     query: Tensor,
     key: Tensor,
     place: Tensor,
     regions: Tensor,
     out: Tensor,
     lse: Tensor,
-    masked: bool,
+    unmasked: int,
     heads: int,
+    heads_last: bool,
 ) -> tuple[Tensor, Tensor]:
-    from vrtspike.models.window_attention.triton_kernels import (
-        bias_kernel,
-        key_kernel,
-        query_kernel,
-    )
+    """Gradients of ``qkv`` and of the bias, the latter (heads, N, N) float32 or empty."""
+    from vrtspike.models.window_attention.triton_gradients import gradient_kernel
 
-    batch, length, width = qkv.shape
+    batch, length, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     windows, tokens = query.shape
-    problems, blocks = batch * windows, -(-tokens // _block(tokens))
+    width = channels // heads
+    biased = laid.numel() > 0
     qkv, grad = qkv.contiguous(), grad.contiguous()
-    scale = (width // 3 // heads) ** -0.5
-    table = qkv if bias is None else bias.contiguous()
-    constants = {
-        "HAS_BIAS": bias is not None,
-        "MASKED": masked,
-        **_constants(qkv, query, heads),
-    }
-    grads, delta = torch.empty_like(qkv), torch.empty_like(lse)
-    common = (qkv, table, query, key, place, regions)
-    sizes = (windows, length, scale)
-    grid = (problems * heads * blocks,)
+    grads = torch.empty_like(qkv)
+    delta = torch.empty_like(lse) if biased else lse
     with _on_device_of(qkv):
-        query_kernel[grid](*common, out, lse, grad, delta, grads, *sizes, **constants)
-        key_kernel[grid](*common, lse, grad, delta, grads, *sizes, **constants)
-        if bias is None:
+        capability = torch.cuda.get_device_capability() if qkv.is_cuda else (9, 0)
+        for first, last, masked in _ranges(unmasked, windows):
+            count = last - first
+            shape = gradient_shape(
+                tokens, width, qkv.dtype, masked=masked, biased=biased, capability=capability
+            )
+            gradient_kernel[(batch * count * heads,)](
+                qkv, laid, query, key, place, regions, out, lse, grad, delta, grads,
+                first, count, windows, length, heads, width**-0.5, **shape,
+            )  # fmt: skip
+        if not biased:
             return grads, lse.new_empty(0)
-        grad_bias = lse.new_zeros(heads, tokens, tokens)
-        tiles = heads * blocks * blocks
-        share = -(-problems // max(_BIAS_PROGRAMS // tiles, 1))
-        bias_kernel[(tiles, -(-problems // share))](
-            *common, lse, grad, delta, grad_bias, problems, *sizes, share, **constants
+        sums = _bias_sums(
+            (qkv, laid, query, key, place, regions, lse, grad, delta), unmasked, heads
         )
-    return grads, grad_bias
+    result = _empty_bias(lse, heads, tokens, heads_last)
+    torch.sum(sums[:, :, :tokens, :tokens], 0, out=result)
+    return grads, result
+
+
+def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int) -> Tensor:
+    """Gradient of the bias, summed over some windows in each of its (shares, heads, M, M)."""
+    from vrtspike.models.window_attention.triton_gradients import bias_kernel
+
+    qkv, laid, query, *_ = tensors
+    batch, length = qkv.shape[:2]
+    windows, tokens = query.shape
+    width = qkv.shape[2] // 3 // heads
+    launches = []
+    slots = 0
+    for first, last, masked in _ranges(unmasked, windows):
+        shape = bias_shape(tokens, width, qkv.dtype, masked=masked)
+        tiles = heads * (-(-tokens // shape["BLOCK_M"])) ** 2
+        programs = _BIAS_WARPS * _processors(qkv) // shape["num_warps"]
+        share = -(-(last - first) // max(programs // (tiles * batch), 1))
+        shares = -(-(last - first) // share)
+        launches.append((tiles, batch * shares, (first, last, share, shares, slots), shape))
+        slots += batch * shares
+    sums = laid.new_empty(slots, *laid.shape, dtype=torch.float32)
+    for tiles, parts, numbers, shape in launches:
+        bias_kernel[(tiles, parts)](
+            *tensors, sums, *numbers, windows, length, heads, width**-0.5, **shape
+        )
+    return sums
+
+
+def _processors(tensor: Tensor) -> int:
+    """Multiprocessors of a tensor's device."""
+    if not tensor.is_cuda:
+        return 1
+    return int(torch.cuda.get_device_properties(tensor.device).multi_processor_count)
+
+
+def _empty_bias(like: Tensor, heads: int, tokens: int, heads_last: bool) -> Tensor:
+    """(heads, N, N) in the order in memory of the bias, whose gradient then needs no copy."""
+    if heads_last:
+        return like.new_empty(tokens, tokens, heads).permute(2, 0, 1)
+    return like.new_empty(heads, tokens, tokens)
 
 
 @_backward.register_fake
-def _(_: Tensor, qkv: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-    shape = 0 if bias is None else bias.shape
-    return torch.empty_like(qkv), qkv.new_empty(shape, dtype=torch.float32)
+def _(
+    _: Tensor,
+    qkv: Tensor,
+    laid: Tensor,
+    query: Tensor,
+    *rest: Any,  # noqa: ANN401
+) -> tuple[Tensor, Tensor]:
+    lse, heads, heads_last = rest[4], rest[-2], rest[-1]
+    if laid.numel() == 0:
+        return torch.empty_like(qkv), lse.new_empty(0)
+    return torch.empty_like(qkv), _empty_bias(lse, heads, query.shape[1], heads_last)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401
-    *tensors, ctx.masked, ctx.heads = inputs
-    ctx.save_for_backward(*tensors, *output)
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401
+    qkv, bias, *plan, ctx.unmasked, ctx.heads = inputs
+    out, lse, laid = output
+    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.heads_last = bias is not None and bias.stride(0) == 1
+    ctx.save_for_backward(qkv, laid, *plan, out, lse)
 
 
-def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    qkv, bias, *rest = ctx.saved_tensors
-    grads, grad_bias = _backward(grad, qkv, bias, *rest, ctx.masked, ctx.heads)
-    bias_out = None if bias is None else grad_bias.to(bias.dtype)
+def _grads(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    grads, grad_bias = _backward(grad, *ctx.saved_tensors, ctx.unmasked, ctx.heads, ctx.heads_last)
+    bias_out = None if ctx.bias_dtype is None else grad_bias.to(ctx.bias_dtype)
     return grads, bias_out, None, None, None, None, None, None
 
 

@@ -1,0 +1,151 @@
+"""Parts of the Triton kernels of token layers: tiles of rows, layer norm, GELU.
+
+A tile holds some tokens with all their channels; its width is the next power of two, and what is
+beyond the channels is zero.
+"""
+
+# The parameters of a kernel are pointers and numbers of the device, which have no Python types.
+# ruff: noqa: ANN001, ANN201
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+_LOG2_E = tl.constexpr(1.4426950408889634)
+_ROOT_OF_HALF = tl.constexpr(0.7071067811865476)
+_PEAK = tl.constexpr(0.3989422804014327)  # of the normal density
+# Abramowitz and Stegun, 1964, "Handbook of Mathematical Functions", 7.1.26: off by 1.5e-7 at most.
+_P = tl.constexpr(0.3275911)
+_A1 = tl.constexpr(0.254829592)
+_A2 = tl.constexpr(-0.284496736)
+_A3 = tl.constexpr(1.421413741)
+_A4 = tl.constexpr(-1.453152027)
+_A5 = tl.constexpr(1.061405429)
+
+
+@triton.jit
+def load_rows(base, first, count, BLOCK: tl.constexpr, C: tl.constexpr, BLOCK_C: tl.constexpr):
+    """Rows from ``first`` on of a (rows, C) matrix, in its type; zeros from the ``count``-th on.
+
+    Where a thread reads within the tile is known when it is compiled: no registers for addresses.
+    """
+    rows, columns = tl.arange(0, BLOCK), tl.arange(0, BLOCK_C)
+    pointers = base + tl.cast(first, tl.int64) * C + (rows[:, None] * C + columns[None, :])
+    return tl.load(pointers, mask=(rows < count)[:, None] & (columns < C)[None, :], other=0.0)
+
+
+@triton.jit
+def load_rows_again(
+    base, first, count, BLOCK: tl.constexpr, C: tl.constexpr, BLOCK_C: tl.constexpr
+):
+    """What :func:`load_rows` gives, as float32, for the last time.
+
+    A tile of float32 that was loaded before a loop and is needed after it would take registers all
+    through it; it is cheaper read twice. Another hint to the cache keeps the compiler from seeing
+    one load in the two.
+    """
+    rows, columns = tl.arange(0, BLOCK), tl.arange(0, BLOCK_C)
+    pointers = base + tl.cast(first, tl.int64) * C + (rows[:, None] * C + columns[None, :])
+    mask = (rows < count)[:, None] & (columns < C)[None, :]
+    return tl.load(pointers, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
+
+
+@triton.jit
+def store_rows(
+    base, first, count, value, BLOCK: tl.constexpr, C: tl.constexpr, BLOCK_C: tl.constexpr
+):
+    """Write what :func:`load_rows` reads."""
+    rows, columns = tl.arange(0, BLOCK), tl.arange(0, BLOCK_C)
+    pointers = base + tl.cast(first, tl.int64) * C + (rows[:, None] * C + columns[None, :])
+    mask = (rows < count)[:, None] & (columns < C)[None, :]
+    tl.store(pointers, value.to(base.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def load_tile(
+    base, first, count, start, BLOCK: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Columns from ``start`` on of rows from ``first`` on; zeros beyond the last column."""
+    rows, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    offset = tl.cast(first, tl.int64) * STRIDE + start
+    pointers = base + offset + (rows[:, None] * STRIDE + columns[None, :])
+    mask = (rows < count)[:, None] & (columns < STRIDE - start)[None, :]
+    return tl.load(pointers, mask=mask, other=0.0)
+
+
+@triton.jit
+def store_tile(
+    base, first, count, start, value, BLOCK: tl.constexpr, STRIDE: tl.constexpr,
+    WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Write what :func:`load_tile` reads."""
+    rows, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    offset = tl.cast(first, tl.int64) * STRIDE + start
+    pointers = base + offset + (rows[:, None] * STRIDE + columns[None, :])
+    mask = (rows < count)[:, None] & (columns < STRIDE - start)[None, :]
+    tl.store(pointers, value.to(base.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def gather_rows(base, first, places, inside, C: tl.constexpr, BLOCK_C: tl.constexpr):
+    """Rows ``first + places`` of a (rows, C) matrix, in its type; zeros where not ``inside``."""
+    columns = tl.arange(0, BLOCK_C)
+    pointers = base + first * C + places[:, None] * C + columns[None, :]
+    return tl.load(pointers, mask=inside[:, None] & (columns < C)[None, :], other=0.0)
+
+
+@triton.jit
+def load_vector(base, at, end):
+    """Elements ``at`` of a vector as float32; zeros from ``end`` on."""
+    return tl.load(base + at, mask=at < end, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def statistics(x, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr):
+    """Mean and reciprocal standard deviation of each row of float32."""
+    mean = tl.sum(x, 1) / C
+    centred = tl.where((tl.arange(0, BLOCK_C) < C)[None, :], x - mean[:, None], 0.0)
+    return mean, tl.rsqrt(tl.sum(centred * centred, 1) / C + EPSILON)
+
+
+@triton.jit
+def normalise(x, scale, shift, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr):
+    """Layer norm of float32 rows; scale and shift are vectors, zero beyond the channels."""
+    mean, rstd = statistics(x, C, BLOCK_C, EPSILON)
+    return (x - mean[:, None]) * rstd[:, None] * scale[None, :] + shift[None, :]
+
+
+@triton.jit
+def normalise_backward(
+    grad, x, scale, line, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr
+):
+    """Gradient of layer norm's input; those of scale and shift go to ``line``, 2C long.
+
+    ``grad`` is that of the result, float32, zero in rows that do not count. Statistics are made
+    again: kept through the loop between, they would take 32 registers of every thread.
+    """
+    mean, rstd = statistics(x, C, BLOCK_C, EPSILON)
+    hat = (x - mean[:, None]) * rstd[:, None]
+    columns = tl.arange(0, BLOCK_C)
+    tl.store(line + columns, tl.sum(grad * hat, 0), mask=columns < C)
+    tl.store(line + C + columns, tl.sum(grad, 0), mask=columns < C)
+    grad = grad * scale[None, :]
+    mean_grad = tl.sum(grad, 1) / C
+    slope = tl.sum(grad * hat, 1) / C
+    return (grad - mean_grad[:, None] - hat * slope[:, None]) * rstd[:, None]
+
+
+@triton.jit
+def normal(x):
+    """The normal distribution's cumulative probability and density, for GELU and its gradient.
+
+    Near 1e-7; the exponential is made once for both.
+    """
+    root = tl.abs(x) * _ROOT_OF_HALF
+    t = 1.0 / (root * _P + 1.0)
+    series = t * ((((t * _A5 + _A4) * t + _A3) * t + _A2) * t + _A1)
+    bell = tl.exp2(-(root * root * _LOG2_E))
+    tail = series * bell * 0.5
+    return tl.where(x < 0, tail, 1.0 - tail), bell * _PEAK

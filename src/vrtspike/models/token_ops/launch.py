@@ -1,0 +1,77 @@
+"""What all launches of our Triton kernels of token layers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+Launch = Mapping[str, int]
+"""Sizes of the blocks that a program treats, its warps, and the stages of its pipeline."""
+
+_SMALLEST_TILE = 16
+# Channels of a row, with one more: wider tiles do not fit into the registers of a program.
+_WIDEST_TILE = 128
+# A product of half types wants rows of a multiple of 16 bytes.
+_ALIGNED = 8
+_PROCESSORS_CPU = 4  # for the interpreter
+
+
+def fits(channels: int) -> bool:
+    """Whether the kernels take rows of that many channels."""
+    return channels % _ALIGNED == 0 and with_one(channels) <= _WIDEST_TILE
+
+
+def with_one(channels: int) -> int:
+    """Width of rows that hold a one after their channels."""
+    return channels + _ALIGNED
+
+
+def tile(width: int) -> int:
+    """Width of the tile that holds rows of ``width`` values."""
+    return max(1 << (width - 1).bit_length(), _SMALLEST_TILE)
+
+
+def precision(dtype: torch.dtype) -> str:
+    """Precision of products: a model that asks for float32 wants all its digits."""
+    return "ieee" if dtype == torch.float32 else "tf32"
+
+
+def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
+    """Triton launches on the current device, wherever the tensors are."""
+    return torch.cuda.device_of(tensor)
+
+
+def is_large(device: torch.device) -> bool:
+    """Whether a program has more than the 99 KiB of shared memory of smaller GPUs to itself."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] in (9, 10)
+
+
+def shares(device: torch.device, programs: int, blocks: int) -> int:
+    """Parts that a sum over ``blocks`` blocks is made of.
+
+    Args:
+        device: where it is made.
+        programs: that work on each part; all of them together fill the GPU once.
+        blocks: of rows, of which each part gets some.
+    """
+    return max(1, min(_processors(device) // programs, blocks))
+
+
+@lru_cache(maxsize=8)
+def _processors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return _PROCESSORS_CPU
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def as_operands(weights: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """Weights in the type of the products, contiguous, by at most one launch."""
+    if all(weight.dtype == dtype for weight in weights):
+        return [weight.contiguous() for weight in weights]
+    copies = [torch.empty(w.shape, dtype=dtype, device=w.device) for w in weights]
+    torch._foreach_copy_(copies, list(weights))
+    return copies

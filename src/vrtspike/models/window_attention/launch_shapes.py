@@ -1,0 +1,92 @@
+"""Blocks and warps of the Triton kernels, chosen by counting the instructions of compiled code.
+
+``benchmarks/kernel_code.py`` compiles and counts; ``tests/models/test_kernel_code.py`` holds what
+it found for every variant that the presets use. A tile of 64 x 64 scores of four warps is best in
+half precision; float32, whose products take no tensor cores, needs smaller ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from vrtspike.models.windows import aligned_tokens
+
+Constants = dict[str, Any]
+"""Compile-time constants and launch options of a kernel, by name."""
+
+_SMALLEST_DOT = 16
+_BLOCK, _BLOCK_FLOAT32 = 64, 32
+# Products from registers to registers (8.x, 12.x) leave less room than those from shared memory.
+_ROOMY = (9, 10)
+
+
+def _power_of_two(number: int) -> int:
+    return max(1 << (number - 1).bit_length(), _SMALLEST_DOT)
+
+
+def _common(tokens: int, width: int, dtype: torch.dtype, masked: bool, biased: bool) -> Constants:
+    half = dtype != torch.float32
+    block = min(_power_of_two(tokens), _BLOCK if half else _BLOCK_FLOAT32)
+    return {
+        "N": tokens,
+        "STRIDE": aligned_tokens(tokens),
+        "D": width,
+        "BLOCK_D": _power_of_two(width),
+        "BLOCK_M": block,
+        "BLOCK_N": block,
+        "HAS_BIAS": biased,
+        "MASKED": masked,
+        # Float32 in full: a model that asks for it wants its digits.
+        "PRECISION": "tf32" if half else "ieee",
+        "num_warps": block // _SMALLEST_DOT if half else block // _SMALLEST_DOT * 2,
+        "num_stages": 1,
+    }
+
+
+def forward_shape(
+    tokens: int, width: int, dtype: torch.dtype, *, masked: bool, biased: bool
+) -> Constants:
+    """Of ``forward_kernel``, for problems of ``tokens`` tokens and heads of ``width`` channels."""
+    shape = _common(tokens, width, dtype, masked, biased)
+    if dtype != torch.float32 and aligned_tokens(tokens) % (2 * _BLOCK) == 0:
+        # Half as often a new maximum, by which all sums so far have to be scaled.
+        shape["BLOCK_N"] = 2 * _BLOCK
+    return shape
+
+
+def gradient_shape(
+    tokens: int,
+    width: int,
+    dtype: torch.dtype,
+    *,
+    masked: bool,
+    biased: bool,
+    capability: tuple[int, int] = (9, 0),
+) -> Constants:
+    """Of ``gradient_kernel`` on a GPU of a compute capability; else as for the forward pass."""
+    shape = _common(tokens, width, dtype, masked, biased)
+    blocks = -(-tokens // shape["BLOCK_M"])
+    groups = -(-blocks // _most_blocks(dtype, shape["BLOCK_D"], capability[0] in _ROOMY))
+    return {**shape, "GROUP": -(-blocks // groups)}
+
+
+def _most_blocks(dtype: torch.dtype, padded_width: int, roomy: bool) -> int:
+    """Blocks of queries whose gradients fit into the registers of a program, without a spill."""
+    if dtype == torch.float32 or padded_width > 2 * _SMALLEST_DOT:
+        return 1
+    if padded_width > _SMALLEST_DOT:
+        return 2 if roomy else 1
+    return 6 if roomy else 5
+
+
+def bias_shape(tokens: int, width: int, dtype: torch.dtype, *, masked: bool) -> Constants:
+    """Of ``bias_kernel``; it waits for one window while it computes with another."""
+    return {**_common(tokens, width, dtype, masked, True), "num_stages": 3}
+
+
+def layout_shape(tokens: int) -> Constants:
+    """Of ``layout_kernel``."""
+    stride = aligned_tokens(tokens)
+    return {"N": tokens, "STRIDE": stride, "BLOCK": min(stride, _BLOCK_FLOAT32), "num_warps": 4}
