@@ -104,9 +104,6 @@ class Loss:
     ) -> dict[str, torch.Tensor]:
         return {"loss": output, "double": 2 * output}
 
-    def size(self, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
-        return len(batch["x"]), 0
-
 
 def by_micro_steps(kind: str, ranks: Ranks) -> list[list[float]]:
     """Gradients and statistics after each of six steps of two micro-batches.

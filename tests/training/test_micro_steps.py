@@ -98,7 +98,7 @@ def test_a_smaller_batch_at_the_end_of_an_epoch_is_run(tmp_path):
 
 
 class Refusing(CallRecorder):
-    def record(self, work, samples):
+    def record(self, work):
         raise RuntimeError("not here")
 
 

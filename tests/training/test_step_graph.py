@@ -29,7 +29,6 @@ class Bench:
             self.recorder,
             torch.manual_seed,
             lambda step: step % self.variants,
-            lambda batch: len(batch["x"]),
             tolerance=1e-3,
             insist=insist,
         )
@@ -89,7 +88,6 @@ def test_another_size_is_run_and_memory_freed_before():
     for number in range(5):
         bench(number)
     assert (bench.recorder.replays, bench.recorder.releases) == (2, 0)
-    assert bench.recorder.samples == 2
     loss = bench(5, size=1)["loss"]
     assert (bench.recorder.replays, bench.recorder.releases) == (2, 1)
     assert float(loss) == bench.expected([5], size=1)[0][0]
@@ -174,7 +172,7 @@ def test_work_that_reads_what_it_writes_is_tried_from_the_same_state(recwarn):
 
 
 class Refusing(CallRecorder):
-    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
+    def record(self, work: Callable[[], Terms]) -> CallRecording:
         work()  # What was done so far does not count.
         raise MemoryError("no room")
 
@@ -182,42 +180,42 @@ class Refusing(CallRecorder):
 class Stale(CallRecorder):
     """Draws at a replay what it drew when it recorded."""
 
-    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
+    def record(self, work: Callable[[], Terms]) -> CallRecording:
         state = torch.get_rng_state()
-        return super().record(lambda: torch.set_rng_state(state) or work(), samples)
+        return super().record(lambda: torch.set_rng_state(state) or work())
 
 
 class Twice(CallRecorder):
-    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
-        return super().record(lambda: work() and work(), samples)
+    def record(self, work: Callable[[], Terms]) -> CallRecording:
+        return super().record(lambda: work() and work())
 
 
 class Half(CallRecorder):
     """Gradients are right, terms are not."""
 
-    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
-        return super().record(lambda: {name: term / 2 for name, term in work().items()}, samples)
+    def record(self, work: Callable[[], Terms]) -> CallRecording:
+        return super().record(lambda: {name: term / 2 for name, term in work().items()})
 
 
 class Renaming(CallRecorder):
-    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
-        return super().record(lambda: {f"{name}s": term for name, term in work().items()}, samples)
+    def record(self, work: Callable[[], Terms]) -> CallRecording:
+        return super().record(lambda: {f"{name}s": term for name, term in work().items()})
 
 
 class Spoiling(CallRecorder):
     """One term is no number, which compares with none."""
 
-    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
-        return super().record(lambda: {**work(), "double": torch.tensor(torch.nan)}, samples)
+    def record(self, work: Callable[[], Terms]) -> CallRecording:
+        return super().record(lambda: {**work(), "double": torch.tensor(torch.nan)})
 
 
 class FailingReplay(CallRecorder):
-    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
+    def record(self, work: Callable[[], Terms]) -> CallRecording:
         def fail() -> Terms:
             work()
             raise RuntimeError("lost")
 
-        return super().record(fail, samples)
+        return super().record(fail)
 
 
 FAULTS = {
