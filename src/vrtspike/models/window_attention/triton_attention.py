@@ -140,7 +140,7 @@ def _backward(
     grads = torch.empty_like(qkv)
     delta = torch.empty_like(lse) if biased else lse
     with _on_device_of(qkv):
-        capability = torch.cuda.get_device_capability() if qkv.is_cuda else (9, 0)
+        capability = _capability(qkv)
         for first, last, masked in _ranges(unmasked, windows):
             count = last - first
             shape = gradient_shape(
@@ -171,8 +171,8 @@ def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int) -> Tensor
     launches = []
     slots = 0
     for first, last, masked in _ranges(unmasked, windows):
-        shape = bias_shape(tokens, width, qkv.dtype, masked=masked)
-        tiles = heads * (-(-tokens // shape["BLOCK_M"])) ** 2
+        shape = bias_shape(tokens, width, qkv.dtype, masked=masked, capability=_capability(qkv))
+        tiles = heads * -(-tokens // shape["BLOCK_M"]) * -(-tokens // shape["BLOCK_N"])
         programs = _BIAS_WARPS * _processors(qkv) // shape["num_warps"]
         share = -(-(last - first) // max(programs // (tiles * batch), 1))
         shares = -(-(last - first) // share)
@@ -184,6 +184,11 @@ def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int) -> Tensor
             *tensors, sums, *numbers, windows, length, heads, width**-0.5, **shape
         )
     return sums
+
+
+def _capability(tensor: Tensor) -> tuple[int, int]:
+    """Compute capability of a tensor's device; the interpreter's is that of an H100."""
+    return torch.cuda.get_device_capability(tensor.device) if tensor.is_cuda else (9, 0)
 
 
 def _processors(tensor: Tensor) -> int:
