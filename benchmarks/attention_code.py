@@ -38,8 +38,7 @@ from vrtspike.models.windows import Size3, clip_window
 REPOSITORY = Path(__file__).resolve().parent.parent
 PRESETS = REPOSITORY / "config/presets"
 TABLE = REPOSITORY / "benchmarks/results/attention_code.json"
-STAGES = 7
-SCALES = (1, 2, 4, 8)
+SCALES = (1, 2, 4, 8, 4, 2, 1)
 _KERNELS = {
     "forward": forward_kernel,
     "gradient": gradient_kernel,
@@ -78,8 +77,10 @@ def problems_of(settings: Settings) -> set[Problem]:
     dtype = "fp32" if settings.TRAIN.PRECISION == "32" else "bf16"
     found: set[Problem] = set()
 
-    def add(size: Size3, window: Size3, channels: int, *, mutual: bool) -> None:
-        for shifted in (False, True):
+    def add(blocks: int, scale: int, window: Size3, channels: int, *, mutual: bool) -> None:
+        side = data.CROP_SIZE // scale
+        size = (data.CLIP_LEN, side, side)
+        for shifted in [False, True][:blocks]:  # every second block is
             geometry = clip_window(size, window, shifted=shifted, mutual=mutual)
             tokens = geometry.tokens // (2 if mutual else 1)
             kind = (tokens, channels // heads, dtype, not mutual)
@@ -89,21 +90,18 @@ def problems_of(settings: Settings) -> set[Problem]:
                 found.add(Problem(*kind, masked=True))
 
     _, height, width = model.window
-    for scale in SCALES:
-        side = data.CROP_SIZE // scale
-        size = (data.CLIP_LEN, side, side)
-        # Each scale has a stage of the same width on the way down and on the way up.
-        for channels in set(dims[:STAGES]):
-            add(size, (2, height, width), channels, mutual=True)
-            add(size, (2, height, width), channels, mutual=False)
-            add(size, model.window, channels, mutual=False)
-    size = (data.CLIP_LEN, data.CROP_SIZE, data.CROP_SIZE)
-    for group, channels in enumerate(dims[STAGES:], start=STAGES):
+    stages = list(zip(model.VRT_DEPTHS, dims, strict=True))
+    for (depth, channels), scale in zip(stages, SCALES, strict=False):
+        paired = int(depth * model.VRT.MUL_ATTN_RATIO)
+        add(paired, scale, (2, height, width), channels, mutual=True)
+        add(paired, scale, (2, height, width), channels, mutual=False)
+        add(depth - paired, scale, model.window, channels, mutual=False)
+    for group, (depth, channels) in enumerate(stages[len(SCALES) :], start=len(SCALES)):
         alone = group in model.VRT.INDEP_RECONSTS
-        add(size, (1, height, width) if alone else model.window, channels, mutual=False)
+        add(depth, 1, (1, height, width) if alone else model.window, channels, mutual=False)
     if model.USE_SPIKE:
         for part in (model.SPIKE_TSA, model.FUSE):
-            for channels in set(dims[:STAGES]):
+            for channels in set(dims[: len(SCALES)]):
                 width_of_head = channels // part.HEADS
                 found.add(Problem(data.CLIP_LEN, width_of_head, dtype, biased=True, masked=False))
     return found

@@ -95,7 +95,8 @@ def bias_shape(
 ) -> Constants:
     """Of ``bias_kernel``, as for the gradients; it loads a window while it works on another."""
     shape = _common(tokens, width, dtype, masked, True)
-    if shape["BLOCK_D"] == _SMALLEST_DOT:
+    # Two windows more ahead would spill in float32 and with 20 channels.
+    if shape["BLOCK_D"] == _SMALLEST_DOT and dtype != torch.float32:
         return {**shape, "num_stages": 3}
     if capability[0] not in _ROOMY:
         shape["BLOCK_N"] = min(shape["BLOCK_N"], _BLOCK // 2)

@@ -126,8 +126,8 @@ def _backward(
     out: Tensor,
     lse: Tensor,
     unmasked: int,
-    heads: int,
     heads_last: bool,
+    heads: int,
 ) -> tuple[Tensor, Tensor]:
     """Gradients of ``qkv`` and of the bias, the latter (heads, N, N) float32 or empty."""
     from vrtspike.models.window_attention.triton_gradients import gradient_kernel
@@ -213,7 +213,7 @@ def _(
     query: Tensor,
     *rest: Any,  # noqa: ANN401
 ) -> tuple[Tensor, Tensor]:
-    lse, heads, heads_last = rest[4], rest[-2], rest[-1]
+    lse, heads_last, heads = rest[4], rest[-2], rest[-1]
     if laid.numel() == 0:
         return torch.empty_like(qkv), lse.new_empty(0)
     return torch.empty_like(qkv), _empty_bias(lse, heads, query.shape[1], heads_last)
@@ -228,7 +228,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _grads(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    grads, grad_bias = _backward(grad, *ctx.saved_tensors, ctx.unmasked, ctx.heads, ctx.heads_last)
+    grads, grad_bias = _backward(grad, *ctx.saved_tensors, ctx.unmasked, ctx.heads_last, ctx.heads)
     bias_out = None if ctx.bias_dtype is None else grad_bias.to(ctx.bias_dtype)
     return grads, bias_out, None, None, None, None, None, None
 
