@@ -118,6 +118,18 @@ def test_without_the_weights_gradient_the_others_are_the_same() -> None:
     torch.testing.assert_close(some[:3], every[:3])
 
 
+@pytest.mark.parametrize("learns", [False, True])
+def test_results_are_declared_as_they_are(learns: bool) -> None:
+    inputs = [t.detach() for t in frozen_parts(learns, learns)]
+    own = torch.ops.vrtspike
+    wanted = [True, True, learns, learns, learns]
+    grad = torch.randn(2, 3, 3, 4, dtype=torch.float64)
+    utils = ("test_schema", "test_faketensor")
+    torch.library.opcheck(own.guided_deform_conv, (*inputs, 1.5), test_utils=utils)
+    arguments = (grad, *inputs[:4], 1.5, wanted)
+    torch.library.opcheck(own.guided_deform_conv_backward, arguments, test_utils=utils)
+
+
 def by_definition(
     x: Tensor,
     raw: Tensor,
