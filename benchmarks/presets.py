@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gpus import BANDWIDTH_SHARE, GPUS, MATRIX_SHARE
 from model_step import (
     GIB,
     PRECISIONS,
@@ -72,6 +73,15 @@ is the noise of the measurement:
 GPU_HEAD = """
 At the preset's own size on a GPU ({device}, CUDA {cuda}, PyTorch {torch}); the optimiser's moments
 come on top of this memory:
+"""
+ESTIMATE_HEAD = """
+What a micro-step of one clip would cost a GPU, counted without one by `benchmarks/roofline.py`:
+kernels that are launched, bytes that they move, and the time they would take by the data sheets of
+NVIDIA's GPUs, of which {bandwidth:.0%} of the bandwidth and {matrix:.0%} of the rate of matrix
+products are taken to be reached. Clips a second are those of a CUDA graph; launched one by one from
+Python, a step waits for the host. `explicit` is `baseline` with the readable definition of
+attention and nothing else recomputed. **These are estimates; no GPU has run them** unless the table
+after them says so.
 """
 NO_GPU = """
 No figures of a GPU yet: `python benchmarks/presets.py --device cuda` measures peak memory and clips
@@ -247,6 +257,11 @@ def page(results: Path) -> str:
         if "seconds_per_clip" in row:
             row["ratio"] = row["seconds_per_clip"] / baseline
     lines.append(table(timed(cpu["presets"]), CPU_TIMED))
+    estimates = results / "roofline.json"
+    if estimates.is_file():
+        shares = {"bandwidth": BANDWIDTH_SHARE, "matrix": MATRIX_SHARE}
+        rows = read_json(estimates)["rows"]
+        lines += [ESTIMATE_HEAD.format(**shares), table(rows, ESTIMATED)]
     gpu_file = results / "presets_cuda.json"
     if gpu_file.is_file():
         gpu = read_json(gpu_file)
@@ -266,7 +281,7 @@ def table(
 ) -> str:
     """Markdown, a row for each preset."""
     head = ["preset", *columns]
-    ordered = [(name, rows[name]) for name in PRESETS if name in rows]
+    ordered = [(name, rows[name]) for name in (*PRESETS, "explicit") if name in rows]
     body = [[f"`{name}`", *(cell(row) for cell in columns.values())] for name, row in ordered]
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body])
 
@@ -284,6 +299,28 @@ COUNTED: dict[str, Callable[[dict[str, Any]], str]] = {
     "TFLOP per clip": lambda row: f"{row['tflop_per_clip']:.2f}",
     "kept for backward": lambda row: f"{row['kept_gib']:.1f} GiB",
     "weights, gradients, moments": lambda row: f"{row['state_gib']:.2f} GiB",
+}
+
+
+def _clips_per_second(gpu: str) -> Callable[[dict[str, Any]], str]:
+    """A column: clips a second on a GPU, or that they do not fit."""
+
+    def cell(row: dict[str, Any]) -> str:
+        fits = row["peak_gib"] < GPUS[gpu].memory_gib
+        return f"{1e3 / row['ms'][gpu]:.2f}" if fits else "too little memory"
+
+    return cell
+
+
+ESTIMATED: dict[str, Callable[[dict[str, Any]], str]] = {
+    "clip": lambda row: clip_size(row["clip"]),
+    "kernels": lambda row: f"{row['kernels']:,}",
+    "GB moved": lambda row: f"{row['gb']:.0f}",
+    "TFLOP": lambda row: f"{row['tflop']:.1f}",
+    "kept for backward": lambda row: f"{row['kept_gib']:.1f} GiB",
+    "peak": lambda row: f"{row['peak_gib']:.1f} GiB",
+    "ms on H200": lambda row: f"{row['ms']['H200']:.0f}",
+    **{f"clips/s on {name}": _clips_per_second(name) for name in GPUS},
 }
 CPU_TIMED: dict[str, Callable[[dict[str, Any]], str]] = {
     "timed clip": lambda row: clip_size([row["timed_clip"][i] for i in (1, 3, 4)]),

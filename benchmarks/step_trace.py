@@ -24,6 +24,7 @@ from unittest import mock
 import torch
 from operation_costs import FREE, OPENED, Kernel, kernels_of
 from torch import Tensor, nn
+from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -80,8 +81,6 @@ def without_gpu() -> Iterator[None]:
     with ExitStack() as stack:
         for name, answer in answers.items():
             stack.enter_context(mock.patch(name, answer))
-        # cuDNN's sampling knows no tensors without data; PyTorch's own moves the same bytes.
-        stack.enter_context(torch.backends.cudnn.flags(enabled=False))
         stack.enter_context(FakeTensorMode())
         yield
 
@@ -98,7 +97,12 @@ def trace(
             the operation's name.
     """
     memory = _Memory()
-    for tensor in itertools.chain(model.parameters(), model.buffers()):
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            # Gradients add up over micro-steps; only the first of a step finds none.
+            parameter.grad = torch.zeros_like(parameter)
+    gradients = (p.grad for p in model.parameters() if p.grad is not None)
+    for tensor in itertools.chain(model.parameters(), model.buffers(), gradients):
         memory.add(tensor)
     before = memory.now
     recorder = _Recorder(part_of, memory)
@@ -153,6 +157,36 @@ def _modules(stack: list[nn.Module]) -> Iterator[None]:
             handle.remove()
 
 
+def _as_cudnn_lays_it_out(out: Any, x: Tensor, weight: Tensor) -> Any:  # noqa: ANN401
+    """Results of a convolution: channels last where an operand is.
+
+    A machine without cuDNN would give them as plain pictures.
+    """
+    last = torch.channels_last
+    if last not in (suggest_memory_format(x), suggest_memory_format(weight)):
+        return out
+    if isinstance(out, Tensor):
+        return torch.empty_like(out, memory_format=last)
+    x_grad, *others = out
+    return (None if x_grad is None else torch.empty_like(x_grad, memory_format=last), *others)
+
+
+def _sample(x: Tensor, grid: Tensor) -> Tensor:
+    return torch.ops.aten.grid_sampler_2d(x, grid, 0, 0, True)
+
+
+def _sample_backward(x: Tensor, grid: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    mask = [True, True]
+    return torch.ops.aten.grid_sampler_2d_backward(grad, x, grid, 0, 0, True, mask)
+
+
+# cuDNN's sampling knows no tensors without data; PyTorch's own moves the same bytes.
+_STAND_INS: dict[str, Callable[..., Any]] = {
+    "aten::cudnn_grid_sampler": _sample,
+    "aten::cudnn_grid_sampler_backward": _sample_backward,
+}
+
+
 class _Recorder(TorchDispatchMode):
     """Writes down the kernels of every operation."""
 
@@ -177,10 +211,16 @@ class _Recorder(TorchDispatchMode):
         if name in OPENED:
             with self:
                 return OPENED[name]()(*args, **kwargs)
+        if name in _STAND_INS:
+            with self:
+                return _STAND_INS[name](*args)
         if not name.startswith("prim") and _is_composite(name):
             with self:
                 return func.decompose(*args, **kwargs)
         out = func(*args, **kwargs)
+        if name in ("aten::convolution", "aten::convolution_backward"):
+            x, weight = args[:2] if name == "aten::convolution" else args[1:3]
+            out = _as_cudnn_lays_it_out(out, x, weight)
         results = list(_tensors(out))
         for tensor in results:
             self._memory.add(tensor)
