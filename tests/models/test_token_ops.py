@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from vrtspike.models.layers import GEGLU
-from vrtspike.models.token_ops import normalised_geglu, normalised_linear
+from vrtspike.models.layers import GEGLU, Branch
+from vrtspike.models.token_ops import (
+    add_feed_forward,
+    add_linear,
+    choice,
+    has_kernels,
+    normalised_geglu,
+    normalised_linear,
+)
+from vrtspike.models.token_ops.agreement import largest_difference
 
 DOUBLE = torch.float64
 
@@ -87,3 +102,50 @@ def test_autocast_gives_its_type_and_float32_gradients() -> None:
     assert x.grad.dtype == torch.float32
     assert mlp.fc11.weight.grad is not None
     assert mlp.fc11.weight.grad.dtype == torch.float32
+
+
+def test_added_branches_are_those_of_plain_layers(norm: nn.LayerNorm) -> None:
+    mlp, linear = GEGLU(6, 12).to(DOUBLE), nn.Linear(6, 6).to(DOUBLE)
+    x, y = (torch.randn(2, 1, 3, 4, 6, dtype=DOUBLE, requires_grad=True) for _ in range(2))
+    factors = torch.tensor([0.0, 1.25])
+    scaled = x + factors.view(2, 1, 1, 1, 1) * mlp(norm(x))
+    inputs = [x, *norm.parameters(), *mlp.parameters()]
+    for keep in (False, True):
+        found = add_feed_forward(x, norm, mlp, Branch(factors, False), keep_hidden=keep)
+        same_gradients(scaled, found, inputs)
+        scaled = x + factors.view(2, 1, 1, 1, 1) * mlp(norm(x))
+    same_gradients(x + linear(y), add_linear(x, linear, y), [x, y, *linear.parameters()])
+
+
+def test_kernels_are_for_cuda_and_widths_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not has_kernels(torch.zeros(1, 96))
+    with FakeTensorMode():
+        for channels, dtype in ((96, torch.float32), (120, torch.float32), (8, torch.bfloat16)):
+            assert has_kernels(torch.zeros(1, channels, dtype=dtype, device="cuda"))
+        for channels, dtype in ((128, torch.float32), (30, torch.float32), (96, DOUBLE)):
+            assert not has_kernels(torch.zeros(1, channels, dtype=dtype, device="cuda"))
+        # A stream of another half type than that of the products has no kernel.
+        monkeypatch.setattr(choice, "autocast_dtype", lambda _: torch.bfloat16)
+        assert has_kernels(torch.zeros(1, 96, device="cuda"))
+        assert not has_kernels(torch.zeros(1, 96, dtype=torch.float16, device="cuda"))
+
+
+CHECK = Path(__file__).with_name("token_kernels_check.py")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
+def test_kernels_in_the_interpreter() -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [sys.executable, str(CHECK)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_kernels_on_the_device(dtype: torch.dtype) -> None:
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    assert largest_difference(torch.device("cuda"), dtype) < tolerance

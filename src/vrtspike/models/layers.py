@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch._guards import detect_fake_mode
 from torch.nn import functional
 
+from vrtspike.models.host_draws import DrawTable
+
 
 def start_at_zero(layer: nn.Module) -> None:
     """Set all parameters of a layer to zero, so that it starts out giving zero."""
@@ -73,32 +75,38 @@ class DropPath(nn.Module):
 
     Args:
         rate: probability of dropping, in [0, 1).
-    """
 
-    BRANCHES = 2
-    """Branches of a block: attention and the feed-forward layer."""
+    Attributes:
+        draw_table: where factors are read in a pass that is recorded; see
+            :mod:`vrtspike.models.host_draws`.
+    """
 
     def __init__(self, rate: float = 0.0) -> None:
         super().__init__()
         self.rate = rate
-        self.held: Tensor | None = None
+        self.draw_table: DrawTable | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is anything to draw."""
+        return self.training and self.rate > 0.0
 
     def draw(self, samples: int) -> Tensor:
-        """(branches, samples) float32 on the CPU: 0 or, where kept, 1 / (1 - rate)."""
+        """(samples,) float32 on the CPU, for one branch: 0 or, where kept, 1 / (1 - rate)."""
         keep = 1.0 - self.rate
-        return torch.stack(
-            [(torch.rand(samples) < keep).to(torch.float32) / keep for _ in range(self.BRANCHES)]
-        )
+        return (torch.rand(samples) < keep).to(torch.float32) / keep
 
     def extra_repr(self) -> str:
         """The rate, for ``print(model)``."""
         return f"rate={self.rate:.3f}"
 
 
-_ALL = (KEPT,) * DropPath.BRANCHES
+BlockBranches = tuple[Branch, Branch]
+"""Attention and the feed-forward layer of a block."""
+_ALL: BlockBranches = (KEPT, KEPT)
 
 
-def draw_branches(layers: Sequence[DropPath], x: Tensor) -> list[tuple[Branch, ...]]:
+def draw_branches(layers: Sequence[DropPath], x: Tensor) -> list[BlockBranches]:
     """The branches of some blocks in this pass.
 
     Args:
@@ -106,28 +114,28 @@ def draw_branches(layers: Sequence[DropPath], x: Tensor) -> list[tuple[Branch, .
         x: (B, ...), the features of the first.
 
     Returns:
-        The branches of each block. Factors reach the device in one copy that nothing waits for;
-        where they are held (:class:`HeldBranches`), the host does not know them and no branch
-        counts as dropped; nor does one of tensors without data, with which a step is counted.
+        Two for each block. Factors reach the device in one copy that nothing waits for. Where they
+        come from a table, the host does not know them and no branch counts as dropped; nor does
+        one of tensors without data, with which a step is counted.
     """
+    samples = x.shape[0]
     if detect_fake_mode() is not None:
-        factors = x.new_ones(DropPath.BRANCHES, x.shape[0], dtype=torch.float32)
-        counted = tuple(Branch(row, False) for row in factors)
-        return [counted if layer.training and layer.rate > 0 else _ALL for layer in layers]
-    active = [layer for layer in layers if layer.training and layer.rate > 0]
-    drawn = [layer.draw(x.shape[0]) for layer in active if layer.held is None]
-    on_device = iter(_to_device(torch.stack(drawn), x.device)) if drawn else iter(())
-    on_host = iter(drawn)
+        factors = x.new_ones(samples, dtype=torch.float32)
+        counted = (Branch(factors, False), Branch(factors, False))
+        return [counted if layer.is_active else _ALL for layer in layers]
+    own = [layer for layer in layers if layer.is_active and layer.draw_table is None]
+    drawn = [layer.draw(samples) for layer in own for _ in _ALL]
+    sent = iter(_to_device(torch.stack(drawn), x.device) if drawn else ())
+    known = iter(drawn)
 
-    def branches(layer: DropPath) -> tuple[Branch, ...]:
-        if layer not in active:
-            return _ALL
-        if layer.held is not None:
-            return tuple(Branch(row, False) for row in layer.held)
-        dropped = [not row.any() for row in next(on_host)]
-        return tuple(map(Branch, next(on_device), dropped))
+    def branch(layer: DropPath) -> Branch:
+        if not layer.is_active:
+            return KEPT
+        if layer.draw_table is not None:
+            return Branch(layer.draw_table.place(layer.draw, samples), False)
+        return Branch(next(sent), not next(known).any())
 
-    return [branches(layer) for layer in layers]
+    return [(branch(layer), branch(layer)) for layer in layers]
 
 
 def _to_device(values: Tensor, device: torch.device) -> Tensor:
@@ -135,38 +143,6 @@ def _to_device(values: Tensor, device: torch.device) -> Tensor:
     if device.type != "cuda":
         return values.to(device)
     return values.pin_memory().to(device, non_blocking=True)
-
-
-class HeldBranches:
-    """The factors of all branches of a model at one address, for a pass recorded in a CUDA graph.
-
-    A graph cannot leave a branch out, but its kernels can: those of a sample whose factor is 0 read
-    and compute nothing.
-
-    Args:
-        model: whose blocks take their factors from here on from this tensor.
-        samples: of a batch.
-        device: of the model.
-    """
-
-    def __init__(self, model: nn.Module, samples: int, device: torch.device) -> None:
-        modules = (m for m in model.modules() if isinstance(m, DropPath))
-        self._layers = [layer for layer in modules if layer.rate > 0]
-        self._samples = samples
-        self.factors = torch.ones(len(self._layers), DropPath.BRANCHES, samples, device=device)
-        for layer, held in zip(self._layers, self.factors, strict=True):
-            layer.held = held
-
-    def draw(self) -> None:
-        """Draw what the next pass drops: what the blocks themselves would draw, one by one."""
-        if self._layers:
-            drawn = torch.stack([layer.draw(self._samples) for layer in self._layers])
-            self.factors.copy_(_to_device(drawn, self.factors.device))
-
-    def release(self) -> None:
-        """Let the blocks draw for themselves again."""
-        for layer in self._layers:
-            layer.held = None
 
 
 class _WithoutGradient(torch.autograd.Function):

@@ -28,8 +28,8 @@ def recomputed(asked: bool, function: Callable[..., Tensor], *arguments: object)
 
 
 def _is_recorded(arguments: Iterable[object]) -> bool:
-    # Builds of PyTorch without CUDA cannot be asked; a compiler handles generators itself.
+    # Without a device nothing is recorded; a compiler handles generators itself.
     on_cuda = any(isinstance(argument, Tensor) and argument.is_cuda for argument in arguments)
-    if torch.compiler.is_compiling() or not (on_cuda and torch.backends.cuda.is_built()):
+    if torch.compiler.is_compiling() or not (on_cuda and torch.cuda.is_initialized()):
         return False
     return torch.cuda.is_current_stream_capturing()

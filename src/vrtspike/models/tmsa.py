@@ -16,7 +16,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.errors import ConfigError
-from vrtspike.models.layers import GEGLU, KEPT, Branch, DropPath, draw_branches, skip_branch
+from vrtspike.models.layers import (
+    GEGLU,
+    KEPT,
+    BlockBranches,
+    Branch,
+    DropPath,
+    draw_branches,
+    skip_branch,
+)
 from vrtspike.models.recomputation import recomputed
 from vrtspike.models.token_ops import (
     add_feed_forward,
@@ -263,7 +271,7 @@ class TMSABlock(nn.Module):
         index: Tensor,
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
-        branches: tuple[Branch, ...] = (KEPT, KEPT),
+        branches: BlockBranches = (KEPT, KEPT),
     ) -> Tensor:
         """(B, D, H, W, C) -> same shape; arguments as in :class:`WindowAttention`.
 
@@ -296,7 +304,7 @@ class TMSABlock(nn.Module):
         index: Tensor,
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
-        branches: tuple[Branch, ...],
+        branches: BlockBranches,
     ) -> Tensor:
         x = self._add_attention(x, index, plan, mutual_plan, branches[0])
         return self._add_feed_forward(x, branches[1])
