@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,7 @@ class EventClock:
     """Events of a device whose time a test tells; a replay sets the recurring ones."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.now, self.reached = 0.0, math.inf
         self.recurring: list[Event] = []
 
     def mark(self) -> Event:
@@ -38,7 +39,7 @@ class EventClock:
         return end.ms - start.ms
 
     def is_complete(self, mark: Event) -> bool:
-        return mark.ms is not None
+        return mark.ms is not None and mark.ms <= self.reached
 
     def wait(self, mark: Event) -> None:
         assert mark.ms is not None
@@ -105,6 +106,24 @@ def test_parts_of_replays_divide_their_measured_time(tmp_path, clock):
         "step/forward/vrt/stage1": pytest.approx(3 * 5.0),
         "step/backward": pytest.approx(3 * 8.0),
     }
+
+
+def test_a_step_is_written_when_its_last_replay_has_ended(tmp_path, clock):
+    timing = TimingLogger(tmp_path, "cpu", console=False, file_interval=1)
+    with timing.activate():
+        sections = record_a_pass(timing)
+        with timing.section("data"):
+            clock.now += 1.0
+        clock.reached = clock.now
+        with timing.replaying(sections):
+            clock.replay(*PASS)
+    timing.step()
+    timing.step()
+    assert times(tmp_path) == []
+    clock.reached = clock.now
+    timing.step()
+    assert len(times(tmp_path)) == 3
+    timing.close()
 
 
 def test_recorded_sections_count_only_when_they_are_replayed(tmp_path, clock):

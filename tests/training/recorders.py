@@ -25,9 +25,8 @@ class CallRecorder:
     def __init__(self) -> None:
         self.recordings = self.replays = self.releases = 0
 
-    def record(self, work: Callable[[], Terms], samples: int) -> CallRecording:
+    def record(self, work: Callable[[], Terms]) -> CallRecording:
         self.recordings += 1
-        self.samples = samples
         return CallRecording(self, work)
 
     def beside(self) -> AbstractContextManager[None]:

@@ -17,8 +17,9 @@ from vrtspike.config.train_schema import TrainSettings
 from vrtspike.deblurring.preset import build_network
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
+from vrtspike.models.layers import DropPath, draw_branches
 from vrtspike.monitoring.timing import TimingLogger
-from vrtspike.training.cuda_graphs import CudaRecorder, NoDraws
+from vrtspike.training.cuda_graphs import CudaRecorder
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.micro_steps import RecordedMicroSteps, micro_steps
@@ -34,11 +35,16 @@ RANKS = Ranks(0, 0, 1, 1, torch.device("cuda", 0))
 
 
 class Capturable(FlowForecaster):
-    """Numbers drawn on the device; nothing is computed again."""
+    """Numbers drawn on the device and on the host; nothing is computed again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop_path = DropPath(0.5)
 
     def forward(self, past: torch.Tensor) -> torch.Tensor:
         x = self.inlet(past)
-        return self.outlet(x + self.body(x))
+        ((branch, _),) = draw_branches([self.drop_path], x)
+        return self.outlet(x + branch.scaled(self.body(x)))
 
 
 class Varied(ForecastTask):
@@ -115,13 +121,6 @@ def test_what_cannot_be_captured_is_launched_and_said(tmp_path):
 @pytest.mark.parametrize("precision", ["32", "bf16-mixed"])
 def test_the_real_model_is_captured_and_its_replays_wait_for_nothing(tmp_path, precision):
     known = settings(precision)
-    known = known.model_copy(
-        update={
-            "MODEL": known.MODEL.model_copy(
-                update={"VRT": known.MODEL.VRT.model_copy(update={"DROP_PATH_RATE": 0.0})}
-            )
-        }
-    )
     model = build_network(known).to(RANKS.device).train()
     with RANKS.device:
         problem = task()
@@ -135,7 +134,7 @@ def test_the_real_model_is_captured_and_its_replays_wait_for_nothing(tmp_path, p
         RANKS,
         build_optimizer([{"params": list(model.parameters())}], train.OPTIM),
         seed_everything,
-        lambda: CudaRecorder(RANKS.device, timing, lambda samples: NoDraws()),
+        lambda: CudaRecorder(model, RANKS.device, timing),
         1,
     )
     assert isinstance(steps, RecordedMicroSteps)

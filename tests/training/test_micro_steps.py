@@ -80,7 +80,9 @@ def test_a_run_gives_the_same_to_the_last_bit(tmp_path, name, recwarn):
     train(tmp_path / "recorded", settings, recorder)
     # Validation after the steps 5, 10 and 12 takes the memory; flow learns after the sixth.
     assert recorder.recordings == RECORDINGS[name]
-    assert recorder.replays > recorder.recordings
+    # All but the first three, three after flow was set free, and one that overflows in float16.
+    expected = {"thawed": 24 - 3 - 3, "one": 12 - 3, "scaled": 24 - 3 - 1}
+    assert recorder.replays == expected.get(name, 24 - 3)
     assert_same(final_state(tmp_path / "run"), final_state(tmp_path / "recorded"))
     assert records(tmp_path / "run") == records(tmp_path / "recorded")
     assert not [w for w in recwarn.list if "CUDA_GRAPH" in str(w.message)]
@@ -96,7 +98,7 @@ def test_a_smaller_batch_at_the_end_of_an_epoch_is_run(tmp_path):
 
 
 class Refusing(CallRecorder):
-    def record(self, work, samples):
+    def record(self, work):
         raise RuntimeError("not here")
 
 

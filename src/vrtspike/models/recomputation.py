@@ -13,8 +13,8 @@ def recomputed(asked: bool, function: Callable[..., Tensor], *arguments: object)
     """Call ``function``; if asked, keep its arguments only and call it again for the gradient.
 
     What it draws it draws again alike, except in a pass that is recorded as a CUDA graph: a
-    generator cannot be read there. Such passes draw nothing in what is computed again, and are
-    compared with one that is run.
+    generator cannot be read there. Such passes draw nothing in what is computed again (see
+    :mod:`vrtspike.models.host_draws`), and are compared with one that is run.
     """
     if asked and torch.is_grad_enabled():
         result: Tensor = checkpoint(

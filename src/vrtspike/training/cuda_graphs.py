@@ -4,40 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TypeAlias
 
 import torch
+from torch import nn
 
+from vrtspike.models.host_draws import DrawTable, drawing_from
 from vrtspike.monitoring.timing import RecordedSections, TimingLogger
 from vrtspike.training.step_graph import Terms
-
-
-class Draws(Protocol):
-    """Decisions by chance that layers take on the host, held on the device for a recorded pass.
-
-    A layer that skips work by chance draws on the host: what is not launched costs nothing. A
-    recorded pass runs again without the host, so there it reads what was drawn before each replay.
-    """
-
-    def draw(self) -> None:
-        """Draw what a pass would draw, in its order, and send it without waiting."""
-
-    def release(self) -> None:
-        """Let the layers decide themselves again; what was recorded goes on reading here."""
-
-
-class NoDraws:
-    """The draws of a model that decides nothing on the host."""
-
-    def draw(self) -> None:
-        """Draw nothing."""
-
-    def release(self) -> None:
-        """Nothing is held."""
-
-
-Hold: TypeAlias = Callable[[int], Draws]
-"""From a number of samples to the draws of a model, whose layers read them from then on."""
 
 
 class CudaRecorder:
@@ -48,25 +21,26 @@ class CudaRecorder:
     else that a replay reads stays where it is: parameters, gradients, batches.
 
     Args:
+        model: whose layers may decide on the host.
         device: a CUDA device.
         timing: tells the sections of each replay.
-        hold: the draws of the model.
     """
 
-    def __init__(self, device: torch.device, timing: TimingLogger, hold: Hold) -> None:
-        self._device, self._timing, self._hold = device, timing, hold
+    def __init__(self, model: nn.Module, device: torch.device, timing: TimingLogger) -> None:
+        self._model, self._device, self._timing = model, device, timing
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
 
-    def record(self, work: Callable[[], Terms], samples: int) -> CudaRecording:
-        """Capture ``work`` on a batch of ``samples``; nothing is computed by that.
+    def record(self, work: Callable[[], Terms]) -> CudaRecording:
+        """Capture ``work``; nothing is computed by that.
 
         Raises:
             RuntimeError: if it holds what cannot be captured.
         """
-        graph, draws = torch.cuda.CUDAGraph(), self._hold(samples)
+        graph, table = torch.cuda.CUDAGraph(), DrawTable(self._device)
         try:
             with (
+                drawing_from(table, self._model),
                 # Other threads pin memory and ask for events meanwhile.
                 torch.cuda.graph(
                     graph,
@@ -80,9 +54,7 @@ class CudaRecorder:
         except BaseException:
             self._renew_generator()
             raise
-        finally:
-            draws.release()
-        return CudaRecording(graph, terms, draws, sections, self._timing)
+        return CudaRecording(graph, terms, table, sections, self._timing)
 
     @contextmanager
     def beside(self) -> Iterator[None]:
@@ -115,16 +87,16 @@ class CudaRecording:
         self,
         graph: torch.cuda.CUDAGraph,
         terms: Terms,
-        draws: Draws,
+        table: DrawTable,
         sections: RecordedSections,
         timing: TimingLogger,
     ) -> None:
-        self._graph, self._terms, self._draws = graph, terms, draws
+        self._graph, self._terms, self._table = graph, terms, table
         self._sections, self._timing = sections, timing
 
     def replay(self) -> Terms:
         """Launch it on the current stream; returns copies of its terms."""
-        self._draws.draw()
+        self._table.redraw()
         with self._timing.replaying(self._sections):
             self._graph.replay()
         return {name: term.clone() for name, term in self._terms.items()}

@@ -29,7 +29,7 @@ from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.checkpoints import latest_checkpoint, micro_batches_per_step
 from vrtspike.training.batches import Batches, ValidationBatches
 from vrtspike.training.compiling import Compiler, compile_whole
-from vrtspike.training.cuda_graphs import CudaRecorder, NoDraws
+from vrtspike.training.cuda_graphs import CudaRecorder
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.flops import estimate_arithmetic
 from vrtspike.training.freezing import FrozenStart
@@ -128,7 +128,7 @@ class Trainer:
             ranks,
             self.optimizer,
             partial(seed_everything, settings.SEED),
-            lambda: CudaRecorder(ranks.device, timing, lambda samples: NoDraws()),
+            lambda: CudaRecorder(model, ranks.device, timing),
             self.micro_batches // ranks.world_size,
         )
 

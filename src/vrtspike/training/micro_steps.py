@@ -41,10 +41,6 @@ class Work:
     def __init__(self, task: Task, precision: Precision, parts: int) -> None:
         self._task, self._precision, self._parts = task, precision, parts
 
-    def samples(self, batch: Batch) -> int:
-        """Samples of a batch."""
-        return self._task.size(batch)[0]
-
     def __call__(
         self,
         model: nn.Module,
@@ -179,7 +175,6 @@ class RecordedMicroSteps:
             recorder,
             seed,
             variant,
-            work.samples,
             list(model.buffers()),
             tolerance=TOLERANCES[precision],
             insist=insist,

@@ -59,8 +59,8 @@ class Recording(Protocol):
 class Recorder(Protocol):
     """How a device records work."""
 
-    def record(self, work: Callable[[], Terms], samples: int) -> Recording:
-        """Record ``work`` on a batch of ``samples`` without running it.
+    def record(self, work: Callable[[], Terms]) -> Recording:
+        """Record ``work`` without running it.
 
         Raises:
             Exception: of any kind, where it cannot.
@@ -113,7 +113,6 @@ class StepGraphs:
         recorder: how the device records it.
         seed: sets all generators for a micro-batch, given its number in the run.
         variant: from the finished steps to what of the work depends on them.
-        samples: of a batch.
         buffers: tensors besides the gradients that work may write to.
         tolerance: see :data:`TOLERANCES`.
         insist: whether it is an error, not a warning, if micro-steps cannot be recorded.
@@ -125,7 +124,6 @@ class StepGraphs:
         recorder: Recorder,
         seed: Callable[[int], None],
         variant: Callable[[int], Hashable],
-        samples: Callable[[Any], int],
         buffers: Sequence[torch.Tensor] = (),
         *,
         tolerance: float,
@@ -133,7 +131,7 @@ class StepGraphs:
     ) -> None:
         self._work, self._recorder = work, recorder
         self._seed, self._variant = seed, variant
-        self._samples, self._buffers = samples, buffers
+        self._buffers = buffers
         self._tolerance, self._insist = tolerance, insist
         self._statics: dict[Hashable, _Static] = {}
         self._runs: Counter[Hashable] = Counter()
@@ -174,19 +172,21 @@ class StepGraphs:
         Raises:
             RunError: if micro-steps cannot be recorded and have to be.
         """
-        kind = None if self.fault else batch_kind(batch)
-        if kind is None or gradients is None:
+        form = None if self.fault else batch_kind(batch)
+        if form is None:
             self._drop()
             return self._run(MicroBatch(batch, number, step, []))
         micro = MicroBatch(batch, number, step, batch_tensors(batch))
-        return self._recorded((kind, self._variant(step)), micro, gradients)
+        return self._recorded((form, self._variant(step)), micro, gradients)
 
-    def _recorded(self, kind: Hashable, micro: MicroBatch, gradients: FlatGradients) -> Terms:
+    def _recorded(
+        self, kind: Hashable, micro: MicroBatch, gradients: FlatGradients | None
+    ) -> Terms:
         """The way of a kind from running to replaying."""
         static = self._statics.get(kind)
         if static is not None:
             return self._replay(static, micro)
-        if self._runs[kind] < WARM_UP:
+        if gradients is None or self._runs[kind] < WARM_UP:
             self._drop()
             self._runs[kind] += 1
             return self._run(micro)
@@ -217,9 +217,7 @@ class StepGraphs:
         # Random numbers other than those of the batch: what a replay does not draw anew, differs.
         self._seed(~micro.number)
         try:
-            recording = self._recorder.record(
-                lambda: self._work(micro.batch, micro.step), self._samples(micro.batch)
-            )
+            recording = self._recorder.record(lambda: self._work(micro.batch, micro.step))
         except Exception as error:  # of the driver, of a library, of memory
             raise _Distrust(f"{type(error).__name__}: {error}") from error
         self._statics[kind] = _Static(micro.tensors, recording)
