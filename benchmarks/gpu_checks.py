@@ -280,7 +280,6 @@ def resume(place: Place) -> Figures:
 
 def recorded(place: Place) -> Figures:
     """Micro-steps as training records them; the first replay is compared with what was launched."""
-    from vrtspike.models.layers import HeldBranches
     from vrtspike.monitoring.timing import TimingLogger
     from vrtspike.training.cuda_graphs import CudaRecorder
     from vrtspike.training.gradients import FlatGradients
@@ -300,10 +299,9 @@ def recorded(place: Place) -> Figures:
     timing = TimingLogger(tempfile.gettempdir(), device, enabled=False)
     graphs = StepGraphs(
         work,
-        CudaRecorder(device, timing, lambda samples: HeldBranches(model, samples, device)),
+        CudaRecorder(model, device, timing),
         seed,
         lambda _: 0,
-        lambda batch: int(batch[0].shape[0]),
         list(model.buffers()),
         tolerance=TOLERANCES["bf16-mixed"],
         insist=True,  # an error where micro-steps cannot be recorded or do not agree
