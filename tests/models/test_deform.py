@@ -21,6 +21,7 @@ from vrtspike.models.deform.definition import (
     guided_deform_conv,
     offsets_and_mask,
     torchvision_backward,
+    torchvision_conv,
 )
 from vrtspike.models.deform.guide import alignment_guide, guide_kernel_takes, guide_width
 from vrtspike.models.deform.kernel import kernel_takes
@@ -48,7 +49,8 @@ def test_the_convolution_is_torchvisions(size: tuple[int, int]) -> None:
     x, offset, mask, weight, bias = inputs = arguments(6, 2, *size)
     expected = deform_conv2d(x, offset, weight, bias, padding=1, mask=mask)
     with torch.no_grad():
-        torch.testing.assert_close(deform_conv(x, offset, mask, weight, bias), expected)
+        for run in (deform_conv, torchvision_conv):
+            torch.testing.assert_close(run(x, offset, mask, weight, bias), expected)
     grad = torch.randn_like(expected)
     for backward in (deform_conv_backward, torchvision_backward):
         found = backward(grad, *(t.detach() for t in inputs[:4]))
