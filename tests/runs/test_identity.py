@@ -31,6 +31,7 @@ def of(**sections):
         {"DATA": {"CACHE_SIZE_GB": 1.0, "ROOT": "elsewhere", "USE_PRECOMPUTED_VOXELS": False}},
         {"MODEL": {"FUSE": {"CHUNK_SIZE": 8}, "VRT": {"USE_CHECKPOINT_ATTN": False}}},
         {"TRAIN": {"KEEP_LAST": 9}},
+        {"TRAIN": {"CUDA_GRAPH": "off"}},
         {"LOSS": {"LPIPS": {"NET": "vgg"}, "VGG_PERCEPTUAL": {"EVERY": 3}}},
     ],
 )

@@ -93,7 +93,7 @@ VARIANTS = {
 def test_a_run_gives_the_same_up_to_rounding(tmp_path, name, recwarn):
     train(tmp_path / "run", "off", Varied(), **VARIANTS[name])
     trainer = train(tmp_path / "graph", "on", Varied(), **VARIANTS[name])
-    assert trainer.micro_steps._graphs._statics
+    assert trainer.micro_steps._graphs._trusted
     assert not [w for w in recwarn.list if "CUDA graph" in str(w.message)]
     one, other = (final_state(tmp_path / kind)["model"] for kind in ("run", "graph"))
     for key, value in one.items():
