@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from vrtspike.models import flow as flow_module
 from vrtspike.models.flow import SpyNet
 from vrtspike.models.padding import pad_to_multiple
 from vrtspike.models.warp import corner_warp, flow_warp
@@ -91,3 +96,46 @@ def test_flows_are_rescaled_with_the_picture() -> None:
     # Computed at 64 x 64, wanted at 40 x 48.
     torch.testing.assert_close(flow[:, 0], torch.full((1, 40, 48), 3.2 * 48 / 64))
     torch.testing.assert_close(flow[:, 1], torch.full((1, 40, 48), 6.4 * 40 / 64))
+
+
+class Watch(TorchDispatchMode):
+    """Remembers operations with their arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        self.calls.append((str(function), args))
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_flow_needs_nothing_from_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A tensor of numbers of the host would be copied to the device, which has to wait for it;
+    # PyTorch lifts such a tensor into its operations.
+    monkeypatch.setattr(flow_module, "without_autocast", lambda _: nullcontext())
+    pictures = torch.rand(1, 3, 40, 72, device="meta")
+    net = SpyNet().to("meta")
+    with Watch() as watch:
+        net(pictures, pictures)
+    assert watch.calls
+    assert not [name for name, _ in watch.calls if name.startswith("aten.lift")]
+
+
+def test_a_frozen_flow_network_keeps_nothing_for_a_gradient() -> None:
+    net = SpyNet().requires_grad_(False)
+    for flow in net(torch.rand(1, 3, 32, 32), torch.rand(1, 3, 32, 32)):
+        assert not flow.requires_grad
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_warp_makes_the_gradients_that_are_wanted(learns: bool) -> None:
+    x = torch.rand(1, 2, 4, 5, requires_grad=True)
+    flow = torch.rand(1, 2, 4, 5, requires_grad=learns)
+    warped = flow_warp(x, flow).sum()
+    with Watch() as watch:
+        warped.backward()
+    made = [args[-1] for name, args in watch.calls if "grid_sampler_2d_backward" in name]
+    assert made == [[True, learns]]

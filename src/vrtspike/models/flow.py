@@ -117,5 +117,6 @@ def _resize_flow(flow: Tensor, height: int, width: int) -> Tensor:
     if (from_height, from_width) == (height, width):
         return flow
     flow = functional.interpolate(flow, (height, width), mode="bilinear", align_corners=False)
-    ratio = torch.tensor([width / from_width, height / from_height], device=flow.device)
-    return flow * ratio.to(flow.dtype).view(1, 2, 1, 1)
+    x, y = flow.split(1, dim=1)
+    # Numbers, not a tensor of two: that would have to be copied to the device, which waits.
+    return torch.cat((x * (width / from_width), y * (height / from_height)), dim=1)
