@@ -34,6 +34,16 @@ def _deform_backward(_: object, *inputs: Any, **__: object) -> int:  # noqa: ANN
     return 2 * _deform(*inputs)
 
 
+def _deform_kernel(x: Shape, *rest: Any, **__: object) -> int:  # noqa: ANN401
+    """The same with channels last and the bias of the offsets: x, raw, bias, flow, weight."""
+    weight = rest[3]
+    return 2 * x[0] * weight[0] * weight[1] * 9 * x[1] * x[2]
+
+
+def _deform_kernel_backward(_: object, *inputs: Any, **__: object) -> int:  # noqa: ANN401
+    return 2 * _deform_kernel(*inputs)
+
+
 def _linear(x: Shape, _: object, __: object, weight: Shape, *___: object, **____: object) -> int:
     """The matrix product of a linear layer of normalised tokens."""
     return 2 * x[0] * x[1] * weight[0] * weight[1]
@@ -55,6 +65,8 @@ def _attention_backward(_: object, *inputs: Any, **__: object) -> int:  # noqa: 
 FORMULAS = {
     torch.ops.vrtspike.guided_deform_conv: _deform,
     torch.ops.vrtspike.guided_deform_conv_backward: _deform_backward,
+    torch.ops.vrtspike.deform_by_kernel: _deform_kernel,
+    torch.ops.vrtspike.deform_by_kernel_backward: _deform_kernel_backward,
     torch.ops.vrtspike.normalised_linear: _linear,
     torch.ops.vrtspike.normalised_linear_backward: _linear_backward,
     torch.ops.vrtspike.window_attention: _attention,

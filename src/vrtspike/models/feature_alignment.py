@@ -8,8 +8,19 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from vrtspike.models.deform import KERNEL, POINTS, guided_deform_conv
+from vrtspike.models.deform import (
+    KERNEL,
+    POINTS,
+    beside_frames,
+    by_kernels,
+    by_point,
+    deform_by_kernel,
+    guide_by_kernel,
+    guided_deform_conv,
+    neighbours,
+)
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.warp import flow_warp
 
@@ -65,6 +76,45 @@ class DeformableAlignment(nn.Module):
         raw = self.conv_offset(guide)
         return guided_deform_conv(neighbour, raw, flow, self.weight, self.bias, self.max_magnitude)
 
+    def align_by_kernels(self, x: Tensor, flow: Tensor) -> Tensor:
+        """All neighbours of frames at once, channels last throughout.
+
+        Args:
+            x: (B, T, H, W, C) features, T at least 2.
+            flow: (N, 2, H, W) of its pairs, see :func:`neighbours`.
+
+        Returns:
+            (B, T, H, W, 2C), see :func:`beside_frames`.
+        """
+        raw, shift = self._raw_by_point(guide_by_kernel(x, flow))
+        return deform_by_kernel(x, raw, shift, flow, self.weight, self.bias, self.max_magnitude)
+
+    def _raw_by_point(self, guide: Tensor) -> tuple[Tensor, Tensor]:
+        """What ``conv_offset`` gives for a guide with constants behind it.
+
+        Returns:
+            (N, H, W, 9, 3, groups) and the last bias, (9, 3, groups), still to be added.
+        """
+        first, *middle, last = self.conv_offset
+        assert isinstance(first, nn.Conv2d)
+        assert isinstance(last, nn.Conv2d)
+        x = guide.permute(0, 3, 1, 2)
+        x = functional.conv2d(x, _with_bias(first, guide.shape[-1]), padding=1)
+        for layer in middle:
+            x = layer(x)
+        assert last.bias is not None
+        weight, shift = (by_point(t, self.groups) for t in (last.weight, last.bias))
+        x = functional.conv2d(x, weight.flatten(0, 2), padding=1)
+        return x.permute(0, 2, 3, 1).unflatten(-1, shift.shape), shift
+
+
+def _with_bias(layer: nn.Conv2d, fan_in: int) -> Tensor:
+    """A 3 x 3 convolution's weights for its input, a channel of ones and channels of zeros."""
+    assert layer.bias is not None
+    centre = functional.pad(layer.bias[:, None, None, None], (1, 1, 1, 1))
+    whole = torch.cat((layer.weight, centre), dim=1)
+    return functional.pad(whole, (0, 0, 0, 0, 0, fan_in - whole.shape[1]))
+
 
 def align_neighbours(
     align: DeformableAlignment, x: Tensor, backward: Tensor, forward: Tensor
@@ -84,11 +134,8 @@ def align_neighbours(
     b, t, h, w, c = x.shape
     if t == 1:
         return x.new_zeros(b, t, h, w, 2 * c)
-    early, late = x[:, :-1], x[:, 1:]
-    neighbour = torch.cat((late, early)).flatten(0, 1).permute(0, 3, 1, 2)
-    current = torch.cat((early, late)).flatten(0, 1).permute(0, 3, 1, 2)
     flow = torch.cat((backward, forward)).flatten(0, 1)
-    aligned = align(neighbour, current, flow)
-    later, earlier = aligned.permute(0, 2, 3, 1).reshape(2, b, t - 1, h, w, c)
-    edge = later.new_zeros(b, 1, h, w, c)
-    return torch.cat((torch.cat((later, edge), dim=1), torch.cat((edge, earlier), dim=1)), dim=-1)
+    if by_kernels(x, align.groups, c):
+        return align.align_by_kernels(x, flow)
+    neighbour, current = (frames.permute(0, 3, 1, 2) for frames in neighbours(x))
+    return beside_frames(align(neighbour, current, flow).permute(0, 2, 3, 1), t)

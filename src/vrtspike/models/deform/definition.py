@@ -1,4 +1,4 @@
-"""Modulated deformable convolution guided by a flow.
+"""The guided deformable convolution in PyTorch: definition, and what runs without a kernel.
 
 Source: Zhu et al., 2019, "Deformable ConvNets v2"; offsets as a bounded correction of a flow after
 BasicVSR++ (Chan et al., 2022) and VRT. The convolution is that of ``torchvision.ops``, which runs
@@ -8,7 +8,7 @@ Offsets, modulation and sampled values, many times the features, are made again 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ POINTS = KERNEL * KERNEL
 # 3.5 KB of sampled values a pixel at 96 channels: half a gigabyte.
 _PIXELS_CUDA = 1 << 17
 
-Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+Gradients = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 
 
 def guided_deform_conv(
@@ -58,6 +58,25 @@ def offsets_and_mask(raw: Tensor, flow: Tensor, max_magnitude: float) -> tuple[T
     # Offsets come in (y, x) pairs, the flow in (x, y).
     offset = correction.unflatten(1, (-1, 2)) + flow.to(exact).flip(1).unsqueeze(1)
     return offset.flatten(1, 2), torch.sigmoid(modulation)
+
+
+def by_point(numbers: Tensor, groups: int) -> Tensor:
+    """Another order of what :func:`guided_deform_conv` takes as ``raw``, or of what makes it.
+
+    Args:
+        numbers: (groups * 27, ...).
+        groups: offset groups.
+
+    Returns:
+        (9, 3, groups, ...): for each sampling point what becomes the displacement down, the
+        displacement right and the modulation of every group, next to each other.
+    """
+    moves, modulation = numbers.split((groups * 2 * POINTS, groups * POINTS))
+    moves, modulation = (
+        moves.unflatten(0, (groups, POINTS, 2)),
+        modulation.unflatten(0, (groups, POINTS, 1)),
+    )
+    return torch.cat((moves.movedim(0, 2), modulation.movedim(0, 2)), dim=1)
 
 
 def _sampling_grid(offset: Tensor, groups: int) -> Tensor:
@@ -96,13 +115,17 @@ def deform_conv(x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: T
 
 
 def deform_conv_backward(
-    grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor
+    grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, learns: bool = True
 ) -> Gradients:
-    """Gradients of x, offset, mask, weight and bias of :func:`deform_conv`."""
+    """Gradients of x, offset, mask, weight and bias of :func:`deform_conv`.
+
+    Args:
+        learns: whether weight and bias want theirs, which are None otherwise.
+    """
     groups = mask.shape[1] // POINTS
     matrix = weight.flatten(1)
     grad_x, grad_offset, grad_mask = (torch.empty_like(t) for t in (x, offset, mask))
-    grad_matrix = torch.zeros_like(matrix)
+    grad_matrix = torch.zeros_like(matrix) if learns else None
     half = torch.tensor([2 / x.shape[3], 2 / x.shape[2]], device=x.device, dtype=x.dtype)
     for i in range(x.shape[0]):
         frame = x[i].unflatten(0, (groups, -1))
@@ -110,7 +133,8 @@ def deform_conv_backward(
         modulation = mask[i].view(groups, 1, POINTS, -1)
         rows = grad[i].flatten(1)
         sampled = _sample(frame, grid)
-        grad_matrix += rows @ (sampled * modulation).view(matrix.shape[1], -1).T
+        if grad_matrix is not None:
+            grad_matrix += rows @ (sampled * modulation).view(matrix.shape[1], -1).T
         grad_sampled = (matrix.T @ rows).view_as(sampled)
         grad_mask[i] = (grad_sampled * sampled).sum(1).view_as(mask[i])
         grad_frame, grad_grid = torch.ops.aten.grid_sampler_2d_backward(
@@ -126,13 +150,18 @@ def deform_conv_backward(
         # (groups, 9, H, W, [x, y]) in grid units -> (groups, 9, [y, x], H, W) in pixels.
         moved = (grad_grid * half).view(groups, POINTS, *x.shape[2:], 2).flip(-1)
         grad_offset[i] = moved.permute(0, 1, 4, 2, 3).flatten(0, 2)
+    if grad_matrix is None:
+        return grad_x, grad_offset, grad_mask, None, None
     return grad_x, grad_offset, grad_mask, grad_matrix.view_as(weight), grad.sum((0, 2, 3))
 
 
 def torchvision_backward(
-    grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor
+    grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, learns: bool = True
 ) -> Gradients:
-    """The same gradients by torchvision's own kernel, without its forward pass; for CUDA."""
+    """The same gradients by torchvision's own kernel, without its forward pass; for CUDA.
+
+    It has no way to leave out those of weight and bias.
+    """
     groups = mask.shape[1] // POINTS
     bias = weight.new_zeros(weight.shape[0])
     strides_padding_dilation = (1, 1, 1, 1, 1, 1)
@@ -177,9 +206,16 @@ def _(x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, *_: Any) -> Tensor: 
 
 @torch.library.custom_op("vrtspike::guided_deform_conv_backward", mutates_args=())
 def _backward(
-    grad: Tensor, x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, max_magnitude: float
+    grad: Tensor,
+    x: Tensor,
+    raw: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    max_magnitude: float,
+    wanted: Sequence[bool],
 ) -> list[Tensor]:
-    """Gradients of x, raw, flow, weight and bias."""
+    """Gradients of x, raw, flow, weight and bias; of those not wanted, nothing."""
+    _, _, for_flow, *learning = wanted
     exact = torch.promote_types(raw.dtype, torch.float32)
     matrix = weight.to(exact)
     grad_x, grad_raw, grad_flow = (torch.empty_like(t) for t in (x, raw, flow))
@@ -190,24 +226,39 @@ def _backward(
         offset, mask = offsets_and_mask(raw[part], flow[part], max_magnitude)
         g, frames = (t[part].to(exact).contiguous() for t in (grad, x))
         grad_x[part], grad_offset, grad_mask, for_weight, for_bias = run(
-            g, frames, offset, mask, matrix
+            g, frames, offset, mask, matrix, any(learning)
         )
-        grad_weight += for_weight
-        grad_bias += for_bias
+        if for_weight is not None and for_bias is not None:
+            grad_weight += for_weight
+            grad_bias += for_bias
         points = offset.shape[1]
         slope = max_magnitude * (1 - torch.tanh(raw[part, :points].to(exact)).square())
         grad_raw[part, :points] = grad_offset * slope
         grad_raw[part, points:] = grad_mask * mask * (1 - mask)
-        grad_flow[part] = grad_offset.unflatten(1, (-1, 2)).sum(1).flip(1)
-    return [grad_x, grad_raw, grad_flow, grad_weight.to(weight.dtype), grad_bias.to(weight.dtype)]
+        if for_flow:
+            grad_flow[part] = grad_offset.unflatten(1, (-1, 2)).sum(1).flip(1)
+    found = [grad_x, grad_raw, grad_flow, *(t.to(weight.dtype) for t in (grad_weight, grad_bias))]
+    return only_wanted(found, wanted)
 
 
 @_backward.register_fake
 def _(
-    grad: Tensor, x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, max_magnitude: float
+    grad: Tensor,
+    x: Tensor,
+    raw: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    max_magnitude: float,
+    wanted: Sequence[bool],
 ) -> list[Tensor]:
     own = [torch.empty_like(t) for t in (x, raw, flow, weight)]
-    return [*own, weight.new_empty(grad.shape[1])]
+    return only_wanted([*own, weight.new_empty(grad.shape[1])], wanted)
+
+
+def only_wanted(gradients: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor]:
+    """Gradients, empty ones in place of those not wanted: an operation cannot return None."""
+    pairs = zip(gradients, wanted, strict=True)
+    return [gradient if asked else gradient.new_empty(0) for gradient, asked in pairs]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
@@ -216,7 +267,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: A
 
 
 def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    return (*_backward(grad, *ctx.saved_tensors, ctx.max_magnitude), None)
+    wanted = list(ctx.needs_input_grad[:5])
+    found = _backward(grad, *ctx.saved_tensors, ctx.max_magnitude, wanted)
+    return (*(t if asked else None for t, asked in zip(found, wanted, strict=True)), None)
 
 
 _forward.register_autograd(_grads, setup_context=_save)

@@ -1,0 +1,306 @@
+"""Triton kernels of the guided deformable convolution; :mod:`.kernel` calls them.
+
+A program treats a tile of pixels and, one sampling point of the 3 x 3 after the other, all groups
+at once: displacements are computed from what the convolution gave, the four corners of every group
+are read, and the weighted sums are an operand of a matrix product right away. Neither displacements
+nor sampled values ever reach the memory of the device.
+
+Layouts: pictures (B, T, H, W, G * C), ``G`` groups of ``C`` channels, both padded to powers of two,
+so that a corner of a group is read at once; results (B, T, H, W, 2, FAN_OUT), the aligned next and
+previous frame; of all N pairs of frames ``raw`` (N, H, W, 9, 3, groups), for each point what
+becomes the displacement down, the displacement right and the modulation, once its bias ``shift``,
+(9, 3, groups), is added; weights (9, G * C, OUT).
+"""
+
+# The parameters of a kernel are pointers and numbers of the device, which have no Python types.
+# ruff: noqa: ANN001, ANN201, ANN202
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+POINTS = tl.constexpr(9)
+
+
+@triton.jit
+def frames_of(pair, pairs, steps):
+    """The neighbour and the frame itself, of B * T, and whether the neighbour is the previous one.
+
+    Args:
+        pair: of all 2 * ``pairs``: first frames with their next one, then with their previous one.
+        pairs: B * (T - 1).
+        steps: T - 1.
+    """
+    previous = (pair >= pairs).to(tl.int32)
+    among = pair - previous * pairs
+    early = among + among // steps  # a clip has one frame more than steps
+    neighbour, frame = early + 1 - previous, early + previous
+    return neighbour.to(tl.int64), frame.to(tl.int64), previous
+
+
+@triton.jit
+def _tile(tile, height, width, TILE_H: tl.constexpr, TILE_W: tl.constexpr):
+    """Pixels of a tile: the first one's place among those of all pairs, and each one's own.
+
+    Returns:
+        pair; row, column and whether they are inside of the frame; place of the first pixel of
+        the tile, in 64 bits; places of all from there, which 32 bits can name.
+    """
+    across = tl.cdiv(width, TILE_W)
+    tiles = across * tl.cdiv(height, TILE_H)
+    pair = tile // tiles
+    line = (tile - pair * tiles) // across
+    top = line * TILE_H
+    left = (tile - pair * tiles - line * across) * TILE_W
+    pixel = tl.arange(0, TILE_H * TILE_W)
+    row, column = pixel // TILE_W, pixel % TILE_W
+    first = (pair.to(tl.int64) * height + top) * width + left
+    inside = (row < height - top) & (column < width - left)
+    return pair, top + row, left + column, inside, first, row * width + column
+
+
+@triton.jit
+def _flow(flow, pair, row, column, inside, height, width):
+    """Flow (N, 2, H, W) of pixels, in float32: right, down."""
+    plane = height * width
+    pointers = flow + pair.to(tl.int64) * 2 * plane + row * width + column
+    right = tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
+    down = tl.load(pointers + plane, mask=inside, other=0.0).to(tl.float32)
+    return right, down
+
+
+@triton.jit
+def _raw_pointers(raw, first, place, point, GROUPS: tl.constexpr, G: tl.constexpr):
+    """(pixels, G) pointers to the first of the three numbers of a point."""
+    numbers: tl.constexpr = 3 * POINTS * GROUPS
+    group = tl.arange(0, G)
+    pointers = place[:, None] * numbers + group[None, :]
+    # One number a thread, as one group a thread later on, or values would change threads.
+    return raw + first * numbers + point * (3 * GROUPS) + tl.max_contiguous(pointers, [1, 1])
+
+
+@triton.jit
+def _tanh(x):
+    return 2.0 * tl.sigmoid(2.0 * x) - 1.0
+
+
+@triton.jit
+def _number(pointers, shift, some, GROUPS: tl.constexpr, G: tl.constexpr):
+    """(pixels, G) of what the convolution gave, with its bias."""
+    group = tl.arange(0, G)
+    bias = tl.load(shift + group, mask=group < GROUPS, other=0.0).to(tl.float32)
+    return tl.load(pointers, mask=some, other=0.0).to(tl.float32) + bias[None, :]
+
+
+@triton.jit
+def _positions(
+    pointers, shift, inside, row, column, right, down, point, magnitude,
+    GROUPS: tl.constexpr, G: tl.constexpr,
+):  # fmt: skip
+    """Where a point of every group is sampled, (pixels, G) each: y, x, modulation, tanh's."""
+    some = inside[:, None] & (tl.arange(0, G) < GROUPS)[None, :]
+    shift += point * (3 * GROUPS)
+    tanh_y = _tanh(_number(pointers, shift, some, GROUPS, G))
+    tanh_x = _tanh(_number(pointers + GROUPS, shift + GROUPS, some, GROUPS, G))
+    modulation = tl.sigmoid(_number(pointers + 2 * GROUPS, shift + 2 * GROUPS, some, GROUPS, G))
+    # In the order of the definition: the correction plus the flow, then the pixel's own place.
+    y = magnitude * tanh_y + down[:, None] + (row + (point // 3 - 1)).to(tl.float32)[:, None]
+    x = magnitude * tanh_x + right[:, None] + (column + (point % 3 - 1)).to(tl.float32)[:, None]
+    return y, x, modulation, tanh_y, tanh_x, some
+
+
+@triton.jit
+def _corners(y, x, some, height, width):
+    """Pixel of the upper left corner in a frame, shares of the lower right, and what is inside."""
+    top, left = tl.floor(y), tl.floor(x)
+    # Compared as float32: far targets must not leave the range of an integer.
+    up = (top >= 0) & (top < height) & some
+    low = (top >= -1) & (top < height - 1) & some
+    west = (left >= 0) & (left < width)
+    east = (left >= -1) & (left < width - 1)
+    pixel = top.to(tl.int32) * width + left.to(tl.int32)
+    return pixel, y - top, x - left, up & west, up & east, low & west, low & east
+
+
+@triton.jit
+def _corner(picture, pixel, inside, G: tl.constexpr, C: tl.constexpr):
+    """(pixels, G, C) values of a corner, zero outside of the picture."""
+    channel = (tl.arange(0, G) * C)[None, :, None] + tl.arange(0, C)[None, None, :]
+    pointers = picture + pixel[:, :, None] * (G * C) + channel
+    return tl.load(pointers, mask=inside[:, :, None], other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _columns(
+    picture, y, x, modulation, some, height, width, G: tl.constexpr, C: tl.constexpr
+):  # fmt: skip
+    """Sampled values of a point, modulated: (pixels, G * C) in the type of the picture."""
+    pixel, low, east, nw, ne, sw, se = _corners(y, x, some, height, width)
+    upper, lower = modulation * (1.0 - low), modulation * low
+    west = 1.0 - east
+    value = _corner(picture, pixel, nw, G, C) * (upper * west)[:, :, None]
+    value += _corner(picture, pixel + 1, ne, G, C) * (upper * east)[:, :, None]
+    pixel += width
+    value += _corner(picture, pixel, sw, G, C) * (lower * west)[:, :, None]
+    value += _corner(picture, pixel + 1, se, G, C) * (lower * east)[:, :, None]
+    return tl.reshape(value, (y.shape[0], G * C)).to(picture.dtype.element_ty)
+
+
+@triton.jit
+def forward_kernel(
+    x, raw, shift, flow, weight, bias, out, height, width, pairs, steps, magnitude,
+    GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
+    OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Result of a tile of pixels of a pair."""
+    pair, row, column, inside, first, place = _tile(tl.program_id(0), height, width, TILE_H, TILE_W)
+    right, down = _flow(flow, pair, row, column, inside, height, width)
+    neighbour, frame, previous = frames_of(pair, pairs, steps)
+    plane = height * width
+    picture = x + neighbour * plane * (G * C)
+    channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
+    total = tl.zeros((TILE_H * TILE_W, OUT), tl.float32)
+    for point in range(0, POINTS):
+        pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
+        y, x_at, modulation, _, _, some = _positions(
+            pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
+        )
+        columns = _columns(picture, y, x_at, modulation, some, height, width, G, C)
+        matrix = tl.load(weight + point * (G * C * OUT) + channel[:, None] * OUT + to[None, :])
+        total += tl.dot(columns, matrix, input_precision=PRECISION)
+    total += tl.load(bias + to, mask=to < FAN_OUT, other=0.0).to(tl.float32)[None, :]
+    start = (first + (frame - pair) * plane) * 2 + previous
+    pointers = out + start * FAN_OUT + place[:, None] * (2 * FAN_OUT) + to[None, :]
+    tl.store(
+        pointers, total.to(out.dtype.element_ty), mask=inside[:, None] & (to < FAN_OUT)[None, :]
+    )
+
+
+@triton.jit
+def _gradient_rows(grad, start, place, inside, FAN_OUT: tl.constexpr, OUT: tl.constexpr):
+    """(pixels, OUT) of the gradient of the result, from its row ``start`` on."""
+    to = tl.arange(0, OUT)
+    pointers = grad + start * FAN_OUT + place[:, None] * (2 * FAN_OUT) + to[None, :]
+    return tl.load(pointers, mask=inside[:, None] & (to < FAN_OUT)[None, :], other=0.0)
+
+
+@triton.jit
+def _halves(values, G: tl.constexpr):
+    """(pixels, G * 8) -> the first and the last four channels of each group, (pixels, G, 4)."""
+    halves = tl.reshape(values, (values.shape[0], G, 2, 4))
+    return tl.split(tl.permute(halves, (0, 1, 3, 2)))
+
+
+@triton.jit
+def _corner_gradient(
+    picture, grad_picture, pixel, inside, share, front, back, G: tl.constexpr, C: tl.constexpr,
+    FOR_X: tl.constexpr, FOR_RAW: tl.constexpr,
+):  # fmt: skip
+    """Adds to the gradient of a corner; its values times the gradients of the column, summed."""
+    if FOR_X:
+        first = grad_picture + (pixel * (G * C) + (tl.arange(0, G) * 4)[None, :])
+        pointers = first[:, :, None] + tl.arange(0, 4)[None, None, :]
+        there = inside[:, :, None]
+        tl.atomic_add(pointers, front * share[:, :, None], mask=there, sem="relaxed")
+        tl.atomic_add(pointers + G * 4, back * share[:, :, None], mask=there, sem="relaxed")
+    if FOR_RAW:
+        front_value, back_value = _halves(_corner(picture, pixel, inside, G, C), G)
+        return tl.sum(front_value * front + back_value * back, axis=2)
+    return share
+
+
+@triton.jit
+def input_kernel(
+    grad, x, raw, shift, flow, weight, grad_x, grad_raw, grad_flow, height, width, pairs, steps,
+    magnitude,
+    GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
+    OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
+    FOR_X: tl.constexpr, FOR_RAW: tl.constexpr, FOR_FLOW: tl.constexpr,
+):  # fmt: skip
+    """Gradients of a tile: adds to that of x (float32), writes those of raw and of the flow."""
+    pair, row, column, inside, first, place = _tile(tl.program_id(0), height, width, TILE_H, TILE_W)
+    right, down = _flow(flow, pair, row, column, inside, height, width)
+    neighbour, frame, previous = frames_of(pair, pairs, steps)
+    plane = height * width
+    picture = x + neighbour * plane * (G * C)
+    grad_picture = grad_x + neighbour * plane * (G * C)
+    start = (first + (frame - pair) * plane) * 2 + previous
+    rows = _gradient_rows(grad, start, place, inside, FAN_OUT, OUT)
+    channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
+    total_y = tl.zeros((TILE_H * TILE_W, G), tl.float32)
+    total_x = tl.zeros((TILE_H * TILE_W, G), tl.float32)
+    for point in range(0, POINTS):
+        matrix = tl.load(weight + point * (G * C * OUT) + channel[None, :] * OUT + to[:, None])
+        product = tl.dot(rows, matrix, input_precision=PRECISION)
+        front, back = _halves(product, G)
+        pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
+        y, x_at, modulation, tanh_y, tanh_x, some = _positions(
+            pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
+        )
+        at, low, east, nw, ne, sw, se = _corners(y, x_at, some, height, width)
+        high, west = 1.0 - low, 1.0 - east
+        upper, lower = modulation * high, modulation * low
+        by_nw = _corner_gradient(
+            picture, grad_picture, at, nw, upper * west, front, back, G, C, FOR_X, FOR_RAW
+        )
+        by_ne = _corner_gradient(
+            picture, grad_picture, at + 1, ne, upper * east, front, back, G, C, FOR_X, FOR_RAW
+        )
+        at += width
+        by_sw = _corner_gradient(
+            picture, grad_picture, at, sw, lower * west, front, back, G, C, FOR_X, FOR_RAW
+        )
+        by_se = _corner_gradient(
+            picture, grad_picture, at + 1, se, lower * east, front, back, G, C, FOR_X, FOR_RAW
+        )
+        if FOR_RAW:
+            by_modulation = high * (west * by_nw + east * by_ne) + low * (
+                west * by_sw + east * by_se
+            )
+            by_y = modulation * (west * (by_sw - by_nw) + east * (by_se - by_ne))
+            by_x = modulation * (high * (by_ne - by_nw) + low * (by_se - by_sw))
+            type_ = grad_raw.dtype.element_ty
+            pointers = _raw_pointers(grad_raw, first, place, point, GROUPS, G)
+            slope_y, slope_x = 1.0 - tanh_y * tanh_y, 1.0 - tanh_x * tanh_x
+            by_raw = by_modulation * modulation * (1.0 - modulation)
+            tl.store(pointers, (magnitude * by_y * slope_y).to(type_), mask=some)
+            tl.store(pointers + GROUPS, (magnitude * by_x * slope_x).to(type_), mask=some)
+            tl.store(pointers + 2 * GROUPS, by_raw.to(type_), mask=some)
+            total_y += by_y
+            total_x += by_x
+    if FOR_FLOW:
+        pointers = grad_flow + pair.to(tl.int64) * 2 * plane + row * width + column
+        type_of_flow = grad_flow.dtype.element_ty
+        tl.store(pointers, tl.sum(total_x, 1).to(type_of_flow), mask=inside)
+        tl.store(pointers + plane, tl.sum(total_y, 1).to(type_of_flow), mask=inside)
+
+
+@triton.jit
+def weight_kernel(
+    grad, x, raw, shift, flow, grad_weight, height, width, pairs, steps, magnitude, tiles, share,
+    GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
+    OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradient (shares, 9, G * C, OUT), float32, of one point's weights over ``share`` tiles."""
+    point = tl.program_id(0)
+    begin = tl.program_id(1) * share
+    total = tl.zeros((G * C, OUT), tl.float32)
+    for tile in range(begin, tl.minimum(begin + share, tiles)):
+        pair, row, column, inside, first, place = _tile(tile, height, width, TILE_H, TILE_W)
+        right, down = _flow(flow, pair, row, column, inside, height, width)
+        pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
+        y, x_at, modulation, _, _, some = _positions(
+            pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
+        )
+        neighbour, frame, previous = frames_of(pair, pairs, steps)
+        plane = height * width
+        picture = x + neighbour * plane * (G * C)
+        columns = _columns(picture, y, x_at, modulation, some, height, width, G, C)
+        start = (first + (frame - pair) * plane) * 2 + previous
+        rows = _gradient_rows(grad, start, place, inside, FAN_OUT, OUT)
+        total += tl.dot(tl.trans(columns), rows, input_precision=PRECISION)
+    channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
+    part = (tl.program_id(1) * POINTS + point).to(tl.int64) * (G * C * OUT)
+    tl.store(grad_weight + part + channel[:, None] * OUT + to[None, :], total)
