@@ -58,11 +58,32 @@ def attention_trial_of_five_frames(device: torch.device, dtype: torch.dtype) -> 
     return largest_difference(triton_attention, device, dtype, (5, 20, 36), LARGE)
 
 
+def token_trial(device: torch.device, dtype: torch.dtype) -> float:
+    """The kernels of feed-forward layers and projections, of stages 1-7 and 8."""
+    from vrtspike.models.token_ops.agreement import largest_difference as difference
+
+    sizes = (
+        (96, (5, 16, 24), (2, 8, 8)),
+        (120, (6, 13, 20), (6, 7, 7)),
+        (96, (5, 9, 14), (6, 6, 6)),
+    )
+    return difference(device, dtype, sizes)
+
+
+def alignment_trial(device: torch.device, dtype: torch.dtype) -> float:
+    """The kernels of the deformable alignment and of its guide."""
+    from vrtspike.models.deform.agreement import largest_difference as difference
+
+    return difference(device, dtype, ((16, 6, 96, 45, 64), (4, 8, 32, 9, 5)))
+
+
 HALF = (torch.bfloat16, torch.float16)
 ALL = (*HALF, torch.float32)
 TRIALS: dict[str, tuple[kernel_trust.Trial, Sequence[torch.dtype]]] = {
     "window attention": (attention_trial, ALL),
     "window attention, 5 frames": (attention_trial_of_five_frames, ALL),
+    "token layers": (token_trial, ALL),
+    "alignment": (alignment_trial, HALF),
 }
 """Kernels of our own: what runs one and its definition, and tells the largest difference of results
 and gradients as a share of the norm; and its types. A line here is all that a new kernel needs."""
@@ -255,6 +276,43 @@ def resume(place: Place) -> Figures:
     # gradients as for large ones.
     yield "losses", close(difference, 1e-2 if device.type == "cuda" else 0.0)
     yield "falling", {"agrees": whole[-1] < whole[0], "losses": whole}
+
+
+def recorded(place: Place) -> Figures:
+    """Micro-steps as training records them; the first replay is compared with what was launched."""
+    from vrtspike.monitoring.timing import TimingLogger
+    from vrtspike.training.cuda_graphs import CudaRecorder
+    from vrtspike.training.gradients import FlatGradients
+    from vrtspike.training.step_graph import TOLERANCES, WARM_UP, StepGraphs
+
+    device = place.device
+    model, clips = small_model(device)
+
+    def work(batch: tuple[Tensor, Tensor], step: int) -> dict[str, Tensor]:
+        loss = ((model(*batch) - 0.5).square() + 1e-6).sqrt().mean()
+        loss.backward()
+        return {"loss": loss.detach()}
+
+    def seed(number: int) -> None:
+        torch.manual_seed(number % 1000)
+
+    timing = TimingLogger(tempfile.gettempdir(), device, enabled=False)
+    graphs = StepGraphs(
+        work,
+        CudaRecorder(model, device, timing),
+        seed,
+        lambda _: 0,
+        list(model.buffers()),
+        tolerance=TOLERANCES["bf16-mixed"],
+        insist=True,  # an error where micro-steps cannot be recorded or do not agree
+    )
+    gradients: FlatGradients | None = None
+    for number in range(WARM_UP + 3):
+        terms = graphs(tuple(t.clone() for t in clips), number, 0, gradients)
+        gradients = gradients or FlatGradients(model.parameters())
+    seed(number)
+    expected = work(clips, 0)["loss"]
+    yield "last replay", close(relative(terms["loss"], expected), 1e-3)
 
 
 def events(place: Place) -> Figures:

@@ -76,6 +76,7 @@ PARTS = (
     Part("calls", "gpu_speed:calls", 60),
     Part("golden", "gpu_checks:golden", 60),
     Part("graph", "gpu_speed:graph", 40, cpu=False),
+    Part("recorded steps", "gpu_checks:recorded", 40, cpu=False),
     Part("resume", "gpu_checks:resume", 30),
     Part("events", "gpu_checks:events", 20),
     Part("memory categories", "gpu_checks:memory_categories", 30, needs=("psutil", "pynvml")),

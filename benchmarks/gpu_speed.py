@@ -20,9 +20,11 @@ from preset_values import load
 from presets import PRESETS, build, inputs
 from torch import Tensor, nn
 
-from vrtspike.models.deform import guided_deform_conv
+from vrtspike.models.deform import deform_by_kernel, guided_deform_conv
 from vrtspike.models.layers import GEGLU
-from vrtspike.models.token_ops import normalised_geglu, normalised_linear
+from vrtspike.models.token_ops import agreement, normalised_geglu, normalised_linear
+from vrtspike.models.token_ops.triton_feed_forward import triton_feed_forward
+from vrtspike.models.token_ops.triton_projection import layout, triton_projections
 from vrtspike.models.window_attention.choice import IMPLEMENTATIONS, choose_implementation
 from vrtspike.models.windows import Size3, build_plan, clip_window
 from vrtspike.monitoring.clocks import clock_for
@@ -299,43 +301,84 @@ def attention_calls(place: Place) -> Figures:
 
 
 def token_calls(place: Place) -> Figures:
-    """Norm and linear layers over all tokens, by our operations and by PyTorch's modules."""
-    channels, hidden = 96, 192
-    tokens = 5 * (16 if place.small else 256) ** 2
+    """Norms and linear layers over all tokens, by operations, by kernels and by definitions."""
+    channels, side = 96, 16 if place.small else 256
+    windows = (
+        clip_window((5, side, side), (6, 8, 8), shifted=True, mutual=False),
+        clip_window((5, side, side), (2, 8, 8), shifted=True, mutual=True),
+    )
     torch.manual_seed(0)
     with place.device:
-        norm, layer = nn.LayerNorm(channels), nn.Linear(channels, 3 * channels)
-        mlp = GEGLU(channels, hidden)
-        x = torch.randn(1, tokens, channels, requires_grad=True)
-    weights = [*norm.parameters(), *layer.parameters()]
-    both = [*norm.parameters(), *mlp.parameters()]
+        norm, mlp = nn.LayerNorm(channels), GEGLU(channels, 2 * channels)
+        own, mutual = nn.Linear(channels, 3 * channels), nn.Linear(channels, 3 * channels)
+        code = torch.randn(64, channels)
+        x = torch.randn(1, 5, side, side, channels, requires_grad=True)
+    linear, fed = [*norm.parameters(), *own.parameters()], [*norm.parameters(), *mlp.parameters()]
+    tokens, maps = 5 * side**2, layout(*windows)
+
+    def both(result: tuple[Tensor, ...]) -> Tensor:
+        return torch.cat([part.flatten() for part in result[1:]])
+
     cases: dict[str, tuple[Callable[..., Tensor], list[nn.Parameter]]] = {
-        "norm + linear": (lambda x, *_: normalised_linear(x, norm, layer, None, tokens), weights),
-        "norm + linear, modules": (lambda x, *_: layer(norm(x)), weights),
-        "norm + GEGLU": (lambda x, *_: normalised_geglu(x, norm, mlp), both),
-        "norm + GEGLU, modules": (lambda x, *_: mlp(norm(x)), both),
+        "norm + linear": (
+            lambda x, *_: normalised_linear(x.flatten(1, 3), norm, own, None, tokens),
+            linear,
+        ),
+        "norm + linear, modules": (lambda x, *_: own(norm(x)), linear),
+        "norm + GEGLU": (lambda x, *_: normalised_geglu(x, norm, mlp), fed),
+        "norm + GEGLU, modules": (lambda x, *_: mlp(norm(x)), fed),
+        "feed-forward with residual, kernels": (
+            lambda x, *_: triton_feed_forward(x, norm, mlp),
+            fed,
+        ),
+        "feed-forward with residual, modules": (
+            lambda x, *_: agreement.feed_forward(x, norm, mlp, None),
+            fed,
+        ),
+        "both projections, kernels": (
+            lambda x, *_: both(triton_projections(x, norm, own, mutual, code, maps)),
+            [*linear, *mutual.parameters()],
+        ),
+        "both projections, modules": (
+            lambda x, *_: both(agreement.projections(x, norm, own, mutual, code, windows)),
+            [*linear, *mutual.parameters()],
+        ),
     }
     for name, (call, parameters) in cases.items():
         yield name, forward_and_backward(place.device, call, [x, *parameters])
 
 
 def alignment_calls(place: Place) -> Figures:
-    """Deformable alignment, and torchvision's convolution alone with offsets that are there."""
+    """Deformable alignment by its kernels, by the definition, and torchvision's share of that."""
     side, channels, groups = 16 if place.small else 256, 96, 16
+    dtype = torch.float32 if place.small else torch.bfloat16
     torch.manual_seed(0)
     with place.device:
-        x = torch.randn(4, channels, side, side, requires_grad=True)
-        raw = torch.randn(4, groups * 27, side, side, requires_grad=True)
+        x = torch.randn(4, channels, side, side, dtype=dtype, requires_grad=True)
+        raw = torch.randn(4, groups * 27, side, side, dtype=dtype, requires_grad=True)
         flow = torch.randn(4, 2, side, side, requires_grad=True)
         weight = torch.randn(channels, channels, 3, 3).div_(30).requires_grad_()
-        bias = torch.zeros(channels, requires_grad=True)
-    leaves = [x, raw, flow, weight, bias]
+        bias, shift = torch.zeros(channels, requires_grad=True), torch.zeros(9, 3, groups)
+        last = torch.randn(4, side, side, channels, dtype=dtype, requires_grad=True)
+        ordered = torch.randn(4, side, side, 9, 3, groups, dtype=dtype, requires_grad=True)
+        offset = torch.randn(4, groups * 18, side, side, requires_grad=True)
+        mask = torch.rand(4, groups * 9, side, side, requires_grad=True)
     yield (
-        "alignment",
+        "alignment, kernels",
+        forward_and_backward(
+            place.device,
+            lambda x, raw, shift, flow, weight, bias: deform_by_kernel(
+                x, raw, shift, flow, weight, bias, 10.0
+            ),
+            [last, ordered, shift, flow, weight, bias],
+        ),
+    )
+    yield (
+        "alignment, definition",
         forward_and_backward(
             place.device,
             lambda x, raw, flow, weight, bias: guided_deform_conv(x, raw, flow, weight, bias, 10.0),
-            leaves,
+            [x, raw, flow, weight, bias],
         ),
     )
     if installed("torchvision") is None:
@@ -343,10 +386,6 @@ def alignment_calls(place: Place) -> Figures:
         return
     from torchvision.ops import deform_conv2d
 
-    with torch.no_grad():
-        offset = torch.randn(4, groups * 18, side, side, device=place.device)
-        mask = torch.rand(4, groups * 9, side, side, device=place.device)
-    moved = [x, offset.requires_grad_(), weight, bias, mask.requires_grad_()]
     yield (
         "alignment, torchvision",
         forward_and_backward(
@@ -354,7 +393,7 @@ def alignment_calls(place: Place) -> Figures:
             lambda x, offset, weight, bias, mask: deform_conv2d(
                 x.float(), offset, weight, bias, padding=1, mask=mask
             ),
-            moved,
+            [x, offset, weight, bias, mask],
         ),
     )
 

@@ -1,8 +1,8 @@
 """What operations cost a GPU: kernels, bytes moved, arithmetic.
 
 PyTorch's operations are taken as one kernel that reads its inputs and writes its results once;
-matrix products and convolutions also have FLOPs, by PyTorch's own formulas. Operations of our own
-either run PyTorch's operations, which are counted one by one, or kernels with costs given here.
+matrix products and convolutions also have FLOPs, by PyTorch's own formulas. Kernels of our own have
+costs in ``triton_costs.py``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import flop_registry
 
-from vrtspike.models.token_ops import feed_forward, linear
-
 Arithmetic = Literal["none", "half", "tf32", "float32"]
 
 
@@ -29,13 +27,13 @@ class Kernel:
         moved: bytes read and written.
         flops: of matrix products.
         arithmetic: the type in which these are made.
-        instructions: of all warps, where these and not bytes or products decide.
+        issued: gives the instructions of all warps, where these may decide; it may have to compile.
     """
 
     moved: float
     flops: float = 0.0
     arithmetic: Arithmetic = "none"
-    instructions: float = 0.0
+    issued: Callable[[], float] | None = None
 
 
 def size_of(tensor: Tensor) -> int:
@@ -47,8 +45,6 @@ def size_of(tensor: Tensor) -> int:
 def kernels_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list[Kernel]:  # noqa: ANN401 - an operation of any kind
     """The kernels that one call of an operation launches."""
     name = func.name().split(".")[0]
-    if name in OWN:
-        return OWN[name](args, out)
     results = list(_tensors(out))
     written = sum(size_of(t) for t in results)
     if name in _FILLS:
@@ -148,69 +144,3 @@ _FILLS = frozenset(
 _GATHERS = frozenset({"aten::index_select", "aten::gather", "aten::index"})
 # Kernels of operations that launch more than one.
 _LAUNCHES = {"aten::native_layer_norm_backward": 3}
-
-OPENED: dict[str, Callable[[], Callable[..., Any]]] = {
-    "vrtspike::normalised_linear": lambda: linear._forward._init_fn,
-    "vrtspike::normalised_linear_backward": lambda: linear._backward._init_fn,
-    "vrtspike::normalised_geglu": lambda: feed_forward._forward._init_fn,
-    "vrtspike::normalised_geglu_backward": lambda: feed_forward._backward._init_fn,
-}
-"""Operations of our own that run PyTorch's operations on a GPU."""
-
-# Instructions of a warp in the inner loops of window attention, for each tile of 64 x 64 scores,
-# which four warps work on; compiled for sm_90.
-_WARPS = 4
-_TILE = 64 * 64
-_FORWARD, _QUERY, _KEY, _BIAS = 491, 456, 541, 435
-
-
-def _tiles(qkv: Tensor, query: Tensor, heads: int) -> float:
-    tokens = query.shape[1]
-    blocks = -(-tokens // 64)
-    tile = _TILE if tokens > 32 else tokens * tokens
-    return qkv.shape[0] * query.shape[0] * heads * blocks * blocks * tile / _TILE
-
-
-def _attention_forward(args: Sequence[Any], out: Any) -> list[Kernel]:  # noqa: ANN401
-    qkv, query, heads = args[0], args[2], args[-1]
-    moved = size_of(qkv) + sum(size_of(t) for t in out)
-    return [Kernel(moved, instructions=_WARPS * _FORWARD * _tiles(qkv, query, heads))]
-
-
-def _attention_backward(args: Sequence[Any], out: Any) -> list[Kernel]:  # noqa: ANN401
-    grad, qkv, bias, query, heads = args[0], args[1], args[2], args[3], args[-1]
-    moved = 2 * size_of(qkv) + 2 * size_of(grad)
-    tiles = _WARPS * _tiles(qkv, query, heads)
-    found = [Kernel(moved, instructions=n * tiles) for n in (_QUERY, _KEY)]
-    return found if bias is None else [*found, Kernel(moved, instructions=_BIAS * tiles)]
-
-
-def _deform(args: Sequence[Any], out: Tensor) -> list[Kernel]:
-    """By torchvision, in float32: casts, offsets, column buffer, product."""
-    x, raw, weight = args[0], args[1], args[3]
-    pixels = x.shape[0] * x.shape[2] * x.shape[3]
-    exact = 4 / raw.element_size() * size_of(raw)
-    columns = 4.0 * 9 * x.shape[1] * pixels
-    flops = 2.0 * 9 * weight.shape[0] * weight.shape[1] * pixels
-    return [
-        *[Kernel(2 * exact)] * 4,
-        Kernel(size_of(x) + exact),
-        Kernel(exact + columns + 2 * exact),
-        Kernel(columns + 2 * size_of(out), flops, "float32"),
-        Kernel(2 * size_of(out)),
-    ]
-
-
-def _deform_backward(args: Sequence[Any], out: Any) -> list[Kernel]:  # noqa: ANN401
-    forward = _deform(args[1:], args[0])
-    columns = forward[6]
-    # Gradient of the columns, of what was sampled (by atomic additions), columns again, weights.
-    return [*forward[:6], *[columns] * 2, *[Kernel(2 * columns.moved)] * 2, *forward[:4]]
-
-
-OWN: dict[str, Callable[[Sequence[Any], Any], list[Kernel]]] = {
-    "vrtspike::triton_attention": _attention_forward,
-    "vrtspike::triton_attention_backward": _attention_backward,
-    "vrtspike::guided_deform_conv": _deform,
-    "vrtspike::guided_deform_conv_backward": _deform_backward,
-}

@@ -124,7 +124,7 @@ def seconds(kernel: Kernel, gpu: Gpu) -> float:
         SHORTEST_US * 1e-6,
         kernel.moved / (gpu.bandwidth * BANDWIDTH_SHARE),
         kernel.flops / rates[kernel.arithmetic],
-        kernel.instructions / issued,
+        0.0 if kernel.issued is None else kernel.issued() / issued,
     )
 
 
@@ -208,7 +208,15 @@ _PLACES = {
 }
 _OPERATIONS = {
     "vrtspike::triton_attention": "window attention",
+    "vrtspike::window_attention": "window attention",
+    "vrtspike::deform_by_kernel": "deformable convolution",
     "vrtspike::guided_deform_conv": "deformable convolution",
+    "vrtspike::alignment_guide": "offset convolutions, warping",
+    "vrtspike::triton_projections": "norms and projections",
+    "vrtspike::triton_output": "norms and projections",
+    "vrtspike::normalised_linear": "norms and projections",
+    "vrtspike::triton_feed_forward": "feed-forward layers",
+    "vrtspike::normalised_geglu": "feed-forward layers",
     "aten::mm": "matrix products",
     "aten::addmm": "matrix products",
     "aten::bmm": "matrix products",
@@ -219,10 +227,10 @@ _BLOCK = "TMSABlock"
 
 def part_of(modules: Sequence[nn.Module], operation: str) -> str:
     """The part of a step that an operation belongs to."""
-    for start, part in _OPERATIONS.items():
-        if start.startswith("vrtspike") and operation.startswith(start):
-            return part
+    own = operation.removesuffix("_backward")
     names = [type(module).__name__ for module in modules]
+    if operation.startswith("vrtspike") and own in _OPERATIONS:
+        return _OPERATIONS[own]
     for name in reversed(names):
         if name in _PLACES:
             return _PLACES[name]

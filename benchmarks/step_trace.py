@@ -15,19 +15,23 @@ import itertools
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import torch
-from operation_costs import FREE, OPENED, Kernel, kernels_of
+from operation_costs import FREE, Kernel, kernels_of
 from torch import Tensor, nn
+from torch._library.custom_ops import OPDEFS
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from triton.runtime.jit import JITFunction
+from triton_costs import launched
 
 import vrtspike.models.windows
 
@@ -76,6 +80,9 @@ def without_gpu() -> Iterator[None]:
         "torch.cuda.amp.common.amp_definitely_not_available": lambda: False,
         "torch.cuda.is_bf16_supported": lambda *_, **__: True,
         "torch._C._current_graph_task_id": lambda: 0,
+        "torch.cuda.device_of": lambda _: nullcontext(),
+        "torch.cuda.get_device_capability": lambda *_: (9, 0),
+        "torch.cuda.get_device_properties": lambda *_: SimpleNamespace(multi_processor_count=132),
         "vrtspike.models.windows.build_plan": plans,
     }
     with ExitStack() as stack:
@@ -196,6 +203,8 @@ class _Recorder(TorchDispatchMode):
         self.stack: list[nn.Module] = []
         # The modules of the node whose backward pass runs, instead of those of the stack.
         self.node: tuple[nn.Module, ...] | None = None
+        # The operation of our own whose body runs.
+        self._inside: str | None = None
         self._part_of = part_of
         self._memory = memory
 
@@ -208,9 +217,14 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401 - as PyTorch calls it
         kwargs = kwargs or {}
         name = func.name()
-        if name in OPENED:
-            with self:
-                return OPENED[name]()(*args, **kwargs)
+        if name in OPDEFS:
+            # An operation of our own is what it does and launches.
+            outside, self._inside = self._inside, self._inside or name
+            try:
+                with self, _launches(self._launched):
+                    return OPDEFS[name]._init_fn(*args, **kwargs)
+            finally:
+                self._inside = outside
         if name in _STAND_INS:
             with self:
                 return _STAND_INS[name](*args)
@@ -225,10 +239,26 @@ class _Recorder(TorchDispatchMode):
         for tensor in results:
             self._memory.add(tensor)
         if results and not func.is_view and name not in FREE:
-            part = self._part_of(self.modules(), name)
+            part = self._part_of(self.modules(), self._inside or name)
             found = kernels_of(func, args, kwargs, out)
             self.launches += [Launch(part, name, kernel) for kernel in found]
         return out
+
+    def _launched(self, kernel: Any, grid: Any, arguments: dict[str, Any]) -> None:  # noqa: ANN401
+        part = self._part_of(self.modules(), self._inside or "")
+        name = f"{kernel.__module__.split('.')[-2]}.{kernel.__name__}"
+        self.launches.append(Launch(part, name, launched(kernel, grid, arguments)))
+
+
+@contextmanager
+def _launches(note: Callable[[Any, Any, dict[str, Any]], None]) -> Iterator[None]:
+    """Launches of Triton's kernels are noted instead of made."""
+
+    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:  # noqa: ANN401
+        note(kernel, grid, {**dict(zip(kernel.arg_names, args, strict=False)), **options})
+
+    with mock.patch.object(JITFunction, "run", run):
+        yield
 
 
 @cache

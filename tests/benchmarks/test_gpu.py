@@ -18,6 +18,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.training.recorders import CallRecorder, CallRecording
+from vrtspike.errors import RunError
+from vrtspike.training import cuda_graphs
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 # Stands for the program that runs a part in a process of its own.
@@ -255,6 +259,20 @@ def test_a_resumed_training_goes_on_as_if_nothing_had_happened(checks, place):
     figures = found(checks.resume(place))
     assert figures["losses"]["difference"] == 0.0
     assert figures["falling"]["agrees"]
+
+
+@pytest.mark.parametrize("spoilt", [False, True])
+def test_a_replay_is_compared_with_what_was_launched(checks, place, monkeypatch, spoilt):
+    recorder = CallRecorder()
+    monkeypatch.setattr(cuda_graphs, "CudaRecorder", lambda *_: recorder)
+    if not spoilt:
+        figures = found(checks.recorded(place))
+        assert figures["last replay"]["difference"] == 0.0
+        assert recorder.replays == 3  # one for the comparison
+        return
+    monkeypatch.setattr(CallRecording, "replay", lambda self: {"loss": torch.tensor(0.0)})
+    with pytest.raises(RunError, match="differ"):
+        found(checks.recorded(place))
 
 
 def test_memory_by_category_is_that_of_the_arithmetic(checks, place):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from vrtspike.models.layers import DropPath
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
 
@@ -20,12 +23,24 @@ def build() -> VRTSpike:
         indep_reconsts=(),
         embed_dims=(8,) * 8,
         num_heads=(2,) * 8,
-        drop_path_rate=0.0,
+        drop_path_rate=0.6,
         deformable_groups=2,
         use_checkpoint_attn=True,
         use_checkpoint_ffn=True,
     )
     return VRTSpike(vrt, bins=4, checkpoint=True)
+
+
+def drop_alike(model: nn.Module, samples: slice) -> None:
+    """Draw for both clips and take one's own, so that a process leaves out what another keeps."""
+    generator = torch.Generator().manual_seed(2)
+    for layer in model.modules():
+        if isinstance(layer, DropPath):
+            layer.draw = partial(draw, generator, layer.rate, samples)  # type: ignore[method-assign]
+
+
+def draw(generator: torch.Generator, rate: float, own: slice, _: int) -> Tensor:
+    return ((torch.rand(2, generator=generator) > rate) / (1 - rate))[own]
 
 
 def loss(restored: Tensor) -> Tensor:
@@ -36,6 +51,8 @@ def main() -> None:
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     own, replica = build(), DistributedDataParallel(build())
+    drop_alike(own, slice(2))
+    drop_alike(replica, slice(rank, rank + 1))
     torch.manual_seed(1)
     blur, voxels = torch.rand(2, 3, 3, 16, 16), torch.randn(2, 3, 4, 16, 16)
     # Twice: a parameter without a gradient in the first step shows in the second.

@@ -70,6 +70,8 @@ def test_what_the_check_tries() -> None:
     windows = {(window, mutual) for window, mutual, *_ in tried}
     # Those of VRT with windows of 8 x 8, and of the attention along time.
     assert windows >= {((2, 8, 8), True), ((2, 8, 8), False), ((6, 8, 8), False)}
+    # Several blocks of a kernel, the last of them not full.
+    assert ((5, 7, 7), False) in windows
     assert ((6, 1, 1), False) in windows
     assert any(math.prod(window) // (1 + mutual) < 16 for window, mutual in windows)
     for window, mutual in windows:

@@ -21,10 +21,12 @@ from vrtspike.models.deform.definition import (
     guided_deform_conv,
     offsets_and_mask,
     torchvision_backward,
+    torchvision_conv,
 )
 from vrtspike.models.deform.guide import alignment_guide, guide_kernel_takes, guide_width
 from vrtspike.models.deform.kernel import kernel_takes
-from vrtspike.models.feature_alignment import DeformableAlignment
+from vrtspike.models.deform.pairs import beside_frames, neighbours
+from vrtspike.models.feature_alignment import DeformableAlignment, align_neighbours
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -47,7 +49,8 @@ def test_the_convolution_is_torchvisions(size: tuple[int, int]) -> None:
     x, offset, mask, weight, bias = inputs = arguments(6, 2, *size)
     expected = deform_conv2d(x, offset, weight, bias, padding=1, mask=mask)
     with torch.no_grad():
-        torch.testing.assert_close(deform_conv(x, offset, mask, weight, bias), expected)
+        for run in (deform_conv, torchvision_conv):
+            torch.testing.assert_close(run(x, offset, mask, weight, bias), expected)
     grad = torch.randn_like(expected)
     for backward in (deform_conv_backward, torchvision_backward):
         found = backward(grad, *(t.detach() for t in inputs[:4]))
@@ -117,6 +120,18 @@ def test_without_the_weights_gradient_the_others_are_the_same() -> None:
     torch.testing.assert_close(some[:3], every[:3])
 
 
+@pytest.mark.parametrize("learns", [False, True])
+def test_results_are_declared_as_they_are(learns: bool) -> None:
+    inputs = [t.detach() for t in frozen_parts(learns, learns)]
+    own = torch.ops.vrtspike
+    wanted = [True, True, learns, learns, learns]
+    grad = torch.randn(2, 3, 3, 4, dtype=torch.float64)
+    utils = ("test_schema", "test_faketensor")
+    torch.library.opcheck(own.guided_deform_conv, (*inputs, 1.5), test_utils=utils)
+    arguments = (grad, *inputs[:4], 1.5, wanted)
+    torch.library.opcheck(own.guided_deform_conv_backward, arguments, test_utils=utils)
+
+
 def by_definition(
     x: Tensor,
     raw: Tensor,
@@ -127,6 +142,8 @@ def by_definition(
     max_magnitude: float,
 ) -> Tensor:
     """What :func:`deform_by_kernel` promises, by torchvision, from the order of its arguments."""
+    b, t, h, w, c = x.shape
+    shifted = torch.cat((x[:, 1:], x[:, :-1])).reshape(-1, h, w, c)
     groups = raw.shape[-1]
     down, right, modulation = (raw + shift).unbind(-2)
     move = max_magnitude * torch.stack((down, right), dim=-1).tanh()
@@ -134,9 +151,13 @@ def by_definition(
     offset = move.permute(0, 4, 3, 5, 1, 2).flatten(1, 3)
     mask = modulation.sigmoid().permute(0, 4, 3, 1, 2).flatten(1, 2)
     assert offset.shape[1] == groups * 18
-    picture = x.permute(0, 3, 1, 2)
-    out = deform_conv2d(picture, offset, weight, bias, padding=1, mask=mask)
-    return out.permute(0, 2, 3, 1)
+    picture = shifted.permute(0, 3, 1, 2)
+    aligned = deform_conv2d(picture, offset, weight, bias, padding=1, mask=mask)
+    later, earlier = aligned.permute(0, 2, 3, 1).reshape(2, b, t - 1, h, w, -1)
+    out = x.new_zeros(b, t, h, w, 2 * weight.shape[0])
+    out[:, :-1, ..., : weight.shape[0]] = later
+    out[:, 1:, ..., weight.shape[0] :] = earlier
+    return out
 
 
 def alignment(channels: int, groups: int) -> DeformableAlignment:
@@ -147,17 +168,28 @@ def alignment(channels: int, groups: int) -> DeformableAlignment:
     return align.double()
 
 
+def test_neighbours_return_to_their_frames() -> None:
+    x = torch.arange(2 * 3 * 2.0).view(2, 3, 1, 1, 2)
+    neighbour, frame = neighbours(x)
+    placed = beside_frames(neighbour, 3)
+    assert torch.equal(placed[:, :-1, ..., :2], x[:, 1:])
+    assert torch.equal(placed[:, 1:, ..., 2:], x[:, :-1])
+    assert not placed[:, -1, ..., :2].any()
+    assert not placed[:, 0, ..., 2:].any()
+    assert torch.equal(beside_frames(frame, 3)[:, 1], torch.cat((x[:, 1], x[:, 1]), dim=-1))
+
+
 @pytest.mark.parametrize(("channels", "groups"), [(6, 2), (4, 1), (5, 5)])
 def test_the_way_of_the_kernels_is_that_of_the_definition(
     channels: int, groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     align = alignment(channels, groups)
-    shapes = ((2, channels, 6, 5), (2, channels, 6, 5), (2, 2, 6, 5))
+    shapes = ((2, 3, 6, 5, channels), (2, 2, 2, 6, 5), (2, 2, 2, 6, 5))
     inputs = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
     leaves = [*inputs, *align.parameters()]
 
     def run() -> tuple[Tensor, tuple[Tensor, ...]]:
-        out = align(*inputs)
+        out = align_neighbours(align, *inputs)
         return out, torch.autograd.grad(out.sin().sum(), leaves)
 
     expected = run()
@@ -169,8 +201,8 @@ def test_the_way_of_the_kernels_is_that_of_the_definition(
 
 def test_the_guide_is_as_wide_as_products_want_it() -> None:
     assert [guide_width(c) for c in (2, 3, 96)] == [8, 16, 200]
-    guide = alignment_guide(torch.rand(1, 2, 3, 4), torch.rand(1, 2, 3, 4), torch.rand(1, 2, 2, 3))
-    assert guide.shape == (1, 2, 3, 16)
+    guide = alignment_guide(torch.rand(1, 2, 2, 3, 4), torch.rand(2, 2, 2, 3))
+    assert guide.shape == (2, 2, 3, 16)
     assert (guide[..., 10] == 1).all()
     assert not guide[..., 11:].any()
 
@@ -178,24 +210,24 @@ def test_the_guide_is_as_wide_as_products_want_it() -> None:
 @pytest.mark.parametrize(
     ("shape", "groups", "fan_out", "takes"),
     [
-        ((8, 256, 256, 96), 16, 96, True),
-        ((2, 720, 1280, 96), 16, 96, True),
-        ((8, 256, 256, 120), 12, 120, False),  # ten channels a group
-        ((8, 64, 64, 160), 20, 160, False),  # too wide for the registers
-        ((1, 4320, 7680, 96), 16, 96, False),  # corners beyond 32 bits
+        ((1, 5, 256, 256, 96), 16, 96, True),
+        ((1, 2, 720, 1280, 96), 16, 96, True),
+        ((1, 5, 256, 256, 120), 12, 120, False),  # ten channels a group
+        ((1, 5, 64, 64, 160), 20, 160, False),  # too wide for the registers
+        ((1, 2, 4320, 7680, 96), 16, 96, False),  # corners beyond 32 bits
     ],
 )
 def test_sizes_the_kernels_are_made_for(
-    shape: tuple[int, int, int, int], groups: int, fan_out: int, takes: bool
+    shape: tuple[int, ...], groups: int, fan_out: int, takes: bool
 ) -> None:
     x = torch.empty(1).expand(shape)
     assert kernel_takes(x, groups, fan_out) == takes
 
 
 def test_a_single_row_is_left_to_the_definition() -> None:
-    assert guide_kernel_takes(torch.empty(1, 2, 2, 8))
-    assert not guide_kernel_takes(torch.empty(1, 1, 8, 8))
-    assert not guide_kernel_takes(torch.empty(1, 8, 1, 8))
+    assert guide_kernel_takes(torch.empty(1, 2, 2, 2, 8))
+    assert not guide_kernel_takes(torch.empty(1, 2, 1, 8, 8))
+    assert not guide_kernel_takes(torch.empty(1, 2, 8, 1, 8))
 
 
 def check(environment: dict[str, str]) -> None:

@@ -13,10 +13,12 @@ from torch.fx import GraphModule
 
 from vrtspike.errors import ConfigError
 from vrtspike.models.block_compiling import compile_blocks
-from vrtspike.models.tmsa import BlockOptions, Recompute, TMSAGroup
+from vrtspike.models.layers import Branch
+from vrtspike.models.recomputation import Recompute
+from vrtspike.models.tmsa import BlockOptions, TMSABlock, TMSAGroup
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_spike import VRTSpike
-from vrtspike.models.windows import PlanCache
+from vrtspike.models.windows import PlanCache, build_plan, clip_window, relative_position_index
 
 Build = Callable[..., VRT]
 
@@ -90,6 +92,41 @@ def test_checkpointing_changes_no_bit_of_a_gradient(
     torch.manual_seed(1)
     found = gradients(checkpointed, x)
     assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+@pytest.mark.parametrize("attn", [False, True])
+@pytest.mark.parametrize("ffn", [False, True])
+def test_a_dropped_branch_is_not_computed(attn: bool, ffn: bool) -> None:
+    block = TMSABlock(
+        8,
+        (2, 4, 4),
+        2,
+        mutual=True,
+        mlp_ratio=2.0,
+        drop_path=0.5,
+        options=BlockOptions("explicit", attn, ffn),
+    )
+    size = (2, 4, 4)
+    plans = [
+        build_plan(clip_window(size, (2, 4, 4), shifted=False, mutual=mutual), torch.device("cpu"))
+        for mutual in (False, True)
+    ]
+    x = torch.rand(2, *size, 8, requires_grad=True)
+    index = relative_position_index((2, 4, 4))
+
+    def results(first: Branch, second: Branch) -> list[Tensor]:
+        out = block(x, index, plans[0], plans[1], (first, second))
+        grads = torch.autograd.grad(out.square().sum(), [x, *block.parameters()])
+        return [out, *grads]
+
+    nothing, half = torch.zeros(2), torch.tensor([0.0, 2.0])
+    for first, second in ((nothing, half), (half, nothing), (nothing, nothing)):
+        computed = results(Branch(first, False), Branch(second, False))
+        skipped = results(Branch(first, not first.any()), Branch(second, not second.any()))
+        assert all(torch.equal(a, b) for a, b in zip(computed, skipped, strict=True))
+    with torch.no_grad():
+        block.attn.forward = block.mlp.forward = None  # type: ignore[assignment]
+        assert torch.equal(block(x, index, *plans, (Branch(nothing, True),) * 2), x)
 
 
 def test_policies_and_implementations_agree(small_vrt: Build) -> None:

@@ -294,6 +294,7 @@ def test_it_says_how_it_computes(small_vrt: Callable[..., VRT]) -> None:
     model = PlainVRT(small_vrt(use_checkpoint_attn=True))
     text = model.describe(torch.device("cpu"), torch.float32)
     assert "recompute (auto asked for)" in text
+    assert "cheap (auto asked for)" in text
     assert "checkpointing: attention" in text
 
 

@@ -180,12 +180,12 @@ def test_the_name_selects() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
-def test_triton_kernels_in_the_interpreter() -> None:
+@pytest.mark.parametrize("problems", ["small", "large"])
+def test_triton_kernels_in_the_interpreter(problems: str) -> None:
     check = Path(__file__).with_name("triton_check.py")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run(
-        [sys.executable, str(check)], env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, str(check), problems]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

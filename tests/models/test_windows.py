@@ -55,6 +55,32 @@ def test_there_are_at_most_eight_masks() -> None:
             assert torch.equal(regions[:, None] != regions[None, :], mask < 0)
 
 
+@pytest.mark.parametrize("mutual", [False, True])
+@pytest.mark.parametrize("size", [(6, 12, 20), (6, 8, 16), (5, 14, 7), (6, 4, 4)])
+def test_problems_of_one_region_come_first(size: tuple[int, int, int], mutual: bool) -> None:
+    window = (2, 7, 7) if size[2] == 7 else (2, 4, 4)
+    plan = build_plan(clip_window(size, window, shifted=True, mutual=mutual), CPU)
+    alone = [len(set(row.tolist())) == 1 for row in plan.regions]
+    assert alone == [i < plan.unmasked for i in range(len(alone))]
+    # Where nothing is shifted there is nothing to hide.
+    still = build_plan(clip_window(size, window, shifted=False, mutual=mutual), CPU)
+    assert still.unmasked == len(still.query)
+
+
+def test_rows_of_regions_are_whole_blocks_and_end_with_the_last_region() -> None:
+    plan = build_plan(clip_window((5, 14, 14), (5, 7, 7), shifted=True, mutual=False), CPU)
+    assert (plan.tokens, plan.regions.shape[1]) == (245, 256)
+    assert torch.equal(plan.regions[:, 245:], plan.regions[:, 244:245].expand(-1, 11))
+    assert plan.regions[:, 244].any()
+
+
+def test_positions_are_short_where_kernels_read_them() -> None:
+    geometry = clip_window((2, 8, 8), (2, 4, 4), shifted=True, mutual=False)
+    for device, dtype in (("cpu", torch.int64), ("meta", torch.int32)):
+        plan = build_plan(geometry, torch.device(device))
+        assert {plan.query.dtype, plan.key.dtype, plan.out.dtype} == {dtype}
+
+
 def test_mutual_attention_looks_from_one_frame_into_the_other() -> None:
     plan = build_plan(clip_window((2, 2, 2), (2, 2, 2), shifted=False, mutual=True), CPU)
     assert plan.query.tolist() == [[4, 5, 6, 7], [0, 1, 2, 3]]

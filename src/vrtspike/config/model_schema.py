@@ -65,10 +65,11 @@ class VRTSettings(Section):
         "takes the best for device and precision",
         "auto",
     )
-    RECOMPUTE: Literal["none", "cheap"] = operational(
+    RECOMPUTE: Literal["auto", "none", "cheap"] = operational(
         "What is recomputed whatever the checkpoint switches say; cheap: norms, the hidden values "
-        "of feed-forward layers, offsets of the alignment",
-        "cheap",
+        "of feed-forward layers, offsets of the alignment; auto: none on a GPU of at least 70 GiB, "
+        "else cheap",
+        "auto",
     )
 
 

@@ -13,11 +13,13 @@ from torch.nn import functional
 from vrtspike.models.deform import (
     KERNEL,
     POINTS,
+    beside_frames,
     by_kernels,
     by_point,
     deform_by_kernel,
     guide_by_kernel,
     guided_deform_conv,
+    neighbours,
 )
 from vrtspike.models.layers import start_at_zero
 from vrtspike.models.warp import flow_warp
@@ -69,21 +71,23 @@ class DeformableAlignment(nn.Module):
         Returns:
             (N, C, H, W).
         """
-        channels_last = neighbour.permute(0, 2, 3, 1)
-        if by_kernels(channels_last, self.groups, self.weight.shape[0]):
-            aligned = self._by_kernels(channels_last, current.permute(0, 2, 3, 1), flow)
-            return aligned.permute(0, 3, 1, 2)
         warped = flow_warp(neighbour, flow)
         guide = torch.cat((warped, current, flow.to(current.dtype)), dim=1)
         raw = self.conv_offset(guide)
         return guided_deform_conv(neighbour, raw, flow, self.weight, self.bias, self.max_magnitude)
 
-    def _by_kernels(self, neighbour: Tensor, current: Tensor, flow: Tensor) -> Tensor:
-        """The same with channels last throughout: (N, H, W, C) -> (N, H, W, C)."""
-        raw, shift = self._raw_by_point(guide_by_kernel(neighbour, current, flow))
-        return deform_by_kernel(
-            neighbour, raw, shift, flow, self.weight, self.bias, self.max_magnitude
-        )
+    def align_by_kernels(self, x: Tensor, flow: Tensor) -> Tensor:
+        """All neighbours of frames at once, channels last throughout.
+
+        Args:
+            x: (B, T, H, W, C) features, T at least 2.
+            flow: (N, 2, H, W) of its pairs, see :func:`neighbours`.
+
+        Returns:
+            (B, T, H, W, 2C), see :func:`beside_frames`.
+        """
+        raw, shift = self._raw_by_point(guide_by_kernel(x, flow))
+        return deform_by_kernel(x, raw, shift, flow, self.weight, self.bias, self.max_magnitude)
 
     def _raw_by_point(self, guide: Tensor) -> tuple[Tensor, Tensor]:
         """What ``conv_offset`` gives for a guide with constants behind it.
@@ -130,11 +134,8 @@ def align_neighbours(
     b, t, h, w, c = x.shape
     if t == 1:
         return x.new_zeros(b, t, h, w, 2 * c)
-    early, late = x[:, :-1], x[:, 1:]
-    neighbour = torch.cat((late, early)).flatten(0, 1).permute(0, 3, 1, 2)
-    current = torch.cat((early, late)).flatten(0, 1).permute(0, 3, 1, 2)
     flow = torch.cat((backward, forward)).flatten(0, 1)
-    aligned = align(neighbour, current, flow)
-    later, earlier = aligned.permute(0, 2, 3, 1).reshape(2, b, t - 1, h, w, c)
-    edge = later.new_zeros(b, 1, h, w, c)
-    return torch.cat((torch.cat((later, edge), dim=1), torch.cat((edge, earlier), dim=1)), dim=-1)
+    if by_kernels(x, align.groups, c):
+        return align.align_by_kernels(x, flow)
+    neighbour, current = (frames.permute(0, 3, 1, 2) for frames in neighbours(x))
+    return beside_frames(align(neighbour, current, flow).permute(0, 2, 3, 1), t)

@@ -1,12 +1,41 @@
-"""Activation checkpointing, where asked for."""
+"""What is computed again in the backward pass: by policy, and where checkpoints are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Literal
 
 import torch
 from torch import Tensor
+from torch._guards import detect_fake_mode
 from torch.utils.checkpoint import checkpoint
+
+Recompute = Literal["auto", "none", "cheap"]
+"""A policy for what costs little beside the memory that it frees."""
+
+# Bytes of a GPU from which on a training clip of 5 x 256 x 256 fits with everything kept, also
+# where kernels of our own are not trusted and plain layers keep twice as much.
+_LARGE = 70 * 2**30
+
+
+@torch.compiler.assume_constant_result
+def keeps_all(policy: Recompute, device: torch.device) -> bool:
+    """Whether a policy keeps on a device what the cheap one computes again.
+
+    Args:
+        policy: ``auto`` keeps it on GPUs of at least 70 GiB. On a CPU the cheap policy is faster,
+            too: what is made again is then in the cache.
+        device: where the features are. One without data, with which a step is counted, is large.
+    """
+    if policy != "auto":
+        return policy == "none"
+    return device.type == "cuda" and (detect_fake_mode() is not None or _memory(device) >= _LARGE)
+
+
+@lru_cache(maxsize=8)
+def _memory(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).total_memory
 
 
 def recomputed(asked: bool, function: Callable[..., Tensor], *arguments: object) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from vrtspike.models.feature_alignment import DeformableAlignment, align_neighbours
 from vrtspike.models.layers import GEGLU, DepthToSpace, SpaceToDepth
 from vrtspike.models.mixed_precision import autocast_dtype, residual_stream
-from vrtspike.models.recomputation import recomputed
+from vrtspike.models.recomputation import keeps_all, recomputed
 from vrtspike.models.tmsa import BlockOptions, TMSAGroup
 from vrtspike.models.token_ops import add_linear, normalised_geglu
 from vrtspike.models.windows import PlanCache, Size3
@@ -114,9 +114,9 @@ class Stage(nn.Module):
     def _fuse(self, x: Tensor, aligned: Tensor) -> Tensor:
         """Features of a frame and of its aligned neighbours, into one."""
         whole = torch.cat((x, aligned), dim=-1)
-        if self.options.recompute == "cheap":
-            return normalised_geglu(whole, None, self.pa_fuse)
-        return self.pa_fuse(whole)
+        if keeps_all(self.options.recompute, x.device):
+            return self.pa_fuse(whole)
+        return normalised_geglu(whole, None, self.pa_fuse)
 
 
 class ReconstructionGroup(nn.Module):

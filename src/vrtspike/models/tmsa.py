@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ from vrtspike.models.layers import (
     draw_branches,
     skip_branch,
 )
-from vrtspike.models.recomputation import recomputed
+from vrtspike.models.recomputation import Recompute, keeps_all, recomputed
 from vrtspike.models.token_ops import (
     add_feed_forward,
     has_kernels,
@@ -46,8 +46,6 @@ from vrtspike.models.windows import (
 
 _TABLE_STD = 0.02
 
-Recompute = Literal["none", "cheap"]
-
 
 @dataclass(frozen=True)
 class BlockOptions:
@@ -59,13 +57,14 @@ class BlockOptions:
         checkpoint_ffn: recompute feed-forward layers, also that which fuses aligned frames.
         recompute: ``cheap`` recomputes what costs little beside what it frees, whatever the
             switches say: norms, and the hidden values of the feed-forward layer. ``none`` keeps
-            every intermediate result that PyTorch's own rules keep.
+            every intermediate result that PyTorch's own rules keep. ``auto`` is ``none`` on large
+            GPUs. Our own kernels of token layers keep the same under each.
     """
 
     attention: str = "auto"
     checkpoint_attn: bool = False
     checkpoint_ffn: bool = False
-    recompute: Recompute = "cheap"
+    recompute: Recompute = "auto"
 
     def __post_init__(self) -> None:
         """Refuse names that stand for nothing.
@@ -144,7 +143,8 @@ class WindowAttention(nn.Module):
         """Queries, keys and values of the padded map: (B, D, H, W, C) -> (B, L, 3C)."""
         geometry = plan.geometry
         code = self._code(plan) if coded else None
-        if self.options.recompute == "cheap" and geometry.padded[1:] == geometry.size[1:]:
+        is_whole = geometry.padded[1:] == geometry.size[1:]
+        if is_whole and not keeps_all(self.options.recompute, x.device):
             rows = None if code is None else code.flatten(0, 1)
             length = math.prod(geometry.padded)
             return normalised_linear(x.flatten(1, 3), norm, layer, rows, length)
@@ -262,7 +262,7 @@ class TMSABlock(nn.Module):
         return self.attn(x, self.norm1, index, plan, mutual_plan, branch)
 
     def _add_feed_forward(self, x: Tensor, branch: Branch) -> Tensor:
-        keep = self.options.recompute == "none"
+        keep = keeps_all(self.options.recompute, x.device)
         return add_feed_forward(x, self.norm2, self.mlp, branch, keep_hidden=keep)
 
     def forward(
@@ -295,7 +295,8 @@ class TMSABlock(nn.Module):
         if skips_feed_forward:
             return skip_branch(x, self.norm2, self.mlp)
         # The cheap policy and our own kernels keep nothing of this branch but its input anyway.
-        again = options.checkpoint_ffn and options.recompute == "none" and not has_kernels(x)
+        is_small = has_kernels(x) or not keeps_all(options.recompute, x.device)
+        again = options.checkpoint_ffn and not is_small
         return recomputed(again, self._add_feed_forward, x, feed_forward)
 
     def _both(

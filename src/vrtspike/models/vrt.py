@@ -17,8 +17,9 @@ from vrtspike.models.flow import SpyNet
 from vrtspike.models.layers import FrameConv
 from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.padding import pad_to_multiple
+from vrtspike.models.recomputation import Recompute
 from vrtspike.models.stages import Direction, ReconstructionGroup, Stage
-from vrtspike.models.tmsa import BlockOptions, Recompute
+from vrtspike.models.tmsa import BlockOptions
 from vrtspike.models.warp import corner_warp
 from vrtspike.models.windows import PlanCache, Size3
 from vrtspike.monitoring.timing import section
@@ -78,7 +79,7 @@ class VRT(nn.Module):
         use_checkpoint_attn: bool = False,
         use_checkpoint_ffn: bool = False,
         attention: str = "auto",
-        recompute: Recompute = "cheap",
+        recompute: Recompute = "auto",
     ) -> None:
         super().__init__()
         _check_sizes(

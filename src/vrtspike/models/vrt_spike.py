@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from vrtspike.models.block_compiling import compile_blocks
 from vrtspike.models.chunking import ChunkPolicy
 from vrtspike.models.layers import FrameConv, start_at_zero
+from vrtspike.models.recomputation import keeps_all
 from vrtspike.models.restorer import Restorer
 from vrtspike.models.spike_encoder import SpikeEncoder3D
 from vrtspike.models.spike_order import shuffle_frames
@@ -39,6 +40,7 @@ class VRTRestorer(Restorer):
         """The kernels of window attention and what is recomputed, in one line."""
         options = self.vrt.options
         chosen = choose_implementation(options.attention, device, dtype)
+        policy = "none" if keeps_all(options.recompute, device) else "cheap"
         again = [
             name
             for name, asked in (
@@ -49,7 +51,8 @@ class VRTRestorer(Restorer):
         ]
         return (
             f"window attention: {chosen} ({options.attention} asked for); recomputation: "
-            f"{options.recompute}; checkpointing: {' and '.join(again) or 'none'}"
+            f"{policy} ({options.recompute} asked for); checkpointing: "
+            f"{' and '.join(again) or 'none'}"
         )
 
     def rate_groups(self) -> dict[str, list[str]]:

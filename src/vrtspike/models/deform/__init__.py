@@ -4,13 +4,16 @@ from vrtspike.models.deform.choice import by_kernels
 from vrtspike.models.deform.definition import KERNEL, POINTS, by_point, guided_deform_conv
 from vrtspike.models.deform.guide import guide_by_kernel
 from vrtspike.models.deform.kernel import deform_by_kernel
+from vrtspike.models.deform.pairs import beside_frames, neighbours
 
 __all__ = [
     "KERNEL",
     "POINTS",
+    "beside_frames",
     "by_kernels",
     "by_point",
     "deform_by_kernel",
     "guide_by_kernel",
     "guided_deform_conv",
+    "neighbours",
 ]

@@ -10,13 +10,13 @@ from torch import Tensor
 from vrtspike.models.deform.definition import by_point, guided_deform_conv
 from vrtspike.models.deform.guide import alignment_guide, guide_by_kernel
 from vrtspike.models.deform.kernel import deform_by_kernel
+from vrtspike.models.deform.pairs import beside_frames, neighbours
 
-Shape = tuple[int, int, int, int, int]
-"""Groups, channels of a group, channels of the result, height, width."""
+Shape = tuple[int, int, int, int, int, int, int]
+"""Clips, frames, groups, channels of a group, channels of the result, height, width."""
 
 # The published model and the demo, on maps that tiles do not divide.
-_SHAPES: Sequence[Shape] = ((16, 6, 96, 21, 26), (4, 8, 32, 9, 5))
-_FRAMES = 2
+_SHAPES: Sequence[Shape] = ((1, 3, 16, 6, 96, 21, 26), (2, 2, 4, 8, 32, 9, 5))
 _MAGNITUDE = 10.0
 
 
@@ -40,10 +40,9 @@ def largest_difference(
     with normal, torch.enable_grad(), torch.autocast(device.type, enabled=False):
         for shape in shapes:
             inputs = _inputs(shape, device, dtype, generator)
-            differences += compared(_kernel, _definition, inputs, dtype)
-            x, flow = inputs[0].permute(0, 2, 3, 1), inputs[3]
-            pictures = [x, x.flip(0), flow]
-            differences += compared(guide_by_kernel, alignment_guide, pictures, dtype)
+            differences += compared(_kernel, _definition, inputs, dtype, 2)
+            pictures = [inputs[0], inputs[3]]
+            differences += compared(guide_by_kernel, alignment_guide, pictures, dtype, 1)
     # Python's max() would pass over a NaN.
     return torch.tensor(differences).max().item()
 
@@ -52,12 +51,13 @@ def _inputs(
     shape: Shape, device: torch.device, dtype: torch.dtype, generator: torch.Generator
 ) -> list[Tensor]:
     """x, raw, its bias, flow, weight and bias, rounded to ``dtype`` where a step has it so."""
-    groups, channels, fan_out, height, width = shape
+    clips, frames, groups, channels, fan_out, height, width = shape
+    pairs = 2 * clips * (frames - 1)
     sizes = (
-        (_FRAMES, groups * channels, height, width),
-        (_FRAMES, groups * 27, height, width),
+        (clips, frames, height, width, groups * channels),
+        (pairs, groups * 27, height, width),
         (groups * 27,),
-        (_FRAMES, 2, height, width),
+        (pairs, 2, height, width),
         (fan_out, groups * channels, 3, 3),
         (fan_out,),
     )
@@ -72,7 +72,10 @@ def _inputs(
 def _definition(
     x: Tensor, raw: Tensor, shift: Tensor, flow: Tensor, weight: Tensor, bias: Tensor
 ) -> Tensor:
-    return guided_deform_conv(x, raw + shift[:, None, None], flow, weight, bias, _MAGNITUDE)
+    neighbour = neighbours(x)[0].permute(0, 3, 1, 2)
+    raw = raw + shift[:, None, None]
+    aligned = guided_deform_conv(neighbour, raw, flow, weight, bias, _MAGNITUDE)
+    return beside_frames(aligned.permute(0, 2, 3, 1), x.shape[1])
 
 
 def _kernel(
@@ -81,8 +84,7 @@ def _kernel(
     """The kernels behind the arguments of the definition."""
     groups = raw.shape[1] // 27
     ordered = by_point(raw.transpose(0, 1), groups).permute(3, 4, 5, 0, 1, 2)
-    rest = (by_point(shift, groups), flow, weight, bias, _MAGNITUDE)
-    return deform_by_kernel(x.permute(0, 2, 3, 1), ordered, *rest).permute(0, 3, 1, 2)
+    return deform_by_kernel(x, ordered, by_point(shift, groups), flow, weight, bias, _MAGNITUDE)
 
 
 def compared(
@@ -90,19 +92,23 @@ def compared(
     definition: Callable[..., Tensor],
     inputs: Sequence[Tensor],
     dtype: torch.dtype,
+    rounded: int,
 ) -> list[float]:
-    """Differences of output and gradients; ``dtype`` is that of the first two inputs."""
-    leaves = [t.detach().to(dtype if i < 2 else t.dtype) for i, t in enumerate(inputs)]
-    found = _results(kernel, leaves)
-    expected = _results(definition, [t.float() for t in leaves])
+    """Differences of output and gradients; ``dtype`` is that of the first ``rounded`` inputs."""
+    leaves = [t.detach().to(dtype if i < rounded else t.dtype) for i, t in enumerate(inputs)]
+    found = _results(kernel, leaves, dtype)
+    expected = _results(definition, [t.float() for t in leaves], dtype)
     return [
         ((a.float() - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True)
     ]
 
 
-def _results(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Output and all gradients."""
+def _results(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor], dtype: torch.dtype
+) -> list[Tensor]:
+    """Output and all gradients, of an output's gradient rounded to ``dtype``."""
     leaves = [t.detach().requires_grad_() for t in inputs]
     out = function(*leaves)
-    grad = torch.linspace(-1, 1, out.numel(), device=out.device).view(out.shape).to(out.dtype)
-    return [out.detach(), *torch.autograd.grad(out, leaves, grad)]
+    grad = torch.linspace(-1, 2, out.numel(), device=out.device).view(out.shape)
+    grads = torch.autograd.grad(out, leaves, grad.to(dtype).to(out.dtype))
+    return [out.detach(), *grads]

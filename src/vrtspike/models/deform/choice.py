@@ -18,7 +18,7 @@ def by_kernels(x: Tensor, groups: int, fan_out: int) -> bool:
     """Whether the kernels run for features and agree with the definition on their device.
 
     Args:
-        x: (N, H, W, C).
+        x: (B, T, H, W, C), T at least 2.
         groups: offset groups.
         fan_out: channels of the result.
     """

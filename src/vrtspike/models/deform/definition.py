@@ -2,19 +2,21 @@
 
 Source: Zhu et al., 2019, "Deformable ConvNets v2"; offsets as a bounded correction of a flow after
 BasicVSR++ (Chan et al., 2022) and VRT. The convolution is that of ``torchvision.ops``, which runs
-on CUDA; on a CPU bilinear sampling and one matrix product per frame take a fifth of its time.
+on CUDA where it is installed; else, and on a CPU, where they take a fifth of its time, bilinear
+sampling and one matrix product per frame.
 Offsets, modulation and sampled values, many times the features, are made again for the gradient.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torchvision.ops import deform_conv2d
 
 from vrtspike.models.mixed_precision import without_autocast
 
@@ -155,6 +157,27 @@ def deform_conv_backward(
     return grad_x, grad_offset, grad_mask, grad_matrix.view_as(weight), grad.sum((0, 2, 3))
 
 
+@lru_cache(maxsize=1)
+def has_torchvision() -> bool:
+    """Whether the package torchvision is installed."""
+    return find_spec("torchvision") is not None
+
+
+def _by_torchvision(x: Tensor) -> bool:
+    return x.is_cuda and has_torchvision()
+
+
+def torchvision_conv(
+    x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, bias: Tensor
+) -> Tensor:
+    """:func:`deform_conv` by torchvision's own kernel; for CUDA."""
+    # Imported here: everything else is PyTorch alone.
+    from torchvision.ops import deform_conv2d
+
+    result: Tensor = deform_conv2d(x, offset, weight, bias, padding=1, mask=mask)
+    return result
+
+
 def torchvision_backward(
     grad: Tensor, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, learns: bool = True
 ) -> Gradients:
@@ -162,6 +185,8 @@ def torchvision_backward(
 
     It has no way to leave out those of weight and bias.
     """
+    import torchvision.ops  # noqa: F401 - registers the operation
+
     groups = mask.shape[1] // POINTS
     bias = weight.new_zeros(weight.shape[0])
     strides_padding_dilation = (1, 1, 1, 1, 1, 1)
@@ -192,10 +217,8 @@ def _forward(
         for part in _frames_at_once(x):
             offset, mask = offsets_and_mask(raw[part], flow[part], max_magnitude)
             frames = x[part].to(exact).contiguous()
-            if x.is_cuda:
-                out[part] = deform_conv2d(frames, offset, matrix, vector, padding=1, mask=mask)
-            else:
-                out[part] = deform_conv(frames, offset, mask, matrix, vector)
+            run = torchvision_conv if _by_torchvision(x) else deform_conv
+            out[part] = run(frames, offset, mask, matrix, vector)
     return out
 
 
@@ -221,7 +244,7 @@ def _backward(
     grad_x, grad_raw, grad_flow = (torch.empty_like(t) for t in (x, raw, flow))
     grad_weight = torch.zeros_like(matrix)
     grad_bias = matrix.new_zeros(weight.shape[0])
-    run = torchvision_backward if x.is_cuda else deform_conv_backward
+    run = torchvision_backward if _by_torchvision(x) else deform_conv_backward
     for part in _frames_at_once(x):
         offset, mask = offsets_and_mask(raw[part], flow[part], max_magnitude)
         g, frames = (t[part].to(exact).contiguous() for t in (grad, x))

@@ -26,8 +26,8 @@ _TILES_OF_A_SUM = 4
 
 
 def kernel_takes(x: Tensor, groups: int, fan_out: int) -> bool:
-    """Whether features (N, H, W, C) have a size that the kernels are made for."""
-    _, height, width, channels = x.shape
+    """Whether features (B, T, H, W, C) have a size that the kernels are made for."""
+    height, width, channels = x.shape[2:]
     row = _lanes(groups) * _CHANNELS
     return (
         channels <= groups * _CHANNELS
@@ -46,10 +46,11 @@ def deform_by_kernel(
     bias: Tensor,
     max_magnitude: float,
 ) -> Tensor:
-    """:func:`guided_deform_conv` with channels last; products in the type of ``x``.
+    """:func:`guided_deform_conv` of all neighbours of frames; products in the type of ``x``.
 
     Args:
-        x: (N, H, W, C), C / groups at most 8.
+        x: (B, T, H, W, C), T at least 2, C / groups at most 8. Its pairs of frames, N = 2B(T - 1),
+            are those of :func:`neighbours`.
         raw: (N, H, W, 9, 3, groups); for each sampling point what becomes its displacement down,
             its displacement right and its modulation, once ``shift`` is added.
         shift: (9, 3, groups), the bias of what gives ``raw``, which so need not pass over it.
@@ -59,7 +60,7 @@ def deform_by_kernel(
         max_magnitude: bound of the displacement beside the flow.
 
     Returns:
-        (N, H, W, C') in the type of ``x``.
+        (B, T, H, W, 2C') in the type of ``x``; see :func:`beside_frames`.
     """
     return _forward(x, raw, shift, flow, weight, bias, max_magnitude)
 
@@ -74,7 +75,7 @@ def _lanes(groups: int) -> int:
 
 
 def _padded(x: Tensor, groups: int) -> Tensor:
-    """(N, H, W, C) -> (N, H, W, G * 8): each group in a vector of its own, zeros behind it."""
+    """(..., C) -> (..., G * 8): each group in a vector of its own, zeros behind it."""
     apart = x.unflatten(-1, (groups, -1))
     more = (0, _CHANNELS - apart.shape[-1], 0, _lanes(groups) - groups)
     return functional.pad(apart, more).flatten(-2).contiguous()
@@ -151,9 +152,10 @@ class _Problem(NamedTuple):
         """Offset groups."""
         return self.raw.shape[-1]
 
-    def sizes(self) -> tuple[int, int, float]:
-        """Height, width and bound of the displacement."""
-        return self.picture.shape[1], self.picture.shape[2], self.max_magnitude
+    def sizes(self) -> tuple[int, int, int, int, float]:
+        """Height, width, pairs of one direction, those of a clip, bound of the displacement."""
+        _, frames, height, width, _ = self.picture.shape
+        return height, width, self.raw.shape[0] // 2, frames - 1, self.max_magnitude
 
     def matrices(self) -> Tensor:
         """Weights of each sampling point in the type of the features."""
@@ -164,8 +166,8 @@ class _Problem(NamedTuple):
         on_gpu = self.picture.is_cuda
         capability = torch.cuda.get_device_capability(self.picture.device) if on_gpu else (0, 0)
         options = launch_options(capability, adds=adds)
-        frames, height, width, _ = self.picture.shape
-        tiles = frames * -(-height // options["TILE_H"]) * -(-width // options["TILE_W"])
+        pairs, height, width = self.raw.shape[:3]
+        tiles = pairs * -(-height // options["TILE_H"]) * -(-width // options["TILE_W"])
         return tiles, {**constants(self.groups, self.weight.shape[0], self.dtype), **options}
 
 
@@ -195,7 +197,10 @@ def _forward(
     from vrtspike.models.deform.triton_kernels import forward_kernel
 
     problem = _problem(x, raw, shift, flow, weight, max_magnitude)
-    out = x.new_empty(*x.shape[:3], weight.shape[0])
+    fan_out = weight.shape[0]
+    out = x.new_empty(*x.shape[:4], 2 * fan_out)
+    out[:, -1, ..., :fan_out].zero_()
+    out[:, 0, ..., fan_out:].zero_()
     tiles, options = problem.options()
     with _on_device_of(x):
         forward_kernel[(tiles,)](
@@ -206,7 +211,7 @@ def _forward(
 
 @_forward.register_fake
 def _(x: Tensor, raw: Tensor, shift: Tensor, flow: Tensor, weight: Tensor, *_: Any) -> Tensor:  # noqa: ANN401
-    return x.new_empty(*x.shape[:3], weight.shape[0])
+    return x.new_empty(*x.shape[:4], 2 * weight.shape[0])
 
 
 @torch.library.custom_op("vrtspike::deform_by_kernel_backward", mutates_args=())
@@ -236,8 +241,14 @@ def _backward(
     if for_shift:
         found[2] = found[1].sum((0, 1, 2), dtype=torch.float32).to(shift.dtype)
     if for_bias:
-        found[5] = grad.sum((0, 1, 2), dtype=torch.float32).to(weight.dtype)
+        later, earlier = grad.chunk(2, dim=-1)
+        found[5] = (_sum(later[:, :-1]) + _sum(earlier[:, 1:])).to(weight.dtype)
     return only_wanted(found, wanted)
+
+
+def _sum(grad: Tensor) -> Tensor:
+    """Sum over all but the channels, in float32."""
+    return grad.sum((0, 1, 2, 3), dtype=torch.float32)
 
 
 def _input_gradients(
@@ -299,7 +310,7 @@ def _(
     max_magnitude: float,
     wanted: Sequence[bool],
 ) -> list[Tensor]:
-    own = [torch.empty_like(t) for t in (x, raw, shift, flow, weight)]
+    own = [t.new_empty(t.shape) for t in (x, raw, shift, flow, weight)]
     return only_wanted([*own, weight.new_empty(weight.shape[0])], wanted)
 
 

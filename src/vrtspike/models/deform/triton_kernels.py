@@ -5,8 +5,9 @@ at once: displacements are computed from what the convolution gave, the four cor
 are read, and the weighted sums are an operand of a matrix product right away. Neither displacements
 nor sampled values ever reach the memory of the device.
 
-Layouts: pictures (N, H, W, G * C), ``G`` groups of ``C`` channels, both padded to powers of two, so
-that a corner of a group is read at once; ``raw`` (N, H, W, 9, 3, groups), for each point what
+Layouts: pictures (B, T, H, W, G * C), ``G`` groups of ``C`` channels, both padded to powers of two,
+so that a corner of a group is read at once; results (B, T, H, W, 2, FAN_OUT), the aligned next and
+previous frame; of all N pairs of frames ``raw`` (N, H, W, 9, 3, groups), for each point what
 becomes the displacement down, the displacement right and the modulation, once its bias ``shift``,
 (9, 3, groups), is added; weights (9, G * C, OUT).
 """
@@ -24,30 +25,47 @@ POINTS = tl.constexpr(9)
 
 
 @triton.jit
+def frames_of(pair, pairs, steps):
+    """The neighbour and the frame itself, of B * T, and whether the neighbour is the previous one.
+
+    Args:
+        pair: of all 2 * ``pairs``: first frames with their next one, then with their previous one.
+        pairs: B * (T - 1).
+        steps: T - 1.
+    """
+    previous = (pair >= pairs).to(tl.int32)
+    among = pair - previous * pairs
+    early = among + among // steps  # a clip has one frame more than steps
+    neighbour, frame = early + 1 - previous, early + previous
+    return neighbour.to(tl.int64), frame.to(tl.int64), previous
+
+
+@triton.jit
 def _tile(tile, height, width, TILE_H: tl.constexpr, TILE_W: tl.constexpr):
-    """Pixels of a tile: the first one's place among those of all frames, and each one's own.
+    """Pixels of a tile: the first one's place among those of all pairs, and each one's own.
 
     Returns:
-        frame; row, column and whether they are inside of the frame; place of the first pixel of
+        pair; row, column and whether they are inside of the frame; place of the first pixel of
         the tile, in 64 bits; places of all from there, which 32 bits can name.
     """
     across = tl.cdiv(width, TILE_W)
     tiles = across * tl.cdiv(height, TILE_H)
-    frame = (tile // tiles).to(tl.int64)
-    top = (tile % tiles) // across * TILE_H
-    left = (tile % tiles) % across * TILE_W
+    pair = tile // tiles
+    line = (tile - pair * tiles) // across
+    top = line * TILE_H
+    left = (tile - pair * tiles - line * across) * TILE_W
     pixel = tl.arange(0, TILE_H * TILE_W)
     row, column = pixel // TILE_W, pixel % TILE_W
-    first = (frame * height + top) * width + left
+    first = (pair.to(tl.int64) * height + top) * width + left
     inside = (row < height - top) & (column < width - left)
-    return frame, top + row, left + column, inside, first, row * width + column
+    return pair, top + row, left + column, inside, first, row * width + column
 
 
 @triton.jit
-def _flow(flow, frame, row, column, inside, height, width):
+def _flow(flow, pair, row, column, inside, height, width):
     """Flow (N, 2, H, W) of pixels, in float32: right, down."""
     plane = height * width
-    pointers = flow + frame * 2 * plane + row * width + column
+    pointers = flow + pair.to(tl.int64) * 2 * plane + row * width + column
     right = tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
     down = tl.load(pointers + plane, mask=inside, other=0.0).to(tl.float32)
     return right, down
@@ -132,16 +150,16 @@ def _columns(
 
 @triton.jit
 def forward_kernel(
-    x, raw, shift, flow, weight, bias, out, height, width, magnitude,
+    x, raw, shift, flow, weight, bias, out, height, width, pairs, steps, magnitude,
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Result (N, H, W, FAN_OUT) of a tile of pixels."""
-    frame, row, column, inside, first, place = _tile(
-        tl.program_id(0), height, width, TILE_H, TILE_W
-    )
-    right, down = _flow(flow, frame, row, column, inside, height, width)
-    picture = x + frame * height * width * (G * C)
+    """Result of a tile of pixels of a pair."""
+    pair, row, column, inside, first, place = _tile(tl.program_id(0), height, width, TILE_H, TILE_W)
+    right, down = _flow(flow, pair, row, column, inside, height, width)
+    neighbour, frame, previous = frames_of(pair, pairs, steps)
+    plane = height * width
+    picture = x + neighbour * plane * (G * C)
     channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
     total = tl.zeros((TILE_H * TILE_W, OUT), tl.float32)
     for point in range(0, POINTS):
@@ -153,17 +171,18 @@ def forward_kernel(
         matrix = tl.load(weight + point * (G * C * OUT) + channel[:, None] * OUT + to[None, :])
         total += tl.dot(columns, matrix, input_precision=PRECISION)
     total += tl.load(bias + to, mask=to < FAN_OUT, other=0.0).to(tl.float32)[None, :]
-    pointers = out + first * FAN_OUT + place[:, None] * FAN_OUT + to[None, :]
+    start = (first + (frame - pair) * plane) * 2 + previous
+    pointers = out + start * FAN_OUT + place[:, None] * (2 * FAN_OUT) + to[None, :]
     tl.store(
         pointers, total.to(out.dtype.element_ty), mask=inside[:, None] & (to < FAN_OUT)[None, :]
     )
 
 
 @triton.jit
-def _gradient_rows(grad, first, place, inside, FAN_OUT: tl.constexpr, OUT: tl.constexpr):
-    """(pixels, OUT) of the gradient (N, H, W, FAN_OUT) of the result."""
+def _gradient_rows(grad, start, place, inside, FAN_OUT: tl.constexpr, OUT: tl.constexpr):
+    """(pixels, OUT) of the gradient of the result, from its row ``start`` on."""
     to = tl.arange(0, OUT)
-    pointers = grad + first * FAN_OUT + place[:, None] * FAN_OUT + to[None, :]
+    pointers = grad + start * FAN_OUT + place[:, None] * (2 * FAN_OUT) + to[None, :]
     return tl.load(pointers, mask=inside[:, None] & (to < FAN_OUT)[None, :], other=0.0)
 
 
@@ -194,19 +213,21 @@ def _corner_gradient(
 
 @triton.jit
 def input_kernel(
-    grad, x, raw, shift, flow, weight, grad_x, grad_raw, grad_flow, height, width, magnitude,
+    grad, x, raw, shift, flow, weight, grad_x, grad_raw, grad_flow, height, width, pairs, steps,
+    magnitude,
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
     FOR_X: tl.constexpr, FOR_RAW: tl.constexpr, FOR_FLOW: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a tile: adds to that of x (float32), writes those of raw and of the flow."""
-    frame, row, column, inside, first, place = _tile(
-        tl.program_id(0), height, width, TILE_H, TILE_W
-    )
-    right, down = _flow(flow, frame, row, column, inside, height, width)
-    start = frame * height * width * (G * C)
-    picture, grad_picture = x + start, grad_x + start
-    rows = _gradient_rows(grad, first, place, inside, FAN_OUT, OUT)
+    pair, row, column, inside, first, place = _tile(tl.program_id(0), height, width, TILE_H, TILE_W)
+    right, down = _flow(flow, pair, row, column, inside, height, width)
+    neighbour, frame, previous = frames_of(pair, pairs, steps)
+    plane = height * width
+    picture = x + neighbour * plane * (G * C)
+    grad_picture = grad_x + neighbour * plane * (G * C)
+    start = (first + (frame - pair) * plane) * 2 + previous
+    rows = _gradient_rows(grad, start, place, inside, FAN_OUT, OUT)
     channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
     total_y = tl.zeros((TILE_H * TILE_W, G), tl.float32)
     total_x = tl.zeros((TILE_H * TILE_W, G), tl.float32)
@@ -250,8 +271,7 @@ def input_kernel(
             total_y += by_y
             total_x += by_x
     if FOR_FLOW:
-        plane = height * width
-        pointers = grad_flow + frame * 2 * plane + row * width + column
+        pointers = grad_flow + pair.to(tl.int64) * 2 * plane + row * width + column
         type_of_flow = grad_flow.dtype.element_ty
         tl.store(pointers, tl.sum(total_x, 1).to(type_of_flow), mask=inside)
         tl.store(pointers + plane, tl.sum(total_y, 1).to(type_of_flow), mask=inside)
@@ -259,7 +279,7 @@ def input_kernel(
 
 @triton.jit
 def weight_kernel(
-    grad, x, raw, shift, flow, grad_weight, height, width, magnitude, tiles, share,
+    grad, x, raw, shift, flow, grad_weight, height, width, pairs, steps, magnitude, tiles, share,
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -268,15 +288,18 @@ def weight_kernel(
     begin = tl.program_id(1) * share
     total = tl.zeros((G * C, OUT), tl.float32)
     for tile in range(begin, tl.minimum(begin + share, tiles)):
-        frame, row, column, inside, first, place = _tile(tile, height, width, TILE_H, TILE_W)
-        right, down = _flow(flow, frame, row, column, inside, height, width)
+        pair, row, column, inside, first, place = _tile(tile, height, width, TILE_H, TILE_W)
+        right, down = _flow(flow, pair, row, column, inside, height, width)
         pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
         y, x_at, modulation, _, _, some = _positions(
             pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
         )
-        picture = x + frame * height * width * (G * C)
+        neighbour, frame, previous = frames_of(pair, pairs, steps)
+        plane = height * width
+        picture = x + neighbour * plane * (G * C)
         columns = _columns(picture, y, x_at, modulation, some, height, width, G, C)
-        rows = _gradient_rows(grad, first, place, inside, FAN_OUT, OUT)
+        start = (first + (frame - pair) * plane) * 2 + previous
+        rows = _gradient_rows(grad, start, place, inside, FAN_OUT, OUT)
         total += tl.dot(tl.trans(columns), rows, input_precision=PRECISION)
     channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
     part = (tl.program_id(1) * POINTS + point).to(tl.int64) * (G * C * OUT)

@@ -26,13 +26,15 @@ from vrtspike.models.windows import (
 AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
 Windows = Sequence[tuple[Size3, bool]]
 
-# The windows of the published model, (size, mutual), on a map that they do not divide, and a small
-# one as in the attention along time at each pixel, which takes the smallest blocks of a kernel.
+# The windows of the published model, (size, mutual), on a map that they do not divide; some of 7,
+# whose 245 tokens fill no whole blocks of a kernel; and small ones, as in the attention along time
+# at each pixel, which take the smallest blocks.
 _SIZE: Size3 = (6, 12, 20)
 _WINDOWS: Windows = (
     ((2, 8, 8), True),
     ((2, 8, 8), False),
     ((6, 8, 8), False),
+    ((5, 7, 7), False),
     ((6, 1, 1), False),
     ((2, 1, 2), True),
 )

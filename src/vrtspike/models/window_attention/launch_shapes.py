@@ -68,22 +68,39 @@ def gradient_shape(
     """Of ``gradient_kernel`` on a GPU of a compute capability; else as for the forward pass."""
     shape = _common(tokens, width, dtype, masked, biased)
     blocks = -(-tokens // shape["BLOCK_M"])
-    groups = -(-blocks // _most_blocks(dtype, shape["BLOCK_D"], capability[0] in _ROOMY))
+    most = _most_blocks(dtype, shape["BLOCK_D"], blocks, capability[0] in _ROOMY)
+    groups = -(-blocks // most)
     return {**shape, "GROUP": -(-blocks // groups)}
 
 
-def _most_blocks(dtype: torch.dtype, padded_width: int, roomy: bool) -> int:
+def _most_blocks(dtype: torch.dtype, padded_width: int, blocks: int, roomy: bool) -> int:
     """Blocks of queries whose gradients fit into the registers of a program, without a spill."""
     if dtype == torch.float32 or padded_width > 2 * _SMALLEST_DOT:
         return 1
     if padded_width > _SMALLEST_DOT:
         return 2 if roomy else 1
-    return 6 if roomy else 5
+    if roomy:
+        return 6
+    # The assembler finds room for all of five, but for none of three, four or six without a spill.
+    return 5 if blocks == 5 else 2
 
 
-def bias_shape(tokens: int, width: int, dtype: torch.dtype, *, masked: bool) -> Constants:
-    """Of ``bias_kernel``; it waits for one window while it computes with another."""
-    return {**_common(tokens, width, dtype, masked, True), "num_stages": 3}
+def bias_shape(
+    tokens: int,
+    width: int,
+    dtype: torch.dtype,
+    *,
+    masked: bool,
+    capability: tuple[int, int] = (9, 0),
+) -> Constants:
+    """Of ``bias_kernel``, as for the gradients; it loads a window while it works on another."""
+    shape = _common(tokens, width, dtype, masked, True)
+    # Two windows more ahead would spill in float32 and with 20 channels.
+    if shape["BLOCK_D"] == _SMALLEST_DOT and dtype != torch.float32:
+        return {**shape, "num_stages": 3}
+    if capability[0] not in _ROOMY:
+        shape["BLOCK_N"] = min(shape["BLOCK_N"], _BLOCK // 2)
+    return {**shape, "num_stages": 2}
 
 
 def layout_shape(tokens: int) -> Constants:

@@ -126,8 +126,8 @@ def _backward(
     out: Tensor,
     lse: Tensor,
     unmasked: int,
-    heads: int,
     heads_last: bool,
+    heads: int,
 ) -> tuple[Tensor, Tensor]:
     """Gradients of ``qkv`` and of the bias, the latter (heads, N, N) float32 or empty."""
     from vrtspike.models.window_attention.triton_gradients import gradient_kernel
@@ -140,7 +140,7 @@ def _backward(
     grads = torch.empty_like(qkv)
     delta = torch.empty_like(lse) if biased else lse
     with _on_device_of(qkv):
-        capability = torch.cuda.get_device_capability() if qkv.is_cuda else (9, 0)
+        capability = _capability(qkv)
         for first, last, masked in _ranges(unmasked, windows):
             count = last - first
             shape = gradient_shape(
@@ -171,8 +171,8 @@ def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int) -> Tensor
     launches = []
     slots = 0
     for first, last, masked in _ranges(unmasked, windows):
-        shape = bias_shape(tokens, width, qkv.dtype, masked=masked)
-        tiles = heads * (-(-tokens // shape["BLOCK_M"])) ** 2
+        shape = bias_shape(tokens, width, qkv.dtype, masked=masked, capability=_capability(qkv))
+        tiles = heads * -(-tokens // shape["BLOCK_M"]) * -(-tokens // shape["BLOCK_N"])
         programs = _BIAS_WARPS * _processors(qkv) // shape["num_warps"]
         share = -(-(last - first) // max(programs // (tiles * batch), 1))
         shares = -(-(last - first) // share)
@@ -184,6 +184,11 @@ def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int) -> Tensor
             *tensors, sums, *numbers, windows, length, heads, width**-0.5, **shape
         )
     return sums
+
+
+def _capability(tensor: Tensor) -> tuple[int, int]:
+    """Compute capability of a tensor's device; the interpreter's is that of an H100."""
+    return torch.cuda.get_device_capability(tensor.device) if tensor.is_cuda else (9, 0)
 
 
 def _processors(tensor: Tensor) -> int:
@@ -208,7 +213,7 @@ def _(
     query: Tensor,
     *rest: Any,  # noqa: ANN401
 ) -> tuple[Tensor, Tensor]:
-    lse, heads, heads_last = rest[4], rest[-2], rest[-1]
+    lse, heads_last, heads = rest[4], rest[-2], rest[-1]
     if laid.numel() == 0:
         return torch.empty_like(qkv), lse.new_empty(0)
     return torch.empty_like(qkv), _empty_bias(lse, heads, query.shape[1], heads_last)
@@ -223,7 +228,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _grads(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    grads, grad_bias = _backward(grad, *ctx.saved_tensors, ctx.unmasked, ctx.heads, ctx.heads_last)
+    grads, grad_bias = _backward(grad, *ctx.saved_tensors, ctx.unmasked, ctx.heads_last, ctx.heads)
     bias_out = None if ctx.bias_dtype is None else grad_bias.to(ctx.bias_dtype)
     return grads, bias_out, None, None, None, None, None, None
 

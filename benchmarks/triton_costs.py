@@ -1,0 +1,233 @@
+"""What launches of Triton kernels cost, from what they are given and from their machine code.
+
+A kernel reads and writes the tensors it is given once; what several programs read again comes from
+the cache. How many instructions it issues follows from its code for sm_90 and from how often its
+loops run, which :data:`WORK` knows for each kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from kernel_code import compile_kernel
+from operation_costs import Arithmetic, Kernel, size_of
+from torch import Tensor
+
+CAPABILITY = 90
+_TYPES = {
+    torch.bfloat16: "*bf16",
+    torch.float16: "*fp16",
+    torch.float32: "*fp32",
+    torch.int64: "*i64",
+    torch.int32: "*i32",
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a launch does.
+
+    Attributes:
+        trips: how often each of the innermost loops of a program runs, in the order of the code.
+        flops: of all its matrix products, padding not counted.
+        share: of the bytes of its tensors that it touches.
+        added: bytes of atomic additions beside that, which the cache makes one by one.
+    """
+
+    trips: tuple[float, ...] = ()
+    flops: float = 0.0
+    share: float = 1.0
+    added: float = 0.0
+
+
+@dataclass(frozen=True)
+class Code:
+    """What decides the machine code of a launch."""
+
+    kernel: Any
+    types: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, Any], ...]
+    options: tuple[tuple[str, int], ...]
+
+    @cache  # noqa: B019 - lives as long as the process, like the compiler's own cache
+    def counts(self) -> tuple[int, tuple[int, ...]]:
+        """Instructions outside of the innermost loops, and of each of these."""
+        found = compile_kernel(
+            self.kernel, dict(self.types), dict(self.constants), CAPABILITY, **dict(self.options)
+        )
+        return found.instructions - sum(found.loops), found.loops
+
+
+def launched(kernel: Any, grid: Sequence[int], arguments: Mapping[str, Any]) -> Kernel:  # noqa: ANN401
+    """The cost of a launch.
+
+    Args:
+        kernel: a function under ``triton.jit``.
+        grid: programs in each direction.
+        arguments: all of the launch by name, tensors, numbers, constants and options.
+    """
+    name = f"{'.'.join(kernel.__module__.split('.')[-2:])}.{kernel.__name__}"
+    if name not in WORK:
+        raise ValueError(f"benchmarks/triton_costs.py knows no kernel {name}; add it to WORK")
+    programs = math.prod(grid)
+    work = WORK[name]({**arguments, "programs": programs, "grid": grid})
+    tensors = {id(a): a for a in arguments.values() if isinstance(a, Tensor)}.values()
+    moved = work.added + work.share * sum(size_of(t) for t in tensors)
+    code = _code(kernel, arguments)
+    warps = dict(code.options).get("num_warps", 4)
+
+    def instructions() -> float:
+        straight, loops = code.counts()
+        return programs * warps * (straight + _looped(loops, work.trips))
+
+    half = any(t.dtype in (torch.bfloat16, torch.float16) for t in tensors)
+    kind: Arithmetic = "half" if half else "float32"
+    return Kernel(moved, work.flops, kind, instructions)
+
+
+def _code(kernel: Any, arguments: Mapping[str, Any]) -> Code:  # noqa: ANN401
+    types, constants, options = {}, {}, {}
+    constant = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
+    for name, value in arguments.items():
+        if name not in kernel.arg_names:
+            options[name] = value
+        elif name in constant:
+            constants[name] = value
+        elif isinstance(value, Tensor):
+            types[name] = _TYPES[value.dtype]
+        else:
+            types[name] = "fp32" if isinstance(value, float) else "i32"
+    return Code(
+        kernel,
+        tuple(types.items()),
+        tuple(sorted(constants.items())),
+        tuple(sorted(options.items())),
+    )
+
+
+def _looped(loops: Sequence[int], trips: Sequence[float]) -> float:
+    """Instructions of loops; where the compiler joined or unrolled some, by their mean."""
+    if len(loops) == len(trips):
+        return sum(a * b for a, b in zip(loops, trips, strict=True))
+    if not loops:
+        return 0.0
+    return sum(loops) / len(loops) * sum(trips)
+
+
+def _blocks(length: float, block: int) -> int:
+    return math.ceil(length / block)
+
+
+def _attention(products: int, trips: Callable[[Mapping[str, Any]], tuple[float, ...]]) -> Any:  # noqa: ANN401
+    """Work of a kernel of window attention that makes so many products of N x N x D."""
+
+    def work(a: Mapping[str, Any]) -> Work:
+        samples = a["qkv"].shape[0]
+        count = a["count"] if "count" in a else a["last"] - a["first"]
+        flops = 2.0 * products * samples * count * a["heads"] * a["N"] ** 2 * a["D"]
+        return Work(trips(a), flops, count / a["windows"])
+
+    return work
+
+
+def _over_keys(a: Mapping[str, Any]) -> tuple[float, ...]:
+    return (_blocks(a["N"], a["BLOCK_N"]),)
+
+
+def _over_groups(a: Mapping[str, Any]) -> tuple[float, ...]:
+    queries, keys = _blocks(a["N"], a["BLOCK_M"]), _blocks(a["N"], a["BLOCK_N"])
+    if queries <= a["GROUP"]:
+        return (keys,)
+    groups, rest = divmod(queries, a["GROUP"])
+    return (groups * keys, keys) if rest else (groups * keys,)
+
+
+def _hidden(products: int) -> Callable[[Mapping[str, Any]], Work]:
+    """Work of a feed-forward kernel that makes so many products of rows x C x H."""
+
+    def work(a: Mapping[str, Any]) -> Work:
+        rows = a["x"].shape[0] * a["length"]
+        return Work((_blocks(a["H"], a["BLOCK_H"]),), 2.0 * products * rows * a["C"] * a["H"])
+
+    return work
+
+
+def _hidden_weights(a: Mapping[str, Any]) -> Work:
+    rows = a["samples"] * a["length"]
+    trips = a["samples"] * _blocks(a["length"], a["BLOCK"] * a["grid"][1])
+    return Work((trips,), 2.0 * 6 * rows * a["C"] * a["H"])
+
+
+def _outputs(a: Mapping[str, Any]) -> Work:
+    """Of the projections before attention, forward and backward."""
+    trips = (_blocks(a["OUT"], a["BLOCK_O"]),) * (1 + a["MUTUAL"])
+    return Work(trips, 2.0 * a["x"].shape[0] * a["length"] * a["C"] * a["OUT"] * len(trips))
+
+
+def _output(a: Mapping[str, Any]) -> Work:
+    """Of the projection after attention, forward and backward."""
+    rows = a["own"].shape[0] if "own" in a else a["grad_own"].shape[0]
+    return Work((), 2.0 * rows * a["length"] * a["C"] ** 2 * (1 + a["MUTUAL"]))
+
+
+def _projection_weights(a: Mapping[str, Any]) -> Work:
+    trips = a["samples"] * _blocks(a["length"], a["BLOCK"] * a["grid"][1])
+    return Work((trips,), 2.0 * a["samples"] * a["length"] * a["OUT"] * a["C"])
+
+
+def _deform(products: int) -> Callable[[Mapping[str, Any]], Work]:
+    """Work of a kernel that goes over the nine sampling points of a tile."""
+
+    def work(a: Mapping[str, Any]) -> Work:
+        frames, height, width, channels = a["x"].shape
+        flops = 2.0 * products * frames * height * width * 9 * channels * a["FAN_OUT"]
+        return Work((9,), flops)
+
+    return work
+
+
+_CORNERS = 4
+
+
+def _deform_inputs(a: Mapping[str, Any]) -> Work:
+    """Gradients of the columns, of what was sampled (added corner by corner) and of offsets."""
+    work = _deform(1)(a)
+    sampled = 9 * a["grad"].numel() / a["grad"].shape[-1] * a["x"].shape[-1]
+    return Work(work.trips, work.flops, added=_CORNERS * 4 * sampled if a["FOR_X"] else 0.0)
+
+
+def _guide_gradient(a: Mapping[str, Any]) -> Work:
+    return Work(added=_CORNERS * 4 * a["neighbour"].numel() if a["FOR_PICTURE"] else 0.0)
+
+
+def _deform_weights(a: Mapping[str, Any]) -> Work:
+    frames, height, width, channels = a["x"].shape
+    flops = 2.0 * frames * height * width * 9 * channels * a["FAN_OUT"]
+    return Work((a["share"],), flops)
+
+
+WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
+    "window_attention.triton_kernels.layout_kernel": lambda _: Work(),
+    "window_attention.triton_kernels.forward_kernel": _attention(2, _over_keys),
+    "window_attention.triton_gradients.gradient_kernel": _attention(5, _over_groups),
+    "window_attention.triton_gradients.bias_kernel": _attention(2, lambda a: (a["share"],)),
+    "token_ops.feed_forward_kernels.forward_kernel": _hidden(3),
+    "token_ops.feed_forward_kernels.rows_kernel": _hidden(5),
+    "token_ops.feed_forward_kernels.weights_kernel": _hidden_weights,
+    "token_ops.projection_kernels.input_kernel": _outputs,
+    "token_ops.projection_kernels.input_rows_kernel": _outputs,
+    "token_ops.projection_kernels.output_kernel": _output,
+    "token_ops.projection_kernels.output_rows_kernel": _output,
+    "token_ops.projection_kernels.weights_kernel": _projection_weights,
+    "deform.triton_kernels.forward_kernel": _deform(1),
+    "deform.triton_kernels.input_kernel": _deform_inputs,
+    "deform.triton_kernels.weight_kernel": _deform_weights,
+    "deform.guide_kernels.guide_kernel": lambda _: Work(),
+    "deform.guide_kernels.guide_gradient_kernel": _guide_gradient,
+}
+"""What each kernel does, by its module and name."""
