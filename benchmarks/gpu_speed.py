@@ -349,7 +349,7 @@ def token_calls(place: Place) -> Figures:
 
 
 def alignment_calls(place: Place) -> Figures:
-    """Alignment of the four pairs of three frames by kernels, by definition, and torchvision's part."""
+    """Alignment of the four pairs of three frames, by kernels, definition and torchvision."""
     side, channels, groups = 16 if place.small else 256, 96, 16
     dtype = torch.float32 if place.small else torch.bfloat16
     torch.manual_seed(0)
