@@ -74,7 +74,7 @@ def alignment_trial(device: torch.device, dtype: torch.dtype) -> float:
     """The kernels of the deformable alignment and of its guide."""
     from vrtspike.models.deform.agreement import largest_difference as difference
 
-    return difference(device, dtype, ((16, 6, 96, 45, 64), (4, 8, 32, 9, 5)))
+    return difference(device, dtype, ((1, 3, 16, 6, 96, 45, 64), (2, 2, 4, 8, 32, 9, 5)))
 
 
 HALF = (torch.bfloat16, torch.float16)
