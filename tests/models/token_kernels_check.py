@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from vrtspike.models import tmsa
+from vrtspike.models.block_compiling import compile_blocks
 from vrtspike.models.layers import Branch
 from vrtspike.models.tmsa import BlockOptions, TMSAGroup
 from vrtspike.models.token_ops import residual
@@ -36,14 +37,14 @@ def main() -> int:
         difference = largest_difference(torch.device("cpu"), dtype, sizes)
         print(f"{dtype}: {difference:.2e} of the norm")
         agrees &= difference < tolerance
-    for switches in ((False, False), (True, False), (True, True)):
+    for switches in ((False, False, False), (True, False, False), (True, True, True)):
         difference = of_blocks(*switches)
-        print(f"blocks, recomputed {switches}: {difference:.2e} of the norm")
+        print(f"blocks, recomputed and compiled {switches}: {difference:.2e} of the norm")
         agrees &= difference < 1e-5
     return int(not agrees)
 
 
-def of_blocks(attn: bool, ffn: bool) -> float:
+def of_blocks(attn: bool, ffn: bool, compiled: bool) -> float:
     """The largest difference of two blocks, results and gradients, from plain layers."""
     torch.manual_seed(0)
     size, channels = (3, 5, 7), 16
@@ -59,6 +60,8 @@ def of_blocks(attn: bool, ffn: bool) -> float:
     )
     x = torch.randn(2, *size, channels)
     expected = results(group, x, own_kernels=False)
+    if compiled:
+        compile_blocks(group, backend="eager")
     found = results(group, x, own_kernels=True)
     shares = [(a - b).norm() / b.norm() for a, b in zip(found, expected, strict=True)]
     return torch.stack(shares).max().item()

@@ -13,7 +13,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 
 import torch
-from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 Trial = Callable[[torch.device, torch.dtype], float]
 """Runs a kernel and its definition in a type; the largest difference as a share of the norm."""
@@ -33,6 +34,14 @@ def triton_runs(device: torch.device, dtype: torch.dtype) -> bool:
     return device.type == "cuda" and dtype in _TOLERANCES and has_triton()
 
 
+def is_counted() -> bool:
+    """Whether tensors have no data here, because a step is counted and not run.
+
+    A compiler's tracing is none of that: the compiled step will run.
+    """
+    return any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
+
+
 def is_trusted(name: str, trial: Trial, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether a kernel runs on a device and agrees with its definition there.
 
@@ -46,7 +55,7 @@ def is_trusted(name: str, trial: Trial, device: torch.device, dtype: torch.dtype
         False with a warning that says why, when it fails or differs. Tensors without data, with
         which a step is counted, try nothing: there every kernel is taken.
     """
-    return detect_fake_mode() is not None or _agrees(name, trial, device, dtype)
+    return is_counted() or _agrees(name, trial, device, dtype)
 
 
 @lru_cache(maxsize=64)

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch._guards import detect_fake_mode
 from torch.nn import functional
 
 from vrtspike.models.host_draws import DrawTable
+from vrtspike.models.kernel_trust import is_counted
 
 
 def start_at_zero(layer: nn.Module) -> None:
@@ -119,7 +119,7 @@ def draw_branches(layers: Sequence[DropPath], x: Tensor) -> list[BlockBranches]:
         one of tensors without data, with which a step is counted.
     """
     samples = x.shape[0]
-    if detect_fake_mode() is not None:
+    if is_counted():
         factors = x.new_ones(samples, dtype=torch.float32)
         counted = (Branch(factors, False), Branch(factors, False))
         return [counted if layer.is_active else _ALL for layer in layers]

@@ -8,8 +8,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch._guards import detect_fake_mode
 from torch.utils.checkpoint import checkpoint
+
+from vrtspike.models.kernel_trust import is_counted
 
 Recompute = Literal["auto", "none", "cheap"]
 """A policy for what costs little beside the memory that it frees."""
@@ -30,7 +31,7 @@ def keeps_all(policy: Recompute, device: torch.device) -> bool:
     """
     if policy != "auto":
         return policy == "none"
-    return device.type == "cuda" and (detect_fake_mode() is not None or _memory(device) >= _LARGE)
+    return device.type == "cuda" and (is_counted() or _memory(device) >= _LARGE)
 
 
 @lru_cache(maxsize=8)

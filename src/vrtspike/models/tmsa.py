@@ -277,6 +277,30 @@ class TMSABlock(nn.Module):
 
         ``branches`` are what stochastic depth leaves of attention and of the feed-forward layer.
         """
+        if has_kernels(x):
+            return self._uncompiled(x, index, plan, mutual_plan, branches)
+        return self._run(x, index, plan, mutual_plan, branches)
+
+    @torch.compiler.disable
+    def _uncompiled(
+        self,
+        x: Tensor,
+        index: Tensor,
+        plan: WindowPlan,
+        mutual_plan: WindowPlan | None,
+        branches: BlockBranches,
+    ) -> Tensor:
+        """A block of our own kernels: there is nothing between them for a compiler to join."""
+        return self._run(x, index, plan, mutual_plan, branches)
+
+    def _run(
+        self,
+        x: Tensor,
+        index: Tensor,
+        plan: WindowPlan,
+        mutual_plan: WindowPlan | None,
+        branches: BlockBranches,
+    ) -> Tensor:
         options = self.options
         attention, feed_forward = branches
         # A compiled block would be compiled anew for every combination of dropped branches.
