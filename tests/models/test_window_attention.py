@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 
 from vrtspike.errors import ConfigError
@@ -19,6 +20,7 @@ from vrtspike.models.window_attention.explicit import explicit_attention
 from vrtspike.models.window_attention.flex import flex_window_attention, generator
 from vrtspike.models.window_attention.fused import fused_attention
 from vrtspike.models.window_attention.recompute import recompute_attention
+from vrtspike.models.window_attention.triton_attention import triton_attention
 from vrtspike.models.windows import WindowPlan, build_plan, clip_window
 
 CPU = torch.device("cpu")
@@ -178,8 +180,28 @@ def test_the_name_selects() -> None:
     )
 
 
+@pytest.mark.parametrize("mutual", [False, True])
+def test_triton_kernels_are_traced_without_data(mutual: bool) -> None:
+    with FakeTensorMode():
+        geometry = clip_window((5, 14, 14), (2, 7, 7), shifted=True, mutual=mutual)
+        plan = build_plan(geometry, CPU)
+        qkv = torch.empty(2, plan.out.numel(), 96, dtype=torch.bfloat16, requires_grad=True)
+        # As an embedding leaves it: the heads of a pair of tokens beside each other.
+        rows = torch.empty(98, 98, 2, requires_grad=True)
+        bias = None if mutual else rows.permute(2, 0, 1)
+        out = triton_attention(qkv, bias, plan, 2)
+        out.sum().backward()
+        assert (out.shape, out.dtype) == ((2, plan.out.numel(), 32), torch.bfloat16)
+        assert qkv.grad is not None
+        assert (qkv.grad.shape, qkv.grad.dtype) == (qkv.shape, torch.bfloat16)
+        if not mutual:
+            assert rows.grad is not None
+            assert (rows.grad.shape, rows.grad.dtype) == (rows.shape, torch.float32)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("problems", ["small", "large"])
 def test_triton_kernels_in_the_interpreter(problems: str) -> None:
     check = Path(__file__).with_name("triton_check.py")
