@@ -180,13 +180,21 @@ def _projection_weights(a: Mapping[str, Any]) -> Work:
     return Work((trips,), 2.0 * a["samples"] * a["length"] * a["OUT"] * a["C"])
 
 
+def _columns(a: Mapping[str, Any]) -> int:
+    """Sampled values: nine of each channel and pixel; as many channels enter as leave."""
+    return 9 * _pixels(a) * int(a["FAN_OUT"])
+
+
+def _pixels(a: Mapping[str, Any]) -> int:
+    """Aligned pixels: the flow has two numbers for each."""
+    return int(a["flow"].numel()) // 2
+
+
 def _deform(products: int) -> Callable[[Mapping[str, Any]], Work]:
     """Work of a kernel that goes over the nine sampling points of a tile."""
 
     def work(a: Mapping[str, Any]) -> Work:
-        frames, height, width, channels = a["x"].shape
-        flops = 2.0 * products * frames * height * width * 9 * channels * a["FAN_OUT"]
-        return Work((9,), flops)
+        return Work((9,), 2.0 * products * _columns(a) * a["FAN_OUT"])
 
     return work
 
@@ -197,18 +205,16 @@ _CORNERS = 4
 def _deform_inputs(a: Mapping[str, Any]) -> Work:
     """Gradients of the columns, of what was sampled (added corner by corner) and of offsets."""
     work = _deform(1)(a)
-    sampled = 9 * a["grad"].numel() / a["grad"].shape[-1] * a["x"].shape[-1]
-    return Work(work.trips, work.flops, added=_CORNERS * 4 * sampled if a["FOR_X"] else 0.0)
+    added = _CORNERS * 4.0 * _columns(a) if a["FOR_X"] else 0.0
+    return Work(work.trips, work.flops, added=added)
 
 
 def _guide_gradient(a: Mapping[str, Any]) -> Work:
-    return Work(added=_CORNERS * 4 * a["neighbour"].numel() if a["FOR_PICTURE"] else 0.0)
+    return Work(added=_CORNERS * 4.0 * _pixels(a) * a["CHANNELS"] if a["FOR_X"] else 0.0)
 
 
 def _deform_weights(a: Mapping[str, Any]) -> Work:
-    frames, height, width, channels = a["x"].shape
-    flops = 2.0 * frames * height * width * 9 * channels * a["FAN_OUT"]
-    return Work((a["share"],), flops)
+    return Work((a["share"],), 2.0 * _columns(a) * a["FAN_OUT"])
 
 
 WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {

@@ -30,7 +30,7 @@ def test_the_slowest_of_its_parts_is_the_time_of_a_kernel(roofline: ModuleType) 
     assert seconds(kernel(0, flops=67e9 * 0.67, arithmetic="float32"), gpu) == pytest.approx(1e-3)
     # 132 processors issue 4 instructions in each of 1755 million cycles a second.
     issued = 132 * 4 * 1.755e6 * 0.42
-    assert seconds(kernel(1e6, instructions=issued), gpu) == pytest.approx(1e-3)
+    assert seconds(kernel(1e6, issued=lambda: issued), gpu) == pytest.approx(1e-3)
     assert seconds(kernel(10), gpu) == pytest.approx(1.5e-6)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,39 @@ def test_what_cannot_be_captured_is_launched_and_said(tmp_path):
         torch.testing.assert_close(other[key], value, rtol=2e-2, atol=2e-3)
     with pytest.raises(RunError, match="Set it to auto or off"):
         train(tmp_path / "on", "on", Reading())
+
+
+class Pinned(Varied):
+    """Sends a batch as the data loader of a run does."""
+
+    def prepare(self, batch, device):
+        sent = {name: value.pin_memory() for name, value in batch.items()}
+        return {name: value.to(device, non_blocking=True) for name, value in sent.items()}
+
+
+@pytest.mark.parametrize("graph", ["on", "off"])
+@pytest.mark.parametrize("precision", ["16-mixed", "bf16-mixed"])
+def test_a_step_waits_once(tmp_path, graph, precision):
+    known = forecast_settings({"PRECISION": precision, "CUDA_GRAPH": graph, "EMA": 0.9})
+    trainer = forecast_trainer(
+        tmp_path, known, ranks=RANKS, model=Capturable, task=Pinned(), timing=True
+    )
+    stream = trainer._stream()
+    with StopRequest() as stop, trainer.timing.activate():
+        for _ in range(6):
+            trainer._step(stream, stop)
+            trainer.timing.step()
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                trainer._step(stream, stop)
+                trainer.timing.step()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    trainer.timing.close()
+    trainer.log.close()
+    assert len([w for w in caught if "synchronizing" in str(w.message)]) == 1
 
 
 @pytest.mark.parametrize("precision", ["32", "bf16-mixed"])

@@ -205,3 +205,10 @@ def test_a_task_with_variants_is_recorded_on_cuda(asked):
     )
     kind = RecordedMicroSteps if asked == "auto" else LaunchedMicroSteps
     assert type(found) is kind
+    assert (
+        found.note
+        == {
+            "auto": "micro-steps are replayed as CUDA graphs",
+            "off": "kernels are launched one by one",
+        }[asked]
+    )

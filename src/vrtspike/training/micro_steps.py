@@ -67,7 +67,13 @@ class Work:
 
 
 class MicroSteps(Protocol):
-    """How the micro-steps of a process are done."""
+    """How the micro-steps of a process are done.
+
+    Attributes:
+        note: that in a few words, for the log of a run.
+    """
+
+    note: str
 
     def begin(self) -> None:
         """Clear the gradients, before the first micro-step of an optimiser step."""
@@ -102,6 +108,8 @@ class LaunchedMicroSteps:
         optimizer: whose gradients are cleared.
         seed: for a micro-batch.
     """
+
+    note = "kernels are launched one by one"
 
     def __init__(
         self,
@@ -150,6 +158,8 @@ class RecordedMicroSteps:
         precision: by name; decides how exactly a replay has to agree.
         insist: whether it is an error if micro-steps cannot be recorded.
     """
+
+    note = "micro-steps are replayed as CUDA graphs"
 
     def __init__(
         self,

@@ -92,7 +92,7 @@ def forward_kernel(
         gate, value = _hidden(
             normed, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
         )
-        below = normal(gate)[0]
+        below = normal(gate, PRECISION)[0]
         product = (gate * below * value).to(w_gate.dtype.element_ty)
         last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
         total = tl.dot(product, last, total, input_precision=PRECISION)
@@ -142,7 +142,7 @@ def rows_kernel(
         )
         last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
         grad_product = tl.dot(g, tl.trans(last), input_precision=PRECISION)
-        below, density = normal(gate)
+        below, density = normal(gate, PRECISION)
         grad_gate = grad_product * value * (below + gate * density)
         grad_value = grad_product * (gate * below)
         rows_a = load_rows(w_gate, start, H - start, BLOCK_H, C, BLOCK_C)
@@ -186,7 +186,7 @@ def weights_kernel(
                 n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
             )
             grad_product = tl.dot(g, last, input_precision=PRECISION)
-            below, density = normal(gate)
+            below, density = normal(gate, PRECISION)
             gated = gate * below
             product = tl.trans((gated * value).to(g.dtype))
             sum_last = tl.dot(product, g, sum_last, input_precision=PRECISION)

@@ -5,7 +5,7 @@ beyond the channels is zero.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, ANN202
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ _A2 = tl.constexpr(-0.284496736)
 _A3 = tl.constexpr(1.421413741)
 _A4 = tl.constexpr(-1.453152027)
 _A5 = tl.constexpr(1.061405429)
+# 1 / (1 + 2^-(x (K1 + K2 x^2 + K3 x^4))) fitted to the probability, off by 1.9e-5 at most.
+_K1 = tl.constexpr(2.301726)
+_K2 = tl.constexpr(0.1061802)
+_K3 = tl.constexpr(-0.000911879)
 
 
 @triton.jit
@@ -138,14 +142,28 @@ def normalise_backward(
 
 
 @triton.jit
-def normal(x):
-    """The normal distribution's cumulative probability and density, for GELU and its gradient.
-
-    Near 1e-7; the exponential is made once for both.
-    """
+def _exact_below(x):
     root = tl.abs(x) * _ROOT_OF_HALF
     t = 1.0 / (root * _P + 1.0)
     series = t * ((((t * _A5 + _A4) * t + _A3) * t + _A2) * t + _A1)
-    bell = tl.exp2(-(root * root * _LOG2_E))
-    tail = series * bell * 0.5
-    return tl.where(x < 0, tail, 1.0 - tail), bell * _PEAK
+    tail = series * tl.exp2(-(root * root * _LOG2_E)) * 0.5
+    return tl.where(x < 0, tail, 1.0 - tail)
+
+
+@triton.jit
+def _quick_below(x):
+    square = tl.minimum(x * x, 36.0)  # beyond, nothing is left; and the series would turn
+    half_as_often = tl.rsqrt(1.0 + tl.exp2(-x * (_K1 + square * (_K2 + square * _K3))))
+    return half_as_often * half_as_often
+
+
+@triton.jit
+def normal(x, PRECISION: tl.constexpr):
+    """The normal distribution's cumulative probability and density, for GELU and its gradient.
+
+    For features of float32 within 1.5e-7. For those of half precision the probability is within
+    2e-5, a hundredth of their rounding near 1, by 8 instructions instead of 25: GELU is what these
+    kernels spend most of their instructions on.
+    """
+    below = _exact_below(x) if PRECISION == "ieee" else _quick_below(x)
+    return below, tl.exp2(x * x * (-0.5 * _LOG2_E)) * _PEAK
