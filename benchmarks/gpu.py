@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -160,17 +161,23 @@ def run_here(part: Part, place: Place, answer: Path) -> None:
         write_json(answer, {"status": "not run", "figures": figures, "reason": obstacle})
         return
     reasons: list[str] = []
-    try:
-        for name, value in part.function()(place):
-            figures[name] = finite_or_null(value)
-            if isinstance(value, dict) and value.get("agrees") is False:
-                reasons.append(f"{name}: {value.get('reason', 'does not agree')}")
-            write_json(answer, {"figures": figures})
-    except Exception as error:  # whatever it is, the other parts go on
-        traceback.print_exc()
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place_of = f"{Path(last.filename).name}:{last.lineno}"
-        reasons.append(f"{type(error).__name__} at {place_of}: {error}")
+    # What a kernel is not used for is a warning, and worth knowing.
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default", UserWarning)
+        try:
+            for name, value in part.function()(place):
+                figures[name] = finite_or_null(value)
+                if isinstance(value, dict) and value.get("agrees") is False:
+                    reasons.append(f"{name}: {value.get('reason', 'does not agree')}")
+                write_json(answer, {"figures": figures})
+        except Exception as error:  # whatever it is, the other parts go on
+            traceback.print_exc()
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            place_of = f"{Path(last.filename).name}:{last.lineno}"
+            reasons.append(f"{type(error).__name__} at {place_of}: {error}")
+    notes = list(dict.fromkeys(str(warning.message)[:500] for warning in told))
+    if notes:
+        figures["warnings"] = notes
     answered: dict[str, Any] = {"status": "failed" if reasons else "ok", "figures": figures}
     write_json(answer, answered | ({"reason": "\n".join(reasons)} if reasons else {}))
 

@@ -70,7 +70,7 @@ class Part:
 
 PARTS = (
     Part("machine", "gpu_speed:machine", 40),
-    Part("kernels agree", "gpu_checks:kernels_agree", 90, needs=("triton",), cpu=False),
+    Part("kernels agree", "gpu_checks:kernels_agree", 110, needs=("triton",), cpu=False),
     Part("step", "gpu_speed:steps", 150),
     Part("profile", "gpu_speed:profile", 40),
     Part("calls", "gpu_speed:calls", 60),

@@ -172,7 +172,8 @@ def pair(place: Place, name: str, overrides: tuple[str, ...]) -> dict[str, Any]:
         start = time.perf_counter()
         try:
             step = Step(place, name, keys)
-            found[kind] = {"clip": list(step.clips[0].shape), **step.memory()}
+            how = step.model.describe(place.device, step.dtype or torch.float32)
+            found[kind] = {"clip": list(step.clips[0].shape), "computes": how, **step.memory()}
             ready[kind] = step
             step.model.zero_grad(set_to_none=True)
         except torch.OutOfMemoryError:

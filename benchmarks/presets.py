@@ -296,7 +296,7 @@ def gpu_section(parts: dict[str, Any]) -> str:
     """What ``gpu.py`` has found of the presets on one GPU."""
     machine = parts["machine"]["figures"]
     about = {**machine["device"], "cuda": machine["cuda"]["torch"], **machine["versions"]}
-    steps = parts["step"]["figures"]
+    steps = {name: row for name, row in parts["step"]["figures"].items() if "own" in row}
     names = [*(name for name in PRESETS if name in steps), *(n for n in steps if n not in PRESETS)]
     body = [[f"`{name}`" if name in PRESETS else name, *gpu_row(steps[name])] for name in names]
     head = ["preset", "clips per second", "peak", "explicit: clips per second", "peak", "faster"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,6 +165,17 @@ def test_a_figure_that_does_not_agree_fails_the_part(program, parts, place, tmp_
     found = run_part(program, parts, place, tmp_path, monkeypatch, function)
     assert (found["status"], found["reason"]) == ("failed", "first: 1.0e+00 of the norm")
     assert set(found["figures"]) == {"first", "second"}
+
+
+def test_warnings_of_a_part_are_kept_once(program, parts, place, tmp_path, monkeypatch):
+    def function(_: object) -> Iterator[tuple[str, Any]]:
+        yield "speed", 1.0
+        for _ in range(2):
+            warnings.warn("a kernel is not used", stacklevel=1)
+
+    found = run_part(program, parts, place, tmp_path, monkeypatch, function)
+    assert found["status"] == "ok"
+    assert found["figures"] == {"speed": 1.0, "warnings": ["a kernel is not used"]}
 
 
 @pytest.mark.parametrize(
