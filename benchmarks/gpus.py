@@ -12,10 +12,10 @@ from dataclasses import dataclass
 BANDWIDTH_SHARE = 0.83
 MATRIX_SHARE = 0.455
 FLOAT32_SHARE = 0.67
-ISSUE_SHARE = 0.42
+ISSUE_SHARE = 0.45
 """Shares of the data sheet: 4 of 4.8 TB/s and 450 of 989 TFLOP/s on an H200, which memory-bound
-kernels and products with 96 rows or columns reach elsewhere; the last is that of the instructions
-that a kernel of window attention issues, beside waiting."""
+kernels and products with 96 rows or columns reach elsewhere. The last is the share of its cycles in
+which a processor issues an instruction of a kernel that computes more than it moves."""
 SHORTEST_US = 1.5
 """A kernel takes at least this long, launched one after the other by a CUDA graph."""
 EAGER_US = 18.0

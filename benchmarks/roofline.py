@@ -231,6 +231,9 @@ def part_of(modules: Sequence[nn.Module], operation: str) -> str:
     names = [type(module).__name__ for module in modules]
     if operation.startswith("vrtspike") and own in _OPERATIONS:
         return _OPERATIONS[own]
+    if operation.startswith("aten::convolution") and names[-1:] == ["VRT"]:
+        # Those of the alignment, which runs its layers without calling them as modules.
+        return _PLACES["DeformableAlignment"]
     for name in reversed(names):
         if name in _PLACES:
             return _PLACES[name]
