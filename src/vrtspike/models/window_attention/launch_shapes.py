@@ -68,19 +68,20 @@ def gradient_shape(
     """Of ``gradient_kernel`` on a GPU of a compute capability; else as for the forward pass."""
     shape = _common(tokens, width, dtype, masked, biased)
     blocks = -(-tokens // shape["BLOCK_M"])
-    most = _most_blocks(dtype, shape["BLOCK_D"], blocks, capability[0] in _ROOMY)
+    most = _most_blocks(dtype, shape["BLOCK_D"], blocks, capability[0])
     groups = -(-blocks // most)
     return {**shape, "GROUP": -(-blocks // groups)}
 
 
-def _most_blocks(dtype: torch.dtype, padded_width: int, blocks: int, roomy: bool) -> int:
+def _most_blocks(dtype: torch.dtype, padded_width: int, blocks: int, major: int) -> int:
     """Blocks of queries whose gradients fit into the registers of a program, without a spill."""
     if dtype == torch.float32 or padded_width > 2 * _SMALLEST_DOT:
         return 1
     if padded_width > _SMALLEST_DOT:
-        return 2 if roomy else 1
-    if roomy:
-        return 6
+        return 2 if major in _ROOMY else 1
+    if major in _ROOMY:
+        # For three the assembler for 10.x settles on half of the registers, which do not suffice.
+        return 2 if (major, blocks) == (10, 3) else 6
     # The assembler finds room for all of five, but for none of three, four or six without a spill.
     return 5 if blocks == 5 else 2
 
