@@ -45,7 +45,7 @@ from torch import Tensor, nn
 from vrtspike import cli
 from vrtspike.config.schema import Settings
 from vrtspike.deblurring.losses.charbonnier import charbonnier
-from vrtspike.files import write_json
+from vrtspike.files import read_json, write_json
 from vrtspike.models import Restorer
 
 EXPLICIT = ("MODEL.VRT.ATTENTION=explicit", "MODEL.VRT.RECOMPUTE=none")
@@ -85,13 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in options.show:
             print(report(name, options))
         return 0
-    rows = {}
-    for name in options.presets or presets.PRESETS:
+    results = options.output / "roofline.json"
+    rows = read_json(results)["rows"] if options.presets else {}
+    for name in options.presets or (*presets.PRESETS, "explicit"):
         print(f"counting {name}", flush=True)
-        rows[name] = count(presets.load(name))
-    print("counting baseline with explicit attention", flush=True)
-    rows["explicit"] = count(presets.load("baseline", EXPLICIT))
-    write_json(options.output / "roofline.json", {"schema": 1, "rows": rows})
+        explicit = name == "explicit"
+        rows[name] = count(presets.load("baseline", EXPLICIT) if explicit else presets.load(name))
+    write_json(results, {"schema": 1, "rows": rows})
     return presets.write_page(options.output, options.page)
 
 
@@ -101,7 +101,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("presets", nargs="*", help="count these (default: all)")
+    add("presets", nargs="*", help="count these anew (default: all)")
     add("--show", nargs="+", metavar="PRESET", help="print by part instead of writing")
     add("--gpu", choices=tuple(GPUS), default="H200", help="whose time is shown")
     add("--crop", type=int, help="side of the crop instead of the preset's")

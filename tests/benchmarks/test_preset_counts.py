@@ -13,7 +13,7 @@ from vrtspike.files import read_json
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 RESULTS = read_json(BENCHMARKS / "results/roofline.json")["rows"]
 # What only the optimiser and the loader tell apart is one step.
-SAME = {"low_memory": "baseline", "low_ram": "opt"}
+SAME = {"low_memory": "baseline"}
 REFRESH = "run: python benchmarks/roofline.py"
 
 
