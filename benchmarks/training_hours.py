@@ -24,8 +24,8 @@ from vrtspike.config.schema import Settings
 from vrtspike.files import read_json
 from vrtspike.training.schedules import total_steps
 
-# Clips a second of `baseline` on one H200, from counted operations, 4 TB/s and 450 TFLOP/s.
-ESTIMATED_SPEED = (1.4, 1.8)
+# Clips a second of `baseline` on one H200: what benchmarks/roofline.py counts, and half of it.
+ESTIMATED_SPEED = (2.0, 4.0)
 # Share of their speed that several GPUs keep beside each other: an assumption.
 EFFICIENCY = 0.9
 # The training split of GoPro.

@@ -129,7 +129,7 @@ def test_a_part_is_cut_off_at_its_limit(program, parts, place):
 def test_what_a_part_started_ends_with_it(program, parts, place, tmp_path, stand_in):
     _, found = run_all(program, parts, place, tmp_path, ["leaves something"])
     pid = found["leaves something"]["figures"]["pid"]
-    # A signal is sent, its process ends when the system gets round to it. If it is not ended at all,
+    # The signal is sent; its process ends when the system gets round to it. If it never ends,
     # the test runs into its time limit.
     while is_alive(pid):
         time.sleep(0.05)

@@ -15,6 +15,19 @@ RESULTS = read_json(BENCHMARKS / "results/roofline.json")["rows"]
 # What only the optimiser and the loader tell apart is one step.
 SAME = {"low_memory": "baseline"}
 REFRESH = "run: python benchmarks/roofline.py"
+# Lines of docs/gpu.md that join parts.
+TOKENS = "norms, projections, feed-forward layers, residuals"
+JOINED = {
+    TOKENS: (
+        "norms and projections",
+        "feed-forward layers",
+        "pointwise in blocks",
+        "matrix products",
+        "layer norms",
+    ),
+    "offset convolutions and warping": ("offset convolutions, warping",),
+    "flow": ("flow (SpyNet)",),
+}
 
 
 @pytest.fixture
@@ -45,3 +58,25 @@ def test_a_step_is_what_was_written_down(roofline: ModuleType, name: str) -> Non
 def test_presets_with_the_same_step(name: str, as_in: str) -> None:
     same: list[dict[str, Any]] = [RESULTS[key] for key in (name, as_in)]
     assert same[0]["parts"] == same[1]["parts"]
+
+
+def test_the_page_shows_where_a_step_goes(repository: Path) -> None:
+    page = (repository / "docs/gpu.md").read_text(encoding="utf-8")
+    row = RESULTS["fast"]
+    seen = []
+    for line in page.splitlines():
+        cells = [cell.strip(" *") for cell in line.strip("|").split("|")]
+        parts = JOINED.get(cells[0], (cells[0],))
+        if cells[0] == "all":
+            costs = [row]
+        elif all(part in row["parts"] for part in parts):
+            costs = [row["parts"][part] for part in parts]
+            seen += parts
+        else:
+            continue
+        kernels, gb, ms = (float(cell.replace(",", "")) for cell in cells[1:4])
+        assert kernels == sum(cost["kernels"] for cost in costs), cells[0]
+        assert gb == pytest.approx(sum(cost["gb"] for cost in costs), abs=0.6), cells[0]
+        assert ms == pytest.approx(sum(cost["ms"]["H200"] for cost in costs), abs=0.6), cells[0]
+    assert sorted(seen) == sorted(row["parts"])
+    assert f"{1e3 / row['ms']['H200']:.1f} clips a second" in page
