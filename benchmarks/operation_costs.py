@@ -45,12 +45,12 @@ def size_of(tensor: Tensor) -> int:
 def kernels_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list[Kernel]:  # noqa: ANN401 - an operation of any kind
     """The kernels that one call of an operation launches."""
     name = func.name().split(".")[0]
-    results = list(_tensors(out))
+    results = list(tensors_in(out))
     written = sum(size_of(t) for t in results)
     if name in _FILLS:
         return [Kernel(written)]
     if name in _GATHERS:
-        index = sum(size_of(t) for t in _tensors(args[1:]))
+        index = sum(size_of(t) for t in tensors_in(args[1:]))
         return [Kernel(2 * written + index)]
     if name == "aten::copy_":
         return [Kernel(size_of(args[0]) + size_of(args[1]))]
@@ -58,21 +58,22 @@ def kernels_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: A
         return _convolution(func, args, out)
     if name == "aten::convolution_backward":
         return _convolution_backward(func, args, out)
-    read = sum(size_of(t) for t in _tensors([*args, *kwargs.values()]))
+    read = sum(size_of(t) for t in tensors_in([*args, *kwargs.values()]))
     if func.overloadpacket in flop_registry:
         flops = flop_registry[func.overloadpacket](*args, **kwargs, out_val=out)
-        kind = _arithmetic(next(_tensors(args)), is_convolution=False)
+        kind = _arithmetic(next(tensors_in(args)), is_convolution=False)
         return [Kernel(read + written, flops, kind)]
     extra = [Kernel(0.0)] * (_LAUNCHES.get(name, 1) - 1)
     return [Kernel(read + written), *extra]
 
 
-def _tensors(value: object) -> Iterator[Tensor]:
+def tensors_in(value: object) -> Iterator[Tensor]:
+    """The tensors in an argument or a result."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
 
 
 def _arithmetic(operand: Tensor, *, is_convolution: bool) -> Arithmetic:

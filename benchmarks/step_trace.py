@@ -23,7 +23,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from operation_costs import FREE, Kernel, kernels_of
+from operation_costs import FREE, Kernel, kernels_of, tensors_in
 from torch import Tensor, nn
 from torch._library.custom_ops import OPDEFS
 from torch._prims_common import suggest_memory_format
@@ -235,7 +235,7 @@ class _Recorder(TorchDispatchMode):
         if name in ("aten::convolution", "aten::convolution_backward"):
             x, weight = args[:2] if name == "aten::convolution" else args[1:3]
             out = _as_cudnn_lays_it_out(out, x, weight)
-        results = list(_tensors(out))
+        results = list(tensors_in(out))
         for tensor in results:
             self._memory.add(tensor)
         if results and not func.is_view and name not in FREE:
@@ -276,20 +276,11 @@ class _Parts(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401 - as PyTorch calls it
         out = func(*args, **(kwargs or {}))
-        for tensor in _tensors(out):
+        for tensor in tensors_in(out):
             node = tensor.grad_fn
             if node is not None:
                 _notes(node).setdefault("modules", self._recorder.modules())
         return out
-
-
-def _tensors(value: object) -> Iterator[Tensor]:
-    """The tensors in a result."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _tensors(item)
 
 
 @torch.no_grad()
