@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -177,6 +178,16 @@ class Refusing(CallRecorder):
         raise MemoryError("no room")
 
 
+class Breaking(CallRecorder):
+    """Whatever fails while a device records, the end of the recording fails as well."""
+
+    def record(self, work: Callable[[], Terms]) -> CallRecording:
+        try:
+            raise ValueError("a copy waits for the host")
+        except ValueError:
+            raise RuntimeError("the recording was broken by an earlier error") from None
+
+
 class Stale(CallRecorder):
     """Draws at a replay what it drew when it recorded."""
 
@@ -220,6 +231,7 @@ class FailingReplay(CallRecorder):
 
 FAULTS = {
     Refusing: "MemoryError: no room",
+    Breaking: "ValueError: a copy waits for the host",
     Stale: "differ from those of launched kernels",
     Twice: "differ from those of launched kernels",
     Half: "differ from those of launched kernels by 5.0e-01",
@@ -251,6 +263,29 @@ def test_it_is_an_error_where_the_settings_insist(recorder):
         bench(number)
     with pytest.raises(RunError, match=FAULTS[recorder] + ".*Set it to auto or off"):
         bench(WARM_UP)
+
+
+def test_a_recording_that_failed_gives_its_memory_back_before_the_batch_is_run():
+    events: list[str] = []
+
+    class Watched(Breaking):
+        def release(self) -> None:
+            events.append("released")
+
+        def beside(self) -> AbstractContextManager[None]:
+            events.append("run")
+            return super().beside()
+
+    bench = Bench(Watched())
+    for number in range(WARM_UP):
+        bench(number)
+    events.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bench(WARM_UP)
+        bench(WARM_UP + 1)
+    # The trial's own run comes before the recording that fails.
+    assert events == ["run", "released", "run"]
 
 
 def test_an_overflow_tells_nothing_and_the_next_batch_is_tried():

@@ -13,8 +13,13 @@ from functools import lru_cache
 from importlib.util import find_spec
 
 import torch
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import (
+    _disable_current_modes,
+    _get_current_dispatch_mode_stack,
+)
 
 Trial = Callable[[torch.device, torch.dtype], float]
 """Runs a kernel and its definition in a type; the largest difference as a share of the norm."""
@@ -55,13 +60,25 @@ def is_trusted(name: str, trial: Trial, device: torch.device, dtype: torch.dtype
         False with a warning that says why, when it fails or differs. Tensors without data, with
         which a step is counted, try nothing: there every kernel is taken.
     """
-    return is_counted() or _agrees(name, trial, device, dtype)
+    if is_counted():
+        return True
+    if device == torch.device("cuda") and torch.cuda.is_available():
+        # The same device by another name would be tried by itself.
+        device = torch.device("cuda", torch.cuda.current_device())
+    return _agrees(name, trial, device, dtype)
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 @lru_cache(maxsize=64)
 def _agrees(name: str, trial: Trial, device: torch.device, dtype: torch.dtype) -> bool:
     try:
-        difference = trial(device, dtype)
+        # The first call may stand in a layer that is checkpointed, which would take the tensors
+        # that the trial saves for its own, or whose operations are being counted.
+        with _disable_current_modes(), saved_tensors_hooks(_same, _same):
+            difference = trial(device, dtype)
     except Exception as error:  # compilers and drivers fail with exceptions of their own
         warnings.warn(f"{name} is not used: it fails on {device} ({error})", stacklevel=3)
         return False

@@ -38,6 +38,7 @@ class CudaRecorder:
             RuntimeError: if it holds what cannot be captured.
         """
         graph, table = torch.cuda.CUDAGraph(), DrawTable(self._device)
+        main = torch.cuda.current_stream(self._device)
         try:
             with (
                 drawing_from(table, self._model),
@@ -52,6 +53,8 @@ class CudaRecorder:
             ):
                 terms = work()
         except BaseException:
+            # Not every version of PyTorch comes back from its own stream where a capture fails.
+            torch.cuda.set_stream(main)
             self._renew_generator()
             raise
         return CudaRecording(graph, terms, table, sections, self._timing)

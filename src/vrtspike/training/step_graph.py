@@ -17,11 +17,13 @@ is a :class:`Recorder` (:mod:`vrtspike.training.cuda_graphs`).
 from __future__ import annotations
 
 import math
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -192,11 +194,16 @@ class StepGraphs:
             return self._run(micro)
         if kind not in self._trusted:
             return self._try(kind, micro, gradients)
+        fault = ""
         try:
-            return self._replay(self._record(kind, micro), micro)
+            static = self._record(kind, micro)
         except _Distrust as error:
-            self._stop(str(error))
+            fault = str(error)
+        if static is None:
+            # Not before the error is gone, which holds all that the failed recording had made.
+            self._stop(fault)
             return self._run(micro)
+        return self._replay(static, micro)
 
     def _run(self, micro: MicroBatch) -> Terms:
         self._seed(micro.number)
@@ -219,7 +226,7 @@ class StepGraphs:
         try:
             recording = self._recorder.record(lambda: self._work(micro.batch, micro.step))
         except Exception as error:  # of the driver, of a library, of memory
-            raise _Distrust(f"{type(error).__name__}: {error}") from error
+            raise _Distrust(_root_of(error)) from error
         self._statics[kind] = _Static(micro.tensors, recording)
         return self._statics[kind]
 
@@ -231,6 +238,7 @@ class StepGraphs:
         terms = self._run(micro)
         launched, written = gradients.copy(), [buffer.clone() for buffer in self._buffers]
         # An overflow, as float16 meets them, compares with nothing; the next batch may.
+        fault = None
         if all(math.isfinite(float(part.norm())) for part in launched):
             try:
                 static = self._record(kind, micro)
@@ -239,11 +247,13 @@ class StepGraphs:
                 self._compare(static, micro, terms, launched, gradients)
                 self._trusted.add(kind)
             except _Distrust as error:
-                gradients.zero()
-                gradients.add(launched)
-                self._stop(str(error))
+                fault = str(error)
             finally:
                 _assign(self._buffers, written)
+        if fault is not None:
+            gradients.zero()
+            gradients.add(launched)
+            self._stop(fault)
         gradients.add(before)
         return terms
 
@@ -260,7 +270,7 @@ class StepGraphs:
             found = self._replay(static, micro)
             difference = _difference(terms, found, launched, gradients.buffers)
         except Exception as error:  # of the driver
-            raise _Distrust(f"{type(error).__name__}: {error}") from error
+            raise _Distrust(_root_of(error)) from error
         if not difference <= self._tolerance:
             raise _Distrust(
                 f"losses or gradients of a replay differ from those of launched kernels by "
@@ -271,6 +281,8 @@ class StepGraphs:
         """Record nothing any more."""
         self.fault = fault
         self.forget()
+        # A recording that failed is none that could be dropped.
+        self._recorder.release()
         if self._insist:
             raise RunError(
                 f"TRAIN.CUDA_GRAPH is on, but micro-steps cannot be recorded as a CUDA graph: "
@@ -290,6 +302,14 @@ class StepGraphs:
 
 class _Distrust(Exception):
     """Recordings are not used, for this reason."""
+
+
+def _root_of(error: BaseException) -> str:
+    """The error that came first and where; later ones say only that a recording was broken."""
+    while (earlier := error.__cause__ or error.__context__) is not None:
+        error = earlier
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
 
 
 def _assign(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:

@@ -128,7 +128,6 @@ def deform_conv_backward(
     matrix = weight.flatten(1)
     grad_x, grad_offset, grad_mask = (torch.empty_like(t) for t in (x, offset, mask))
     grad_matrix = torch.zeros_like(matrix) if learns else None
-    half = torch.tensor([2 / x.shape[3], 2 / x.shape[2]], device=x.device, dtype=x.dtype)
     for i in range(x.shape[0]):
         frame = x[i].unflatten(0, (groups, -1))
         grid = _sampling_grid(offset[i], groups)
@@ -150,7 +149,9 @@ def deform_conv_backward(
         )
         grad_x[i] = grad_frame.flatten(0, 1)
         # (groups, 9, H, W, [x, y]) in grid units -> (groups, 9, [y, x], H, W) in pixels.
-        moved = (grad_grid * half).view(groups, POINTS, *x.shape[2:], 2).flip(-1)
+        grad_grid[..., 0] *= 2 / x.shape[3]
+        grad_grid[..., 1] *= 2 / x.shape[2]
+        moved = grad_grid.view(groups, POINTS, *x.shape[2:], 2).flip(-1)
         grad_offset[i] = moved.permute(0, 1, 4, 2, 3).flatten(0, 2)
     if grad_matrix is None:
         return grad_x, grad_offset, grad_mask, None, None
