@@ -149,3 +149,12 @@ def test_kernels_in_the_interpreter() -> None:
 def test_kernels_on_the_device(dtype: torch.dtype) -> None:
     tolerance = 1e-5 if dtype == torch.float32 else 2e-2
     assert largest_difference(torch.device("cuda"), dtype) < tolerance
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
+def test_clips_that_32_bits_cannot_reach_are_left_to_the_plain_layers() -> None:
+    with FakeTensorMode(), torch.device("cuda", 0):
+        # 720p fits; a ninth frame of 1080p does not, once its map is padded.
+        assert has_kernels(torch.empty(1, 6, 720, 1280, 120))
+        assert has_kernels(torch.empty(4, 4, 720, 1280, 120))
+        assert not has_kernels(torch.empty(1, 9, 1080, 1920, 120))

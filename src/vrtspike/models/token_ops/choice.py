@@ -10,6 +10,8 @@ from vrtspike.models.mixed_precision import autocast_dtype
 from vrtspike.models.token_ops.agreement import largest_difference
 from vrtspike.models.token_ops.launch import fits
 
+_MOST_VALUES = 2**30
+
 
 def has_kernels(x: Tensor) -> bool:
     """Whether the layers of tokens ``x`` (..., C) run as Triton kernels: on CUDA, where they agree.
@@ -18,7 +20,9 @@ def has_kernels(x: Tensor) -> bool:
     """
     dtype = autocast_dtype(x)
     stream = x.dtype in (torch.float32, dtype)
-    return stream and fits(x.shape[-1]) and _is_trusted(x.device, dtype)
+    # Values of a sample are found by 32 bits, also those of its padded map, less than twice as many.
+    reachable = x.numel() < _MOST_VALUES * x.shape[0]
+    return stream and reachable and fits(x.shape[-1]) and _is_trusted(x.device, dtype)
 
 
 @torch.compiler.assume_constant_result
