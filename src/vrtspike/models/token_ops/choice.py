@@ -20,7 +20,7 @@ def has_kernels(x: Tensor) -> bool:
     """
     dtype = autocast_dtype(x)
     stream = x.dtype in (torch.float32, dtype)
-    # Values of a sample are found by 32 bits, also those of its padded map, less than twice as many.
+    # Values of a sample are found by 32 bits, also in its padded map, with less than twice as many.
     reachable = x.numel() < _MOST_VALUES * x.shape[0]
     return stream and reachable and fits(x.shape[-1]) and _is_trusted(x.device, dtype)
 
