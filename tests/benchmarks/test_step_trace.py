@@ -118,3 +118,46 @@ def test_a_checkpoint_keeps_less_and_launches_more(step_trace: ModuleType) -> No
     products = [sum(bool(x.kernel.flops) for x in t.launches) for t in (plain, again)]
     # The last layer's result is not needed again.
     assert products == [6 + 12, 6 + 5 + 12]
+
+
+def operations(step_trace: ModuleType, build: object) -> list:
+    with step_trace.without_gpu():
+        with torch.device(step_trace.DEVICE):
+            model, run = build()
+        return step_trace.trace(model, run, lambda _, name: name).launches
+
+
+def test_what_was_made_last_goes_first(step_trace: ModuleType) -> None:
+    def build() -> object:
+        x = torch.randn(8, requires_grad=True)
+        return nn.Module(), lambda: (x.exp() + x.tanh()).sum()
+
+    names = [launch.operation for launch in operations(step_trace, build)]
+    # The gradient of exp is a product with its result.
+    assert names.index("aten::tanh_backward") < names.index("aten::mul.Tensor")
+
+
+def test_gradients_are_added_to_those_of_the_micro_steps_before(step_trace: ModuleType) -> None:
+    def build() -> object:
+        layer, x = nn.Linear(8, 24, bias=False), torch.randn(5, 8)
+        return layer, lambda: layer(x).sum()
+
+    added = [x for x in operations(step_trace, build) if x.operation.startswith("aten::add_")]
+    assert [x.kernel.moved for x in added] == [3 * 4 * 8 * 24]
+
+
+def test_convolutions_of_float32_are_made_in_tf32_and_products_in_full(
+    step_trace: ModuleType,
+) -> None:
+    def build() -> object:
+        model, x = nn.Sequential(nn.Conv2d(4, 4, 3), nn.Linear(6, 6)), torch.randn(1, 4, 8, 8)
+        return model, lambda: model(x).sum()
+
+    kinds = {
+        launch.operation: launch.kernel.arithmetic
+        for launch in operations(step_trace, build)
+        if launch.kernel.flops
+    }
+    assert kinds.pop("aten::convolution") == "tf32"
+    assert kinds.pop("aten::convolution_backward") == "tf32"
+    assert set(kinds.values()) == {"float32"}
