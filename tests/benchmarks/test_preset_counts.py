@@ -80,3 +80,11 @@ def test_the_page_shows_where_a_step_goes(repository: Path) -> None:
         assert ms == pytest.approx(sum(cost["ms"]["H200"] for cost in costs), abs=0.6), cells[0]
     assert sorted(seen) == sorted(row["parts"])
     assert f"{1e3 / row['ms']['H200']:.1f} clips a second" in page
+
+
+def test_what_does_not_fit_has_no_speed(roofline: ModuleType) -> None:
+    row = {"ms": {"4090": 250.0, "A6000": 500.0}, "peak_gib": 24.5}
+    cells = roofline.presets.ESTIMATED
+    assert cells["clips/s on 4090"](row) == "too little memory"
+    assert cells["clips/s on A6000"](row) == "2.00"
+    assert cells["clips/s on 4090"]({**row, "peak_gib": 23.5}) == "4.00"
