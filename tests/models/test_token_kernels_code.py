@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from vrtspike.models.kernel_launch import tile
 from vrtspike.models.token_ops import triton_feed_forward as feed_forward
 from vrtspike.models.token_ops import triton_projection as projection
-from vrtspike.models.token_ops.launch import tile, with_one
+from vrtspike.models.token_ops.launch import with_one
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 TRITON = "3.9"

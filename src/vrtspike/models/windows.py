@@ -19,6 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from vrtspike.models.kernel_launch import tile
+
 Size3 = tuple[int, int, int]
 
 MASKED_SCORE = -100.0
@@ -34,7 +36,7 @@ def aligned_tokens(tokens: int) -> int:
     [16, 64, 128, 256]
     """
     if tokens <= _ALIGNMENT:
-        return max(1 << (tokens - 1).bit_length(), 16)
+        return tile(tokens)
     return math.ceil(tokens / _ALIGNMENT) * _ALIGNMENT
 
 

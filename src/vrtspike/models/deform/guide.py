@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from vrtspike.models.deform.definition import only_wanted
 from vrtspike.models.deform.pairs import neighbours
+from vrtspike.models.kernel_launch import on_device_of, tile
 from vrtspike.models.warp import flow_warp
 
 # Matrix products of half precision want a multiple of 16 bytes.
@@ -63,7 +64,7 @@ def constants(channels: int) -> dict[str, int]:
     return {
         "BLOCK": _PIXELS,
         "CHANNELS": channels,
-        "BLOCK_C": max(1 << (channels - 1).bit_length(), 16),
+        "BLOCK_C": tile(channels),
         "WIDTH": guide_width(channels),
         "num_warps": 8,
     }
@@ -85,8 +86,7 @@ def _forward(x: Tensor, flow: Tensor) -> Tensor:
 
     pairs, _, height, width = flow.shape
     guide = x.new_empty(pairs, height, width, guide_width(x.shape[-1]))
-    # Triton launches on the current device, wherever the tensors are.
-    with torch.cuda.device_of(x):
+    with on_device_of(x):
         guide_kernel[_grid(flow)](
             x.contiguous(), flow.contiguous(), guide, *_sizes(x, flow), **constants(x.shape[-1])
         )
@@ -108,7 +108,7 @@ def _backward(grad: Tensor, x: Tensor, flow: Tensor, wanted: Sequence[bool]) -> 
     x, flow = x.contiguous(), flow.contiguous()
     grad_flow = torch.empty_like(flow)
     sums = torch.zeros_like(x if for_x else x[:0], dtype=torch.float32)
-    with torch.cuda.device_of(x):
+    with on_device_of(x):
         guide_gradient_kernel[_grid(flow)](
             grad.contiguous(),
             x,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from vrtspike.models.deform.triton_kernels import frames_of
+from vrtspike.models.deform.triton_kernels import corners, frames_of
 
 
 @triton.jit
@@ -32,17 +32,8 @@ def _targets(flow, height, width, BLOCK: tl.constexpr):
     x = (pixel % width).to(tl.float32) + tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
     y = (pixel // width).to(tl.float32)
     y += tl.load(pointers + plane, mask=inside, other=0.0).to(tl.float32)
-    top, left = tl.floor(y), tl.floor(x)
-    # Compared as float32: far targets must not leave the range of an integer.
-    up = (top >= 0) & (top < height) & inside
-    low = (top >= -1) & (top < height - 1) & inside
-    west = (left >= 0) & (left < width)
-    east = (left >= -1) & (left < width - 1)
-    corner = top.to(tl.int32) * width + left.to(tl.int32)
-    return (
-        pair, pixel, inside, corner, y - top, x - left,
-        up & west, up & east, low & west, low & east,
-    )  # fmt: skip
+    corner, low, east, nw, ne, sw, se = corners(y, x, inside, height, width)
+    return pair, pixel, inside, corner, low, east, nw, ne, sw, se
 
 
 @triton.jit

@@ -6,7 +6,6 @@ Everything is channels last, as the features around it are: nothing is transpose
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import torch
@@ -14,10 +13,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from vrtspike.models.deform.definition import POINTS, only_wanted
+from vrtspike.models.kernel_launch import SMALLEST_DOT, on_device_of, precision, tile
 
 # A group's channels are read as one vector of 16 bytes.
 _CHANNELS = 8
-_SMALLEST_DOT = 16
 _LARGEST_DOT = 128
 # Programs that make the gradient of the weights; a few for each multiprocessor of a large GPU.
 _WEIGHT_PROGRAMS = 1024
@@ -65,13 +64,9 @@ def deform_by_kernel(
     return _forward(x, raw, shift, flow, weight, bias, max_magnitude)
 
 
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()
-
-
 def _lanes(groups: int) -> int:
     """Groups with those that are padded."""
-    return max(_power_of_two(groups), _SMALLEST_DOT // _CHANNELS)
+    return tile(groups, SMALLEST_DOT // _CHANNELS)
 
 
 def _padded(x: Tensor, groups: int) -> Tensor:
@@ -101,7 +96,7 @@ def _weight_of(matrices: Tensor, weight: Tensor, groups: int) -> Tensor:
 
 def _width(fan_out: int) -> int:
     """Columns of a matrix of the weights."""
-    return max(_power_of_two(fan_out), _SMALLEST_DOT)
+    return tile(fan_out)
 
 
 def constants(groups: int, fan_out: int, dtype: torch.dtype) -> dict[str, Any]:
@@ -119,7 +114,7 @@ def constants(groups: int, fan_out: int, dtype: torch.dtype) -> dict[str, Any]:
         "C": _CHANNELS,
         "OUT": _width(fan_out),
         # Only tests compute in float32, and want its digits.
-        "PRECISION": "ieee" if dtype == torch.float32 else "tf32",
+        "PRECISION": precision(dtype),
     }
 
 
@@ -179,11 +174,6 @@ def _problem(
     return _Problem(picture, raw, shift, flow, weight, max_magnitude, x.dtype)
 
 
-def _on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device, wherever the tensors are."""
-    return torch.cuda.device_of(tensor)
-
-
 @torch.library.custom_op("vrtspike::deform_by_kernel", mutates_args=())
 def _forward(
     x: Tensor,
@@ -202,7 +192,7 @@ def _forward(
     out[:, -1, ..., :fan_out].zero_()
     out[:, 0, ..., fan_out:].zero_()
     tiles, options = problem.options()
-    with _on_device_of(x):
+    with on_device_of(x):
         forward_kernel[(tiles,)](
             *problem[:4], problem.matrices(), bias.contiguous(), out, *problem.sizes(), **options
         )
@@ -230,7 +220,7 @@ def _backward(
     problem = _problem(x, raw, shift, flow, weight, max_magnitude)
     grad = grad.contiguous()
     found = [t.new_empty(0) for t in (x, raw, shift, flow, weight, weight)]
-    with _on_device_of(x):
+    with on_device_of(x):
         if for_x or for_raw or for_shift or for_flow:
             asked = (for_x, for_raw or for_shift, for_flow)
             sums, found[1], found[3] = _input_gradients(problem, grad, *asked)

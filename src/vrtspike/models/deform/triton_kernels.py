@@ -112,7 +112,7 @@ def _positions(
 
 
 @triton.jit
-def _corners(y, x, some, height, width):
+def corners(y, x, some, height, width):
     """Pixel of the upper left corner in a frame, shares of the lower right, and what is inside."""
     top, left = tl.floor(y), tl.floor(x)
     # Compared as float32: far targets must not leave the range of an integer.
@@ -137,7 +137,7 @@ def _columns(
     picture, y, x, modulation, some, height, width, G: tl.constexpr, C: tl.constexpr
 ):  # fmt: skip
     """Sampled values of a point, modulated: (pixels, G * C) in the type of the picture."""
-    pixel, low, east, nw, ne, sw, se = _corners(y, x, some, height, width)
+    pixel, low, east, nw, ne, sw, se = corners(y, x, some, height, width)
     upper, lower = modulation * (1.0 - low), modulation * low
     west = 1.0 - east
     value = _corner(picture, pixel, nw, G, C) * (upper * west)[:, :, None]
@@ -239,7 +239,7 @@ def input_kernel(
         y, x_at, modulation, tanh_y, tanh_x, some = _positions(
             pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
         )
-        at, low, east, nw, ne, sw, se = _corners(y, x_at, some, height, width)
+        at, low, east, nw, ne, sw, se = corners(y, x_at, some, height, width)
         high, west = 1.0 - low, 1.0 - east
         upper, lower = modulation * high, modulation * low
         by_nw = _corner_gradient(

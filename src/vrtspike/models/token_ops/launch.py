@@ -1,9 +1,8 @@
-"""What all launches of our Triton kernels of token layers have in common."""
+"""What all launches of our Triton kernels of token layers have in common, and no others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import lru_cache
 
 import torch
@@ -12,7 +11,6 @@ from torch import Tensor
 Launch = Mapping[str, int]
 """Sizes of the blocks that a program treats, its warps, and the stages of its pipeline."""
 
-_SMALLEST_TILE = 16
 # Channels of a row, with one more: wider tiles do not fit into the registers of a program.
 _WIDEST_TILE = 128
 # A product of half types wants rows of a multiple of 16 bytes.
@@ -28,21 +26,6 @@ def fits(channels: int) -> bool:
 def with_one(channels: int) -> int:
     """Width of rows that hold a one after their channels."""
     return channels + _ALIGNED
-
-
-def tile(width: int) -> int:
-    """Width of the tile that holds rows of ``width`` values."""
-    return max(1 << (width - 1).bit_length(), _SMALLEST_TILE)
-
-
-def precision(dtype: torch.dtype) -> str:
-    """Precision of products: a model that asks for float32 wants all its digits."""
-    return "ieee" if dtype == torch.float32 else "tf32"
-
-
-def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device, wherever the tensors are."""
-    return torch.cuda.device_of(tensor)
 
 
 def is_large(device: torch.device) -> bool:

@@ -8,16 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vrtspike.models.kernel_launch import on_device_of, precision, tile
 from vrtspike.models.layers import GEGLU
 from vrtspike.models.mixed_precision import autocast_dtype
 from vrtspike.models.token_ops.launch import (
     Launch,
     as_operands,
     is_large,
-    on_device_of,
-    precision,
     shares,
-    tile,
     with_one,
 )
 from vrtspike.models.token_ops.pointwise import EPSILON

@@ -15,14 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vrtspike.models.kernel_launch import on_device_of, precision, tile
 from vrtspike.models.mixed_precision import autocast_dtype, without_autocast
 from vrtspike.models.token_ops.launch import (
     Launch,
     as_operands,
-    on_device_of,
-    precision,
     shares,
-    tile,
     with_one,
 )
 from vrtspike.models.token_ops.pointwise import EPSILON
@@ -38,7 +36,7 @@ WEIGHTS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, "num_warps": 4, 
 
 Layout = list[int]
 """Tokens of the map and of both padded maps, then rows and columns of the map and of a padded one
-(the two differ by a frame at most), then size and shift of the windows of mutual attention."""
+(the two differ in frames alone), then size and shift of the windows of mutual attention."""
 
 
 def layout(own: WindowGeometry, mutual: WindowGeometry | None) -> Layout:

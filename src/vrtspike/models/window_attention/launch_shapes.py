@@ -11,36 +11,31 @@ from typing import Any
 
 import torch
 
+from vrtspike.models.kernel_launch import SMALLEST_DOT, precision, tile
 from vrtspike.models.windows import aligned_tokens
 
 Constants = dict[str, Any]
 """Compile-time constants and launch options of a kernel, by name."""
 
-_SMALLEST_DOT = 16
 _BLOCK, _BLOCK_FLOAT32 = 64, 32
 # Products from registers to registers (8.x, 12.x) leave less room than those from shared memory.
 _ROOMY = (9, 10)
 
 
-def _power_of_two(number: int) -> int:
-    return max(1 << (number - 1).bit_length(), _SMALLEST_DOT)
-
-
 def _common(tokens: int, width: int, dtype: torch.dtype, masked: bool, biased: bool) -> Constants:
     half = dtype != torch.float32
-    block = min(_power_of_two(tokens), _BLOCK if half else _BLOCK_FLOAT32)
+    block = min(tile(tokens), _BLOCK if half else _BLOCK_FLOAT32)
     return {
         "N": tokens,
         "STRIDE": aligned_tokens(tokens),
         "D": width,
-        "BLOCK_D": _power_of_two(width),
+        "BLOCK_D": tile(width),
         "BLOCK_M": block,
         "BLOCK_N": block,
         "HAS_BIAS": biased,
         "MASKED": masked,
-        # Float32 in full: a model that asks for it wants its digits.
-        "PRECISION": "tf32" if half else "ieee",
-        "num_warps": block // _SMALLEST_DOT if half else block // _SMALLEST_DOT * 2,
+        "PRECISION": precision(dtype),
+        "num_warps": block // SMALLEST_DOT if half else block // SMALLEST_DOT * 2,
         "num_stages": 1,
     }
 
@@ -75,9 +70,9 @@ def gradient_shape(
 
 def _most_blocks(dtype: torch.dtype, padded_width: int, blocks: int, major: int) -> int:
     """Blocks of queries whose gradients fit into the registers of a program, without a spill."""
-    if dtype == torch.float32 or padded_width > 2 * _SMALLEST_DOT:
+    if dtype == torch.float32 or padded_width > 2 * SMALLEST_DOT:
         return 1
-    if padded_width > _SMALLEST_DOT:
+    if padded_width > SMALLEST_DOT:
         return 2 if major in _ROOMY else 1
     if major in _ROOMY:
         # For three the assembler for 10.x settles on half of the registers, which do not suffice.
@@ -97,7 +92,7 @@ def bias_shape(
     """Of ``bias_kernel``, as for the gradients; it loads a window while it works on another."""
     shape = _common(tokens, width, dtype, masked, True)
     # Two windows more ahead would spill in float32 and with 20 channels.
-    if shape["BLOCK_D"] == _SMALLEST_DOT and dtype != torch.float32:
+    if shape["BLOCK_D"] == SMALLEST_DOT and dtype != torch.float32:
         return {**shape, "num_stages": 3}
     if capability[0] not in _ROOMY:
         shape["BLOCK_N"] = min(shape["BLOCK_N"], _BLOCK // 2)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from vrtspike.models.kernel_launch import on_device_of
 from vrtspike.models.window_attention.launch_shapes import (
     bias_shape,
     forward_shape,
@@ -35,11 +35,6 @@ def triton_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: 
         heads,
     )
     return out
-
-
-def _on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device, wherever the tensors are."""
-    return torch.cuda.device_of(tensor)
 
 
 def _ranges(unmasked: int, windows: int) -> Iterator[tuple[int, int, bool]]:
@@ -85,7 +80,7 @@ def _forward(
     qkv = qkv.contiguous()
     out = qkv.new_empty(batch, length, channels)
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
-    with _on_device_of(qkv):
+    with on_device_of(qkv):
         laid = qkv.new_empty(0) if bias is None else _lay_out(bias, width, qkv.dtype)
         for first, last, masked in _ranges(unmasked, windows):
             count = last - first
@@ -139,7 +134,7 @@ def _backward(
     qkv, grad = qkv.contiguous(), grad.contiguous()
     grads = torch.empty_like(qkv)
     delta = torch.empty_like(lse) if biased else lse
-    with _on_device_of(qkv):
+    with on_device_of(qkv):
         capability = _capability(qkv)
         for first, last, masked in _ranges(unmasked, windows):
             count = last - first
