@@ -3,77 +3,65 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 
+import vrtspike
 from vrtspike import cli
-from vrtspike.errors import DataError, list_faults
+from vrtspike.errors import UserError
+
+COMMANDS = {
+    "why": "why stages would run, and what they cost last time",
+    "verify": "read stores completely and name every damaged chunk",
+}
+"""Each command's summary; its module in :mod:`vrtspike.commands` has its name."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_for(name: str | None) -> argparse.ArgumentParser:
+    """The parser of the command line, complete only for one command.
+
+    The modules of the others are not imported, because ``--help`` shall answer at once.
+
+    Args:
+        name: of the command; None or an unknown one for none.
+    """
     parser = argparse.ArgumentParser(prog="vrtspike", description="Video deblurring with spikes.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    verify = commands.add_parser(
-        "verify",
-        help="read stores completely and name every damaged chunk",
-        description="Read stores completely, compare every chunk with its checksum and the "
-        "contents with the digest of their manifest, and name all damage. Exits with 2 if there "
-        "is any.",
-    )
-    verify.add_argument(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="dataset.json, the manifest or the folder (.zarr) of a store, or a folder above them",
-    )
-    why = commands.add_parser(
-        "why",
-        help="tell why stages would run, and what they cost last time",
-        description="One line per stage that `snakemake TARGET` would run: why it is stale, and "
-        "what it cost last time. Trained presets whose code has changed are named, too. Nothing "
-        "is run.",
-        epilog="Options of snakemake follow the targets: vrtspike why all --configfile my.yaml",
-    )
-    why.add_argument("targets", nargs=argparse.REMAINDER, metavar="TARGET", help="default: all")
+    parser.add_argument("--version", action="version", version=f"vrtspike {vrtspike.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command, summary in COMMANDS.items():
+        if command != name:
+            commands.add_parser(command, help=summary)
+            continue
+        module = import_module(f"vrtspike.commands.{command}")
+        own = commands.add_parser(
+            command, help=summary, description=module.__doc__, formatter_class=cli.HelpFormatter
+        )
+        module.add_arguments(own)
+        own.set_defaults(run=module.run)
     return parser
 
 
-def _verify(paths: list[str]) -> None:
-    # Imported here: --help shall not wait for the array libraries.
-    from vrtspike.data.store.verify import store_manifests, verify_store
-    from vrtspike.progress_bar import progress_bar
+def run_command(words: Sequence[str]) -> int | None:
+    """Run one command line.
 
-    faults: list[str] = []
-    manifests = dict.fromkeys(found for path in paths for found in store_manifests(path))
-    for manifest in manifests:
-        with progress_bar(f"verify {manifest.stem}") as progress:
-            try:
-                found = verify_store(manifest, progress)
-            except DataError as error:
-                found = [str(error)]
-        faults += found
-        print(f"{manifest}: {f'{len(found)} faults' if found else 'sound'}")
-    if faults:
-        advice = "Delete these stores with their manifests and run the workflow again."
-        raise DataError(list_faults("damaged stores", faults, advice))
-
-
-def _why(arguments: list[str]) -> None:
-    from vrtspike.planning.why import print_stages
-
-    print_stages(arguments)
-
-
-def _run() -> None:
-    arguments = _parser().parse_args(sys.argv[1:])
-    if arguments.command == "verify":
-        _verify(arguments.paths)
-    elif arguments.command == "why":
-        _why(arguments.targets)
+    Raises:
+        UserError: if there is no such command; what the command itself refuses.
+    """
+    name = next((word for word in words if not word.startswith("-")), None)
+    if name is not None and name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise UserError(f"no command {name}; {meant}There are: {', '.join(COMMANDS)}")
+    arguments = parser_for(name).parse_args(words)
+    status: int | None = arguments.run(arguments)
+    return status
 
 
 def main() -> None:
     """Run the command line and leave with its status."""
-    cli.run(_run)
+    cli.run(lambda: run_command(sys.argv[1:]))
 
 
 if __name__ == "__main__":

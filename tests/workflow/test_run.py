@@ -135,7 +135,7 @@ def test_nodes_and_gpus_of_the_configuration_reach_the_scheduler(finished):
 
 def why(project: Project, *arguments: str) -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "vrtspike.main", "why", *arguments],
+        [sys.executable, "-m", "vrtspike", "why", *arguments],
         cwd=project.folder,
         env=project.environment,
         capture_output=True,

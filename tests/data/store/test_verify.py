@@ -168,7 +168,7 @@ def test_no_damage_of_metadata_is_a_crash(manifest):
 
 def test_the_command(manifest):
     def verify(*paths):
-        command = [sys.executable, "-m", "vrtspike.main", "verify", *map(str, paths)]
+        command = [sys.executable, "-m", "vrtspike", "verify", *map(str, paths)]
         return subprocess.run(command, capture_output=True, text=True)
 
     done = verify(manifest)

@@ -1,0 +1,5 @@
+"""``python -m vrtspike`` is the command ``vrtspike``."""
+
+from vrtspike.main import main
+
+main()

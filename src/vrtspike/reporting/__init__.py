@@ -1,0 +1,1 @@
+"""Results to the page that people show: one file, offline."""

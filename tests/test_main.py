@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import vrtspike
+from vrtspike.main import COMMANDS, parser_for
+
+HEAVY = ("numpy", "torch", "zarr", "pandas", "matplotlib", "snakemake", "pydantic", "cv2", "scipy")
+
+
+def vrtspike_command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "vrtspike", *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_help_names_every_command():
+    shown = vrtspike_command("--help").stdout
+    for name, summary in COMMANDS.items():
+        assert f"    {name} " in shown
+        assert summary.split()[0] in shown
+
+
+def test_version():
+    assert vrtspike_command("--version").stdout.split() == ["vrtspike", vrtspike.__version__]
+
+
+def test_an_unknown_command_is_answered_with_the_nearest():
+    answer = vrtspike_command("verfy", "results")
+    assert answer.returncode == 2
+    assert "no command verfy; did you mean verify?" in answer.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_imports_nothing_heavy(name):
+    # What takes long is imports: counted, since a time would depend on the machine.
+    code = f"""
+import sys
+from vrtspike.main import parser_for
+text = parser_for({name!r}).format_help()
+print(*[heavy for heavy in {HEAVY!r} if heavy in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_describes_every_option(name):
+    parser = parser_for(name)._subparsers._group_actions[0].choices[name]
+    assert parser.description
+    for action in parser._actions:
+        assert action.help, action.dest
