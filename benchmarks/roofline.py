@@ -19,7 +19,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,21 +61,21 @@ class Cost:
         kernels: launches.
         gb: moved, in 10^9 bytes.
         tflop: of matrix products, 10^12.
-        ms: on each GPU.
+        ms: on each GPU that is asked for.
     """
 
     kernels: int = 0
     gb: float = 0.0
     tflop: float = 0.0
-    ms: dict[str, float] = field(default_factory=lambda: dict.fromkeys(GPUS, 0.0))
+    ms: dict[str, float] = field(default_factory=dict)
 
-    def add(self, kernel: Kernel) -> None:
+    def add(self, kernel: Kernel, gpus: Iterable[str]) -> None:
         """Add a launch."""
         self.kernels += 1
         self.gb += kernel.moved / 1e9
         self.tflop += kernel.flops / 1e12
-        for name, gpu in GPUS.items():
-            self.ms[name] += 1e3 * seconds(kernel, gpu)
+        for name in gpus:
+            self.ms[name] = self.ms.get(name, 0.0) + 1e3 * seconds(kernel, GPUS[name])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -146,10 +146,18 @@ def trace_preset(settings: Settings, crop: int | None = None) -> Trace:
         return trace(model, run, part_of)
 
 
-def count(settings: Settings, crop: int | None = None) -> dict[str, Any]:
-    """Kernels, bytes, arithmetic, time and memory of a preset's micro-step."""
+def count(
+    settings: Settings, crop: int | None = None, gpus: Collection[str] = tuple(GPUS)
+) -> dict[str, Any]:
+    """Kernels, bytes, arithmetic, time and memory of a preset's micro-step.
+
+    Args:
+        settings: of the preset.
+        crop: side of the crop; None takes the preset's.
+        gpus: whose time is counted. Without any, no kernel has to be compiled.
+    """
     traced = trace_preset(settings, crop)
-    parts = by_part(traced.launches)
+    parts = by_part(traced.launches, gpus)
     whole = total(parts.values())
     side = crop or settings.DATA.CROP_SIZE
     return {
@@ -172,12 +180,12 @@ def moments(settings: Settings) -> int:
     return parameters * MOMENT_BYTES[settings.TRAIN.OPTIM.TYPE]
 
 
-def by_part(launches: Iterable[Launch]) -> dict[str, Cost]:
-    """Costs by part, the largest first."""
+def by_part(launches: Iterable[Launch], gpus: Collection[str] = tuple(GPUS)) -> dict[str, Cost]:
+    """Costs by part, the longest on an H200 first."""
     parts: dict[str, Cost] = {}
     for launch in launches:
-        parts.setdefault(launch.part, Cost()).add(launch.kernel)
-    return dict(sorted(parts.items(), key=lambda item: -item[1].ms["H200"]))
+        parts.setdefault(launch.part, Cost()).add(launch.kernel, gpus)
+    return dict(sorted(parts.items(), key=lambda item: -item[1].ms.get("H200", 0.0)))
 
 
 def total(costs: Iterable[Cost]) -> Cost:
@@ -187,7 +195,7 @@ def total(costs: Iterable[Cost]) -> Cost:
         whole.kernels += cost.kernels
         whole.gb += cost.gb
         whole.tflop += cost.tflop
-        whole.ms = {name: ms + cost.ms[name] for name, ms in whole.ms.items()}
+        whole.ms = {name: whole.ms.get(name, 0.0) + ms for name, ms in cost.ms.items()}
     return whole
 
 

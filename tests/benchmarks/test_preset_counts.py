@@ -46,7 +46,9 @@ def test_every_preset_is_counted(roofline: ModuleType) -> None:
 @pytest.mark.parametrize("name", sorted(set(RESULTS) - set(SAME) - {"explicit"}))
 def test_a_step_is_what_was_written_down(roofline: ModuleType, name: str) -> None:
     held = RESULTS[name]
-    found = roofline.count(roofline.presets.load(name))
+    # Without times, for which every kernel would have to be compiled; loops of these are held by
+    # the tables of their machine code.
+    found = roofline.count(roofline.presets.load(name), gpus=())
     assert found["kernels"] == held["kernels"], REFRESH
     for figure in ("gb", "tflop", "kept_gib"):
         assert found[figure] == pytest.approx(held[figure], rel=0.002), f"{figure}; {REFRESH}"
