@@ -74,7 +74,7 @@ def _sentence(
     direction = "gain" if gain >= 0 else "loss"
     commit = f", at commit {run.origin.commit}" if run.origin.commit else ""
     return [
-        Words(f"{who} takes {frames} of {evaluation.dataset} from "),
+        Words(f"{who} takes {frames} of data set {evaluation.dataset} from "),
         Words(metric.text(blurry), True),
         Words(" (blurry) to "),
         Words(metric.text(restored), True),

@@ -1,7 +1,7 @@
 /* Curves and bars, drawn by Plotly, which is unpacked when the first of them comes into view. */
 
 const hidden = new Set();
-const settings = { smoothing: 0.6, logarithmic: true };
+const settings = { smoothing: 0.6, logarithmic: true, everySection: false };
 const drawn = new Map();
 let library = null;
 
@@ -45,6 +45,7 @@ function layout(x, y, more = {}) {
     margin: { l: 50, r: 12, t: 14, b: 44 },
     hovermode: "closest",
     hoverlabel: { bgcolor: css("--raised"), bordercolor: css("--line"), font: { color: css("--ink") } },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--accent") },
     showlegend: false,
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     xaxis: { ...axis, title: { text: x }, ...xaxis },
@@ -87,6 +88,7 @@ async function draw(plot) {
   const options = {
     responsive: true,
     displaylogo: false,
+    displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
   };
   await Plotly.react(plot, made.traces, made.layout, options);
@@ -125,7 +127,7 @@ function runLines(pick, smoothed) {
       return [];
     }
     const colour = lineColour(index);
-    const mode = curve.steps.length === 1 ? "markers" : "lines";
+    const mode = curve.steps.length > 30 ? "lines" : "lines+markers";
     const line = { x: curve.steps, y: curve.values, mode, name: run.name, line: { color: colour, width: 2 }, marker: { color: colour } };
     if (!smoothed || settings.smoothing === 0) {
       return [line];
@@ -144,7 +146,7 @@ function curveTitles(kind) {
 function select(label, titles, action) {
   const choice = el("select", {}, ...titles.map((title) => el("option", { textContent: title })));
   choice.addEventListener("change", () => action(choice.value));
-  return el("label", {}, label, choice);
+  return el("label", { className: "choice" }, label, choice);
 }
 
 /** Switches of the runs; they act on all curves. */
@@ -244,17 +246,30 @@ function showCost() {
     p.gpu_peak_mb,
     evaluation.seconds_per_frame ?? null,
   ]);
-  const sections = Math.max(...known.map((run) => run.performance.sections.length));
+  const parts = chart("Where a step goes", stepParts, `${6 + 2.2 * known.length}rem`);
+  const sections = chart("Time per section of a step", sectionBars);
+  const all = el("input", { type: "checkbox" });
+  function resize() {
+    const most = Math.max(1, ...known.map((run) => shownSections(run).length));
+    sections.querySelector(".plot").style.height = `${5 + 1.4 * most}rem`;
+  }
+  all.addEventListener("change", () => {
+    settings.everySection = all.checked;
+    resize();
+    redraw();
+  });
+  resize();
   place.append(
     table(columns, rows, { sortable: known.length > 1 }),
     el(
       "div",
       { className: "charts" },
-      chart("Where a step goes", stepParts),
+      parts,
+      sections,
       chart("Samples per second", () => costLines("throughput", ["samples per second"], "samples per second", "No step was timed (LOG.ENABLE_TIMING_LOG).")),
       chart("Memory", () => costLines("memory", null, "MB", "No memory was logged.")),
     ),
-    chart("Time per section of a step", sectionBars, `${Math.max(12, 3 + 1.35 * sections)}rem`),
+    el("div", { className: "bar" }, el("label", {}, all, "every section, also those outside of steps")),
     el("p", { className: "note", textContent: "Bars are medians, whiskers end at the 95th percentile; the time of a section contains that of its parts. Seconds compare only between runs on the same machine." }),
   );
 }
@@ -296,11 +311,11 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 function costLines(kind, titles, axis, missing) {
   const traces = visibleRuns().flatMap(({ run, index }) =>
     Object.entries(run.performance[kind])
-      .filter(([title]) => !titles || titles.includes(title))
+      .filter(([title, curve]) => (titles ? titles.includes(title) : Math.max(...curve.values) > 0))
       .map(([title, curve], place) => ({
         x: curve.steps,
         y: curve.values,
-        mode: curve.steps.length === 1 ? "markers" : "lines",
+        mode: curve.steps.length > 30 ? "lines" : "lines+markers",
         name: severalRuns || !titles ? [severalRuns ? run.name : "", titles ? "" : title].filter(Boolean).join(", ") : title,
         line: { color: titles || severalRuns ? lineColour(index) : lineColour(place), width: 2, dash: titles || !severalRuns ? "solid" : DASHES[place % DASHES.length] },
       })),
@@ -318,13 +333,19 @@ function costLines(kind, titles, axis, missing) {
   };
 }
 
+/** Sections of a step and their parts; all that were timed where that is asked for. */
+function shownSections(run) {
+  const { sections } = run.performance;
+  return settings.everySection ? sections : sections.filter(([name, depth]) => name.startsWith("step") && depth <= 2);
+}
+
 function sectionBars() {
-  const runs = visibleRuns().filter(({ run }) => run.performance.sections.length);
+  const runs = visibleRuns().filter(({ run }) => shownSections(run).length);
   if (!runs.length) {
     return "No step was timed (LOG.ENABLE_TIMING_LOG).";
   }
   const traces = runs.map(({ run, index }) => {
-    const rows = run.performance.sections;
+    const rows = shownSections(run);
     return {
       type: "bar",
       orientation: "h",
@@ -337,12 +358,8 @@ function sectionBars() {
       hovertemplate: `${severalRuns ? "%{fullData.name}, " : ""}%{y}: %{x:.1f} ms, 95th percentile %{customdata[0]:.1f} ms, %{customdata[1]} % of the step<extra></extra>`,
     };
   });
-  const sections = [...new Set(runs.flatMap(({ run }) => run.performance.sections.map(([section]) => section)))];
-  // Names are indented by depth: the tree is read without their beginnings.
-  const names = sections.map((section) => {
-    const parts = section.split("/");
-    return "\u2003".repeat(0) + parts.slice(-Math.min(2, parts.length)).join("/");
-  });
+  const sections = [...new Set(runs.flatMap(({ run }) => shownSections(run).map(([section]) => section)))];
+  const names = sections.map((section) => section.split("/").slice(-2).join("/"));
   return {
     traces,
     layout: layout("ms", "", {

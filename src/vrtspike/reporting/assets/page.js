@@ -2,13 +2,13 @@
 
 function metricColumns(metrics) {
   return metrics.flatMap((metric) => {
-    const name = metric.unit ? `${metric.title}, ${metric.unit}` : metric.title;
-    const show = (value) => number(value, metric.decimals);
+    const group = metric.unit ? `${metric.title}, ${metric.unit}` : metric.title;
+    const same = { group, show: (value) => number(value, metric.decimals), explanation: metric.definition };
     return [
-      { title: `${name} blurry`, show, explanation: metric.definition },
-      ...(metric.withSpikes ? [{ title: "spikes alone", show, explanation: metric.definition }] : []),
-      { title: "restored", show, explanation: metric.definition },
-      { title: "gain", show: (value) => number(value, metric.decimals, true), signed: true },
+      { ...same, title: "blurry" },
+      ...(metric.withSpikes ? [{ ...same, title: "spikes alone" }] : []),
+      { ...same, title: "restored" },
+      { ...same, title: "gain", show: (value) => number(value, metric.decimals, true), signed: true },
     ];
   });
 }
@@ -189,7 +189,7 @@ showPictures();
 showFigures();
 showTraining();
 showCost();
-showFindings();
 showAlignments();
+showFindings();
 showOrigin();
 document.documentElement.dataset.ready = "yes";

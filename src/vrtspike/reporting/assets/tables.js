@@ -3,47 +3,36 @@
 /**
  * A table.
  *
- * columns: {title, text (words instead of numbers), show (value -> text), key (monospace)}.
+ * columns: {title, group (a heading above neighbours), text (words instead of numbers),
+ *   show (value -> text), signed (coloured by sign), key (monospace), explanation}.
  * rows: arrays of values; null is shown as a dash and comes last in any order.
- * options: caption, strong (rows that stay at the end), sortable, tall, follow (row -> action).
+ * options: caption, sortable, tall (scrolls in a box of its own).
  */
 function table(columns, rows, options = {}) {
-  const { caption, strong = [], sortable = true, tall = false, follow = null } = options;
+  const { caption, sortable = true, tall = false } = options;
   const head = el("tr");
   const lines = el("tbody");
   const element = el(
     "table",
     {},
     caption ? el("caption", { textContent: caption }) : null,
-    el("thead", {}, head),
+    el("thead", {}, groupRow(columns), head),
     lines,
   );
 
-  function line(row, className) {
+  function line(row) {
     const cells = columns.map((column, place) => {
       const value = row[place];
-      const show = column.show ?? ((shown) => (shown === null ? "–" : String(shown)));
-      const cell = el("td", { textContent: value === null ? "–" : show(value) });
-      cell.className = [column.text ? "text" : "", column.key ? "key" : ""].join(" ").trim();
-      if (column.signed && value !== null) {
-        cell.classList.add(value >= 0 ? "gain" : "loss");
-      }
+      const cell = el("td", { textContent: value === null ? "–" : (column.show ?? String)(value) });
+      const classes = [column.text && "text", column.key && "key", signClass(column, value)];
+      cell.className = classes.filter(Boolean).join(" ");
       return cell;
     });
-    const shown = el("tr", { className }, ...cells);
-    const action = follow && follow(row);
-    if (action) {
-      shown.classList.add("go");
-      shown.addEventListener("click", action);
-    }
-    return shown;
+    return el("tr", {}, ...cells);
   }
 
   function fill(ordered) {
-    lines.replaceChildren(
-      ...ordered.map((row) => line(row, "")),
-      ...strong.map((row) => line(row, "strong")),
-    );
+    lines.replaceChildren(...ordered.map(line));
   }
 
   columns.forEach((column, place) => {
@@ -81,6 +70,31 @@ function table(columns, rows, options = {}) {
     },
     element,
   );
+}
+
+function signClass(column, value) {
+  return column.signed && value !== null && (value >= 0 ? "gain" : "loss");
+}
+
+/** A row of headings above columns of one group; none where no column has a group. */
+function groupRow(columns) {
+  if (!columns.some((column) => column.group)) {
+    return null;
+  }
+  const row = el("tr", { className: "groups" });
+  let last = null;
+  for (const column of columns) {
+    if (column.group && last?.textContent === column.group) {
+      last.colSpan += 1;
+      continue;
+    }
+    last = el(column.group ? "th" : "td", { textContent: column.group ?? "", className: column.group ? "group" : "" });
+    if (column.group) {
+      last.scope = "colgroup";
+    }
+    row.append(last);
+  }
+  return row;
 }
 
 function compareValues(a, b, upwards) {

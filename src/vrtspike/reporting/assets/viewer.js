@@ -7,10 +7,6 @@ const PICTURE_NAMES = {
   spikes: "Spike image",
   error: "Error map",
 };
-const PANEL_NOTES = {
-  sharp: "Sharp: what was to be reached",
-  spikes: "Spike image: what the sensor saw, made from its spikes alone",
-};
 const MOST_ZOOM = 16;
 const PIXELS_FROM = 5;
 
@@ -189,6 +185,7 @@ function showPictures() {
   });
   const caption = el("div", { className: "caption", attributes: { "aria-live": "polite" } });
   const panels = el("div", { className: "panels" });
+  const together = el("div", { className: "together" }, stage.element, panels);
   const shown = new Set(["sharp", "spikes", "error"]);
   const toggles = el("span", { className: "bar" });
   const zoomText = el("output", { className: "zoom number" });
@@ -286,14 +283,15 @@ function showPictures() {
         return button;
       }),
     );
+    together.classList.toggle("alone", !wanted.some((what) => shown.has(what)));
     panels.replaceChildren(
       ...wanted.filter((what) => shown.has(what)).map((what) => {
         const view = new View("panel");
         view.isPanel = true;
         const title = `${PICTURE_NAMES[what]}: ${frameName(example)}`;
         view.element.append(view.image(pictureAddress(example, what), title));
-        const words = what === "error" ? errorCaption() : [PANEL_NOTES[what]];
-        return el("figure", {}, view.element, el("figcaption", {}, ...words));
+        const words = [PICTURE_NAMES[what], what === "error" ? errorScale() : null];
+        return el("figure", {}, view.element, el("figcaption", {}, ...words.filter(Boolean)));
       }),
     );
     keepInside();
@@ -386,17 +384,15 @@ function showPictures() {
     zoomButton("+", "Zoom in", () => zoomTo(look.zoom * 1.5, 0.5, 0.5)),
     zoomButton("Whole", "Show the whole picture", () => zoomTo(1, 0, 0)),
   );
-  const ends = el("div", { className: "ends soft" }, el("span", { textContent: "worst" }), el("span", { textContent: "best" }));
   place.append(
     el(
       "div",
       { className: "gallery" },
-      el("div", {}, stage.element, caption),
-      el("div", { className: "thumbs" }, ends, strip),
+      el("div", {}, together, caption),
+      el("div", { className: "thumbs" }, el("div", { className: "note", textContent: "Worst frames first" }), strip),
     ),
     bar,
-    panels,
-    el("p", { className: "note", textContent: pictureNote() }),
+    ...pictureNotes(),
   );
   chooseRun(look.run);
   new ResizeObserver(keepInside).observe(stage.element);
@@ -428,30 +424,35 @@ function figureOf(example, metric) {
   );
 }
 
-function errorCaption() {
+function errorScale() {
   const gradient = `linear-gradient(to right, ${report.error.colours.join(", ")})`;
-  return [
-    "Error map: distance of restored and sharp, mean over the colours, in grey values of 255",
-    el(
-      "span",
-      { className: "scale" },
-      "0",
-      el("i", { style: `background: ${gradient}` }),
-      `${report.error.top} and more`,
-    ),
-  ];
+  const bar = el("i", { style: `background: ${gradient}` });
+  return el("span", { className: "scale" }, " 0", bar, `${report.error.top}+`);
 }
 
-function pictureNote() {
+function pictureNotes() {
   const choices = new Set(report.runs.map((run) => run.evaluation.choice).filter(Boolean));
   const left = report.pictures.left_out;
-  const parts = [
-    `Frames shown: ${[...choices].join("; ")}.`,
-    `Kept as ${report.pictures.form}; error maps were made before.`,
-    left ? `To keep this page below 20 MB, ${left} examples were left out evenly from worst to best.` : "",
-    "Double click, pinch, or turn the wheel with Ctrl to zoom; drag to move.",
+  const { top } = report.error;
+  const notes = [
+    "The spike image is what the sensor saw, made from its spikes alone.",
+    `The error map is the distance of restored and sharp, mean over the colours: black is 0, the lightest colour ${top} or more of 255 grey values.`,
+    `Pictures are kept as ${report.pictures.form}; error maps were computed before that.`,
+    "Double click, pinch, or turn the wheel with Ctrl to zoom; drag to move. With the boundary in focus: arrows, Home and End move it, + and − zoom, Shift and arrows move the picture.",
   ];
-  return parts.filter(Boolean).join(" ");
+  const sentences = [
+    `Frames: ${[...choices].join("; ")}.`,
+    left ? `To keep this page small, ${left} more were left out evenly from worst to best.` : "",
+  ];
+  return [
+    el("p", { className: "note", textContent: sentences.join(" ") }),
+    el(
+      "details",
+      {},
+      el("summary", { textContent: "About these pictures" }),
+      ...notes.map((text) => el("p", { className: "note", textContent: text })),
+    ),
+  ];
 }
 
 /** Videos of the evaluations; large ones are links to files beside the page. */
