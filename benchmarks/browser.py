@@ -202,7 +202,11 @@ class Page:
     def _mouse(self, kind: str, place: tuple[float, float], count: int) -> None:
         button = {"button": "left", "clickCount": count, "buttons": kind != "mouseReleased"}
         self.call(
-            "Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], **{**button, "buttons": 1}
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=place[0],
+            y=place[1],
+            **{**button, "buttons": 1},
         )
 
     def _touch(self, kind: str, places: list[tuple[float, float]]) -> None:
@@ -246,10 +250,10 @@ def chromium() -> Iterator[Page]:
     to_read, send_to = os.pipe()
     read_from, to_write = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        # It reads from descriptor 3 and writes to 4.
+        # It reads from descriptor 3 and writes to 4; other shells know no numbers of two digits.
         shell = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
         process = subprocess.Popen(
-            ["sh", "-c", shell, PROGRAM, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"],
+            ["bash", "-c", shell, PROGRAM, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(to_read, to_write),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -95,8 +95,8 @@ class Evaluation:
         sequences: how many.
         device: where it was computed.
         seconds_per_frame: including reading and measuring.
-        metrics: figures over the whole split; the first is the one that sentences name.
-        spikes_reason: why there are no figures of the spikes alone; empty where there are.
+        metrics: figures over the whole split; frames are ranked by the first.
+        spikes_note: what the figures of the spikes alone are of, or why there are none.
         sequence_columns: names of the columns of ``sequence_rows``.
         sequence_rows: a row per sequence and scale.
         frame_rows: sequence, frame, and blurry and restored figure of the first metric.
@@ -116,7 +116,7 @@ class Evaluation:
     device: str
     seconds_per_frame: float | None
     metrics: tuple[MetricFigures, ...]
-    spikes_reason: str
+    spikes_note: str
     sequence_columns: tuple[str, ...]
     sequence_rows: tuple[tuple[Any, ...], ...]
     frame_rows: tuple[tuple[str, str, float | None, float | None], ...]
@@ -167,7 +167,7 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
         device=str(summary.get("device", "")),
         seconds_per_frame=finite(summary.get("seconds_per_frame")),
         metrics=metrics,
-        spikes_reason=_spikes_reason(summary, metrics),
+        spikes_note=str(summary.get("spikes_alone_note", "not measured by this evaluation")),
         sequence_columns=tuple(map(str, sequences.columns)),
         sequence_rows=tuple(map(tuple, rows_of(sequences))),
         frame_rows=_frame_rows(frames, metrics, float(summary["scale"]), step),
@@ -219,9 +219,13 @@ def _table(path: Path, types: Mapping[str, type]) -> pd.DataFrame:
 
 
 def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
-    """In the order of the table of metrics; what is not in it comes last, under its name."""
-    names = [name for name in METRICS if name in summary["metrics"]]
-    names += [name for name in summary["metrics"] if name not in METRICS]
+    """That which ranks frames first, then in the order of the table of metrics.
+
+    What is not in that table comes last, under its name.
+    """
+    ranking = [name for entry in summary.get("worst") or () for name in entry]
+    names = [*ranking, *METRICS, *summary["metrics"]]
+    names = [name for name in dict.fromkeys(names) if name in summary["metrics"]]
     alone = summary.get("spikes_alone")
     alone = alone if isinstance(alone, dict) else {}
     found = []
@@ -241,15 +245,6 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
             )
         )
     return tuple(found)
-
-
-def _spikes_reason(summary: Mapping[str, Any], metrics: Sequence[MetricFigures]) -> str:
-    if any(metric.spikes is not None for metric in metrics):
-        return ""
-    alone = summary.get("spikes_alone")
-    if isinstance(alone, dict) and alone.get("reason"):
-        return str(alone["reason"])
-    return str(summary.get("spikes_alone_reason") or "not measured by this evaluation")
 
 
 def _frame_rows(
@@ -274,7 +269,7 @@ def _worst(
     first = metrics[0]
     named = summary.get("worst")
     if named:
-        return tuple((str(w["sequence"]), str(w["frame"]), w[first.name]) for w in named)
+        return tuple((str(w["sequence"]), str(w["frame"]), float(w[first.name])) for w in named)
     main = frames[frames["scale"] == float(summary["scale"])]
     worst = main.sort_values(first.name, ascending=first.larger_is_better, kind="stable")
     rows = rows_of(worst[["sequence", "frame", first.name]].head(WORST))

@@ -37,7 +37,11 @@ class Origin:
 
 
 def read_origin(
-    folder: Path, run: PublishedRun, record: Mapping[str, Any], times: Sequence[float], presets: Path
+    folder: Path,
+    run: PublishedRun,
+    record: Mapping[str, Any],
+    times: Sequence[float],
+    presets: Path,
 ) -> Origin:
     """Collect the origin of a published run.
 
@@ -94,7 +98,7 @@ def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float
     """
     starts = sorted(start["time"] for start in record.get("starts", ()))
     seconds = 0.0
-    for start, end in zip(starts, [*starts[1:], float("inf")], strict=True):
+    for start, end in zip(starts, [*starts[1:], float("inf")], strict=False):
         within = [moment for moment in times if start <= moment < end]
         seconds += max(within, default=start) - start
     return seconds

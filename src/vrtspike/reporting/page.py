@@ -234,4 +234,3 @@ def _piece(text: str, strong: bool) -> str:
 
 def _asset(name: str) -> str:
     return resources.files("vrtspike.reporting").joinpath("assets", name).read_text("utf-8")
-

@@ -115,10 +115,8 @@ function worstTable(evaluated, metric) {
 
 function figureNotes(evaluated, metrics) {
   const lines = metrics.map((metric) => `${metric.title}: ${metric.definition}.`);
-  const reasons = new Set(evaluated.map((run) => run.evaluation.spikes_reason).filter(Boolean));
-  if (reasons.size) {
-    lines.push(`Spikes alone: ${[...reasons].join("; ")}.`);
-  }
+  const notes = new Set(evaluated.map((run) => run.evaluation.spikes_note));
+  lines.push(`Spikes alone: ${[...notes].join("; ")}.`);
   const thinned = Math.max(1, ...evaluated.map((run) => run.evaluation.frame_step));
   if (thinned > 1) {
     lines.push(`The plot of frames shows every ${thinned}th of them.`);
