@@ -28,7 +28,7 @@ rule page:
         mem_mb=4000,
     params:
         *code("report_page.py"),
-        results=PLAN.settings.RESULTS,
+        results=results_folder,
         presets=reported_presets,
         folder=PLAN.settings.PRESET_DIR,
     shell:

@@ -18,6 +18,11 @@ def alignments(presets):
     )
 
 
+def results_folder(wildcards):
+    """Where a page finds everything by name."""
+    return RESULTS
+
+
 def reported_presets(wildcards, input):
     """The runs that a page is on."""
     return [Path(folder).name for folder in parents(input.runs)]

@@ -14,13 +14,15 @@ import pytest
 
 from tests.reporting.results import (
     FINDING,
+    HEIGHT,
+    WIDTH,
     make_alignment,
     make_evaluation,
     make_performance,
     make_run,
     picture,
 )
-from vrtspike.deblurring.visuals import video_file
+from vrtspike.deblurring.video import video_file
 from vrtspike.reporting.page import write_report_page
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -326,8 +328,7 @@ def test_curves_obey_their_switches(page):
 def test_every_chart_is_drawn_and_says_what_is_under_the_pointer(page):
     count = page.value("document.querySelectorAll('.plot').length")
     assert count == 9
-    for place in range(count):
-        page.value(f"document.querySelectorAll('.plot')[{place}].scrollIntoView()")
+    # Without a look at them, too: a page that is printed shows them all.
     page.wait(
         "[...document.querySelectorAll('.plot')].every(p => p.dataset.drawn || p.textContent)"
     )
@@ -339,6 +340,17 @@ def test_every_chart_is_drawn_and_says_what_is_under_the_pointer(page):
     hover = page.value(f"document.querySelector('{validation} .hoverlayer').textContent")
     assert "28" in hover
     assert "with" in hover
+
+
+def test_a_video_plays(page):
+    page.place("video")
+    page.wait("document.querySelector('video').readyState >= 2")
+    size = (
+        "[document.querySelector('video').videoWidth, document.querySelector('video').videoHeight]"
+    )
+    assert page.value(size) == [2 * WIDTH, HEIGHT]
+    page.value("document.querySelector('video').play()")
+    page.wait("document.querySelector('video').currentTime > 0")
 
 
 def test_findings_data_and_origin_in_words(page):

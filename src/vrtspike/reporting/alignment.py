@@ -63,17 +63,14 @@ def read_alignment(path: Path) -> Alignment | None:
         summary[f"{name}_low"] = groups[name].min()
         summary[f"{name}_high"] = groups[name].max()
     summary = summary.reset_index()
-    found = summary.dropna(subset=["correlation"])
-    lowest = "" if found.empty else _name(found.loc[found["correlation"].idxmin()])
-    (medians,) = rows_of(table[["offset", "correlation"]].median().to_frame().T)
+    known = summary.dropna(subset=["correlation"]).sort_values("correlation", kind="stable")
+    names = known["split"] + "/" + known["sequence"]
+    ((offset, correlation),) = rows_of(table[["offset", "correlation"]].median().to_frame().T)
     return Alignment(
-        path.parent.name,
-        len(table),
-        *medians,
-        lowest=lowest,
+        dataset=path.parent.name,
+        exposures=len(table),
+        offset=offset,
+        correlation=correlation,
+        lowest="" if names.empty else str(names.iloc[0]),
         rows=tuple(map(tuple, rows_of(summary[list(COLUMNS)]))),
     )
-
-
-def _name(row: pd.Series) -> str:
-    return f"{row['split']}/{row['sequence']}"

@@ -77,8 +77,9 @@ def training_curves(path: Path) -> dict[str, dict[str, Curve]]:
     """
     table = pd.read_csv(path)
     train, validation = (table[table["kind"] == kind] for kind in ("train", "validation"))
-    losses = {name: name.partition(".")[2] for name in table if name.startswith("losses.")}
-    parts = {name: f"loss: {part}" for name, part in losses.items()} if len(losses) > 1 else {}
+    names = [name for name in map(str, table.columns) if name.startswith("losses.")]
+    # A single term is the loss itself.
+    parts = {name: f"loss: {name.partition('.')[2]}" for name in names if len(names) > 1}
     named = {"loss": "loss", **parts, "grad_norm": "gradient norm", "lr": "learning rate"}
     measured = {
         metric.name: f"{metric.title}, {metric.unit}".rstrip(", ") for metric in METRICS.values()

@@ -120,9 +120,14 @@ def read_performance(folder: Path, fingerprint: str) -> Performance | str:
 
 
 def _finding(entry: Mapping[str, Any]) -> Finding:
-    keys = tuple(f"{key}: {_yaml(value)}" for key, value in entry["keys"].items())
-    words = (str(entry[name]) for name in ("severity", "symptom", "figure", "change", "effect"))
-    return Finding(*words, keys)
+    return Finding(
+        severity=str(entry["severity"]),
+        symptom=str(entry["symptom"]),
+        figure=str(entry["figure"]),
+        change=str(entry["change"]),
+        effect=str(entry["effect"]),
+        keys=tuple(f"{key}: {_yaml(value)}" for key, value in entry["keys"].items()),
+    )
 
 
 def _yaml(value: object) -> str:

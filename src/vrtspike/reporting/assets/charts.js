@@ -1,5 +1,7 @@
 /* Curves and bars, drawn by Plotly, which is unpacked when the first of them comes into view. */
 
+const REST_AFTER_MS = 1500;
+
 const hidden = new Set();
 const settings = { smoothing: 0.6, logarithmic: true, everySection: false };
 const drawn = new Map();
@@ -101,6 +103,20 @@ function redraw() {
   }
 }
 
+/** Charts that nobody has scrolled to, so that they are there on paper. */
+function drawRest() {
+  for (const plot of drawn.keys()) {
+    if (!visible.has(plot)) {
+      seen.unobserve(plot);
+      visible.add(plot);
+      draw(plot);
+    }
+  }
+}
+
+addEventListener("load", () => setTimeout(drawRest, REST_AFTER_MS));
+addEventListener("beforeprint", drawRest);
+
 for (const query of ["(prefers-color-scheme: dark)", "print"]) {
   matchMedia(query).addEventListener("change", redraw);
 }
@@ -190,7 +206,7 @@ function showTraining() {
       const traces = runLines((run) => run.curves[kind][chosen[kind]], smoothed);
       const type = kind === "train" && settings.logarithmic ? "log" : "linear";
       return curveTitles(kind).length
-        ? { traces, layout: layout("step", chosen[kind], { yaxis: { type, exponentformat: "power" } }) }
+        ? { traces, layout: layout("step", chosen[kind], { yaxis: { type, tickformat: "~g" } }) }
         : missing;
     };
   }
