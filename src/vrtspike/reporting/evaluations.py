@@ -234,14 +234,18 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
         definition = summary.get("definitions", {}).get(name, "")
         found.append(
             MetricFigures(
-                name,
-                known.title if known else name,
-                known.unit if known else "",
-                known.decimals if known else 4,
-                known.larger_is_better if known else "lower is better" not in definition,
-                definition,
-                *(finite(figures.get(kind)) for kind in ("blurry", "restored", "gain")),
-                finite(alone.get(name)),
+                name=name,
+                title=known.title if known else name,
+                unit=known.unit if known else "",
+                decimals=known.decimals if known else 4,
+                larger_is_better=(
+                    known.larger_is_better if known else "lower is better" not in definition
+                ),
+                definition=definition,
+                blurry=finite(figures.get("blurry")),
+                restored=finite(figures.get("restored")),
+                gain=finite(figures.get("gain")),
+                spikes=finite(alone.get(name)),
             )
         )
     return tuple(found)

@@ -206,7 +206,7 @@ function showTraining() {
       const traces = runLines((run) => run.curves[kind][chosen[kind]], smoothed);
       const type = kind === "train" && settings.logarithmic ? "log" : "linear";
       return curveTitles(kind).length
-        ? { traces, layout: layout("step", chosen[kind], { yaxis: { type, tickformat: "~g" } }) }
+        ? { traces, layout: layout("step", chosen[kind], { yaxis: { type, tickformat: "~g", ...(type === "log" && { nticks: 3 }) } }) }
         : missing;
     };
   }

@@ -160,7 +160,7 @@ function showOrigin() {
     const differences = el(
       "details",
       { open: count > 0 && count <= 12 },
-      el("summary", { textContent: count ? `${count} settings differ from ${origin.base}` : `All settings are those of ${origin.base}` }),
+      el("summary", { textContent: count ? `${count} ${count === 1 ? "setting differs" : "settings differ"} from ${origin.base}` : `All settings are those of ${origin.base}` }),
     );
     if (count) {
       differences.append(
