@@ -11,7 +11,7 @@ from pathlib import Path
 
 from browser import Page, chromium
 
-QUALITY = 82
+QUALITY = 76
 READY = "document.documentElement.dataset.ready === 'yes'"
 CURVES = "document.querySelector('#training .plot').dataset.drawn === 'yes'"
 

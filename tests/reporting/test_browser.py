@@ -208,7 +208,7 @@ def test_thumbnails_lead_from_the_worst_to_the_best(page):
     assert page.value(shown) != first
     caption = page.value("document.querySelector('.caption').textContent")
     assert caption.startswith("街道_夜间, frame 000003, best of its sequence")
-    assert "PSNR18.00 → 22.00 dB (spikes alone 15.00)" in caption
+    assert "PSNR18.00 → 22.00 dB (spikes alone, grey 15.00)" in caption
     page.key("ArrowDown")
     page.key("ArrowDown")
     assert selected(page) == 4
@@ -270,7 +270,7 @@ def test_tables_sort_by_mouse_and_keyboard(page):
         "scale",
         "frames",
         "blurry",
-        "spikes alone",
+        "spikes alone, grey",
         "restored",
         "gain",
     ]

@@ -97,6 +97,8 @@ def test_the_first_form_that_fits_is_taken(tmp_path):
     assert set(whole.of[0]) == {"blurry", "restored", "sharp", "spikes", "error", "thumbnail"}
     for number, texts in enumerate(whole.of):
         np.testing.assert_array_equal(decode(texts["sharp"])[..., ::-1], picture(10 * number + 2))
+        small = decode(texts["thumbnail"])[..., ::-1].astype(float)
+        assert np.abs(small - picture(10 * number + 1)).mean() < 8
     forms = (LOSSLESS, Form(None, 80), Form(32, 60), Form(16, 40))
     sizes = [characters(encode_examples(examples, 10**7, [form])) for form in forms]
     assert sizes == sorted(sizes, reverse=True)

@@ -25,7 +25,7 @@ def test_one_sentence_says_what_came_out(tmp_path):
     ]
     assert said.facts == (
         "PSNR, mean over 2 sequences of split test",
-        "spikes alone 15.00 dB",
+        "spikes alone 15.00 dB, in grey",
         "LPIPS 0.5000 → 0.2500",
     )
 

@@ -43,6 +43,8 @@ class MetricFigures:
         restored: of the restored frames.
         gain: by how much these are better; None as the others where there is no finite number.
         spikes: of the classical reconstruction from spikes alone; None where it was not measured.
+        spikes_in_gray: whether that is a comparison of grey values, of a metric that is of colours
+            otherwise.
     """
 
     name: str
@@ -55,6 +57,7 @@ class MetricFigures:
     restored: float | None
     gain: float | None
     spikes: float | None
+    spikes_in_gray: bool
 
     def text(self, value: float) -> str:
         """A figure with its unit, such as ``31.20 dB``."""
@@ -246,6 +249,7 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
                 restored=finite(figures.get("restored")),
                 gain=finite(figures.get("gain")),
                 spikes=finite(alone.get(name)),
+                spikes_in_gray=getattr(known, "of_colour", True),
             )
         )
     return tuple(found)

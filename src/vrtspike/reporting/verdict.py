@@ -89,7 +89,8 @@ def _facts(run: ReportedRun, evaluation: Evaluation, metric: MetricFigures) -> l
     several = f"{sequences} sequences" if sequences != 1 else "1 sequence"
     facts = [f"{metric.title}, mean over {several} of split {evaluation.split}"]
     if metric.spikes is not None:
-        facts.append(f"spikes alone {metric.text(metric.spikes)}")
+        gray = ", in grey" if metric.spikes_in_gray else ""
+        facts.append(f"spikes alone {metric.text(metric.spikes)}{gray}")
     facts += [
         f"{other.title} {other.text(other.blurry)} → {other.text(other.restored)}"
         for other in evaluation.metrics

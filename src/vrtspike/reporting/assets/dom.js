@@ -51,6 +51,11 @@ function withUnit(text, unit) {
   return unit ? `${text} ${unit}` : text;
 }
 
+/** What figures of the spikes alone are called: the sensor sees no colours. */
+function spikesTitle(metric) {
+  return metric.spikes_in_gray ? "spikes alone, grey" : "spikes alone";
+}
+
 function clamp(value, low, high) {
   return Math.min(high, Math.max(low, value));
 }

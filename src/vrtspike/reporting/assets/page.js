@@ -6,7 +6,7 @@ function metricColumns(metrics) {
     const same = { group, show: (value) => number(value, metric.decimals), explanation: metric.definition };
     return [
       { ...same, title: "blurry" },
-      ...(metric.withSpikes ? [{ ...same, title: "spikes alone" }] : []),
+      ...(metric.withSpikes ? [{ ...same, title: spikesTitle(metric) }] : []),
       { ...same, title: "restored" },
       { ...same, title: "gain", show: (value) => number(value, metric.decimals, true), signed: true },
     ];
@@ -115,8 +115,9 @@ function worstTable(evaluated, metric) {
 
 function figureNotes(evaluated, metrics) {
   const lines = metrics.map((metric) => `${metric.title}: ${metric.definition}.`);
-  const notes = new Set(evaluated.map((run) => run.evaluation.spikes_note));
-  lines.push(`Spikes alone: ${[...notes].join("; ")}.`);
+  for (const note of new Set(evaluated.map((run) => run.evaluation.spikes_note))) {
+    lines.push(`Spikes alone: ${note.replace(/^spikes alone: /, "")}.`);
+  }
   const thinned = Math.max(1, ...evaluated.map((run) => run.evaluation.frame_step));
   if (thinned > 1) {
     lines.push(`The plot of frames shows every ${thinned}th of them.`);

@@ -415,7 +415,7 @@ function figureOf(example, metric) {
   const [before, after, alone] = ["_blur", "", "_spikes"].map((end) => example.metrics[metric.name + end] ?? null);
   const figures = [before, after].filter((value) => value !== null);
   const words = figures.map((value) => number(value, metric.decimals)).join(" → ");
-  const extra = alone === null ? "" : ` (spikes alone ${number(alone, metric.decimals)})`;
+  const extra = alone === null ? "" : ` (${spikesTitle(metric)} ${number(alone, metric.decimals)})`;
   return el(
     "div",
     {},
