@@ -105,7 +105,9 @@ def test_the_page_asks_for_nothing_from_outside(results):
 
 def test_the_library_is_that_of_plotly(results):
     packed = Elements(write(results, "a")).stored["plotly"]
-    assert gzip.decompress(base64.b64decode(packed)).decode() == get_plotlyjs()
+    contents = base64.b64decode(packed)
+    assert gzip.decompress(contents).decode() == get_plotlyjs()
+    assert contents[4:8] == bytes(4)  # no time: equal results give equal pages
 
 
 def test_equal_results_give_equal_pages(results):
@@ -153,12 +155,12 @@ def test_each_run_has_its_own_pictures(results):
 
 
 def test_twenty_sequences_stay_below_the_limit(tmp_path):
-    """A 64th of the pixels of 720p; small files take more for a pixel."""
+    """A 256th of the pixels of 720p; small files take more for a pixel."""
     make_run(tmp_path, "a")
     names = [f"GOPR{number:04d}" for number in range(20)]
-    make_evaluation(tmp_path, "a", names, size=(90, 160))
+    make_evaluation(tmp_path, "a", names, size=(45, 80))
     bare = len(write(tmp_path, "a", page_bytes=0).encode())
-    room = 700_000
+    room = 420_000
     text = write(tmp_path, "a", page_bytes=bare + room)
     assert bare + room / 2 < len(text.encode()) <= bare + room
     report = data_of(text)
@@ -187,7 +189,9 @@ def test_small_videos_are_put_in_and_large_ones_linked(results, monkeypatch):
     assert [name for name, video in videos.items() if video["id"]] == ["first", "second"]
     assert base64.b64decode(page.stored[videos["second"]["id"]]) == b"s" * 30
     assert videos["large"]["link"] == "evaluate/a/videos/large.mp4"
-    assert len(embedded_videos([read_run(results, "a", results)])) == 2
+    monkeypatch.setattr("vrtspike.reporting.page.ALL_VIDEO_BYTES", 1000)
+    found = embedded_videos([read_run(results, "a", results)])
+    assert [path.stem for path in found] == ["first", "second", "too many"]
 
 
 def test_a_run_that_is_not_there_is_named(tmp_path):
