@@ -11,6 +11,7 @@ from vrtspike.deblurring.metrics.lpips import LPIPS
 from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM, SSIM_Y
+from vrtspike.deblurring.metrics.tof import TOF
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -20,6 +21,7 @@ METRICS: dict[str, Metric] = {
         SSIM,
         SSIM_Y,
         LPIPS,
+        TOF,
     )
 }
 """By name, in the order of columns in tables."""
