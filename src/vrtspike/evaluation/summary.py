@@ -91,7 +91,8 @@ def write_summary_page(
     headers, formats = {}, {}
     for metric in metrics:
         columns = (*metric.columns, metric.spikes_column)
-        for column, what in zip(columns, ("blurry", "restored", "spikes alone"), strict=True):
+        kinds = ("blurry", "restored", spikes_label(metric))
+        for column, what in zip(columns, kinds, strict=True):
             if column in main:
                 headers[column] = f"{metric.name} {what}"
                 formats[headers[column]] = metric.format
@@ -115,15 +116,21 @@ def write_summary_page(
     write_page(path, f"Results of preset {summary['preset']}", note.strip(), [table], closing)
 
 
+def spikes_label(metric: Metric) -> str:
+    """What tables call a figure of the spikes alone: in grey, where the metric is of colour."""
+    return "spikes alone, grey" if metric.of_colour else "spikes alone"
+
+
 def summary_lines(summary: Mapping[str, Any]) -> list[str]:
     """What a summary says, a line for each metric, for the terminal."""
     lines = [f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences"]
     alone = summary["spikes_alone"] or {}
     for name, means in summary["metrics"].items():
-        figures = {**means, "spikes alone": alone.get(name)}
+        metric, label = METRICS[name], spikes_label(METRICS[name])
+        figures = {**means, label: alone.get(name)}
         known = [
-            f"{what} {METRICS[name].text(figures[what])}"
-            for what in ("blurry", "restored", "spikes alone")
+            f"{what} {metric.text(figures[what])}"
+            for what in ("blurry", "restored", label)
             if figures[what] is not None
         ]
         reason = [f"missing, {means['reason']}"] if "reason" in means else []

@@ -37,6 +37,7 @@ class Metric:
         unit: of the figure; empty for none.
         decimals: digits after the point that tables show.
         larger_is_better: false where smaller values are better.
+        of_colour: false where an image and its luma have the same figure.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Metric:
     unit: str = ""
     decimals: int = 4
     larger_is_better: bool = True
+    of_colour: bool = True
 
     @property
     def explanation(self) -> str:

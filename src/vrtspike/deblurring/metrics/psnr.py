@@ -62,4 +62,5 @@ PSNR_Y = FrameMetric(
     needs_nothing(psnr_y),
     unit="dB",
     decimals=2,
+    of_colour=False,
 )

@@ -81,4 +81,5 @@ TOF = TemporalMetric(
     unit="px",
     decimals=3,
     larger_is_better=False,
+    of_colour=False,
 )
