@@ -19,7 +19,8 @@ from vrtspike.data.clips.dataset import SequenceEntry, load_fitting_dataset
 from vrtspike.data.raw.images import write_png
 from vrtspike.data.store.reading import open_store
 from vrtspike.deblurring.metrics.images import Image
-from vrtspike.deblurring.visuals import comparison, video_file
+from vrtspike.deblurring.video import video_file
+from vrtspike.deblurring.visuals import comparison
 from vrtspike.evaluation.examples import Example, Examples, Picture
 from vrtspike.evaluation.measure import (
     KEYS,
