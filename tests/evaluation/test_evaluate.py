@@ -18,14 +18,15 @@ from skimage import metrics as reference
 from tests.evaluation.conftest import SmallRun
 from vrtspike.config import Settings
 from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.raw.images import luma, read_rgb
+from vrtspike.data.raw.images import luma, read_gray, read_rgb
 from vrtspike.data.raw.spikes import read_spikes
-from vrtspike.deblurring.metrics.metric import Metric, needs_nothing
+from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.visuals import ERROR_GAIN, GAP, LABEL_HEIGHT
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.evaluation.evaluate import evaluate_run
-from vrtspike.evaluation.summary import summarize
+from vrtspike.evaluation.measure import KEYS
+from vrtspike.evaluation.summary import summarize, summary_lines
 from vrtspike.models import build_model
 from vrtspike.runs.published import read_published
 
@@ -100,7 +101,8 @@ def evaluated(small_run, tmp_path_factory) -> Path:
 def test_a_row_for_every_frame_at_every_scale(evaluated):
     frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
     assert frames.columns.tolist() == [
-        "sequence", "frame", "scale", "psnr_blur", "psnr", "ssim_blur", "ssim",
+        "sequence", "frame", "scale", "psnr_blur", "psnr", "psnr_spikes", "ssim_blur", "ssim",
+        "ssim_spikes",
     ]  # fmt: skip
     rows = frames[["scale", "sequence", "frame"]].to_numpy().tolist()
     assert rows == [[scale, s, name] for scale in (1.0, 0.5) for s in "bc" for name in FRAMES]
@@ -178,6 +180,150 @@ def test_other_statistics_and_luma(small_run, tmp_path):
     assert summary["parameters"] == sum(v.numel() for k, v in stored.items() if k in learned)
 
 
+def gray_of(image: np.ndarray) -> np.ndarray:
+    """Grey values of a frame, three times."""
+    return np.repeat(np.rint(image @ np.array([0.299, 0.587, 0.114]))[..., None], 3, axis=-1)
+
+
+def test_the_spikes_alone_are_compared_in_grey_at_every_scale(small_run, evaluated):
+    """A short window about the sharp instant, enlarged; the gain is that of the blurry frames."""
+    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
+    summary = json.loads((evaluated / "summary.json").read_text())
+    folder = small_run.raw / "test" / "b"
+    spikes = np.stack([read_spikes(folder / "spike" / f"{n}.dat", 24, 32) for n in FRAMES])
+    blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
+    gray = np.stack([luma(frame) for frame in blur]).reshape(5, 24, 2, 32, 2).mean((2, 4))
+    whole = spikes.mean(axis=1)
+    gain = (gray * whole).sum() / (whole**2).sum()
+    window = (gain * spikes[:, 24 - 16 : 24 + 16].mean(axis=1)).astype(np.float32)
+    for scale in (1.0, 0.5):
+        rows = frames[(frames["scale"] == scale) & (frames["sequence"] == "b")]
+        expected = []
+        for seen, truth in zip(window, sharp, strict=True):
+            if scale == 1:
+                seen = cv2.resize(seen, (64, 48), interpolation=cv2.INTER_CUBIC)
+                truth = gray_of(truth)
+            else:
+                truth = gray_of(np.rint(truth.reshape(24, 2, 32, 2, 3).mean((1, 3))))
+            expected.append(decibels(np.rint(seen).clip(0, 255)[..., None], truth))
+        assert rows["psnr_spikes"].tolist() == pytest.approx(expected, abs=0.02)
+    main = pd.read_csv(evaluated / "sequences.csv")
+    main = main[main["scale"] == 1]
+    assert summary["spikes_alone"] == {
+        name: pytest.approx(main[f"{name}_spikes"].mean(), abs=1e-5) for name in ("psnr", "ssim")
+    }
+    assert "TFP" in summary["spikes_alone_note"]
+    assert summary["spikes_alone_note"] in (evaluated / "metrics.html").read_text()
+
+
+def test_examples_are_the_frames_that_the_figures_name(small_run, evaluated):
+    index = json.loads((evaluated / "examples" / "examples.json").read_text())
+    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
+    chosen = {}
+    for entry in index["examples"]:
+        row = frames[
+            (frames["sequence"] == entry["sequence"])
+            & (frames["frame"] == entry["frame"])
+            & (frames["scale"] == entry["scale"])
+        ].iloc[0]
+        assert entry["metrics"] == pytest.approx(row.drop(KEYS).to_dict(), abs=1e-5)
+        for choice in entry["chosen"]:
+            chosen[entry["label"], choice] = entry["frame"]
+    for (sequence, scale), rows in frames.groupby(["sequence", "scale"]):
+        label = sequence if scale == 1 else f"{sequence}_x{scale:g}"
+        figures = rows.set_index("frame")["psnr"]
+        assert chosen.pop((label, "worst")) == figures.idxmin()
+        assert chosen.pop((label, "best")) == figures.idxmax()
+        assert chosen.pop((label, "middle")) == "000003"
+    assert chosen == {}
+    figures = [entry["metrics"]["psnr"] for entry in index["examples"]]
+    assert figures == sorted(figures)
+
+
+def test_examples_hold_the_frames_themselves(small_run, evaluated):
+    statistics = load_dataset(small_run.dataset).statistics
+    restored = restored_by_hand(small_run, "b", statistics.mean, statistics.std)
+    blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
+    folder = evaluated / "examples" / "b"
+    for example in folder.iterdir():
+        number = FRAMES.index(example.name)
+        assert sorted(path.name for path in example.iterdir()) == [
+            "blurry.png", "restored.png", "sharp.png", "spikes.png",
+        ]  # fmt: skip
+        np.testing.assert_array_equal(read_rgb(example / "blurry.png"), blur[number])
+        np.testing.assert_array_equal(read_rgb(example / "sharp.png"), sharp[number])
+        shown = read_rgb(example / "restored.png").astype(int)
+        assert np.abs(shown - restored[number]).max() <= 1
+        seen = read_gray(example / "spikes.png")
+        area = luma(sharp[number]).reshape(24, 2, 32, 2).mean(axis=(1, 3))
+        assert seen.shape == (24, 32)
+        assert np.abs(seen - area).mean() < 15
+    half = next((evaluated / "examples" / "b_x0.5").iterdir())
+    assert read_rgb(half / "sharp.png").shape == (24, 32, 3)
+    assert read_gray(half / "spikes.png").shape == (24, 32)
+
+
+def test_the_worst_frames_are_named(evaluated):
+    summary = json.loads((evaluated / "summary.json").read_text())
+    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
+    rows = frames[frames["scale"] == 1].sort_values("psnr").head(5)
+    assert summary["worst"] == [
+        {"sequence": s, "frame": f, "psnr": pytest.approx(v, abs=1e-5)}
+        for s, f, v in rows[["sequence", "frame", "psnr"]].to_numpy()
+    ]
+    first = rows.iloc[0]
+    named = (
+        f"Worst restored frames: {first['sequence']}/{first['frame']} (psnr {first['psnr']:.2f})"
+    )
+    assert named in (evaluated / "metrics.html").read_text()
+    lines = summary_lines(summary)
+    assert lines[0] == "small: 10 frames, 2 sequences"
+    means, alone = summary["metrics"]["psnr"], summary["spikes_alone"]["psnr"]
+    assert lines[1] == (
+        f"  psnr: blurry {means['blurry']:.2f} dB, restored {means['restored']:.2f} dB, "
+        f"spikes alone, grey {alone:.2f} dB"
+    )
+    assert lines[-1].strip().startswith(named)
+
+
+def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
+    run = read_published(small_run.train).with_overrides(
+        ["TEST.METRICS=[tof]", "TEST.SPIKES_ALONE=null"]
+    )
+    summary = evaluate_run(
+        small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
+        lambda done, total: None,
+    )  # fmt: skip
+    frames = pd.read_csv(tmp_path / "frames.csv", dtype={"frame": str})
+    assert frames.columns.tolist() == ["sequence", "frame", "scale", "tof_blur", "tof"]
+    sharp, blur = (raw_frames(small_run, "b", kind) for kind in ("sharp", "blur"))
+    rows = frames[frames["sequence"] == "b"]
+    expected = [np.nan]
+    for number in range(1, 5):
+        flows = []
+        for images in (blur, sharp):
+            pair = [cv2.cvtColor(i, cv2.COLOR_RGB2GRAY) for i in images[number - 1 : number + 1]]
+            flows.append(cv2.calcOpticalFlowFarneback(*pair, None, 0.5, 3, 15, 3, 5, 1.2, 0))
+        expected.append(np.linalg.norm(flows[0] - flows[1], axis=-1)[8:40, 16:48].mean())
+    np.testing.assert_allclose(rows["tof_blur"], expected, atol=1e-4)
+    assert frames["tof"].isna().tolist() == ([True] + 4 * [False]) * 2
+    assert summary["metrics"]["tof"]["gain"] == pytest.approx(
+        np.mean(
+            [
+                group["tof_blur"].mean() - group["tof"].mean()
+                for _, group in frames.groupby("sequence")
+            ]
+        ),
+        abs=1e-5,
+    )
+    assert summary["spikes_alone"] is None
+    assert "TEST.SPIKES_ALONE" in summary["spikes_alone_note"]
+    assert {frame["sequence"] for frame in summary["worst"]} <= {"b", "c"}
+    index = json.loads((tmp_path / "examples" / "examples.json").read_text())
+    assert all("spikes" not in entry["files"] for entry in index["examples"])
+    assert "spikes alone" not in (tmp_path / "metrics.html").read_text()
+
+
 def picture_columns(path: Path, count: int) -> list[np.ndarray]:
     """The frames in a comparison of 64 pixels wide ones, which are shown seven times enlarged."""
     picture = read_rgb(path)
@@ -216,7 +362,7 @@ def test_the_summary_says_what_was_measured(small_run, evaluated):
     assert summary["blur_dir"] == "blur"
     assert (summary["sequences"], summary["frames"]) == (2, 10)
     assert set(summary["definitions"]) == set(summary["metrics"]) == {"psnr", "ssim"}
-    page = (evaluated / "table.html").read_text()
+    page = (evaluated / "metrics.html").read_text()
     assert "mean over sequences" in page
     assert summary["definitions"]["ssim"] in page
 
@@ -242,7 +388,7 @@ def absolute_error(restored: np.ndarray, sharp: np.ndarray) -> float:
 
 
 def test_a_metric_of_which_lower_is_better(small_run, tmp_path, monkeypatch):
-    error = Metric(
+    error = FrameMetric(
         "error", "error", "Mean absolute error", needs_nothing(absolute_error), decimals=3,
         larger_is_better=False,
     )  # fmt: skip
@@ -265,7 +411,7 @@ def test_a_metric_of_which_lower_is_better(small_run, tmp_path, monkeypatch):
     # The untrained model of this test makes the frames worse.
     assert summary["metrics"]["psnr"]["gain"] < 0
     assert means["gain"] < 0
-    page = (tmp_path / "table.html").read_text()
+    page = (tmp_path / "metrics.html").read_text()
     assert "error: Mean absolute error; lower is better." in page
     assert f"<td>{means['restored']:.3f}</td>" in page
 
@@ -278,17 +424,18 @@ def table_rows(page: str) -> list[list[str]]:
 def test_the_page_shows_each_sequence_and_the_mean_at_the_main_scale(evaluated):
     frames = pd.read_csv(evaluated / "frames.csv")
     whole = frames[frames["scale"] == 1]
-    names = ["psnr_blur", "psnr", "ssim_blur", "ssim"]
+    names = ["psnr_blur", "psnr", "psnr_spikes", "ssim_blur", "ssim", "ssim_spikes"]
     means = {s: [whole.loc[whole["sequence"] == s, name].mean() for name in names] for s in "bc"}
     means["mean over sequences"] = [np.mean(pair) for pair in zip(*means.values(), strict=True)]
-    header, *rows = table_rows((evaluated / "table.html").read_text())
+    header, *rows = table_rows((evaluated / "metrics.html").read_text())
     assert header == [
-        "sequence", "frames", "psnr blurry", "psnr restored", "ssim blurry", "ssim restored",
+        "sequence", "frames", "psnr blurry", "psnr restored", "psnr spikes alone, grey",
+        "ssim blurry", "ssim restored", "ssim spikes alone, grey",
     ]  # fmt: skip
     assert [row[:2] for row in rows] == [["b", "5"], ["c", "5"], ["mean over sequences", "10"]]
     for row, values in zip(rows, means.values(), strict=True):
-        assert [len(cell.split(".")[1]) for cell in row[2:]] == [2, 2, 4, 4]
-        for cell, value, step in zip(row[2:], values, (0.01, 0.01, 1e-4, 1e-4), strict=True):
+        assert [len(cell.split(".")[1]) for cell in row[2:]] == [2, 2, 2, 4, 4, 4]
+        for cell, value, step in zip(row[2:], values, (*[0.01] * 3, *[1e-4] * 3), strict=True):
             assert float(cell) == pytest.approx(value, abs=0.51 * step)
 
 
@@ -347,6 +494,8 @@ def test_repeating_gives_the_same_figures_and_no_leftovers(small_run, evaluated,
     run = read_published(small_run.train)
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "of_an_older_run.png").touch()
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "of_an_older_run.mp4").touch()
     evaluate_run(
         small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
         lambda done, total: None,
@@ -354,7 +503,7 @@ def test_repeating_gives_the_same_figures_and_no_leftovers(small_run, evaluated,
     again, first = (pd.read_csv(folder / "frames.csv") for folder in (tmp_path, evaluated))
     np.testing.assert_allclose(again["psnr"], first.loc[first["scale"] == 1, "psnr"], atol=1e-4)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "frames.csv", "pictures", "sequences.csv", "summary.json", "table.html",
+        "examples", "frames.csv", "metrics.html", "pictures", "sequences.csv", "summary.json",
     ]  # fmt: skip
     assert len(list((tmp_path / "pictures").iterdir())) == 2
 
