@@ -10,7 +10,13 @@ from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.raw.images import luma, read_rgb
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.store.reading import Store, open_store
-from vrtspike.evaluation.spikes_alone import SpikesAlone, gray_frame, to_frame, to_picture
+from vrtspike.evaluation.spikes_alone import (
+    RECONSTRUCTIONS,
+    SpikesAlone,
+    gray_frame,
+    to_frame,
+    to_picture,
+)
 
 FRAMES = [f"{number:06d}" for number in range(1, 6)]
 SHARP_STEP = 24
@@ -40,14 +46,14 @@ def gain(small_run: SmallRun, spikes: np.ndarray) -> float:
 
 
 def test_short_window(store, spikes, gain):
-    alone = SpikesAlone(store, "tfp")
+    alone = SpikesAlone(store, RECONSTRUCTIONS["tfp"])
     for number in range(5):
         window = spikes[number, SHARP_STEP - 16 : SHARP_STEP + 16]
         np.testing.assert_allclose(alone.read(number), gain * window.mean(axis=0), rtol=1e-4)
 
 
 def test_intervals(store, spikes, gain):
-    alone = SpikesAlone(store, "tfi")
+    alone = SpikesAlone(store, RECONSTRUCTIONS["tfi"])
     for number in range(5):
         found = alone.read(number)
         for row, column in ((0, 0), (5, 17), (23, 31)):
@@ -60,7 +66,7 @@ def test_intervals(store, spikes, gain):
 def test_it_is_nearer_to_the_sharp_frame_of_its_own_instant(small_run, store):
     """An error in the place of the window or the order of rows would show here."""
     folder = small_run.raw / "test" / "b"
-    alone = SpikesAlone(store, "tfp")
+    alone = SpikesAlone(store, RECONSTRUCTIONS["tfp"])
     for number, name in enumerate(FRAMES):
         sharp, blur = (
             gray_frame(read_rgb(folder / kind / f"{name}.png")).astype(float)

@@ -35,7 +35,13 @@ from vrtspike.evaluation.measure import (
 )
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import FrameSource, ScaledSource, StoredSequence, resize_image
-from vrtspike.evaluation.spikes_alone import SpikesAlone, gray_frame, to_frame, to_picture
+from vrtspike.evaluation.spikes_alone import (
+    RECONSTRUCTIONS,
+    SpikesAlone,
+    gray_frame,
+    to_frame,
+    to_picture,
+)
 from vrtspike.evaluation.summary import summarize, write_summary_page
 from vrtspike.files import atomic_path, atomic_write_text, write_json
 from vrtspike.runs.published import PublishedRun
@@ -95,7 +101,7 @@ def evaluate_run(
         output: folder for ``frames.csv``, ``sequences.csv``, ``summary.json``, ``metrics.html``,
             ``pictures/``, ``examples/`` and, with TEST.SAVE_VIDEO, ``videos/``.
         device: where to compute.
-        progress: called with the frames done and their total.
+        progress: called with the frames done and their total, at first with 0.
         error_map: whether pictures have a column with the error.
 
     Returns:
@@ -176,6 +182,7 @@ def _folder(path: Path) -> Iterator[Path]:
 
 def _counter(progress: Progress, total: int) -> Callable[[], None]:
     done = 0
+    progress(done, total)
 
     def count() -> None:
         nonlocal done
@@ -197,7 +204,7 @@ class _Clip:
         self.label = entry.name if scale == 1 else f"{entry.name}_x{scale:g}"
         self._spikes = None
         if spikes_alone is not None and store.layout.spike_size is not None:
-            self._spikes = SpikesAlone(store, spikes_alone)
+            self._spikes = SpikesAlone(store, RECONSTRUCTIONS[spikes_alone])
 
     def compared(self, number: int, restored: Image) -> tuple[FrameImages, dict[str, Picture]]:
         """What is measured of a frame, and the pictures of it by the stem of their files."""

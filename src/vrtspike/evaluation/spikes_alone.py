@@ -48,16 +48,16 @@ class SpikesAlone:
 
     Args:
         store: of a sequence with spikes.
-        method: the classical reconstruction.
+        rate: the classical reconstruction, such as one of :data:`RECONSTRUCTIONS`.
     """
 
-    def __init__(self, store: Store, method: SpikesAloneName) -> None:
+    def __init__(self, store: Store, rate: Reconstruction) -> None:
         assert store.layout.spike_size is not None, "asked of stores with spikes"
         assert store.gain is not None, "stores with spikes have one"
         self._store = store
         self._columns = store.layout.spike_size[1]
         self._brightness = PEAK * store.gain
-        self._rate = RECONSTRUCTIONS[method]
+        self._rate = rate
 
     def read(self, frame: int) -> NDArray[np.float32]:
         """One frame: grey values (h, w) of the sensor's size, nominally in [0, 255]."""

@@ -98,6 +98,16 @@ def test_it_can_be_read_about(metric):
     assert metric.definition
 
 
+@each_metric
+def test_the_page_tells_its_unit_and_direction(metric, repository):
+    page = (repository / "docs" / "metrics.md").read_text(encoding="utf-8")
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `{metric.name}` |"))
+    _, _, _, unit, better, border, _ = (cell.strip() for cell in row.split("|"))
+    assert unit == (metric.unit or "none")
+    assert better == ("larger" if metric.larger_is_better else "smaller")
+    assert border
+
+
 @pytest.mark.parametrize("metric", [m for m in FRAME_METRICS if m != LPIPS], ids=lambda m: m.name)
 def test_what_is_no_pair_of_8_bit_images_is_refused(metric, scores, pair):
     noisy, sharp = pair
