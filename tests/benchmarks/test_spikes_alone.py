@@ -1,4 +1,4 @@
-"""What ``benchmarks/spikes_alone.py`` shows, and that the baseline is the one that it speaks for."""
+"""What ``benchmarks/spikes_alone.py`` shows; the baseline is the one that it speaks for."""
 
 from __future__ import annotations
 

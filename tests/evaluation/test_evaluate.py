@@ -329,6 +329,20 @@ def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
     assert "spikes alone" not in (tmp_path / "metrics.html").read_text()
 
 
+def test_frames_too_small_for_a_metric_are_an_error_before_anything_is_restored(
+    small_run, tmp_path
+):
+    run = read_published(small_run.train).with_overrides(
+        ["TEST.METRICS=[psnr, tof]", "TEST.EVAL_SCALES=[1.0, 0.5]"]
+    )
+    with pytest.raises(ConfigError, match=r"those of b_x0\.5 have 24 x 32"):
+        evaluate_run(
+            small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
+            lambda done, total: None,
+        )  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
+
+
 def picture_columns(path: Path, count: int) -> list[np.ndarray]:
     """The frames in a comparison of 64 pixels wide ones, which are shown seven times enlarged."""
     picture = read_rgb(path)

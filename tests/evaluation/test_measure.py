@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,10 +13,12 @@ from vrtspike.deblurring.metrics.metric import MotionScore, TemporalMetric, need
 from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM
 from vrtspike.deblurring.metrics.tof import TOF
+from vrtspike.errors import ConfigError
 from vrtspike.evaluation.measure import (
     ClipMeter,
     overall_means,
     ranking_metric,
+    require_size,
     select_metrics,
     sequence_means,
     spikes_means,
@@ -134,6 +138,26 @@ def test_means_of_the_spikes_alone_are_over_sequences_too():
     assert means == {"psnr": pytest.approx(82 / 3 - 3)}
     endless = frames.replace({"psnr_spikes": {22.0: np.inf}})
     assert spikes_means(sequence_means(endless), 1.0, [PSNR]) == {"psnr": None}
+
+
+def test_frames_that_a_metric_cannot_measure_are_refused_before():
+    require_size([PSNR, SSIM, TOF], "a", (48, 48))
+    with pytest.raises(ConfigError, match=r"tof, which measures frames of 48 x 48 .* 64 x 47"):
+        require_size([PSNR, SSIM, TOF], "a_x0.5", (64, 47))
+    with pytest.raises(ConfigError, match=r"ssim, which measures frames of 11 x 11"):
+        require_size([PSNR, SSIM], "a", (10, 64))
+
+
+def test_images_measured_at_once_have_the_same_figures(tmp_path):
+    rng = np.random.default_rng(5)
+    clip = rng.integers(0, 256, (2, 5, 48, 48, 3), dtype=np.uint8)
+    scores = select_metrics(["ssim", "tof"], str(tmp_path), torch.device("cpu"))
+    found = []
+    with ThreadPoolExecutor(4) as pool:
+        for meter in (ClipMeter(scores), ClipMeter(scores, pool.map)):
+            kinds = ("blur", "restored", "spikes", "sharp", "gray")
+            found.append([meter.measure(dict(zip(kinds, images, strict=True))) for images in clip])
+    np.testing.assert_equal(*found)
 
 
 def test_frames_are_ranked_by_psnr_or_else_by_the_first_metric():

@@ -5,30 +5,35 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import torch
 
-from vrtspike.config.schema import SpikesAloneName
-from vrtspike.data.clips.dataset import SequenceEntry, load_fitting_dataset
+from vrtspike.config.schema import SpikesAloneName, TestSettings
+from vrtspike.cpus import available_cpus
+from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry, load_fitting_dataset
 from vrtspike.data.raw.images import write_png
 from vrtspike.data.store.reading import open_store
 from vrtspike.deblurring.metrics.images import Image
+from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.evaluation.examples import Example, Examples, Picture
 from vrtspike.evaluation.measure import (
     KEYS,
+    Apply,
     ClipMeter,
     FrameImages,
     Kind,
     Scores,
     ranking_metric,
+    require_size,
     select_metrics,
     sequence_means,
     worst_frames,
@@ -54,6 +59,9 @@ PICTURES = "pictures"
 EXAMPLES = "examples"
 VIDEOS = "videos"
 
+MOST_IMAGES = len(get_args(Kind))
+"""Images that are compared of a frame."""
+
 Progress = Callable[[int, int], None]
 
 
@@ -64,7 +72,7 @@ class Evaluation:
     Attributes:
         restore: gives the restored frames of a clip.
         scores: what is measured, and how.
-        spikes_alone: the reconstruction from spikes to compare with; None compares with none.
+        apply: measures the images of a frame.
         pictures: folder for pictures.
         examples: chooses and writes examples.
         videos: folder for videos; None writes none.
@@ -74,7 +82,7 @@ class Evaluation:
 
     restore: Callable[[FrameSource], Iterator[Image]]
     scores: Scores
-    spikes_alone: SpikesAloneName | None
+    apply: Apply
     pictures: Path
     examples: Examples
     videos: Path | None
@@ -109,7 +117,7 @@ def evaluate_run(
 
     Raises:
         ConfigError: if the data set was built with other bins than the model takes, or has no
-            spikes and the model needs them.
+            spikes and the model needs them; or if a metric cannot measure frames so small.
         DataError: if the split, a store, or weights that a metric needs are missing.
         RunError: if the weights belong to another model.
     """
@@ -117,7 +125,10 @@ def evaluate_run(
     test, dataset = settings.TEST, load_fitting_dataset(dataset_path, settings)
     entries = dataset.split(settings.DATA.VAL_SPLIT)
     scores = select_metrics(test.METRICS, settings.WEIGHTS.DIR, device)
-    metrics = list(scores)
+    total = 0
+    for clip in _clips(entries, test):
+        require_size(scores, clip.label, clip.source.size)
+        total += len(clip.source.names)
     model = load_model(weights, settings, device)
     restore = partial(
         restore_frames,
@@ -128,39 +139,53 @@ def evaluate_run(
         tiles_at_once=test.BATCH_SIZE,
         readers=test.NUM_WORKERS,
     )
-    total = sum(entry.frames for entry in entries) * len(test.EVAL_SCALES)
     started = time.monotonic()
     with contextlib.ExitStack() as finished:
+        pool = finished.enter_context(ThreadPoolExecutor(min(available_cpus(), MOST_IMAGES)))
         folder = finished.enter_context(_folder(output / EXAMPLES))
-        examples = Examples(folder, ranking_metric(metrics))
         evaluation = Evaluation(
             restore,
             scores,
-            test.SPIKES_ALONE,
+            pool.map,
             finished.enter_context(_folder(output / PICTURES)),
-            examples,
+            Examples(folder, ranking_metric(list(scores))),
             finished.enter_context(_folder(output / VIDEOS)) if test.SAVE_VIDEO else None,
             error_map,
             _counter(progress, total),
         )
-        rows = [
-            row
-            for scale in test.EVAL_SCALES
-            for entry in entries
-            for row in _evaluate_sequence(evaluation, entry, scale)
-        ]
-        examples.write_index()
+        rows = [row for clip in _clips(entries, test) for row in _evaluate_clip(evaluation, clip)]
+        evaluation.examples.write_index()
     if not test.SAVE_VIDEO:  # those of an earlier evaluation show other frames
         shutil.rmtree(output / VIDEOS, ignore_errors=True)
-    frames = pd.DataFrame(rows)
-    sequences = sequence_means(frames)
-    summary = summarize(run, dataset, sequences, metrics)
-    summary |= {
-        "worst": worst_frames(frames, summary["scale"], metrics),
+    seconds = time.monotonic() - started
+    facts = {
         "device": device.type,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "seconds_per_frame": (time.monotonic() - started) / total,
+        "seconds_per_frame": seconds / total,
     }
+    return _write_tables(output, run, dataset, pd.DataFrame(rows), list(scores), facts)
+
+
+def _clips(entries: Sequence[SequenceEntry], test: TestSettings) -> Iterator[_Clip]:
+    """What is evaluated, opened one after the other."""
+    for scale in test.EVAL_SCALES:
+        for entry in entries:
+            yield _Clip(entry, scale, test.SPIKES_ALONE)
+
+
+def _write_tables(
+    output: Path,
+    run: PublishedRun,
+    dataset: DatasetManifest,
+    frames: pd.DataFrame,
+    metrics: Sequence[Metric],
+    facts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Write the tables and the summary, and return the latter."""
+    sequences = sequence_means(frames)
+    summary = summarize(run, dataset, sequences, metrics)
+    summary |= facts
+    summary["worst"] = worst_frames(frames, summary["scale"], metrics)
     atomic_write_text(output / FRAMES, _csv(frames))
     atomic_write_text(output / SEQUENCES, _csv(sequences))
     write_summary_page(output / TABLE, sequences, summary, metrics)
@@ -199,6 +224,7 @@ class _Clip:
         self, entry: SequenceEntry, scale: float, spikes_alone: SpikesAloneName | None
     ) -> None:
         store = open_store(entry.store)
+        self.sequence, self.scale = entry.name, scale
         self._stored = StoredSequence(store)
         self.source = self._stored if scale == 1 else ScaledSource(self._stored, scale)
         self.label = entry.name if scale == 1 else f"{entry.name}_x{scale:g}"
@@ -222,12 +248,9 @@ class _Clip:
         return images, pictures
 
 
-def _evaluate_sequence(
-    evaluation: Evaluation, entry: SequenceEntry, scale: float
-) -> Iterator[dict[str, Any]]:
-    """A row per frame; writes the sequence's pictures and video on the way."""
-    clip, meter = _Clip(entry, scale, evaluation.spikes_alone), ClipMeter(evaluation.scores)
-    names = clip.source.names
+def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[dict[str, Any]]:
+    """A row per frame; writes the clip's pictures and video on the way."""
+    meter, names = ClipMeter(evaluation.scores, evaluation.apply), clip.source.names
     with contextlib.ExitStack() as written:
         offer = written.enter_context(evaluation.examples.clip(clip.label, len(names)))
         append: Callable[[Sequence[Image]], None] | None = None
@@ -235,8 +258,8 @@ def _evaluate_sequence(
             append = written.enter_context(video_file(evaluation.videos / f"{clip.label}.mp4"))
         for number, restored in enumerate(evaluation.restore(clip.source)):
             images, pictures = clip.compared(number, restored)
-            row: dict[str, Any] = dict(zip(KEYS, (entry.name, names[number], scale), strict=True))
-            row |= meter.measure(images)
+            keys = (clip.sequence, names[number], clip.scale)
+            row: dict[str, Any] = dict(zip(KEYS, keys, strict=True)) | meter.measure(images)
             yield row
             offer(Example(row, pictures))
             shown = [images["blur"], restored, images["sharp"]]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import torch
@@ -14,7 +14,7 @@ from vrtspike.deblurring.metrics.images import Image
 from vrtspike.deblurring.metrics.metric import Metric, MotionScore, Score
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.table import METRICS
-from vrtspike.errors import DataError
+from vrtspike.errors import ConfigError, DataError
 
 KEYS = ["sequence", "frame", "scale"]
 WORST = 5
@@ -30,6 +30,9 @@ REFERENCES: Mapping[Kind, Kind] = {"blur": "sharp", "restored": "sharp", "spikes
 
 Scores = Mapping[Metric, Score | MotionScore]
 """What measures each metric, in the order of columns."""
+
+Apply = Callable[[Callable[[Kind], Any], Iterable[Kind]], Iterable[Any]]
+"""Calls a function with each of some arguments, and gives what it returns in their order."""
 
 
 def select_metrics(
@@ -58,15 +61,32 @@ def select_metrics(
     return found
 
 
+def require_size(metrics: Iterable[Metric], clip: str, size: tuple[int, int]) -> None:
+    """Refuse metrics that cannot measure frames of this size.
+
+    Raises:
+        ConfigError: naming the metric and the clip.
+    """
+    for metric in metrics:
+        if min(size) < metric.least_side:
+            raise ConfigError(
+                f"TEST.METRICS names {metric.name}, which measures frames of {metric.least_side} x "
+                f"{metric.least_side} pixels or more; those of {clip} have {size[0]} x {size[1]}. "
+                f"Leave {metric.name} out, or the scale in TEST.EVAL_SCALES"
+            )
+
+
 class ClipMeter:
     """Measures the frames of one clip, in order.
 
     Args:
         scores: what is measured, and how.
+        apply: as ``map``, for the images of a frame; one of a thread pool measures them at once.
     """
 
-    def __init__(self, scores: Scores) -> None:
+    def __init__(self, scores: Scores, apply: Apply = map) -> None:
         self._scores = scores
+        self._apply = apply
         self._before: FrameImages | None = None
 
     def measure(self, images: FrameImages) -> dict[str, float]:
@@ -82,28 +102,30 @@ class ClipMeter:
         found = {
             column(metric, kind): figure
             for metric, score in self._scores.items()
-            for kind, figure in _figures(score, self._before, images).items()
+            for kind, figure in self._figures(score, images).items()
         }
         self._before = images
         return found
+
+    def _figures(self, score: Score | MotionScore, images: FrameImages) -> dict[Kind, float]:
+        pairs = {kind: reference for kind, reference in REFERENCES.items() if kind in images}
+        before = self._before
+        if not isinstance(score, MotionScore):
+            figures = self._apply(lambda kind: score(images[kind], images[pairs[kind]]), pairs)
+            return dict(zip(pairs, figures, strict=True))
+        if before is None:
+            return dict.fromkeys(pairs, math.nan)
+        found = self._apply(lambda kind: score.motion(before[kind], images[kind]), images)
+        motions = dict(zip(images, found, strict=True))
+        return {
+            kind: score.distance(motions[kind], motions[other]) for kind, other in pairs.items()
+        }
 
 
 def column(metric: Metric, kind: Kind) -> str:
     """The column of tables that holds a metric of blurry, restored or spikes' frames."""
     blur, restored = metric.columns
     return {"blur": blur, "restored": restored, "spikes": metric.spikes_column}[kind]
-
-
-def _figures(
-    score: Score | MotionScore, before: FrameImages | None, images: FrameImages
-) -> dict[Kind, float]:
-    pairs = {kind: reference for kind, reference in REFERENCES.items() if kind in images}
-    if not isinstance(score, MotionScore):
-        return {kind: score(images[kind], images[other]) for kind, other in pairs.items()}
-    if before is None:
-        return dict.fromkeys(pairs, math.nan)
-    motions = {kind: score.motion(before[kind], image) for kind, image in images.items()}
-    return {kind: score.distance(motions[kind], motions[other]) for kind, other in pairs.items()}
 
 
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:

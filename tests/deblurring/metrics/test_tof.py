@@ -84,6 +84,7 @@ def test_the_middle_is_that_of_the_published_program():
 
 
 def test_frames_without_a_middle_are_refused():
+    assert TOF.least_side == 48
     with pytest.raises(ValueError, match="at least 48 pixels, got 47"):
         middle(47)
 

@@ -38,6 +38,7 @@ class Metric:
         decimals: digits after the point that tables show.
         larger_is_better: false where smaller values are better.
         of_colour: false where an image and its luma have the same figure.
+        least_side: pixels along the shorter side of the smallest image that can be measured.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Metric:
     decimals: int = 4
     larger_is_better: bool = True
     of_colour: bool = True
+    least_side: int = 1
 
     @property
     def explanation(self) -> str:
