@@ -99,20 +99,21 @@ def write_summary_page(
     mean = {"sequence": "mean over sequences", "frames": summary["frames"]}
     mean |= {column: main[column].mean() for column in headers}
     frame = pd.concat([main, pd.DataFrame([mean])], ignore_index=True)
-    definitions = " ".join(f"{name}: {text}." for name, text in summary["definitions"].items())
     absent = " ".join(
         f"No {name}: {entry['reason']}."
         for name, entry in summary["metrics"].items()
         if "reason" in entry
     )
-    spikes = "" if summary["spikes_alone"] is None else f"{summary['spikes_alone_note']}."
     note = (
         f"{summary['frames']} frames of split '{summary['split']}' of {summary['dataset']}, blurry "
-        f"frames from '{summary['blur_dir']}'. {definitions} {spikes} {absent}"
+        f"frames from '{summary['blur_dir']}'. {absent}"
     )
+    closing = [worst_sentence(summary)] if summary["worst"] else []
+    closing += [f"{name}: {text}." for name, text in summary["definitions"].items()]
+    if summary["spikes_alone"] is not None:
+        closing.append(f"{summary['spikes_alone_note']}.")
     last = frozenset({len(frame) - 1})
     table = Table(frame.rename(columns=headers), formats=formats, strong_rows=last)
-    closing = [worst_sentence(summary)] if summary["worst"] else []
     write_page(path, f"Results of preset {summary['preset']}", note.strip(), [table], closing)
 
 
