@@ -1,7 +1,6 @@
 """VRT-Spike: video deblurring with spike cameras, from raw files to a report.
 
-What programs and notebooks use most; nothing is imported before it is used. ``docs/api.md`` names the
-rest.
+What programs and notebooks use most, imported when it is used; ``docs/api.md`` names the rest.
 """
 
 from __future__ import annotations
