@@ -38,6 +38,15 @@ SCHEMA = 2
 NO_SPIKES = "none, the model takes none"
 SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
 
+_OTHERS = {
+    "schema": "another version of this program",
+    "run": "another model",
+    "input": "other blurry frames",
+    "spikes": "other spikes",
+    "precision": "another precision",
+}
+"""What a part of the record that differs means."""
+
 Progresses = Callable[[str], AbstractContextManager[Progress]]
 """Opens the progress of a piece of work by its title."""
 
@@ -202,10 +211,8 @@ def _known_record(output: Path, identity: dict[str, Any]) -> dict[str, Any] | No
     except (ValueError, AttributeError) as error:
         raise ConfigError(f"{path}: damaged, or of another program ({error}); {advice}") from error
     if differing:
-        raise ConfigError(
-            f"{output}: holds what was restored with another {', '.join(differing)} (see "
-            f"{path.name}); {advice}"
-        )
+        others = ", ".join(_OTHERS[name] for name in differing)
+        raise ConfigError(f"{output}: holds frames restored with {others} ({path.name}); {advice}")
     record: dict[str, Any] = known
     return record
 
@@ -218,8 +225,8 @@ def _known_tiling(known: dict[str, Any], model: TrainedModel, order: Order) -> T
     """
     if order.tile is not None and order.tile != known["tile"]:
         raise ConfigError(
-            f"{order.output}: frames in it were restored with tiles of {known['tile']} pixels; "
-            f"leave --tile {order.tile} out, or give --anew"
+            f"{order.output}: frames in it were restored with --tile {known['tile']}; leave "
+            f"--tile {order.tile} out, or give --anew"
         )
     return Tiling(known["tile"], known["overlap"], known["window"], known["window_overlap"])
 

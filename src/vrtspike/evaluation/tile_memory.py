@@ -26,6 +26,9 @@ SHARE = {"cuda": 0.85, "cpu": 0.6}
 """Of the free memory, what a tile may need: libraries take their part beside PyTorch, and on a CPU
 other programs go on."""
 
+_PLENTY = 20_000
+"""Bytes for each pixel of each frame that no preset of this project needs half of."""
+
 _PROBES = (64, 128)
 """Sides of the tiles that are tried: what a model needs grows with their area."""
 
@@ -45,6 +48,16 @@ class TileMemory:
     def pixels(self, free: float) -> int:
         """Pixels, of all frames together, that a tile may have in ``free`` bytes."""
         return max(0, int((free - self.fixed) / self.per_pixel))
+
+
+def fits_any_model(pixels: int, free: float) -> bool:
+    """Whether a tile is so small that no model need be tried.
+
+    Args:
+        pixels: of all its frames together.
+        free: bytes.
+    """
+    return pixels * _PLENTY <= free and pixels <= LARGEST_TILE
 
 
 def measure_tile_memory(

@@ -47,6 +47,10 @@ class Tiling:
     frames: int
     frames_overlap: int
 
+    def describe(self) -> str:
+        """The tiles in words."""
+        return f"tiles of at most {self.size} pixels" if self.size else "whole frames"
+
     def __post_init__(self) -> None:
         """Refuse sizes that cannot work, by the name of their key."""
         for name, value in (("SIZE", self.size), ("OVERLAP", self.overlap)):

@@ -22,7 +22,13 @@ from vrtspike.evaluation.sources import (
     FolderSequence,
     SimulatedSequence,
 )
-from vrtspike.evaluation.tile_memory import SHARE, choose_size, free_memory, measure_tile_memory
+from vrtspike.evaluation.tile_memory import (
+    SHARE,
+    choose_size,
+    fits_any_model,
+    free_memory,
+    measure_tile_memory,
+)
 from vrtspike.evaluation.tiling import Progress, Tiling
 from vrtspike.files import file_digest
 from vrtspike.runs.identity import RunIdentity
@@ -152,15 +158,13 @@ class TrainedModel:
             return Tiling(tile, overlap, asked.frames, asked.frames_overlap)
         shape = (len(source.names), *source.size)
         fitted = Tiling(2 * overlap, overlap, asked.frames, asked.frames_overlap)
-        need = measure_tile_memory(
-            self.network,
-            settings.DATA.K if self.takes_spikes else None,
-            min(asked.frames, shape[0]),
-            self.device,
-            self.dtype,
-        )
-        pixels = need.pixels(SHARE[self.device.type] * free_memory(self.device))
-        size = choose_size(shape, fitted, unit, pixels)
+        frames = min(asked.frames, shape[0])
+        free = SHARE[self.device.type] * free_memory(self.device)
+        if fits_any_model(shape[1] * shape[2] * frames, free):
+            return Tiling(0, overlap, asked.frames, asked.frames_overlap)
+        bins = settings.DATA.K if self.takes_spikes else None
+        need = measure_tile_memory(self.network, bins, frames, self.device, self.dtype)
+        size = choose_size(shape, fitted, unit, need.pixels(free))
         return Tiling(size, overlap, asked.frames, asked.frames_overlap)
 
     @property
@@ -205,8 +209,8 @@ class TrainedModel:
             )
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"the memory of the device is full with tiles of at most {tiling.size} pixels; "
-                f"choose smaller ones (--tile), or end other programs: {error}"
+                f"the memory of the device is full with {tiling.describe()}; choose smaller ones "
+                f"(--tile), or end other programs: {error}"
             ) from error
 
     def _check_spikes(self, given: bool, simulated: bool) -> None:
