@@ -116,11 +116,11 @@ def memory_lines(found: RunMemory) -> list[str]:
 
 def _state_line(found: RunMemory) -> str:
     record = found.record
-    steps = f"step {record['step']}"
+    steps = f"step {_last_step(found)}"
     if record.get("total_steps"):
         steps += f" of {record['total_steps']}"
     if found.processes:
-        return f"{found.folder}: training, {steps} when it was last recorded"
+        return f"{found.folder}: training, {steps}"
     host = record["starts"][-1]["host"] if record.get("starts") else socket.gethostname()
     if record["status"] == "running" and host != socket.gethostname():
         return f"{found.folder}: no process here; it was started on {host}, look there"
@@ -128,6 +128,14 @@ def _state_line(found: RunMemory) -> str:
         "running, but its process is gone" if record["status"] == "running" else record["status"]
     )
     return f"{found.folder}: no process trains here ({state}, {steps})"
+
+
+def _last_step(found: RunMemory) -> int:
+    """Of its log, which is newer than its record."""
+    step = int(found.record["step"])
+    if not (found.folder / METRICS).is_file():
+        return step
+    return max([step, *map(int, read_run_logs(found.folder).train["step"])])
 
 
 def _table(processes: Sequence[ProcessMemory]) -> Iterator[str]:
