@@ -56,6 +56,8 @@ _SECTIONS = {
     "Optimizer": f"{ROOT}/optimizer",
 }
 _OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
+_OUTSIDE = ("validation", "checkpoint")
+"""What this project's own logs time beside steps."""
 _PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
 
 _PROGRESS_COLUMNS = ("samples_per_second", "data_ms")
@@ -240,7 +242,7 @@ def read_old_logs(path: Path) -> OldLogs:
         gpu_categories={},
     )
     progress = _table(reading.train, ("step", *_PROGRESS_COLUMNS))
-    return OldLogs(logs, progress, any(name not in _OWN for name in reading.names))
+    return OldLogs(logs, progress, not reading.names <= {*_OWN, *_OUTSIDE})
 
 
 def _table(rows: list[dict[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
