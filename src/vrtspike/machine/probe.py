@@ -23,11 +23,12 @@ def cpu_tflops() -> float:
 
     from vrtspike.config.model_schema import ModelSettings
     from vrtspike.cpus import available_cpus
-    from vrtspike.machine.costs import table
+    from vrtspike.machine import costs
     from vrtspike.models import build_model
 
-    row = table()["presets"]["demo"]
+    row = costs.table()["presets"]["demo"]
     frames, side = row["clip"][0], row["clip"][1]
+    threads = torch.get_num_threads()
     torch.set_num_threads(available_cpus())
     model = build_model(
         ModelSettings.model_validate(row["settings"]),
@@ -43,6 +44,7 @@ def cpu_tflops() -> float:
         start = time.perf_counter()
         model(clip, voxels).square().mean().backward()
         times.append(time.perf_counter() - start)
+    torch.set_num_threads(threads)
     return float(row["tflop"] / min(times))
 
 
