@@ -20,7 +20,7 @@ from vrtspike.data.simulation.sensor import simulate_spikes
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs/commands.md").read_text(encoding="utf-8")
 IN_A_WORKFLOW = ("why", "verify", "restore")
-"""Need stores or a plan: tried by tests/data/store/test_verify.py and tests/workflow/test_run.py."""
+"""Need stores or a plan: tests/data/store/test_verify.py, tests/workflow/test_run.py."""
 
 
 def documented(page: str = PAGE) -> list[tuple[list[str], list[str]]]:
