@@ -18,4 +18,4 @@ rule demo:
         benchmarks=f"{PLAN.settings.RESULTS}/benchmarks",
     shell:
         "python scripts/demo_summary.py --sequences {input.sequences:q} --report {input.report:q}"
-        " --benchmarks {params.benchmarks:q} --output {output:q} 2> {log:q}"
+        " --benchmarks {params.benchmarks:q} --output {output:q} > {log:q} 2>&1"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,10 +15,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 PLAIN_INTERVAL = 15.0
 """Seconds between lines where there is no terminal, such as in a log file."""
 
+SCREEN = "VRTSPIKE_SCREEN"
+"""Environment variable: number of the open file that shows progress where standard error is a log.
+
+In a shell: ``VRTSPIKE_SCREEN=3 program 3>&2 > log 2>&1``.
+"""
+
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show progress on standard error while the body runs.
+    """Show progress on standard error, or what :data:`SCREEN` names, while the body runs.
 
     Args:
         title: what is being done.
@@ -24,9 +32,10 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function to call with the number of things done and their total.
     """
-    console = Console(stderr=True)
+    stream = _screen()
+    console = Console(file=stream)
     if not console.is_terminal:
-        yield _plain(title)
+        yield _plain(title, stream)
         return
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, refresh_per_second=4) as bar:
@@ -34,7 +43,16 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _plain(title: str) -> Callable[[int, int], None]:
+def _screen() -> TextIO:
+    number = os.environ.get(SCREEN, "")
+    if number.isdigit():
+        # Another program may have handed the variable on, but not the file.
+        with contextlib.suppress(OSError):
+            return os.fdopen(int(number), "w", closefd=False)
+    return sys.stderr
+
+
+def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
     last = time.monotonic()
 
     def show(done: int, total: int) -> None:
@@ -42,6 +60,6 @@ def _plain(title: str) -> Callable[[int, int], None]:
         now = time.monotonic()
         if now - last >= PLAIN_INTERVAL:
             last = now
-            print(f"{title}: {done} of {total}", file=sys.stderr, flush=True)
+            print(f"{title}: {done} of {total}", file=stream, flush=True)
 
     return show

@@ -17,7 +17,7 @@ from vrtspike.data.clips.workers import Workers, resolve_workers
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
 from vrtspike.launching.status import report_begin
-from vrtspike.monitoring.display import Display, open_display
+from vrtspike.monitoring.display import LOG_FILE, Display, open_display
 from vrtspike.monitoring.environment import describe_environment
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
@@ -102,7 +102,7 @@ def train_run(
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
         ranks = stack.enter_context(join(device))
-        display = open_display(ranks.is_main)
+        display = open_display(ranks.is_main, log=os.environ.get(LOG_FILE))
         stack.callback(display.close)
         _hold(folder, ranks, display, stack)
         report_begin()
@@ -138,7 +138,7 @@ def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[st
     """Say and record what is about to be trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
-    trainer.display.note(
+    trainer.display.tell(
         f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, "
         f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
         f"steps {trainer.progress.step} to {trainer.total}, {trainer.micro_batches} batches of "
