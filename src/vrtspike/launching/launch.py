@@ -15,10 +15,11 @@ from typing import Any, Literal
 
 import psutil
 
-from vrtspike.config.loading import check_files
+from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.workflow import load_workflow
 from vrtspike.launching.gpus import installed_gpus, require_gpus, take_gpus
 from vrtspike.launching.messages import Messages
+from vrtspike.launching.on_end import run_on_end
 from vrtspike.launching.signals import EXIT_INTERRUPTED, stop_with_parent
 from vrtspike.launching.slurm import meeting_point, step_on_every_node, time_limit
 from vrtspike.launching.status import STATUS_FILE, read_status, status_file
@@ -86,6 +87,7 @@ def launch(request: Request) -> int:
     plan = load_workflow(request.configfiles, request.config)
     settings = plan.preset(request.preset)
     check_files(settings)
+    check_packages(settings)
     run_identity = identify(request.preset, settings, request.dataset)
     runs = request.runs or Path(plan.settings.RUNS)
     folder = runs / run_identity.name / run_identity.fingerprint
@@ -101,6 +103,8 @@ def launch(request: Request) -> int:
     if status == 0:
         publish(folder, request.output)
         messages.note(f"result: {request.output}")
+    if settings.LOG.ON_END is not None:
+        run_on_end(settings.LOG.ON_END, request.preset, folder, request.output, status, messages)
     return status
 
 

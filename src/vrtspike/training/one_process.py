@@ -32,6 +32,7 @@ from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.seeding import seed_everything
 from vrtspike.training.tasks import Task
+from vrtspike.training.trackers import open_trackers
 
 MEMORY_ADVICE = (
     "The memory of the device is full. In this order: lower TRAIN.BATCH_SIZE and raise "
@@ -116,7 +117,10 @@ def train_run(
         timing = _timing(run.settings, folder, ranks, display)
         record = RunRecord(folder, ranks.is_main)
         board = run.settings.LOG.TENSORBOARD
-        log = RunLog(folder, run.fingerprint, ranks.is_main, board, display, record)
+        trackers = open_trackers(run, folder, display.tell) if ranks.is_main else []
+        for tracker in trackers:
+            stack.callback(lambda tracker=tracker: tracker.close(record.is_finished))
+        log = RunLog(folder, run.fingerprint, ranks.is_main, board, display, record, trackers)
         stack.callback(log.close)
         trainer = Trainer(
             model=problem.model,

@@ -1,1 +1,1 @@
-"""What a person sees of a workflow: a line per stage, errors with the end of their log, how to go on."""
+"""What a person sees of a workflow: a line per stage, the end of a failed job's log, last lines."""

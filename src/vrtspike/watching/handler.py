@@ -28,6 +28,7 @@ _KNOWN = ("Assuming unrestricted shared filesystem usage",)
 _FINAL = ("Exiting because a job execution failed", "At least one job did not complete")
 """What Snakemake says at the end of a run after it has named the jobs that failed."""
 _INTERRUPTED = "Terminating processes on user request"
+_GROWN = "Updating checkpoint dependencies"
 _STATUS = re.compile(r"(?:non-zero exit status \d+|died with [^.]*)")
 
 
@@ -76,7 +77,7 @@ class StageHandler(logging.Handler):
             "job_error": self._on_failure,
             "error": self._on_error,
             "group_info": self._drop,
-            "job_started": self._drop,
+            "job_started": self._on_started,
             "resources_info": self._drop,
             "run_info": self._drop,
             "shellcmd": self._drop,
@@ -94,6 +95,7 @@ class StageHandler(logging.Handler):
         self._clear()
         self._stream.write(f"{text}\n")
         self._stream.flush()
+        self._shown_at = self._clock()
 
     def _on_begin(self, record: logging.LogRecord) -> None:
         self._begun = True
@@ -111,6 +113,11 @@ class StageHandler(logging.Handler):
         if rule in self._announced and not self._quiet:
             logs = ", ".join(map(str, fields["log"]))
             self.say(f"{self._names[job]} begins; its log: {logs}")
+
+    def _on_started(self, record: logging.LogRecord) -> None:
+        """Jobs are about to begin; the plan may have grown."""
+        if self._known_total < 0:
+            self._stages.expect(self._totals())
 
     def _on_finished(self, record: logging.LogRecord) -> None:
         self._stages.finish(int(vars(record)["job_id"]))
@@ -153,6 +160,8 @@ class StageHandler(logging.Handler):
         text = str(record.msg)
         if text.startswith(_INTERRUPTED):
             self.interrupted = True
+        elif text.startswith(_GROWN):
+            self._known_total = -1
         elif record.levelno >= logging.WARNING:
             if not (any(final in text for final in _FINAL) and (self.failed or self.interrupted)):
                 self._pass_on(record)
@@ -180,7 +189,6 @@ class StageHandler(logging.Handler):
             self._stream.flush()
             self._bar_is_drawn = True
         elif self._clock() - self._shown_at >= PLAIN_INTERVAL:
-            self._shown_at = self._clock()
             self.say(self._stages.line(running[-1]))
 
     def _clear(self) -> None:

@@ -30,8 +30,8 @@ _DEFAULT_HANDLER = "DefaultStreamHandler"
 class Watch:
     """What a person sees of a workflow that runs.
 
-    A dry run, ``--verbose``, ``--printshellcmds`` and ``--debug-dag`` show Snakemake's own messages,
-    and so does a ``--logger`` that writes to the terminal.
+    A dry run, ``--verbose``, ``--printshellcmds`` and ``--debug-dag`` show Snakemake's own
+    messages, and so does a ``--logger`` that writes to the terminal.
 
     Args:
         workflow: Snakemake's.
@@ -72,8 +72,7 @@ class Watch:
         """Say what a run came to, or how to go on."""
         duration = format_duration(time.monotonic() - self._began)
         if success:
-            self._say(f"done in {duration}")
-            self._show_results()
+            self._show_results(f"done in {duration}")
         elif self.handler is not None and self.handler.interrupted:
             self._say(continue_line(typed_command(sys.argv)))
         elif self.handler is not None and self.handler.failed:
@@ -83,9 +82,9 @@ class Watch:
                 "done stays done: mend it, and give the same command again"
             )
 
-    def _show_results(self) -> None:
+    def _show_results(self, done: str = "") -> None:
         made = {str(file) for job in self._workflow.dag.jobs for file in job.output}
-        for line in results_lines(made, self._summary, self._pages):
+        for line in results_lines(made, self._summary, self._pages, done):
             self._say(line)
 
     def _say(self, text: str) -> None:
@@ -104,6 +103,19 @@ class Watch:
             answer = unknown_target(str(record.msg), names)
             record.msg = record.msg if answer is None else f"error: {answer}"
         return True
+
+
+def benchmarks_before(workflow: Any, rule: str) -> list[str]:  # noqa: ANN401 - Snakemake's
+    """Benchmark files of all jobs that those of a rule depend on, at any distance, sorted."""
+    dag = workflow.dag
+    waiting = [job for job in dag.jobs if job.rule.name == rule]
+    seen = set(waiting)
+    while waiting:
+        new = set(dag.dependencies[waiting.pop()]) - seen
+        seen |= new
+        waiting += new
+    own = {job for job in seen if job.rule.name != rule}
+    return sorted(str(job.benchmark) for job in own if job.benchmark)
 
 
 def typed_command(arguments: Sequence[str]) -> list[str]:
