@@ -42,12 +42,12 @@ class Status:
     eta_s: float
 
     def line(self) -> str:
-        """Everything on one line."""
+        """Everything on one line; a narrow terminal cuts its end."""
         metric = "" if self.metric is None else f" | {self.metric[0]} {self.metric[1]:.4g}"
         return (
-            f"step {self.step}/{self.total} | epoch {self.epoch} | loss {self.loss:.4f}{metric}"
+            f"step {self.step}/{self.total} | eta {format_duration(self.eta_s)}"
+            f" | epoch {self.epoch} | loss {self.loss:.4f}{metric}"
             f" | {self.samples_per_second:.3g} samples/s | data {self.data_ms:.1f} ms"
-            f" | eta {format_duration(self.eta_s)}"
         )
 
 

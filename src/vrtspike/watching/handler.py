@@ -17,7 +17,7 @@ from vrtspike.progress_bar import PLAIN_INTERVAL
 from vrtspike.watching.stages import Stages
 
 LOG_LINES = 20
-"""Lines of a failed job's log that are shown."""
+"""Lines of a failed job's log that are shown, where it ends with no error of ours."""
 
 _CLEAR = "\r\x1b[K"
 _NOTHING = "Nothing to be done"
@@ -57,7 +57,7 @@ class StageHandler(logging.Handler):
     ) -> None:
         super().__init__()
         self._default, self._stream = default, stream
-        self._totals, self._quiet, self._clock = totals, quiet, clock
+        self._totals, self.quiet, self._clock = totals, quiet, clock
         self._loud, self._announced = frozenset(loud), frozenset(announced)
         self._stages = Stages(clock)
         self._names: dict[int, str] = {}
@@ -110,7 +110,7 @@ class StageHandler(logging.Handler):
             return  # a target that only names others
         self._stages.start(job, rule)
         self._draw()
-        if rule in self._announced and not self._quiet:
+        if rule in self._announced and not self.quiet:
             logs = ", ".join(map(str, fields["log"]))
             self.say(f"{self._names[job]} begins; its log: {logs}")
 
@@ -129,7 +129,7 @@ class StageHandler(logging.Handler):
             self._known_total = total
             self._stages.expect(self._totals())
         lines = self._stages.complete()
-        if not self._quiet:
+        if not self.quiet:
             for line in lines:
                 self.say(line)
         self._draw()
@@ -153,8 +153,9 @@ class StageHandler(logging.Handler):
         status = _STATUS.search(text) if "CalledProcessError" in text else None
         if status is None:
             self._pass_on(record)
-        else:
-            self._how = status[0]  # told with the job, which is named next
+        else:  # told with the job, which is named next
+            killed = status[0].endswith((" 137", "SIGKILL: 9>"))
+            self._how = status[0] + ": killed, as when memory is full" * killed
 
     def _on_text(self, record: logging.LogRecord) -> None:
         text = str(record.msg)
@@ -182,7 +183,7 @@ class StageHandler(logging.Handler):
         """A bar on a terminal, a line now and then elsewhere, for the stage at work."""
         running = self._stages.running
         # Programs that draw by themselves have the terminal's last lines.
-        if self._quiet or not running or not self._loud.isdisjoint(running):
+        if self.quiet or not running or not self._loud.isdisjoint(running):
             self._clear()
         elif self._stream.isatty():
             self._stream.write(_CLEAR + self._stages.bar(running[-1]))
@@ -199,17 +200,22 @@ class StageHandler(logging.Handler):
 
 
 def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
-    """Where the logs of a failed job are, and the last lines of the first that has any.
+    """Where the logs of a failed job are, and the end of the first that has any lines.
+
+    The end begins with the last line that begins with ``error:``: all of what a program has to say
+    to its user is shown.
 
     >>> log_end([])
     'it has no log'
     """
     for log in logs:
         path = Path(log)
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
         # A bar that was redrawn leaves its states behind: the last one counts.
-        found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.rstrip().splitlines()]
-        if found:
-            shown = "\n".join(f"    {line}" for line in found[-lines:])
+        found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.rstrip().split("\n")]
+        if any(found):
+            errors = [number for number, line in enumerate(found) if line.startswith("error: ")]
+            first = errors[-1] if errors else max(0, len(found) - lines)
+            shown = "\n".join(f"    {line}" for line in found[first:])
             return f"the end of {log}:\n{shown}"
     return f"its log is empty: {', '.join(logs)}" if logs else "it has no log"

@@ -72,7 +72,8 @@ class Watch:
         """Say what a run came to, or how to go on."""
         duration = format_duration(time.monotonic() - self._began)
         if success:
-            self._show_results(f"done in {duration}")
+            if self.handler is None or not self.handler.quiet:
+                self._show_results(f"done in {duration}")
         elif self.handler is not None and self.handler.interrupted:
             self._say(continue_line(typed_command(sys.argv)))
         elif self.handler is not None and self.handler.failed:
