@@ -38,7 +38,16 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         yield _plain(title, stream)
         return
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as bar:
+    # What else is printed stands above a bar on the same stream, and stays in its log otherwise.
+    beside = stream is sys.stderr
+    with Progress(
+        *columns,
+        console=console,
+        transient=True,
+        refresh_per_second=4,
+        redirect_stdout=beside,
+        redirect_stderr=beside,
+    ) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
