@@ -98,7 +98,9 @@ def test_settings_are_frozen(tmp_path):
         ("TRAIN: {PRECISION: '32', AMP_ENABLED: true}\n", r"PRECISION is '32' but AMP_ENABLED"),
         ("TRAIN: {AMP_OPT_LEVEL: O7}\n", r"AMP_OPT_LEVEL is 'O7', expected O0, O1 or O2"),
         ("DATA: {NORM: {MEAN: 0.1}}\n", r"give both MEAN and STD"),
-        ("BASE: nowhere\n", r":1: BASE is 'nowhere', but there is no .*nowhere.yaml"),
+        ("BASE: nowhere\n", r":1: BASE is 'nowhere', but there is no .*nowhere.yaml; presets"),
+        ("SEED: 1\nbase: parent\n", r":2: unknown key base; did you mean BASE\?"),
+        ("Bases: parent\n", r":1: unknown key Bases; did you mean BASE\?"),
         ("SEED: [\n", r"not YAML"),
         ("- 1\n", r":1: the top level must be a mapping"),
     ],
@@ -112,6 +114,13 @@ def test_all_faults_of_a_file_are_reported_at_once(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, "SEEED: 1\nTRAIN: {EPOCHS: -1}\nDATA: {K: many}\n")
     assert len(re.findall(r"preset.yaml:\d: ", str(caught.value))) == 3
+
+
+def test_a_parent_that_is_missing_is_answered_with_the_nearest_one(tmp_path):
+    (tmp_path / "baseline.yaml").write_text("SEED: 1\n")
+    for name in ("baseline.yaml", "base_line"):
+        with pytest.raises(ConfigError, match=r":1: BASE is .*; did you mean baseline\?"):
+            load(tmp_path, f"BASE: {name}\n")
 
 
 def test_a_circle_of_parents_is_an_error(tmp_path):

@@ -114,6 +114,22 @@ def test_a_wrong_configuration_is_named_by_file_and_line(clone, file, text, mess
     assert len(re.findall("^error: ", done.stdout, re.MULTILINE)) == 1
 
 
+def test_a_preset_that_is_not_finished_is_told_and_blocks_nothing_else(clone):
+    path = clone.write("config/presets/draft.yaml", "base: baseline\nTRAIN: {EPOCHS: 3}\n")
+    try:
+        asked = clone.snakemake("--dry-run", "demo", "--config", "PRESETS=draft")
+        own = clone.snakemake("--dry-run", "evaluate_draft")
+    finally:
+        path.unlink()
+    fault = "config/presets/draft.yaml:1: unknown key base; did you mean BASE?"
+    assert asked.returncode == 0, asked.stdout
+    assert asked.stdout.endswith(f"preset draft cannot be used, others can:\n{fault}\n")
+    assert own.returncode == EXIT_USER_ERROR, own.stdout
+    assert f"error: {fault}" in own.stdout
+    assert own.stdout.count(fault) == 1
+    assert "Traceback" not in own.stdout
+
+
 def test_a_preset_with_spikes_is_refused_for_data_without(clone):
     root = clone.folder / "data/gopro_spike"
     for split in ("train", "test"):

@@ -48,6 +48,8 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "value_error":
         return f"{place}: {name}: {message}"
+    if detail["type"] in ("tuple_type", "list_type"):
+        message = f"expected a list, such as [{detail['input']}]"
     return f"{place}: {name}: found {detail['input']!r}; {message[0].lower()}{message[1:]}"
 
 
