@@ -19,6 +19,7 @@ from vrtspike.files import atomic_write_text, write_json
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.runs.record import read_record
 
 TABLES = ("timing.csv", "throughput.csv", "memory.csv", "metrics.csv")
 PLOTS = (
@@ -50,7 +51,8 @@ def analyze_run(folder: Path, output: Path) -> list[Finding]:
         RunError: if the folder does not hold a finished run.
     """
     run, logs = read_published(folder), read_run_logs(folder)
-    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
+    processes = int((read_record(folder) or {}).get("processes") or 1)
+    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, processes)
     findings = find(figures, run.settings)
     sections = summarize_sections(logs.timing)
     rates = throughput(logs.steps, logs.timing)
