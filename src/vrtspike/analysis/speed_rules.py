@@ -32,7 +32,8 @@ CHUNK_TOKENS = 65536
 
 @rule(
     symptom="waiting for data",
-    measured="section `step/data`: wait for one micro-batch, and its share of a step",
+    measured="section `step/data` without stalls: wait for one micro-batch, and its share of a "
+    "step",
     limit=f"hint: over {DATA_MS:.0f} ms and {NOTHING_TO_GAIN:.0%} of a step; warning: over "
     f"{WORTH_A_WARNING:.0%}, however short",
     cure="more workers, a longer queue; workers that stay, page-locked memory, stored voxel "
@@ -41,7 +42,11 @@ CHUNK_TOKENS = 65536
 def data_wait(figures: RunFigures, settings: Settings) -> Finding | None:
     """Steps that wait for data."""
     wait, share = figures.speed.data_ms, figures.speed.data_share
-    if wait is None or share is None or share < NOTHING_TO_GAIN:
+    if not wait or not share:
+        return None
+    usual = share - (figures.speed.stalled_share or 0.0)  # more workers end no stalls
+    wait, share = wait * usual / share, usual
+    if share < NOTHING_TO_GAIN:
         return None
     if wait <= DATA_MS and share <= WORTH_A_WARNING:
         return None
