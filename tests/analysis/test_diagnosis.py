@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from vrtspike.analysis.diagnosis import find, findings_table
+from vrtspike.analysis.diagnosis import find, findings_table, with_rules_table
 from vrtspike.analysis.figures import Health, Memory, RunFigures, Speed
 from vrtspike.config import Settings
+from vrtspike.errors import DataError
 
 
 def settings(**sections: Any) -> Settings:
@@ -182,3 +185,23 @@ def test_errors_come_first_then_the_largest_share():
         "unused GPU memory",
     ]  # fmt: skip
     assert table.loc[0, "keys"].startswith("TRAIN.MAX_GRAD_NORM: 0.5")
+
+
+def test_the_page_of_findings_holds_the_rules(repository, tmp_path):
+    text = (repository / "docs/findings.md").read_text(encoding="utf-8")
+    assert with_rules_table(text) == text, "run: python scripts/findings_reference.py"
+    page = tmp_path / "findings.md"
+    page.write_text(text.replace("GPU idle", "GPU asleep"), encoding="utf-8")
+    command = [sys.executable, "scripts/findings_reference.py", "--page", str(page)]
+    stale = subprocess.run(
+        [*command, "--check"], cwd=repository, capture_output=True, text=True, check=False
+    )
+    assert stale.returncode == 2
+    assert "older than the rules" in stale.stderr
+    subprocess.run(command, cwd=repository, check=True, capture_output=True)
+    assert page.read_text(encoding="utf-8") == text
+
+
+def test_a_page_without_the_table_is_refused():
+    with pytest.raises(DataError, match="no table"):
+        with_rules_table("# Findings\n")

@@ -6,6 +6,7 @@ from the run's own figures; where nothing was measured that would bound them, th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pandas as pd
@@ -14,6 +15,7 @@ from vrtspike.analysis import health_rules, speed_rules
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.finding import SEVERITIES, Finding, Rule
 from vrtspike.config import Settings
+from vrtspike.errors import DataError
 
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
 
@@ -45,13 +47,21 @@ RULES: tuple[Rule, ...] = (
 )
 """Every rule; a new symptom is one function and one line here."""
 
-TABLE_HEAD = "| symptom | measured | reported | what helps |"
+_TABLE = re.compile(r"\| symptom \| measured \|.*?\n(?!\|)", re.DOTALL)
 
 
-def rules_table() -> str:
-    """Every rule as a row of a Markdown table: that of ``docs/findings.md``."""
+def with_rules_table(page: str) -> str:
+    """A Markdown page with its table of rules (``| symptom | measured |...``) as the rules are now.
+
+    Raises:
+        DataError: if the page has no such table.
+    """
+    if not _TABLE.search(page):
+        raise DataError("no table that begins with | symptom | measured |; expected one to replace")
     rows = [f"| {r.symptom} | {r.measured} | {r.limit} | {r.cure} |" for r in RULES]
-    return "\n".join([TABLE_HEAD, "|---|---|---|---|", *rows]) + "\n"
+    head = ["| symptom | measured | reported | what helps |", "|---|---|---|---|"]
+    table = "\n".join([*head, *rows]) + "\n"
+    return _TABLE.sub(lambda _: table, page, count=1)
 
 
 def find(figures: RunFigures, settings: Settings) -> list[Finding]:
