@@ -153,7 +153,8 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
         forward_ms=_value(by_name, FORWARD, "mean", micro_batches),
         recomputation_share=_value(by_name, RECOMPUTATION, "share"),
         **_stalls(steady),
-        **_between_steps(by_name),
+        validation_share=_share_beside(by_name, VALIDATION),
+        checkpoint_share=_share_beside(by_name, CHECKPOINT),
         slowest_section=_slowest_leaf(sections, micro_batches),
         step_parts=step_parts(sections),
         samples_per_second=float(counted["samples"].sum()) / seconds if seconds else None,
@@ -175,13 +176,11 @@ def _stalls(steady: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _between_steps(sections: pd.DataFrame) -> dict[str, float | None]:
-    """Shares of validation and checkpoints in all time; those of the table are of the steps'."""
-    shares = {name: _value(sections, name, "share") for name in (VALIDATION, CHECKPOINT)}
-    whole = 1 + sum(share for share in shares.values() if share is not None)
-    return {
-        f"{name}_share": None if share is None else share / whole for name, share in shares.items()
-    }
+def _share_beside(sections: pd.DataFrame, name: str) -> float | None:
+    """Share of a section beside the steps in all time; that of the table is of the steps'."""
+    share = _value(sections, name, "share")
+    beside = [_value(sections, other, "share") for other in (VALIDATION, CHECKPOINT)]
+    return None if share is None else share / (1 + sum(other or 0.0 for other in beside))
 
 
 def _slowest_leaf(sections: pd.DataFrame, micro_batches: int) -> tuple[str, float] | None:
@@ -238,8 +237,9 @@ def _best_validation(validation: pd.DataFrame) -> tuple[int | None, int]:
     for metric in METRICS.values():
         values = _numbers(validation, metric.name).dropna()
         if len(values):
-            best = values.idxmax() if metric.larger_is_better else values.idxmin()
-            return int(validation["step"][best]), int((values.index > best).sum())
+            best = int(values.argmax() if metric.larger_is_better else values.argmin())
+            step = validation["step"].loc[values.index].iloc[best]
+            return int(step), len(values) - best - 1
     return None, 0
 
 
@@ -254,7 +254,7 @@ def _memory(logs: RunLogs) -> Memory:
         return _finite(_numbers(logs.memory, column).max())
 
     rates = _numbers(logs.memory, "cache.hit_rate").dropna()
-    full = logs.memory["cache.full"].dropna() if "cache.full" in logs.memory else ()
+    full = _numbers(logs.memory, "cache.full").dropna()
     processes = _numbers(logs.memory, "process_mb") + _numbers(logs.memory, "children_mb")
     growth, growth_steps = _growth(logs.memory, processes)
     return Memory(

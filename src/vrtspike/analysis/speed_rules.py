@@ -360,7 +360,7 @@ def _advice(
     keys = _faster_arithmetic(figures, settings)
     words = _less_arithmetic(settings)
     if keys:
-        words = f"half precision or compiled blocks, as below; beyond that {words}"
+        words = f"half precision and compiled blocks, where proposed; beyond that {words}"
     if name == "backward":
         words = (
             "nothing is recomputed, so backward costs about twice forward and what makes forward "
