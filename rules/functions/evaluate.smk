@@ -5,7 +5,6 @@ from vrtspike.runs.identity import evaluation_settings
 from vrtspike.runs.weight_files import evaluation_weights
 
 
-@user_errors()
 def backbones(wildcards):
     """Published weights that a metric reads."""
     files = evaluation_weights(PLAN.preset(wildcards.preset))

@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.analysis.performance import FINDINGS, PLOTS, PROPOSED, TABLES, analyze_run
 from vrtspike.config import load_preset
-from vrtspike.files import read_json
+from vrtspike.files import read_json, write_json
 
 
 @pytest.fixture
@@ -59,6 +59,16 @@ def test_findings_name_figures_and_keys(analysed):
     page = (output / "findings.html").read_text()
     assert "50.0 ms wait for each batch" in page
     assert '<td class="text">10000 MB</td>' in page
+
+
+def test_the_batch_of_all_processes_is_the_base_of_a_scaled_rate(publish, tmp_path):
+    folder = publish("slow", gpu=True, TRAIN={"GRADIENT_ACCUMULATION_STEPS": 1})
+    record = read_json(folder / "run.json")
+    write_json(folder / "run.json", record | {"processes": 4})
+    findings = {found.symptom: found for found in analyze_run(folder, tmp_path / "out")}
+    assert findings["unused GPU memory"].keys == {
+        "TRAIN.BATCH_SIZE": 7, "TRAIN.SCALE_LR": "sqrt", "TRAIN.BASE_BATCH_SIZE": 4,
+    }  # fmt: skip
 
 
 def test_the_proposed_preset_loads_on_top_of_its_base(analysed):

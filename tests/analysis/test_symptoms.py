@@ -232,6 +232,14 @@ def test_figures_of_trends(tmp_path):
     assert speed.checkpoint_share == pytest.approx(120 / (whole + aside))
 
 
+def test_a_wait_of_a_few_steps_time_is_no_stall(tmp_path):
+    def lasting(record: Record) -> Record:
+        return ms(step__data=5500.0)(record) if record["step"] == 20 else record
+
+    speed = run(tmp_path, time=lasting).speed
+    assert (speed.stalls, speed.stalled_share, speed.longest_wait_ms) == (0, 0, 5500)
+
+
 def test_a_short_run_has_no_trends(publish):
     figures = run_figures(read_run_logs(publish()), 1)
     assert (figures.health.first_losses, figures.memory.growth_mb) == (None, None)

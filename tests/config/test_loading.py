@@ -117,9 +117,10 @@ def test_all_faults_of_a_file_are_reported_at_once(tmp_path):
 
 
 def test_a_parent_that_is_missing_is_answered_with_the_nearest_one(tmp_path):
-    (tmp_path / "baseline.yaml").write_text("SEED: 1\n")
-    for name in ("baseline.yaml", "base_line"):
-        with pytest.raises(ConfigError, match=r":1: BASE is .*; did you mean baseline\?"):
+    for name in ("baseline", "opt"):
+        (tmp_path / f"{name}.yaml").write_text("SEED: 1\n")
+    for name, near in (("base_line", "baseline"), ("opt.yaml", "opt")):
+        with pytest.raises(ConfigError, match=rf":1: BASE is .*; did you mean {near}\?"):
             load(tmp_path, f"BASE: {name}\n")
 
 
