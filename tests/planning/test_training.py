@@ -115,6 +115,13 @@ def test_given_weights_must_be_there_where_a_trained_preset_is_trained_again(her
             found.weight_lines("p")
 
 
+def test_a_preset_that_was_trained_without_weights_needs_those_it_is_given_now(here):
+    publish(GIVEN)
+    RunIdentity("p", Settings(), "d.json", "abc", "d").write(Path("results/train/p"))
+    with pytest.raises(ConfigError, match=MISSING):
+        trainings(p=GIVEN).weight_lines("p")
+
+
 def test_arguments_of_vrt_that_are_missing_are_told_of_a_trained_preset_too(here):
     sections = {"MODEL": {"VRT_CFG": "vrt.yaml"}}
     publish(sections)

@@ -134,16 +134,17 @@ def test_a_preset_that_is_not_finished_is_told_and_blocks_nothing_else(clone):
     path = clone.write("config/presets/draft.yaml", "base: baseline\nTRAIN: {EPOCHS: 3}\n")
     try:
         asked = clone.snakemake("--dry-run", "demo", "--config", "PRESETS=draft")
-        own = clone.snakemake("--dry-run", "evaluate_draft")
+        own = [clone.snakemake("--dry-run", f"{kind}_draft") for kind in ("evaluate", "ablation")]
     finally:
         path.unlink()
     fault = "config/presets/draft.yaml:1: unknown key base; did you mean BASE?"
     assert asked.returncode == 0, asked.stdout
     assert asked.stdout.endswith(f"preset draft cannot be used, others can:\n{fault}\n")
-    assert own.returncode == EXIT_USER_ERROR, own.stdout
-    assert f"error: {fault}" in own.stdout
-    assert own.stdout.count(fault) == 1
-    assert "Traceback" not in own.stdout
+    for done in own:
+        assert done.returncode == EXIT_USER_ERROR, done.stdout
+        assert f"error: {fault}" in done.stdout
+        assert done.stdout.count(fault) == 1
+        assert "Traceback" not in done.stdout
 
 
 def test_a_preset_with_spikes_is_refused_for_data_without(clone):
