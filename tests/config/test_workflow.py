@@ -64,6 +64,7 @@ def test_two_sources_of_one_name_are_refused(folder):
         ("SETTINGS:\n  TRAIN:\n    EPOCH: 3\n", r"over.yaml:3: unknown key TRAIN.EPOCH; did"),
         ("GPUS: some\n", r"over.yaml:1: GPUS: found 'some'"),
         ("GPUS: 1\nGPUS: 2\n", r"GPUS is given twice, at line 1 and at line 2"),
+        ("PRESETS:\n", r"over.yaml:1: PRESETS: found None; expected a list\n"),
         ("SET: TRAIN.EPOCHS\n", r"expected KEY=value"),
     ],
 )

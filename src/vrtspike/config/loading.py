@@ -83,13 +83,15 @@ def _require_base_spelled(document: Document) -> None:
 
 def _parent(path: Path, base: object, place: str) -> Path:
     """The file of the preset that ``path`` names as its ``BASE``."""
-    parent = path.with_name(f"{base}.yaml")
-    if parent.is_file():
+    parent = path.parent / f"{base}.yaml"
+    if isinstance(base, str) and parent.name == f"{base}.yaml" and parent.is_file():
         return parent
     names = sorted(other.stem for other in path.parent.glob("*.yaml") if other != path)
     near = difflib.get_close_matches(str(base).removesuffix(".yaml"), names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"presets there: {', '.join(names) or 'none'}"
-    raise ConfigError(f"{place}: BASE is {base!r}, but there is no {parent}; {hint}")
+    raise ConfigError(
+        f"{place}: BASE is {base!r}, but there is no preset of that name in {path.parent}; {hint}"
+    )
 
 
 def settings_from(document: Document) -> Settings:
