@@ -1,8 +1,8 @@
 """The reference of all keys in Chinese: translations of what the schema says in English.
 
-``chinese.toml`` beside this file holds, for each text, the digest of the English that was translated
-and the Chinese. Where the English is another by now, or nothing was translated, the page shows the
-English, and :func:`untranslated` names what is missing.
+``chinese.toml`` beside this file holds, for each text, the digest of the English that was
+translated and the Chinese. Where the English is another by now, or nothing was translated, the page
+shows the English, and :func:`untranslated` names what is missing.
 """
 
 from __future__ import annotations
