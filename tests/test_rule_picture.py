@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
@@ -32,11 +35,21 @@ def drawn(graph: RuleGraph, **words: str) -> ET.Element:
     return ET.fromstring(draw(graph, words, "all <rules>"))
 
 
-def boxes(picture: ET.Element) -> dict[str, tuple[int, int]]:
-    """Upper left corner of each rule's box."""
+@dataclass(frozen=True)
+class Box:
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+def boxes(picture: ET.Element) -> dict[str, Box]:
     names = [text.text for text in picture.iter(f"{SVG}text") if text.get("class") == "name"]
-    corners = [(int(r.attrib["x"]), int(r.attrib["y"])) for r in picture.iter(f"{SVG}rect")]
-    return dict(zip([str(name) for name in names], corners, strict=True))
+    found = {}
+    for name, rect in zip(names, picture.iter(f"{SVG}rect"), strict=True):
+        x, y, width, height = (int(rect.attrib[k]) for k in ("x", "y", "width", "height"))
+        found[str(name)] = Box(x, y, x + width, y + height)
+    return found
 
 
 def chain(length: int) -> RuleGraph:
@@ -73,10 +86,10 @@ def test_the_source_takes_the_place_of_the_rules_that_make_it():
 def test_arrows_lead_to_the_right_and_the_longest_way_is_straight():
     places = boxes(drawn(RuleGraph.from_dot(DOT)))
     way = [places[name] for name in ("first", "middle", "other", "last")]
-    assert way == sorted(way)
-    assert len({y for _, y in way}) == 1
-    assert places["side"][0] == places["middle"][0]
-    assert places["side"][1] > places["middle"][1]
+    assert all(a.right < b.left for a, b in pairwise(way))
+    assert len({box.top for box in way}) == 1
+    assert places["side"].left == places["middle"].left
+    assert places["side"].top > places["middle"].bottom
 
 
 def test_every_arrow_that_says_something_is_drawn_once():
@@ -89,19 +102,25 @@ def test_an_arrow_that_goes_far_passes_below_the_boxes_in_between():
     picture = drawn(RuleGraph.from_dot(DOT))
     places = boxes(picture)
     lines = [path.attrib["d"] for path in picture.iter(f"{SVG}path") if not path.get("class")]
-    x, y = places["side"]
-    (far,) = [line for line in lines if line.startswith(f"M{x + 144} {y + 25}H")]
-    assert int(far.partition("H")[2].partition("c")[0]) >= places["other"][0] + 144
+    side = places["side"]
+    (far,) = [
+        line for line in lines if line.startswith(f"M{side.right} {(side.top + side.bottom) // 2}H")
+    ]
+    assert int(far.partition("H")[2].partition("c")[0]) >= places["other"].right
 
 
 def test_a_long_chain_goes_on_in_the_next_row_within_the_picture():
     picture = drawn(chain(COLUMNS + 2))
     places = boxes(picture)
-    assert places[f"r{COLUMNS:02}"][0] == places["r00"][0]
-    assert places[f"r{COLUMNS:02}"][1] > places["r00"][1] + 50
+    first, next_row = places["r00"], places[f"r{COLUMNS:02}"]
+    assert next_row.left == first.left
+    assert next_row.top > first.bottom
     width, height = int(picture.attrib["width"]), int(picture.attrib["height"])
     assert picture.attrib["viewBox"] == f"0 0 {width} {height}"
-    assert all(x + 144 < width and y + 50 < height for x, y in places.values())
+    assert all(box.right < width and box.bottom < height for box in places.values())
+    lines = " ".join(path.attrib["d"] for path in picture.iter(f"{SVG}path"))
+    between = int(re.findall(r"V(\d+)q", lines)[0])
+    assert first.bottom < between < next_row.top
 
 
 def test_words_stand_below_the_name_and_are_escaped():

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 COLUMNS = 6
-_WIDTH, _HEIGHT = 144, 50
-_ACROSS, _DOWN, _BETWEEN_ROWS, _MARGIN = 24, 14, 40, 22
+_WIDTH, _HEIGHT = 150, 50
+_ACROSS, _DOWN, _BETWEEN_ROWS, _MARGIN = 22, 14, 40, 22
 _STYLE = """\
-text { font: 11px sans-serif; fill: #57606a; text-anchor: middle }
-.name { font: bold 13px sans-serif; fill: #1f2328 }
+text { font: 11px Helvetica, Arial, sans-serif; fill: #57606a; text-anchor: middle }
+.name { font: bold 12.5px Helvetica, Arial, sans-serif; fill: #1f2328 }
 rect { fill: #f6f8fa; stroke: #8c959f }
 path { fill: none; stroke: #8c959f; stroke-width: 1.5 }
 .tip { fill: #8c959f; stroke: none }
