@@ -47,3 +47,4 @@ def test_check_fails_when_out_of_date(repository, tmp_path):
     assert "out of date" in stale.stderr
     subprocess.run(command[:-1], check=True, capture_output=True)
     subprocess.run(command, check=True)
+    assert (tmp_path / "docs/zh/configuration.md").read_text() == chinese_page()
