@@ -10,7 +10,7 @@ import pytest
 
 from vrtspike.main import COMMANDS, parser_for
 
-_CALL = re.compile(r"(?:^|`)(vrtspike [a-z][^`\n]*)", re.MULTILINE)
+_CALL = re.compile(r"(?:^|^\$ |`)(vrtspike [a-z][^`\n]*)", re.MULTILINE)
 
 
 def calls(repository: Path) -> set[str]:
