@@ -9,7 +9,11 @@ import pytest
 
 from tests.messages import HOLE, is_printed, templates
 
-FOREIGN = {"Nothing to be done", "torch.OutOfMemoryError: CUDA out of memory"}
+FOREIGN = {
+    "DataLoader worker … is killed by signal: Bus error",
+    "Nothing to be done",
+    "torch.OutOfMemoryError: CUDA out of memory",
+}
 """Words of other programs."""
 
 
