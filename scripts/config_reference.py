@@ -1,7 +1,7 @@
 """Write what follows from the schema and the tables, or check that it is current.
 
-That is config/README.md, config/schema.json, and the names of metrics, layouts and models that
-presets may use (src/vrtspike/config/names.py).
+That is config/README.md, the same page in Chinese (docs/zh/configuration.md), config/schema.json,
+and the names of metrics, layouts and models that presets may use (src/vrtspike/config/names.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from vrtspike import cli
 from vrtspike.config import names
+from vrtspike.config.chinese import TRANSLATIONS, chinese_page, needless, untranslated
 from vrtspike.config.reference import preset_json_schema, reference_page
 from vrtspike.doors import names_module
 from vrtspike.errors import ConfigError
@@ -23,15 +24,28 @@ def main() -> int:
     """Parse the arguments and write or compare the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when out of date")
-    parser.add_argument("--folder", type=Path, default=Path("config"), help="of the two pages")
+    parser.add_argument("--root", type=Path, default=Path(), help="folder of the project")
     arguments = parser.parse_args()
     if _write(Path(names.__file__), names_module(), check=arguments.check):
         # This process has read the schema with the former names.
         return subprocess.run([sys.executable, *sys.argv], check=False).returncode
-    pages = {"README.md": reference_page(), "schema.json": preset_json_schema()}
+    pages = {
+        "config/README.md": reference_page(),
+        "docs/zh/configuration.md": chinese_page(),
+        "config/schema.json": preset_json_schema(),
+    }
     for name, text in pages.items():
-        _write(arguments.folder / name, text, check=arguments.check)
+        _write(arguments.root / name, text, check=arguments.check)
+    _tell_translations()
     return 0
+
+
+def _tell_translations() -> None:
+    """Say what stands in English on the Chinese page, and what nobody asks for any more."""
+    if lines := untranslated():
+        print(f"to be translated in {TRANSLATIONS}:", *lines, sep="\n", flush=True)
+    if names := needless():
+        print(f"not needed any more in {TRANSLATIONS}: {', '.join(names)}", flush=True)
 
 
 def _write(path: Path, text: str, *, check: bool) -> bool:

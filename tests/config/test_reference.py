@@ -12,12 +12,14 @@ from ruamel.yaml import YAML
 
 from vrtspike.config.aliases import dotted
 from vrtspike.config.checking import known_keys
+from vrtspike.config.chinese import chinese_page
 from vrtspike.config.reference import preset_json_schema, reference_page
 from vrtspike.config.schema import Settings
 
 
 def test_the_committed_reference_is_current(repository):
     assert (repository / "config/README.md").read_text() == reference_page()
+    assert (repository / "docs/zh/configuration.md").read_text() == chinese_page()
     assert (repository / "config/schema.json").read_text() == preset_json_schema()
 
 
@@ -39,9 +41,10 @@ def test_the_schema_accepts_shipped_presets_and_refuses_typing_errors(repository
 
 def test_check_fails_when_out_of_date(repository, tmp_path):
     program = repository / "scripts/config_reference.py"
-    command = [sys.executable, str(program), "--folder", str(tmp_path), "--check"]
+    command = [sys.executable, str(program), "--root", str(tmp_path), "--check"]
     stale = subprocess.run(command, capture_output=True, text=True, check=False)
     assert stale.returncode == 2
     assert "out of date" in stale.stderr
     subprocess.run(command[:-1], check=True, capture_output=True)
     subprocess.run(command, check=True)
+    assert (tmp_path / "docs/zh/configuration.md").read_text() == chinese_page()

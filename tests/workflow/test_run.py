@@ -20,6 +20,7 @@ import pytest
 from tests.workflow.cluster import Cluster, missing, start_cluster
 from tests.workflow.project import Project, stages
 from vrtspike.errors import EXIT_USER_ERROR
+from vrtspike.planning.pictures import workflow_pictures
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -132,6 +133,13 @@ def test_every_log_holds_the_text_of_its_job(finished):
 
 def test_a_second_run_has_nothing_to_do(finished):
     assert "Nothing to be done" in finished.make("all")
+
+
+def test_the_pictures_of_the_workflow_are_those_of_its_rules(finished, repository):
+    graph = finished.snakemake("--rulegraph", "dot", "--", "report").stdout
+    for name, picture in workflow_pictures(graph).items():
+        committed = (repository / "docs/images" / name).read_text(encoding="utf-8")
+        assert committed == picture, f"{name}: scripts/workflow_picture.py draws it anew"
 
 
 def test_a_touched_raw_file_changes_nothing(finished):

@@ -1,0 +1,48 @@
+"""The texts that the project's programs can print, as templates, read from their source."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+HOLE = "…"
+"""Stands where a text has a value put in."""
+
+
+def text_of(node: ast.expr) -> str | None:
+    """A text with holes for its values; None if the expression is no text."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) or HOLE for part in node.values)
+    return None
+
+
+@cache
+def templates(repository: Path) -> list[str]:
+    """Every text of the package and its rules."""
+    found = []
+    for path in (repository / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = text_of(node) if isinstance(node, ast.expr) else None
+            if text:
+                found.append(text)
+    others = [*(repository / "rules").rglob("*.smk"), repository / "Makefile"]
+    return [*found, *(path.read_text(encoding="utf-8") for path in others)]
+
+
+def is_printed(message: str, repository: Path) -> bool:
+    """Whether a text contains the parts of a message, in this order."""
+    parts = [part for part in (part.strip() for part in message.split(HOLE)) if len(part) > 1]
+    return any(_in_order(parts, text) for text in templates(repository))
+
+
+def _in_order(parts: list[str], text: str) -> bool:
+    place = 0
+    for part in parts:
+        place = text.find(part, place)
+        if place < 0:
+            return False
+        place += len(part)
+    return True

@@ -1,0 +1,45 @@
+"""The `vrtspike` calls that pages show can be made: command, options and their number are right."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from vrtspike.main import COMMANDS, parser_for
+
+_CALL = re.compile(r"(?:^|^\$ |`)(vrtspike [a-z][^`\n]*)", re.MULTILINE)
+
+
+def calls(repository: Path) -> set[str]:
+    """Every call in a block or between backticks."""
+    pages = [repository / "README.md", *(repository / "docs").glob("*.md")]
+    texts = [path.read_text(encoding="utf-8") for path in pages]
+    found = {call for text in texts for call in _CALL.findall(text.replace("\\\n", " "))}
+    return {re.split(r" +#| 2?>| \|", call)[0].strip() for call in found}
+
+
+def test_documented_calls_are_accepted(repository, capsys):
+    refused = []
+    for call in sorted(calls(repository)):
+        name, *words = shlex.split(call)[1:]
+        if not words or "--help" in words:
+            assert name in COMMANDS, call
+            continue
+        try:
+            parser_for(name).parse_args([name, *words])
+        except SystemExit:
+            refused.append(f"{call}: {capsys.readouterr().err.splitlines()[-1:]}")
+    assert refused == []
+
+
+def test_every_command_is_shown_somewhere(repository):
+    shown = {shlex.split(call)[1] for call in calls(repository)}
+    assert set(COMMANDS) - shown == set()
+
+
+def test_a_wrong_call_is_noticed():
+    with pytest.raises(SystemExit):
+        parser_for("verify").parse_args(["verify", "--no-such-option"])
