@@ -32,7 +32,7 @@ from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.seeding import seed_everything
 from vrtspike.training.tasks import Task
-from vrtspike.training.trackers import open_trackers
+from vrtspike.training.trackers import Tracker, open_trackers
 
 MEMORY_ADVICE = (
     "The memory of the device is full. In this order: lower TRAIN.BATCH_SIZE and raise "
@@ -119,7 +119,7 @@ def train_run(
         board = run.settings.LOG.TENSORBOARD
         trackers = open_trackers(run, folder, display.tell) if ranks.is_main else []
         for tracker in trackers:
-            stack.callback(lambda tracker=tracker: tracker.close(record.is_finished))
+            stack.callback(_close, tracker, record)
         log = RunLog(folder, run.fingerprint, ranks.is_main, board, display, record, trackers)
         stack.callback(log.close)
         trainer = Trainer(
@@ -195,6 +195,11 @@ def loader_options(
     """How a data loader works, as DATALOADER says."""
     pin = settings.DATALOADER.PIN_MEMORY and ranks.device.type == "cuda"
     return LoaderOptions(workers, prefetch, pin, persistent)
+
+
+def _close(tracker: Tracker, record: RunRecord) -> None:
+    """Tell a tracker how the run ended."""
+    tracker.close(record.is_finished)
 
 
 def _describe(workers: Workers, settings: Settings) -> str:
