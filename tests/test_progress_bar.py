@@ -1,9 +1,61 @@
+"""The time that is left, with a clock that the tests set, and where progress is shown."""
+
 from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
+import time
+
+import pytest
+
+from vrtspike.progress_bar import progress_bar
+
+
+class Clock:
+    """Seconds since some instant."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def work(clock: Clock, *times: float) -> None:
+    """A frame is done at each of these times, of 100."""
+    with progress_bar("evaluate") as progress:
+        progress(0, 100)
+        for done, at in enumerate(times, start=1):
+            clock.now = 1000 + at
+            progress(done, 100)
+
+
+def test_a_log_file_gets_a_line_now_and_then_with_the_time_left(monkeypatch, capsys):
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock)
+    work(clock, 10, 20, 21, 40)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "evaluate: 2 of 100, 0:16:20 left",  # 10 s a frame
+        "evaluate: 4 of 100, 0:16:00 left",
+    ]
+
+
+def test_frames_that_come_in_bursts_do_not_make_the_time_left_jump(monkeypatch, capsys):
+    """Windows of four frames within a second, 40 seconds apart: some 10 seconds a frame."""
+    clock = Clock()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("rich.console.monotonic", clock)
+    bursts = [window * 40 + frame * 0.1 for window in range(1, 13) for frame in range(4)]
+    work(clock, *bursts)
+    shown = re.findall(r"48/100.*?(\d+):(\d+):(\d+)", capsys.readouterr().err)
+    hours, minutes, seconds = map(int, shown[-1])
+    assert 3600 * hours + 60 * minutes + seconds == pytest.approx(520, rel=0.2)
+
 
 PROGRAM = """
 import vrtspike.progress_bar as module
@@ -13,6 +65,9 @@ with module.progress_bar("evaluate") as show:
     for done in (1, 2):
         show(done, 2)
 """
+
+
+LINES = "evaluate: 1 of 2, 0:00:00 left\nevaluate: 2 of 2\n"
 
 
 def shell(command: str, **options) -> subprocess.CompletedProcess[str]:
@@ -25,7 +80,7 @@ def shell(command: str, **options) -> subprocess.CompletedProcess[str]:
 def test_progress_goes_where_the_shell_says_and_the_rest_to_the_log(tmp_path):
     log = tmp_path / "a.log"
     command = f'VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&2 > {log} 2>&1'
-    assert shell(command, stderr=subprocess.PIPE).stderr == ("evaluate: 1 of 2\nevaluate: 2 of 2\n")
+    assert shell(command, stderr=subprocess.PIPE).stderr == (LINES)
     assert log.read_text() == "in the log\n"
     master, slave = pty.openpty()
     shell(command, stderr=slave)
@@ -39,4 +94,4 @@ def test_progress_goes_where_the_shell_says_and_the_rest_to_the_log(tmp_path):
 def test_a_screen_that_is_not_open_is_standard_error():
     command = 'VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&-'
     done = shell(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert done.stderr == "evaluate: 1 of 2\nevaluate: 2 of 2\n"
+    assert done.stderr == LINES

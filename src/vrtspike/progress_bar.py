@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import TextIO
 
 from rich.console import Console
@@ -14,6 +15,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 PLAIN_INTERVAL = 15.0
 """Seconds between lines where there is no terminal, such as in a log file."""
+
+_ALL_OF_IT = 1e9
+"""Seconds that the time left is estimated from. Frames come in bursts, a window at a time, so that
+the last half minute says little."""
 
 SCREEN = "VRTSPIKE_SCREEN"
 """Environment variable: number of the open file that shows progress where standard error is a log.
@@ -45,6 +50,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         console=console,
         transient=True,
         refresh_per_second=4,
+        speed_estimate_period=_ALL_OF_IT,
         redirect_stdout=beside,
         redirect_stderr=beside,
     ) as bar:
@@ -62,13 +68,25 @@ def _screen() -> TextIO:
 
 
 def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
-    last = time.monotonic()
+    started = last = time.monotonic()
 
     def show(done: int, total: int) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= PLAIN_INTERVAL:
             last = now
-            print(f"{title}: {done} of {total}", file=stream, flush=True)
+            left = _time_left(now - started, done, total)
+            print(f"{title}: {done} of {total}{left}", file=stream, flush=True)
 
     return show
+
+
+def _time_left(seconds: float, done: int, total: int) -> str:
+    """What is left at the pace so far.
+
+    >>> _time_left(60.0, done=2, total=10)
+    ', 0:04:00 left'
+    """
+    if not done or done >= total:
+        return ""
+    return f", {timedelta(seconds=round(seconds / done * (total - done)))} left"
