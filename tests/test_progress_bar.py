@@ -1,4 +1,4 @@
-"""Where progress is shown, and the time that is left, with a clock that the tests set."""
+"""The time that is left, with a clock that the tests set, and where progress is shown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ with module.progress_bar("evaluate") as show:
     for done in (1, 2):
         show(done, 2)
 """
-SHOWN = "evaluate: 1 of 2, 0:00:00 left\nevaluate: 2 of 2\n"
+
+
+LINES = "evaluate: 1 of 2, 0:00:00 left\nevaluate: 2 of 2\n"
 
 
 def shell(command: str, **options) -> subprocess.CompletedProcess[str]:
@@ -78,7 +80,7 @@ def shell(command: str, **options) -> subprocess.CompletedProcess[str]:
 def test_progress_goes_where_the_shell_says_and_the_rest_to_the_log(tmp_path):
     log = tmp_path / "a.log"
     command = f'VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&2 > {log} 2>&1'
-    assert shell(command, stderr=subprocess.PIPE).stderr == SHOWN
+    assert shell(command, stderr=subprocess.PIPE).stderr == (LINES)
     assert log.read_text() == "in the log\n"
     master, slave = pty.openpty()
     shell(command, stderr=slave)
@@ -92,4 +94,4 @@ def test_progress_goes_where_the_shell_says_and_the_rest_to_the_log(tmp_path):
 def test_a_screen_that_is_not_open_is_standard_error():
     command = 'VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&-'
     done = shell(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert done.stderr == SHOWN
+    assert done.stderr == LINES

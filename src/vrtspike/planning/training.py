@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from vrtspike.config.loading import check_packages, missing_files
+from vrtspike.config.loading import missing_files
+from vrtspike.config.packages import check_packages
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.manifests import DATASET, read_manifest

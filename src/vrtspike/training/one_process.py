@@ -119,7 +119,7 @@ def train_run(
         board = run.settings.LOG.TENSORBOARD
         trackers = open_trackers(run, folder, display.tell) if ranks.is_main else []
         for tracker in trackers:
-            stack.callback(_close, tracker, record)
+            stack.callback(_close_tracker, tracker, record)
         log = RunLog(folder, run.fingerprint, ranks.is_main, board, display, record, trackers)
         stack.callback(log.close)
         trainer = Trainer(
@@ -136,6 +136,10 @@ def train_run(
         )
         _begin(run, trainer, record, facts)
         return _train(trainer, record, stop)
+
+
+def _close_tracker(tracker: Tracker, record: RunRecord) -> None:
+    tracker.close(record.is_finished)
 
 
 def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
@@ -195,11 +199,6 @@ def loader_options(
     """How a data loader works, as DATALOADER says."""
     pin = settings.DATALOADER.PIN_MEMORY and ranks.device.type == "cuda"
     return LoaderOptions(workers, prefetch, pin, persistent)
-
-
-def _close(tracker: Tracker, record: RunRecord) -> None:
-    """Tell a tracker how the run ended."""
-    tracker.close(record.is_finished)
 
 
 def _describe(workers: Workers, settings: Settings) -> str:
