@@ -126,7 +126,7 @@ function figureNotes(evaluated, metrics) {
   return el("details", {}, el("summary", { textContent: "What is measured" }), ...lines.map((text) => el("p", { className: "note", textContent: text })));
 }
 
-const SEVERITY_WORDS = { error: "Spoils the result", warning: "Costs time or memory", hint: "Possible" };
+const SEVERITY_WORDS = { error: "Spoils the run", warning: "Worth mending", hint: "Possible" };
 
 function showFindings() {
   const place = body("findings");
