@@ -360,6 +360,7 @@ def test_a_video_plays(page):
 def test_findings_data_and_origin_in_words(page):
     findings = page.value("document.querySelector('#findings').textContent")
     assert "Worth mending: waits for data" in findings
+    assert "To do: more loading processes. Then: shorter steps." in findings
     assert "DATALOADER.TRAIN_WORKERS: 4" in findings
     assert "not analysed" in findings
     data = page.value("document.querySelector('#data').textContent")
