@@ -215,6 +215,7 @@ def test_thumbnails_lead_from_the_worst_to_the_best(page):
     page.key("ArrowLeft")
     assert selected(page) == 3
     page.key("End")
+    page.key("ArrowDown")
     assert selected(page) == 11
     page.key("Home")
     assert selected(page) == 0
@@ -291,6 +292,7 @@ def test_tables_sort_by_mouse_and_keyboard(page):
         assert column(page, 5)[-1] == "–"
     assert page.value(sorting) is None
     assert "−1.00" in column(page, 7)
+    assert set(column(page, 11)) == {"+0.2500"}  # LPIPS went down by as much
 
 
 def drawn(page: Any, selector: str) -> None:
@@ -314,10 +316,10 @@ def test_curves_obey_their_switches(page):
     page.value(f"(r => {{ r.value = 0; r.dispatchEvent(new Event('input')); }})({smoothing})")
     page.wait(f"{plot}.data.length === 1")
     assert page.value(f"{plot}.data[0].y[1]") == 0.5  # the second loss of 1, 1/2, 1/3, ...
-    page.value(f"(r => {{ r.value = 0.5; r.dispatchEvent(new Event('input')); }})({smoothing})")
+    page.value(f"(r => {{ r.value = 0.2; r.dispatchEvent(new Event('input')); }})({smoothing})")
     page.wait(f"{plot}.data.length === 2")
-    # (0.25 x 1 + 0.5 x 1/2) / 0.75
-    assert page.value(f"{plot}.data[1].y[1]") == pytest.approx(2 / 3)
+    # (0.2 x 0.8 x 1 + 0.8 x 1/2) / 0.96
+    assert page.value(f"{plot}.data[1].y[1]") == pytest.approx(0.56 / 0.96)
     page.value(
         "(c => { c.value = 'learning rate'; c.dispatchEvent(new Event('change')); })"
         "(document.querySelector('#training .charts select'))"
@@ -334,6 +336,8 @@ def test_every_chart_is_drawn_and_says_what_is_under_the_pointer(page):
     )
     validation = "#training .charts > div:nth-child(2)"
     drawn(page, validation)
+    plot = f"document.querySelector('{validation} .plot')"
+    assert page.value(f"{plot}.layout.yaxis.type") == "linear"
     x, y = page.place(f"{validation} .points path", 0.5, 0.5)
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     page.wait(f"document.querySelector('{validation} .hoverlayer text') !== null")
@@ -355,7 +359,8 @@ def test_a_video_plays(page):
 
 def test_findings_data_and_origin_in_words(page):
     findings = page.value("document.querySelector('#findings').textContent")
-    assert "Costs time or memory: waits for data" in findings
+    assert "Worth mending: waits for data" in findings
+    assert "To do: more loading processes. Then: shorter steps." in findings
     assert "DATALOADER.TRAIN_WORKERS: 4" in findings
     assert "not analysed" in findings
     data = page.value("document.querySelector('#data').textContent")
