@@ -6,6 +6,7 @@ import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -86,9 +87,8 @@ def measure_tile_memory(
             model(blur, voxels)
 
     peak = _cuda_peak if device.type == "cuda" else _counted_peak
-    small, large = (peak(lambda side=side: restore(side)) for side in _PROBES)  # type: ignore[misc]
-    if device.type == "cpu":
-        small, large = CPU_OVERHEAD * small, CPU_OVERHEAD * large
+    overhead = CPU_OVERHEAD if device.type == "cpu" else 1.0
+    small, large = (overhead * peak(partial(restore, side)) for side in _PROBES)
     areas = [side * side * frames for side in _PROBES]
     per_pixel = max(1.0, (large - small) / (areas[1] - areas[0]))
     return TileMemory(max(0.0, small - per_pixel * areas[0]), per_pixel)
