@@ -150,3 +150,23 @@ def test_full_memory_is_told(small_run, model):
 def test_the_precision_suits_the_device():
     assert choose_precision("auto", CPU) == "float32"
     assert choose_precision("float16", CPU) == "float16"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_restores_in_half_precision_and_its_memory_is_foreseen(small_run, model):
+    frames, spikes = arrays(small_run.raw / "test" / "b")
+    gpu = load(small_run.train)
+    assert gpu.device.type == "cuda"
+    assert gpu.precision in ("bfloat16", "float16")
+    difference = gpu.restore(frames, spikes, tile=0).astype(int) - model.restore(frames, spikes)
+    assert np.abs(difference).mean() < 1
+    need = measure_tile_memory(gpu.network, 4, 3, gpu.device, gpu.dtype)
+    blur = torch.zeros(1, 3, 3, 256, 256, device="cuda")
+    voxels = torch.zeros(1, 3, 4, 256, 256, device="cuda")
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    with torch.inference_mode(), torch.autocast("cuda", gpu.dtype):
+        gpu.network(blur, voxels)
+    taken = torch.cuda.max_memory_allocated() - before
+    assert taken <= 1.25 * (need.fixed + need.per_pixel * 3 * 256**2)
