@@ -13,6 +13,7 @@ from vrtspike import cli
 from vrtspike.errors import UserError
 
 COMMANDS = {
+    "restore": "restore blurry frames or a video with a trained model",
     "show": "figures, picture and video of a spike file",
     "doctor": "whether this machine and this configuration are ready, and how to mend what is not",
     "advise": "which preset fits this machine and this data: memory, hours, disk",

@@ -70,7 +70,7 @@ def test_another_scene_is_named(exposure, tmp_path):
     (told,) = faults(view)
     assert "do not show the frame" in told
     assert "0.3 is needed" in told
-    with pytest.raises(DataError, match=r"does not cover spikes of 64 x 48.*--size"):
+    with pytest.raises(DataError, match=r"does not cover spikes of 64 x 48.*--sensor"):
         view_spikes(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
 

@@ -115,7 +115,7 @@ def view_spikes(
         try:
             found = align(spikes, gray)
         except DataError as error:
-            raise DataError(f"{path}, {frame}: {error} (--size)") from error
+            raise DataError(f"{path}, {frame}: {error} (--sensor)") from error
     return SpikeView(path, sensor, total, start, spikes, gray, found)
 
 
@@ -157,11 +157,11 @@ def faults(view: SpikeView) -> list[str]:
     found = []
     order = disorder(view.spikes)
     if order is not None and order > MOST_DISORDER:
-        found.append("the steps are shuffled, or the sensor has another size (--size)")
+        found.append("the steps are shuffled, or the sensor has another size (--sensor)")
     if view.found is not None and not view.found.matches:
         found.append(
             f"the spikes do not show the frame (correlation {view.found.correlation:.2f}, "
-            f"{MIN_CORRELATION} is needed): another frame's file, or another size (--size)"
+            f"{MIN_CORRELATION} is needed): another frame's file, or another size (--sensor)"
         )
     return found
 

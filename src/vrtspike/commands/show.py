@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="spike file (.dat or .npz)")
     parser.add_argument("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
     parser.add_argument(
-        "--size",
+        "--sensor",
         type=int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
         view_spikes,
     )
 
-    size = tuple(arguments.size) if arguments.size else None
-    view = view_spikes(arguments.file, size, arguments.frame, arguments.start, arguments.steps)
+    sensor = tuple(arguments.sensor) if arguments.sensor else None
+    view = view_spikes(arguments.file, sensor, arguments.frame, arguments.start, arguments.steps)
     wrong = faults(view)
     print("\n".join([*describe(view), *(f"! {fault}" for fault in wrong)]), flush=True)
     picture = arguments.output or Path(f"{arguments.file.stem}_spikes.png")
