@@ -79,6 +79,9 @@ def test_a_part_of_a_file(exposure):
     view = view_spikes(folder / "a.dat", start=8, steps=4)
     np.testing.assert_allclose(view.rate, spikes[8:12].mean(axis=0))
     assert "40 steps of 48 x 64, 4 from step 8 on are looked at" in describe(view)[0]
+    placed = view_spikes(folder / "a.dat", start=8, frame=folder / "a.png")
+    step = float(describe(placed)[-1].split("at step ")[1].split()[0])
+    assert step == pytest.approx(16, abs=3)  # of the whole file
     with pytest.raises(DataError, match="--start 40: the file holds steps 0 to 39"):
         view_spikes(folder / "a.dat", start=40)
     with pytest.raises(DataError, match=r"spike frames 8 to 48 asked for, the file holds 40"):
