@@ -108,8 +108,10 @@ def test_what_a_person_reads(project):
 def test_a_preset_of_ones_own(project):
     (project / "config/presets/mine.yaml").write_text("BASE: fast\nTRAIN: {BATCH_SIZE: 1}\n")
     (project / "config/presets/odd.yaml").write_text("BASE: fast\nMODEL: {WINDOW_SIZE: 5}\n")
+    (project / "config/presets/wrong.yaml").write_text("TRAIN: {EPOCH: 3}\n")
     found = ask("A6000")
     assert reasons(found)["mine"] == ""
+    assert reasons(found)["wrong"] == "its file is wrong"
     assert reasons(found)["odd"] == "its model was never counted"
     text = "\n".join(advice_lines(found))
     assert "no: its model was never counted" in text
@@ -119,6 +121,7 @@ def test_gpus_are_known_by_name():
     assert known_bandwidth("NVIDIA GeForce RTX 4090") == 1.008e12
     assert known_bandwidth("NVIDIA RTX A6000") == 0.768e12
     assert known_bandwidth("NVIDIA A10") is None
+    assert known_bandwidth("NVIDIA RTX A1000") is None
     with pytest.raises(RunError, match=r"--gpu T4: the table has .*A6000"):
         named_gpu("T4", 1)
     unknown = Machine(4, 64, GpuKind("NVIDIA A10", 1, 24))

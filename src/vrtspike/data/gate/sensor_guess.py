@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.gate.shuffling import disorder
-from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, sensor_size
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, SPIKE_SUFFIXES, SequenceFiles, sensor_size
 from vrtspike.data.raw.spikes import (
     HEADER_COLUMNS,
     PackedSpikes,
@@ -76,6 +76,11 @@ def find_sensor(path: str | os.PathLike[str]) -> Sensor:
     file = Path(path)
     if not file.is_file():
         raise DataError(f"{file}: no such file; expected a spike file (.dat or .npz)")
+    if file.suffix not in SPIKE_SUFFIXES:
+        raise DataError(
+            f"{file}: found a file *{file.suffix}, expected spikes (.dat or .npz); if it holds "
+            "nothing but spikes, give rows and columns by --sensor"
+        )
     noted = _noted_beside(file)
     if noted is not None:
         return noted
@@ -158,12 +163,12 @@ def _first_steps(file: Path, height: int, width: int) -> PackedSpikes:
 def _no_guess(file: Path) -> str:
     size = file.stat().st_size
     fitting = [
-        f"--size {height} {width} ({8 * size // (height * width)} spike frames; {name})"
+        f"--sensor {height} {width} ({8 * size // (height * width)} spike frames; {name})"
         for (height, width), name in CAMERAS.items()
         if size and size * 8 % (height * width) == 0
     ]
     which = f"; what would fit: {', '.join(fitting)}" if fitting else ""
     return (
         f"{file}: the sensor's size cannot be told from {size} bytes; give rows and columns by "
-        f"--size, or spike_h and spike_w in a {SENSOR_FILE} beside the file{which}"
+        f"--sensor, or spike_h and spike_w in a {SENSOR_FILE} beside the file{which}"
     )
