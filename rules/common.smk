@@ -24,11 +24,6 @@ gc.set_threshold(200_000)
 os.environ.update(
     PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
 )
-# Threads that wait sleep instead of spinning: on busy cores a CPU training step took 4 to 7 times
-# as long with spinning threads. PyTorch's own OpenMP spins for some microseconds first, which makes
-# the short operations of a quiet machine up to a third faster.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
 @contextlib.contextmanager

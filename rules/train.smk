@@ -15,6 +15,7 @@ rule train:
         settings="<results>/train/{preset}/settings.json",
         run="<results>/train/{preset}/run.json",
         code="<results>/train/{preset}/code.json",
+        statistics="<results>/train/{preset}/statistics.json",
         table="<results>/train/{preset}/metrics.csv",
         logs=multiext(
             "<results>/train/{preset}/",

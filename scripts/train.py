@@ -9,9 +9,10 @@ Continue it, on as many GPUs as divide its batches per step:
 
     torchrun --nproc-per-node 2 scripts/train.py --run-dir runs/my_run
 
-The folder receives settings.json (what is computed), code.json (by which code), run.json
-(where and when, figures so far), metrics.jsonl, tensorboard/, logs/ (time and memory), pictures/,
-checkpoints/ and at the end weights.safetensors; best.safetensors are the best of all validations.
+The folder receives settings.json (what is computed), code.json (by which code), statistics.json (what
+spikes are standardised with), run.json (where and when, figures so far), metrics.jsonl,
+tensorboard/, logs/ (time and memory), pictures/, checkpoints/ and at the end weights.safetensors;
+best.safetensors are the best of all validations.
 
 SIGTERM, SIGUSR1 or Ctrl-C end the run after the present step with everything saved. After a crash
 it continues from the last checkpoint (TRAIN.SAVE_EVERY_STEPS). The result is the same in any case.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -70,3 +72,24 @@ def test_the_least_of_all_limits_counts(tmp_path, monkeypatch):
     # Without an argument, the variables of this process.
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
     assert available_cpus(cgroups=tmp_path) == 1
+
+
+@pytest.mark.slow
+def test_threads_of_every_program_sleep_while_they_wait():
+    # PyTorch's OpenMP itself tells how it was set up, on standard error.
+    chosen = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
+    environment = {name: value for name, value in os.environ.items() if name not in chosen}
+
+    def told(**given: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", "import vrtspike, torch"], capture_output=True, text=True,
+            check=True, env={**environment, "OMP_DISPLAY_ENV": "verbose", **given},
+        )  # fmt: skip
+        return done.stderr
+
+    usual, other = told(), told(GOMP_SPINCOUNT="77")
+    if "GOMP" not in usual:
+        pytest.skip("this PyTorch has another OpenMP")
+    assert "OMP_WAIT_POLICY = 'PASSIVE'" in usual
+    assert "GOMP_SPINCOUNT = '2000'" in usual
+    assert "GOMP_SPINCOUNT = '77'" in other

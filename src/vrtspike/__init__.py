@@ -1,3 +1,44 @@
-"""VRT-Spike: video deblurring with spike cameras, from raw files to a report."""
+"""VRT-Spike: video deblurring with spike cameras, from raw files to a report.
+
+What programs and notebooks use most, imported when it is used; ``docs/api.md`` names the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from vrtspike.cpus import sleep_while_waiting
+
+if TYPE_CHECKING:
+    from vrtspike.data.raw.spikes import read_spikes
+    from vrtspike.data.store.voxels import voxelize
+    from vrtspike.evaluation.trained import TrainedModel, load
 
 __version__ = "0.1.0"
+
+__all__ = ["TrainedModel", "load", "read_spikes", "voxelize"]
+
+_HOMES = {
+    "TrainedModel": "vrtspike.evaluation.trained",
+    "load": "vrtspike.evaluation.trained",
+    "read_spikes": "vrtspike.data.raw.spikes",
+    "voxelize": "vrtspike.data.store.voxels",
+}
+
+# Here, because it has to be done before PyTorch is imported, and by every program.
+sleep_while_waiting()
+
+
+def __getattr__(name: str) -> object:
+    """Import one of :data:`__all__` when it is used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'vrtspike' has no attribute {name!r}")
+    found: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """The module's own names and those that are imported when they are used."""
+    return sorted({*globals(), *__all__})

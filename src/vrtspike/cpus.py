@@ -1,4 +1,4 @@
-"""How many CPUs there are for us."""
+"""How many CPUs there are for us, and how threads wait for each other on them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,17 @@ def available_cpus(
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()]
     limits += [_cgroup_cpus(cgroups), _batch_cpus(environment)]
     return max(1, min(limit for limit in limits if limit is not None))
+
+
+def sleep_while_waiting() -> None:
+    """Have threads that wait for others sleep instead of spin, unless the user chose otherwise.
+
+    On busy cores a CPU training step took 4 to 7 times as long with spinning threads. PyTorch's own
+    OpenMP spins for some microseconds first, which makes the short operations of a quiet machine up
+    to a third faster. It looks at these variables once, when PyTorch is imported.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
 def _batch_cpus(environment: Mapping[str, str]) -> int | None:

@@ -13,6 +13,7 @@ from vrtspike import cli
 from vrtspike.errors import UserError
 
 COMMANDS = {
+    "restore": "restore blurry frames or a video with a trained model",
     "why": "why stages would run, and what they cost last time",
     "verify": "read stores completely and name every damaged chunk",
 }

@@ -262,6 +262,7 @@ def check_published(folder: Path) -> None:
         "settings.json",
         "run.json",
         "code.json",
+        "statistics.json",
         "metrics.csv",
         "metrics.jsonl",
         "timing.jsonl",

@@ -9,7 +9,6 @@ from vrtspike.deblurring.visuals import (
     GAP,
     LABEL_HEIGHT,
     comparison,
-    video_file,
 )
 
 
@@ -72,35 +71,6 @@ def test_error_map_and_missing_sharp_frame(frames):
 def test_large_frames_are_scaled_down():
     frame = np.zeros((720, 1280, 3), np.uint8)
     assert comparison(frame, frame, frame).shape[1] == 3 * COLUMN_WIDTH + 2 * GAP
-
-
-def test_video_holds_every_frame_in_rgb(tmp_path):
-    path = tmp_path / "clip.mp4"
-    red = np.zeros((64, 64, 3), np.uint8)
-    red[..., 0] = 200
-    with video_file(path) as append:
-        for _ in range(5):
-            append([red, red // 2])
-        assert not path.exists()
-    video = cv2.VideoCapture(str(path))
-    read = []
-    while (result := video.read())[0]:
-        read.append(result[1][..., ::-1])
-    assert len(read) == 5
-    assert read[0].shape == (64, 128, 3)
-    assert read[0][32, 16, 0] > 180
-    assert read[0][32, 16, 2] < 30
-    assert 80 < read[0][32, 112, 0] < 120
-    assert [entry.name for entry in tmp_path.iterdir()] == ["clip.mp4"]
-
-
-def test_a_video_without_frames_leaves_no_file(tmp_path):
-    with (
-        pytest.raises(ValueError, match="at least one frame"),
-        video_file(tmp_path / "clip.mp4"),
-    ):
-        pass
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_error_map_is_four_times_the_difference(frames):

@@ -12,13 +12,14 @@ from safetensors.torch import save_file
 from skimage import data as photographs
 
 from vrtspike.config import Settings
-from vrtspike.data.clips.dataset import merge_dataset
+from vrtspike.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
 from vrtspike.files import write_json
 from vrtspike.models import build_model
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.statistics import write_statistics
 
 BINS = 4
 EXPOSURES = 5
@@ -93,6 +94,8 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     train = folder / "train"
     train.mkdir()
     save_file(model.state_dict(), train / "weights.safetensors")
-    RunIdentity("small", settings, str(dataset), "0123456789ab").write(train)
+    digest = load_dataset(dataset).digest
+    RunIdentity("small", settings, str(dataset), "0123456789ab", digest).write(train)
+    write_statistics(train)
     write_json(train / "run.json", {"status": "finished"})
     return SmallRun(raw, dataset, train, settings)

@@ -120,10 +120,10 @@ def test_the_model_sees_the_normalised_voxels_of_stores_and_of_folders(clip, sma
     np.testing.assert_allclose(seen[0][0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_temporal_windows_share_a_third():
-    assert tiling_for(TileSettings(SIZE=64, OVERLAP=8), 6) == Tiling(64, 8, 6, 2)
-    assert tiling_for(TileSettings(SIZE=64, OVERLAP=8, FRAMES=12), 6) == Tiling(64, 8, 12, 4)
-    assert tiling_for(TileSettings(), 1).frames_overlap == 0
+def test_temporal_windows_share_a_sixth_and_at_least_a_frame():
+    assert tiling_for(TileSettings(SIZE=64, OVERLAP=8), 6) == Tiling(64, 8, 6, 1)
+    assert tiling_for(TileSettings(SIZE=64, OVERLAP=8, FRAMES=12), 6) == Tiling(64, 8, 12, 2)
+    assert [tiling_for(TileSettings(), frames).frames_overlap for frames in (1, 2, 3)] == [0, 1, 1]
 
 
 def test_weights_of_another_model_are_refused(small_run):

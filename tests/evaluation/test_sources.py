@@ -12,8 +12,11 @@ from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
+from vrtspike.evaluation.pictures import ArrayFrames
 from vrtspike.evaluation.sources import (
+    ArraySequence,
     FolderSequence,
     ScaledSource,
     SimulatedSequence,
@@ -144,7 +147,7 @@ def test_a_sensor_that_does_not_divide_the_frame_is_refused(sequence):
 
 
 def test_a_folder_without_frames_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no PNG files"):
+    with pytest.raises(DataError, match="no pictures"):
         SimulatedSequence(tmp_path, BINS)
 
 
@@ -152,7 +155,7 @@ def test_frames_of_another_size_are_refused(tmp_path):
     write_png(tmp_path / "1.png", np.zeros((16, 16, 3), np.uint8))
     write_png(tmp_path / "2.png", np.zeros((16, 24, 3), np.uint8))
     with pytest.raises(DataError, match=r"2\.png: 16 x 24 pixels, expected 16 x 16"):
-        SimulatedSequence(tmp_path, BINS)
+        SimulatedSequence(tmp_path, BINS).gain()
 
 
 def test_simulated_spikes_follow_the_frames(tmp_path):
@@ -275,3 +278,69 @@ def test_a_sensor_whose_rows_end_within_a_byte(tmp_path):
     (counts,) = folder.read(slice(0, 1)).counts
     parts = [spikes[a:b].sum(axis=0) for a, b in ((0, 21), (21, 24), (24, 28), (28, 56))]
     np.testing.assert_array_equal(counts, parts)
+
+
+def arrays(sequence) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Blurry frames of a raw sequence, and the spikes of each."""
+    blur = sorted((sequence / "blur").iterdir())
+    spikes = sorted((sequence / "spike").iterdir())
+    return (
+        np.stack([read_rgb(path) for path in blur]),
+        [read_spikes(path, 24, 32) for path in spikes],
+    )
+
+
+def test_arrays_give_what_their_files_give(stored, sequence):
+    frames, spikes = arrays(sequence)
+    expected = stored.read(slice(1, 4))
+    for given in (spikes, np.concatenate(spikes), np.stack(spikes)):
+        source = ArraySequence(ArrayFrames(frames), given, BINS)
+        assert (source.ratio, source.size, source.gain()) == (2, stored.size, stored.gain())
+        window = source.read(slice(1, 4))
+        np.testing.assert_array_equal(window.blur, expected.blur)
+        np.testing.assert_array_equal(window.counts, expected.counts)
+        np.testing.assert_array_equal(window.bin_steps, expected.bin_steps)
+
+
+def test_arrays_that_do_not_fit_are_refused(sequence):
+    frames, spikes = arrays(sequence)
+    pictures = ArrayFrames(frames)
+    for given, match in (
+        (spikes[:4], "of 4 exposures, expected one for each of the 5 frames"),
+        (np.concatenate(spikes)[1:], "279 spike frames cannot be divided evenly among 5"),
+        ([*spikes[:4], spikes[4].astype(float)], r"spikes of frame 4: found float64"),
+        ([*spikes[:4], spikes[4] * 2], r"spikes of frame 4: found uint8 .* of 0 and 1"),
+        ([*spikes[:4], spikes[4][:, 1:]], r"of several sizes, \[\(23, 32\), \(24, 32\)\]"),
+        ([part[:, :, 1:] for part in spikes], "no whole multiple of the sensor's 24 x 31"),
+    ):
+        with pytest.raises(DataError, match=match):
+            ArraySequence(pictures, given, BINS)
+
+
+def test_simulated_spikes_do_not_depend_on_the_order_of_reading(sequence):
+    forward = SimulatedSequence(sequence / "blur", BINS)
+    whole = forward.read(slice(0, 5)).counts
+    assert len({counts.tobytes() for counts in whole}) == 5
+    jumping = SimulatedSequence(sequence / "blur", BINS)
+    jumping.gain()
+    for frame in (3, 1, 4, 0):
+        np.testing.assert_array_equal(jumping.read(slice(frame, frame + 1)).counts[0], whole[frame])
+
+
+def test_the_frames_of_a_video_have_the_spikes_of_their_numbers(stored, sequence, tmp_path):
+    path = tmp_path / "blur.mp4"
+    frames, _ = arrays(sequence)
+    with video_file(path) as append:
+        for frame in frames:
+            append([frame])
+    source = FolderSequence(path, sequence / "spike", BINS)
+    assert list(source.names) == ["000001", "000002", "000003", "000004", "000005"]
+    window = source.read(slice(2, 4))
+    np.testing.assert_array_equal(window.counts, stored.read(slice(2, 4)).counts)
+    assert np.abs(window.blur.astype(int) - frames[2:4]).mean() < 6
+    assert source.gain() == pytest.approx(stored.gain(), rel=0.02)
+
+
+def test_missing_spikes_are_told(sequence, tmp_path):
+    with pytest.raises(DataError, match=r"nowhere: no such file or folder; expected the spikes"):
+        FolderSequence(sequence / "blur", tmp_path / "nowhere", BINS)

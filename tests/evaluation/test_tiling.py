@@ -9,7 +9,15 @@ import torch
 from torch import nn
 
 from vrtspike.errors import ConfigError
-from vrtspike.evaluation.tiling import Area, Tiling, cut_axis, read_ahead, restore_tiled
+from vrtspike.evaluation.tiling import (
+    Area,
+    Tiling,
+    cut_axis,
+    even_side,
+    read_ahead,
+    recomputation,
+    restore_tiled,
+)
 
 CLIP_SHAPE = (7, 26, 38)
 
@@ -33,7 +41,7 @@ def apply(model: nn.Module, window: torch.Tensor, areas: Sequence[Area]) -> torc
         return model(tiles.transpose(1, 2)).transpose(1, 2)
 
 
-def run(model: nn.Module, clip: torch.Tensor, tiling: Tiling, **options: int) -> torch.Tensor:
+def run(model: nn.Module, clip: torch.Tensor, tiling: Tiling, **options: object) -> torch.Tensor:
     shape = (len(clip), *clip.shape[2:])
     frames = restore_tiled(clip.__getitem__, partial(apply, model), shape, tiling, **options)
     return torch.stack(list(frames))
@@ -149,3 +157,75 @@ def test_no_more_windows_are_read_ahead_than_asked_for(clip):
     assert len(started) <= 3
     torch.testing.assert_close(torch.cat(list(windows)), clip[1:])
     assert sorted(started) == list(range(7))
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(256, 32), (64, 16), (128, 64), (40, 0)])
+def test_even_sides_need_no_more_windows_and_are_the_smallest_that_do(size, overlap):
+    for length in range(size + 1, 1300, 37):
+        side = even_side(length, size, overlap, unit=8)
+        assert side <= size
+        assert side % 8 == 0
+        windows = len(cut_axis(length, side, overlap))
+        assert windows == len(cut_axis(length, size, overlap))
+        smaller = side - 8
+        if smaller >= 2 * overlap and smaller > 0:
+            assert len(cut_axis(length, smaller, overlap)) > windows
+
+
+def test_a_frame_that_fits_is_one_tile():
+    assert (
+        even_side(200, 256, 32, 8) == even_side(200, 200, 32, 8) == even_side(200, 0, 0, 8) == 200
+    )
+    assert even_side(201, 200, 32, 8) == 120
+
+
+def test_recomputation_is_what_the_model_is_given(model, clip):
+    given = []
+
+    def restore(window: torch.Tensor, areas: Sequence[Area]) -> torch.Tensor:
+        result = apply(model, window, areas)
+        given.append(result.numel() / 3)
+        return result
+
+    tiling = Tiling(16, 4, 3, 1)
+    list(restore_tiled(clip.__getitem__, restore, CLIP_SHAPE, tiling, unit=4))
+    expected = sum(given) / np.prod(CLIP_SHAPE)
+    assert expected > 1.5
+    assert recomputation(CLIP_SHAPE, tiling, unit=4) == pytest.approx(expected)
+    assert recomputation(CLIP_SHAPE, Tiling(0, 0, 0, 0), unit=4) == 1
+
+
+def test_tiles_of_usual_settings_share_little_at_720p():
+    # 4 x 6 tiles of 208 x 240 pixels with the overlap of 32.
+    assert recomputation((1, 720, 1280), Tiling(256, 32, 1, 0), unit=8) == 4 * 208 * 6 * 240 / (
+        720 * 1280
+    )
+
+
+@pytest.mark.parametrize("wanted", [{0}, {3}, {1, 5}, {6}, {0, 1, 2, 3, 4, 5, 6}])
+def test_wanted_frames_are_those_of_the_whole_clip(model, clip, wanted):
+    tiling = Tiling(16, 8, 3, 1)
+    windows = []
+
+    def read(time: slice) -> torch.Tensor:
+        windows.append(range(time.start, time.stop))
+        return clip[time]
+
+    every = run(model, clip, tiling)
+    some = list(restore_tiled(read, partial(apply, model), CLIP_SHAPE, tiling, wanted=wanted))
+    torch.testing.assert_close(torch.stack(some), every[sorted(wanted)], rtol=0, atol=0)
+    assert all(wanted.intersection(window) for window in windows)
+
+
+def test_progress_counts_tiles(model, clip):
+    seen: list[tuple[int, int]] = []
+    tiling = Tiling(16, 8, 3, 1)
+    run(model, clip, tiling, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(n, seen[-1][0]) for n in range(1, seen[-1][0] + 1)]
+    grouped: list[tuple[int, int]] = []
+    run(
+        model, clip, tiling, tiles_at_once=4,
+        progress=lambda done, total: grouped.append((done, total)),
+    )  # fmt: skip
+    assert grouped[-1] == seen[-1]
+    assert len(grouped) < len(seen)

@@ -42,7 +42,7 @@ def nothing_to_do(project: Project, *arguments: str) -> bool:
 def test_publishes_every_result(finished):
     results = finished.folder / "results"
     for preset in ("tiny", "other"):
-        for name in ("weights.safetensors", "settings.json", "run.json", "metrics.csv"):
+        for name in ("weights.safetensors", "settings.json", "statistics.json", "metrics.csv"):
             assert (results / "train" / preset / name).is_file()
         summary = json.loads((results / "evaluate" / preset / "summary.json").read_text())
         assert summary["preset"] == preset

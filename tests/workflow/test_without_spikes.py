@@ -113,6 +113,7 @@ def test_the_ablation_trains_and_is_evaluated_without_spike_files(script, train,
     result, _ = train("plain")
     record = read_json(result / "run.json")
     assert (record["status"], record["step"]) == ("finished", 2)
+    assert read_json(result / "statistics.json")["statistics"] is None
     script(
         *("evaluate", "--weights", result / "weights.safetensors", "--dataset", dataset),
         *("--settings", result / "settings.json", "--output", tmp_path, "--device", "cpu"),

@@ -1,20 +1,16 @@
-"""Pictures and videos to look at: blurry, restored and sharp side by side."""
+"""Pictures to look at: blurry, restored and sharp side by side."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import cv2
 import numpy as np
 
 from vrtspike.deblurring.metrics.images import Image
 from vrtspike.deblurring.metrics.psnr import psnr
-from vrtspike.errors import RunError
-from vrtspike.files import atomic_path
 
 LABEL_HEIGHT = 24
 GAP = 4
@@ -76,48 +72,6 @@ def comparison(
     whole = [_labelled(panel, _fit(panel.image, column, factor)) for panel in panels]
     details = [_enlarge(panel.image[rows, columns], zoom) for panel in panels]
     return np.concatenate([_strip(whole, column), _strip(details, column)])
-
-
-@contextlib.contextmanager
-def video_file(
-    path: str | Path, frames_per_second: float = 24
-) -> Iterator[Callable[[Sequence[Image]], None]]:
-    """Write an MP4 (codec mp4v) through OpenCV; it stands at ``path`` once the body has ended.
-
-    Args:
-        path: ends in ``.mp4``.
-        frames_per_second: playing speed.
-
-    Yields:
-        A function that appends one frame, given as uint8 (H, W, 3) RGB images that are shown side
-        by side; sizes must not change. At least one frame must be written.
-
-    Raises:
-        RunError: if OpenCV has no writer for MP4 on this machine.
-    """
-    writer: cv2.VideoWriter | None = None
-    with atomic_path(path) as temporary:
-
-        def append(images: Sequence[Image]) -> None:
-            nonlocal writer
-            frame = np.concatenate(images, axis=1)
-            if writer is None:
-                writer = _open_video(temporary, frame, frames_per_second)
-            writer.write(np.ascontiguousarray(frame[..., ::-1]))
-
-        yield append
-        if writer is None:
-            raise ValueError(f"{path}: a video needs at least one frame")
-        writer.release()
-
-
-def _open_video(path: Path, frame: Image, frames_per_second: float) -> cv2.VideoWriter:
-    height, width = frame.shape[:2]
-    codec = cv2.VideoWriter.fourcc(*"mp4v")
-    writer = cv2.VideoWriter(str(path), codec, frames_per_second, (width, height))
-    if not writer.isOpened():
-        raise RunError("OpenCV cannot write MP4 on this machine; set TEST.SAVE_VIDEO to false")
-    return writer
 
 
 def _decibel(value: float) -> str:

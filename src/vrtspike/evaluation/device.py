@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import Literal, get_args
-
-import torch
+from typing import TYPE_CHECKING, Literal, get_args
 
 from vrtspike.errors import RunError
 from vrtspike.launching.gpus import installed_gpus, take_gpus, usable_gpus
+
+if TYPE_CHECKING:
+    import torch
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
@@ -28,6 +29,8 @@ def take_device(name: DeviceName) -> Iterator[torch.device]:
     Raises:
         RunError: if ``cuda`` is asked for where there is none, or all GPUs are taken.
     """
+    import torch
+
     usable = usable_gpus(installed_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
     if name == "cuda" and not usable:
         raise RunError("no GPU that this process may use; choose the device cpu or auto")

@@ -18,7 +18,8 @@ from vrtspike.data.raw.images import write_png
 from vrtspike.data.store.reading import open_store
 from vrtspike.deblurring.metrics.images import Image
 from vrtspike.deblurring.metrics.metric import Metric, Score
-from vrtspike.deblurring.visuals import comparison, video_file
+from vrtspike.deblurring.video import video_file
+from vrtspike.deblurring.visuals import comparison
 from vrtspike.evaluation.measure import KEYS, measure_frame, select_metrics, sequence_means
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import FrameSource, ScaledSource, StoredSequence, resize_image

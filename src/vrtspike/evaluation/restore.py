@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,12 @@ from vrtspike.deblurring.frames import to_uint8
 from vrtspike.deblurring.metrics.images import Image
 from vrtspike.errors import ConfigError
 from vrtspike.evaluation.sources import FrameSource, SourceFrames
-from vrtspike.evaluation.tiling import Area, Tiling, restore_tiled
+from vrtspike.evaluation.tiling import Area, Progress, Tiling, restore_tiled
 from vrtspike.models import build_model
 from vrtspike.models.weights import load_trained
+
+_WINDOW = 8
+"""Pixels that the network shrinks to one, and a side of its windows."""
 
 
 def load_model(weights: str | Path, settings: Settings, device: torch.device) -> nn.Module:
@@ -46,14 +50,26 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
 
 
 def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
-    """The tiling that TEST.TILE asks for; a third of a temporal window is shared with the next.
+    """The tiling that TEST.TILE asks for.
+
+    Of a temporal window a sixth is shared with the next, at least one frame: two of 12, as the
+    authors of VRT do.
 
     Args:
         tile: the settings.
         clip_len: length of a temporal window where the settings name none.
     """
     frames = tile.FRAMES or clip_len
-    return Tiling(tile.SIZE, tile.OVERLAP, frames, frames // 3)
+    return Tiling(tile.SIZE, tile.OVERLAP, frames, min(max(1, frames // 6), frames // 2))
+
+
+def tile_unit(ratio: int) -> int:
+    """What sides of tiles are multiples of: whole windows of attention, and pixels of the sensor.
+
+    Args:
+        ratio: the frame's pixels for each spike pixel along each side.
+    """
+    return math.lcm(_WINDOW, ratio)
 
 
 def restore_frames(
@@ -65,6 +81,9 @@ def restore_frames(
     *,
     tiles_at_once: int = 1,
     readers: int = 0,
+    dtype: torch.dtype = torch.float32,
+    wanted: Collection[int] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Image]:
     """Restore all frames of a clip, in order.
 
@@ -76,9 +95,13 @@ def restore_frames(
         tiling: how the clip is cut.
         tiles_at_once: tiles restored together.
         readers: temporal windows read ahead in threads.
+        dtype: type of matrix products, by autocast where it is a half type.
+        wanted: the frames to restore, by their positions; None for all. What is restored of them is
+            the same.
+        progress: called with the tiles done and their total.
 
     Yields:
-        uint8 (H, W, 3) RGB, one per frame.
+        uint8 (H, W, 3) RGB, one per frame that is wanted.
 
     Raises:
         ConfigError: if tiles would not fall on whole pixels of the sensor.
@@ -91,6 +114,8 @@ def restore_frames(
             f"{ratio}, the frame's pixels for each spike pixel"
         )
 
+    half = dtype != torch.float32
+
     def restore(window: SourceFrames, areas: Sequence[Area]) -> torch.Tensor:
         batch = {"blur": _stack([window.blur[:, rows, columns] for rows, columns in areas])}
         counts, steps = window.counts, window.bin_steps
@@ -100,13 +125,20 @@ def restore_frames(
             batch["bin_steps"] = _stack([steps] * len(areas))
             batch["gain"] = torch.full((len(areas),), gain, dtype=torch.float32)
         clip = prepare_batch(batch, statistics, device)
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast(device.type, dtype, enabled=half):
             output: torch.Tensor = model(clip.blur, clip.voxels)
         return output
 
-    shape = (len(source.names), *source.size)
     frames = restore_tiled(
-        source.read, restore, shape, tiling, tiles_at_once=tiles_at_once, readers=readers
+        source.read,
+        restore,
+        (len(source.names), *source.size),
+        tiling,
+        tiles_at_once=tiles_at_once,
+        readers=readers,
+        unit=tile_unit(ratio),
+        wanted=wanted,
+        progress=progress,
     )
     for frame in frames:
         yield to_uint8(frame)

@@ -1,7 +1,8 @@
-"""Where a clip to restore comes from: a store, or a folder of frames with spikes."""
+"""Where a clip to restore comes from: a store, or frames with spikes from elsewhere."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,8 @@ from numpy.typing import NDArray
 
 from vrtspike.data.exposure import bin_table
 from vrtspike.data.gate.alignment import align, mismatch
-from vrtspike.data.raw.images import read_gray, read_rgb
+from vrtspike.data.raw.images import luma
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
-from vrtspike.data.raw.numbering import frame_order
 from vrtspike.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
@@ -28,6 +28,7 @@ from vrtspike.data.store.gain import GainMeter
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import voxelize, voxelize_packed
 from vrtspike.errors import DataError, list_faults
+from vrtspike.evaluation.pictures import KEPT_FRAMES, ForwardReader, Pictures, open_pictures
 
 SIMULATED_STEPS = 88
 """Spike steps simulated per blurry frame: eleven source frames of eight steps, as in GoPro."""
@@ -148,35 +149,90 @@ def _resize(values: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.fl
 
 
 class BlurrySequence:
-    """Blurry frames of a folder, without spikes.
+    """Blurry frames without spikes.
 
     Args:
-        blur: folder of ``*.png``, 8-bit RGB, all of one size.
+        blur: a folder of pictures, a video file, or frames that were opened before.
 
     Raises:
         DataError: if there are no frames, or a frame cannot be read.
     """
 
-    def __init__(self, blur: Path) -> None:
-        self._files = png_files(blur)
-        self.names: Sequence[str] = [path.stem for path in self._files]
-        self.size = _frame_size(self._files[0])
+    def __init__(self, blur: Path | Pictures) -> None:
+        self.pictures = open_pictures(blur) if isinstance(blur, Path) else blur
+        self.names = self.pictures.names
+        self.size = self.pictures.size
         self.ratio = 1
 
     def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames."""
-        return SourceFrames(_read_frames(self._files[frames], self.size))
+        return SourceFrames(self.pictures.read(frames))
 
     def gain(self) -> float | None:
         """None: there are no spikes."""
         return None
 
 
-class FolderSequence(BlurrySequence):
-    """Blurry frames of a folder with recorded spikes.
+class SpikedSequence(BlurrySequence, ABC):
+    """Blurry frames with spikes of some kind.
 
     Args:
-        blur: folder of ``*.png``, 8-bit RGB, all of one size.
+        blur: a folder of pictures, a video file, or frames that were opened before.
+        bins: bins of the voxel grid.
+    """
+
+    spikes: str
+    """What messages call the spikes."""
+
+    steps: Sequence[int]
+    """Spike steps of each frame's exposure."""
+
+    def __init__(self, blur: Path | Pictures, bins: int) -> None:
+        super().__init__(blur)
+        self._bins = bins
+
+    @abstractmethod
+    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
+        """Spikes per bin of consecutive frames, (K, h, w) each."""
+
+    def read(self, frames: slice) -> SourceFrames:
+        """Read consecutive frames and count their spikes."""
+        steps = bin_table(self.steps[frames], self._bins)
+        return SourceFrames(self.pictures.read(frames), np.stack(self.counts(frames)), steps)
+
+    def gain(self) -> float:
+        """The gain of the clip; reads all frames and spikes once, one frame at a time.
+
+        Raises:
+            DataError: if something cannot be read, or there is not a single spike.
+        """
+        meter = GainMeter()
+        for number, steps in enumerate(self.steps):
+            here = slice(number, number + 1)
+            meter.add(self.pictures.read(here)[0], self.counts(here)[0], steps)
+        return meter.gain(self.spikes)
+
+    def _fit(self, rows: int, columns: int) -> int:
+        """Pixels of a frame for each spike pixel along each side.
+
+        Raises:
+            DataError: if that is no whole number.
+        """
+        ratios = {self.size[0] / rows, self.size[1] / columns}
+        ratio = int(min(ratios))
+        if ratios != {ratio}:
+            raise DataError(
+                f"{self.pictures.place}: frames of {self.size[0]} x {self.size[1]} are no whole "
+                f"multiple of the sensor's {rows} x {columns}; check the sensor size"
+            )
+        return ratio
+
+
+class FolderSequence(SpikedSequence):
+    """Blurry frames with recorded spikes.
+
+    Args:
+        blur: a folder of pictures, a video file, or frames that were opened before.
         spikes: a folder of ``.dat`` or ``.npz`` files with the frames' names, or one file for all
             frames, divided evenly among them.
         bins: bins of the voxel grid.
@@ -188,43 +244,32 @@ class FolderSequence(BlurrySequence):
     """
 
     def __init__(
-        self, blur: Path, spikes: Path, bins: int, sensor: tuple[int, int] | None = None
+        self,
+        blur: Path | Pictures,
+        spikes: Path,
+        bins: int,
+        sensor: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(blur)
-        files = [spikes] if spikes.is_file() else self._partners(spikes)
-        self._sensor = sensor or npz_sensor(files[0]) or (self.size[0] // 2, self.size[1] // 2)
-        self._columns = picture_columns(self._sensor, self.size)
-        ratios = {self.size[0] / self._sensor[0], self.size[1] / self._columns}
-        self.ratio = int(min(ratios))
-        if ratios != {self.ratio}:
+        super().__init__(blur, bins)
+        self.spikes = str(spikes)
+        if not spikes.exists():
             raise DataError(
-                f"{blur}: frames of {self.size[0]} x {self.size[1]} are no whole multiple of the "
-                f"sensor's {self._sensor[0]} x {self._columns}; check the sensor size"
+                f"{spikes}: no such file or folder; expected the spikes (.dat or .npz) of "
+                f"{self.pictures.place}"
             )
-        self._bins = bins
-        self._spikes = spikes
-        self._exposures = self._find_exposures(spikes, files)
+        self.files = [spikes] if spikes.is_file() else self._partners(spikes)
+        self._sensor = sensor or npz_sensor(self.files[0]) or (self.size[0] // 2, self.size[1] // 2)
+        self._columns = picture_columns(self._sensor, self.size)
+        self.ratio = self._fit(self._sensor[0], self._columns)
+        self._exposures = self._find_exposures(spikes, self.files)
+        self.steps = [steps for _, _, steps in self._exposures]
 
-    def read(self, frames: slice) -> SourceFrames:
-        """Read consecutive frames and count their spikes."""
-        exposures = self._exposures[frames]
-        return SourceFrames(
-            _read_frames(self._files[frames], self.size),
-            np.stack([self._counts(exposure) for exposure in exposures]),
-            bin_table([exposure[2] for exposure in exposures], self._bins),
-        )
-
-    def gain(self) -> float:
-        """The gain of the clip; reads every file once, one frame at a time.
-
-        Raises:
-            DataError: if a file cannot be read, or there is not a single spike.
-        """
-        meter = GainMeter()
-        for file, exposure in zip(self._files, self._exposures, strict=True):
-            (frame,) = _read_frames([file], self.size)
-            meter.add(frame, self._counts(exposure), exposure[2])
-        return meter.gain(str(self._spikes))
+    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
+        """Read and count the spikes of consecutive frames."""
+        return [
+            voxelize_packed(self._rows(exposure), self._bins)[..., : self._columns]
+            for exposure in self._exposures[frames]
+        ]
 
     def doubts(self) -> list[str]:
         """A line for each frame that its spikes do not look like; reads every file once.
@@ -232,18 +277,17 @@ class FolderSequence(BlurrySequence):
         A single step is no picture that could be compared.
         """
         found = []
-        for file, exposure in zip(self._files, self._exposures, strict=True):
-            if exposure[2] < 2:
+        for number, exposure in enumerate(self._exposures):
+            path, _, steps = exposure
+            if steps < 2:
                 continue
             spikes = PackedSpikes(self._rows(exposure), self._columns)
-            likeness = align(spikes, read_gray(file), blurry=True)
-            fault = mismatch(likeness, exposure[0], file, (self._sensor[0], self._columns))
+            gray = luma(self.pictures.read(slice(number, number + 1))[0]).astype(np.uint8)
+            likeness = align(spikes, gray, blurry=True)
+            frame = self.pictures.describe(number)
+            fault = mismatch(likeness, path, frame, (self._sensor[0], self._columns))
             found += [fault] if fault else []
         return found
-
-    def _counts(self, exposure: tuple[Path, int, int]) -> NDArray[np.uint8]:
-        """The spikes of an exposure, counted: (K, h, w)."""
-        return voxelize_packed(self._rows(exposure), self._bins)[..., : self._columns]
 
     def _rows(self, exposure: tuple[Path, int, int]) -> NDArray[np.uint8]:
         """The spikes of an exposure, packed."""
@@ -265,15 +309,10 @@ class FolderSequence(BlurrySequence):
 
     def _find_exposures(self, spikes: Path, files: list[Path]) -> list[tuple[Path, int, int]]:
         """File, first step and number of steps for each frame."""
+        frames = len(self.names)
         if spikes.is_file():
-            total = count_spike_frames(spikes, *self._sensor)
-            steps, rest = divmod(total, len(self._files))
-            if rest:
-                raise DataError(
-                    f"{spikes}: {total} spike frames cannot be divided evenly among "
-                    f"{len(self._files)} blurry frames; give one file per frame"
-                )
-            return [(spikes, number * steps, steps) for number in range(len(self._files))]
+            steps = divided_evenly(count_spike_frames(spikes, *self._sensor), frames, self.spikes)
+            return [(spikes, number * steps, steps) for number in range(frames)]
         exposures, faults = [], []
         for path in files:
             try:
@@ -289,83 +328,106 @@ class FolderSequence(BlurrySequence):
         return exposures
 
 
-class SimulatedSequence(BlurrySequence):
-    """Blurry frames of a folder with spikes simulated from the blurry frames themselves.
+class ArraySequence(SpikedSequence):
+    """Blurry frames with spikes in memory.
+
+    Args:
+        blur: the frames.
+        spikes: uint8 (S, h, w) of 0 and 1 for the whole clip, divided evenly among the frames; or
+            such an array for each frame.
+        bins: bins of the voxel grid.
+
+    Raises:
+        DataError: if spikes and frames do not fit together.
+    """
+
+    spikes = "spikes"
+
+    def __init__(
+        self,
+        blur: Pictures,
+        spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
+        bins: int,
+    ) -> None:
+        super().__init__(blur, bins)
+        frames = len(self.names)
+        if isinstance(spikes, np.ndarray) and spikes.ndim == 3:
+            steps = divided_evenly(len(spikes), frames, "spikes")
+            spikes = [spikes[number * steps : (number + 1) * steps] for number in range(frames)]
+        self._exposures = list(spikes)
+        if len(self._exposures) != frames:
+            raise DataError(
+                f"spikes: of {len(self._exposures)} exposures, expected one for each of the "
+                f"{frames} frames, or one array (S, h, w) for all"
+            )
+        for number, exposure in enumerate(self._exposures):
+            if exposure.dtype != np.uint8 or exposure.ndim != 3 or exposure.max(initial=0) > 1:
+                raise DataError(
+                    f"spikes of frame {number}: found {exposure.dtype} of shape {exposure.shape}, "
+                    "expected uint8 (S, h, w) of 0 and 1"
+                )
+        sizes = {exposure.shape[1:] for exposure in self._exposures}
+        if len(sizes) > 1:
+            raise DataError(f"spikes: of several sizes, {sorted(sizes)}; expected one sensor")
+        self.ratio = self._fit(*sizes.pop())
+        self.steps = [len(exposure) for exposure in self._exposures]
+
+    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
+        """Count the spikes of consecutive frames."""
+        return [voxelize(exposure, self._bins) for exposure in self._exposures[frames]]
+
+
+class SimulatedSequence(SpikedSequence):
+    """Blurry frames with spikes simulated from the blurry frames themselves.
 
     Such spikes hold no more than the frames do: they show how a model runs, not how well it
     restores. Each exposure starts half-way from the frame before and ends half-way to the next.
 
     Args:
-        blur: folder of ``*.png``, 8-bit RGB, all of one size with even sides.
+        blur: a folder of pictures, a video file, or frames that were opened before; with even
+            sides.
         bins: bins of the voxel grid.
     """
 
-    def __init__(self, blur: Path, bins: int) -> None:
-        super().__init__(blur)
+    def __init__(self, blur: Path | Pictures, bins: int) -> None:
+        super().__init__(blur, bins)
+        self.spikes = f"{self.pictures.place} (simulated spikes)"
         self.ratio = 2
-        # The sensor's charge runs on from frame to frame, so they are simulated in order, once;
-        # counts are what is kept: a few megabytes a frame.
+        self.steps = [SIMULATED_STEPS] * len(self.names)
+        # The sensor's charge runs on from frame to frame, so they are simulated in order.
+        self._reader = ForwardReader(self._simulate, KEPT_FRAMES)
+
+    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
+        """Simulate up to consecutive frames and count their spikes."""
+        return self._reader.read(frames)
+
+    def _simulate(self) -> Iterator[NDArray[np.uint8]]:
+        """The counts of each frame, in order."""
         intervals = stream_spikes(self._halves(), SIMULATED_STEPS // 2)
-        self._bins = bins
-        self._counts = [
-            voxelize(np.concatenate([first, second]).view(np.uint8), bins)
-            for first, second in zip(intervals, intervals, strict=True)
-        ]
-
-    def read(self, frames: slice) -> SourceFrames:
-        """Read consecutive frames and their simulated counts."""
-        blur = _read_frames(self._files[frames], self.size)
-        steps = bin_table([SIMULATED_STEPS] * len(blur), self._bins)
-        return SourceFrames(blur, np.stack(self._counts[frames]), steps)
-
-    def gain(self) -> float:
-        """The gain of the clip; reads every frame once.
-
-        Raises:
-            DataError: if a frame cannot be read, or all are too dark for a single spike.
-        """
-        meter = GainMeter()
-        for file, counts in zip(self._files, self._counts, strict=True):
-            (frame,) = _read_frames([file], self.size)
-            meter.add(frame, counts, SIMULATED_STEPS)
-        return meter.gain(f"{self._files[0].parent} (simulated spikes)")
+        for first, second in zip(intervals, intervals, strict=True):
+            yield voxelize(np.concatenate([first, second]).view(np.uint8), self._bins)
 
     def _halves(self) -> Iterator[NDArray[np.uint8]]:
         """Each frame preceded by what lies half-way from the frame before it."""
         before: NDArray[np.uint8] | None = None
-        for file in self._files:
-            frame = _read_frames([file], self.size)[0]
+        for number in range(len(self.names)):
+            frame = self.pictures.read(slice(number, number + 1))[0]
             middle = frame if before is None else cv2.addWeighted(before, 0.5, frame, 0.5, 0)
             yield np.asarray(middle, dtype=np.uint8)
             yield frame
             before = frame
 
 
-def png_files(folder: Path) -> list[Path]:
-    """PNG files of a folder in the order of the numbers in their names.
+def divided_evenly(steps: int, frames: int, name: str) -> int:
+    """Spike steps of each frame where one recording serves all.
 
     Raises:
-        DataError: if there are none.
+        DataError: if they cannot be divided evenly.
     """
-    files = [path for path in folder.glob("*.png") if not path.name.startswith(".")]
-    if not files:
-        raise DataError(f"{folder}: no PNG files; expected the blurry frames of one sequence")
-    return sorted(files, key=lambda path: frame_order(path.stem))
-
-
-def _frame_size(path: Path) -> tuple[int, int]:
-    height, width = read_rgb(path).shape[:2]
-    return height, width
-
-
-def _read_frames(files: Sequence[Path], size: tuple[int, int]) -> NDArray[np.uint8]:
-    frames = []
-    for file in files:
-        frame = read_rgb(file)
-        if frame.shape[:2] != size:
-            raise DataError(
-                f"{file}: {frame.shape[0]} x {frame.shape[1]} pixels, expected {size[0]} x "
-                f"{size[1]} as in the first frame; all frames of a sequence have one size"
-            )
-        frames.append(frame)
-    return np.stack(frames)
+    each, rest = divmod(steps, frames)
+    if rest:
+        raise DataError(
+            f"{name}: {steps} spike frames cannot be divided evenly among {frames} blurry frames; "
+            "give one file per frame"
+        )
+    return each

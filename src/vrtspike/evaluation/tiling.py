@@ -7,8 +7,9 @@ later window can change it.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
@@ -22,6 +23,9 @@ from vrtspike.errors import ConfigError
 Area: TypeAlias = tuple[slice, slice]
 """Rows and columns of a tile."""
 
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of things done and their total."""
+
 Frames = TypeVar("Frames")
 """What is read of a clip for some of its frames; only the caller looks inside."""
 
@@ -31,8 +35,8 @@ class Tiling:
     """How a clip is cut.
 
     Attributes:
-        size: height and width of a spatial tile in pixels; 0 takes the whole frame. Even, so that
-            tiles fall on whole pixels of a half-size spike sensor.
+        size: largest height and width of a spatial tile in pixels (see :func:`even_side`); 0 takes
+            the whole frame. Even, so that tiles fall on whole pixels of a half-size spike sensor.
         overlap: pixels shared by neighbouring tiles, even, at most half of ``size``.
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
@@ -42,6 +46,10 @@ class Tiling:
     overlap: int
     frames: int
     frames_overlap: int
+
+    def describe(self) -> str:
+        """The tiles in words."""
+        return f"tiles of at most {self.size} pixels" if self.size else "whole frames"
 
     def __post_init__(self) -> None:
         """Refuse sizes that cannot work, by the name of their key."""
@@ -76,6 +84,47 @@ class Span:
     def slice(self) -> slice:
         """The window as an index."""
         return slice(self.start, self.stop)
+
+
+def even_side(length: int, size: int, overlap: int, unit: int) -> int:
+    """The least side of which no more windows are needed along an axis than of ``size``.
+
+    The last window ends with the axis. Windows of the full ``size`` would share more there than
+    ``overlap``, and what is shared is computed twice.
+
+    Args:
+        length: positions along the axis.
+        size: the largest side; 0 or anything not below ``length`` gives one window.
+        overlap: positions shared by neighbours, at most ``size // 2``.
+        unit: what the side is a multiple of, where it is less than ``size``.
+
+    >>> even_side(720, 256, 32, unit=8), even_side(1280, 256, 32, unit=8)
+    (208, 240)
+    """
+    if size == 0 or size >= length:
+        return length
+    windows = -(-(length - overlap) // (size - overlap))
+    side = -(-(length + (windows - 1) * overlap) // (windows * unit)) * unit
+    return min(max(side, 2 * overlap), size)
+
+
+def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> float:
+    """Pixels that are restored for each pixel of the clip; 1 where nothing overlaps.
+
+    Args:
+        shape: frames, height and width of the clip.
+        tiling: how it is cut.
+        unit: as for :func:`even_side`.
+    """
+    frames, height, width = shape
+    spatial = ((height, tiling.size, tiling.overlap), (width, tiling.size, tiling.overlap))
+    spans = [
+        cut_axis(length, even_side(length, size, shared, unit), shared)
+        for length, size, shared in spatial
+    ]
+    spans.append(cut_axis(frames, tiling.frames, tiling.frames_overlap))
+    restored = math.prod(sum(span.stop - span.start for span in axis) for axis in spans)
+    return restored / (frames * height * width)
 
 
 def cut_axis(length: int, size: int, overlap: int) -> list[Span]:
@@ -137,6 +186,9 @@ def restore_tiled(
     *,
     tiles_at_once: int = 1,
     readers: int = 0,
+    unit: int = 2,
+    wanted: Collection[int] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[torch.Tensor]:
     """Restore a clip window by window.
 
@@ -147,15 +199,27 @@ def restore_tiled(
         tiling: the windows' sizes and overlaps.
         tiles_at_once: tiles handed to ``restore`` together.
         readers: windows read ahead; 0 reads when needed.
+        unit: sides of tiles are multiples of it (see :func:`even_side`).
+        wanted: the frames to restore; None for all. Windows that hold none of them are left out,
+            and no value of the others changes.
+        progress: called with the tiles done and their total.
 
     Yields:
-        (3, H, W) float32 on the CPU, one per frame, in order.
+        (3, H, W) float32 on the CPU, one per frame that is wanted, in order.
     """
     frames, height, width = shape
-    rows = cut_axis(height, tiling.size, tiling.overlap)
-    columns = cut_axis(width, tiling.size, tiling.overlap)
-    times = cut_axis(frames, tiling.frames, tiling.frames_overlap)
+    wanted = range(frames) if wanted is None else wanted
+    rows, columns = (
+        cut_axis(side, even_side(side, tiling.size, tiling.overlap, unit), tiling.overlap)
+        for side in (height, width)
+    )
+    times = [
+        time
+        for time in cut_axis(frames, tiling.frames, tiling.frames_overlap)
+        if any(frame in wanted for frame in range(time.start, time.stop))
+    ]
     tiles = list(itertools.product(rows, columns))
+    done = 0
     windows = read_ahead([time.slice for time in times], read, readers)
     pending: dict[int, torch.Tensor] = {}
     for number, (time, window) in enumerate(zip(times, windows, strict=True)):
@@ -164,6 +228,9 @@ def restore_tiled(
         for first in range(0, len(tiles), tiles_at_once):
             group = tiles[first : first + tiles_at_once]
             results = restore(window, [(row.slice, column.slice) for row, column in group])
+            done += len(group)
+            if progress is not None:
+                progress(done, len(times) * len(tiles))
             for (row, column), result in zip(group, results.float().cpu(), strict=True):
                 plane = torch.from_numpy(np.outer(row.weights, column.weights))
                 for frame, share in zip(range(time.start, time.stop), time.weights, strict=True):
@@ -171,7 +238,9 @@ def restore_tiled(
                     pending[frame][:, row.slice, column.slice] += values
         ready = times[number + 1].start if number + 1 < len(times) else frames
         for frame in sorted(frame for frame in pending if frame < ready):
-            yield pending.pop(frame)
+            restored = pending.pop(frame)
+            if frame in wanted:
+                yield restored
 
 
 def read_ahead(

@@ -6,6 +6,7 @@ file                        contents                                     where
 ``settings.json``           identity and settings, complete              run folder and published
 ``run.json``                surroundings, starts, state, final figures   run folder and published
 ``code.json``               digests of the code that trained it          run folder and published
+``statistics.json``         what spikes are standardised with            run folder and published
 ``metrics.jsonl``           losses, rates, epochs, validations           run folder and published
 ``metrics.csv``             the same as a table                          published
 ``weights.safetensors``     the weights of the last step                 run folder and published
@@ -27,6 +28,7 @@ from __future__ import annotations
 SETTINGS = "settings.json"
 RECORD = "run.json"
 CODE = "code.json"
+STATISTICS = "statistics.json"
 METRICS = "metrics.jsonl"
 METRICS_TABLE = "metrics.csv"
 WEIGHTS = "weights.safetensors"

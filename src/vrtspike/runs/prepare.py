@@ -14,13 +14,16 @@ from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.errors import RunError
 from vrtspike.runs.identity import RunIdentity, identify, result_settings
 from vrtspike.runs.names import SETTINGS
+from vrtspike.runs.statistics import write_statistics
 from vrtspike.runs.weight_files import training_weights, weight_digests
 
 
 def prepare_folder(
     folder: Path, *, preset: Path | None, dataset: Path | None, overrides: Sequence[str]
 ) -> None:
-    """See to it that ``settings.json`` in a run folder says what shall be computed.
+    """See to it that a run folder says what shall be computed.
+
+    That is ``settings.json``, and ``statistics.json`` for those who will use the weights.
 
     Args:
         folder: the run's folder.
@@ -52,6 +55,7 @@ def prepare_folder(
                 "continue"
             )
         run.write(folder)
+        write_statistics(folder)
         return
     assert known is not None
     if overrides:
@@ -66,6 +70,7 @@ def prepare_folder(
     _check_unchanged(known, folder)
     if overrides:
         known.write(folder)
+    write_statistics(folder)
 
 
 def _check_unchanged(run: RunIdentity, folder: Path) -> None:

@@ -17,8 +17,11 @@ from vrtspike.flatten import flatten
 from vrtspike.monitoring.records import each_record, read_records
 from vrtspike.monitoring.timing_layout import Arithmetic, summarize
 from vrtspike.runs import names
+from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.record import read_record
+from vrtspike.runs.statistics import write_statistics
 
+_COPIED = (names.WEIGHTS, names.SETTINGS, names.RECORD, names.CODE, names.METRICS)
 _FIRST_COLUMNS = ("kind", "step", "epoch", "loss", "lr", "grad_norm")
 
 
@@ -29,16 +32,22 @@ def publish(folder: Path, output: Path) -> None:
     there once, however often the run was resumed.
 
     Raises:
-        RunError: if the run is not finished.
+        RunError: if the run is not finished, or its data set has changed before its statistics
+            were kept.
     """
     record = read_record(folder)
     status = "not begun" if record is None else record["status"]
     if status != "finished":
         raise RunError(f"{folder}: the run is {status}, only a finished one is published")
     logs = folder / names.LOGS
+    copied = list(_COPIED)
+    if RunIdentity.read(folder).dataset_digest is not None:
+        copied.append(names.STATISTICS)
+        if not (folder / names.STATISTICS).is_file():  # finished by an earlier version
+            write_statistics(folder)
     with atomic_path(output) as temporary:
         temporary.mkdir()
-        for name in (names.WEIGHTS, names.SETTINGS, names.RECORD, names.CODE, names.METRICS):
+        for name in copied:
             shutil.copyfile(folder / name, temporary / name)
         shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
         _write_lines(temporary / names.TIMING, merged_timings(logs))

@@ -1,0 +1,209 @@
+"""How large a tile may be: what a model needs for each pixel of it, and what memory is free."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from vrtspike.errors import RunError
+from vrtspike.evaluation.tiling import Tiling, even_side, recomputation
+
+LARGEST_TILE = 2**18
+"""Pixels of the largest tile that is chosen. Frames of 720p are 4 such, and what they share is a
+fourteenth; more would cost memory and gain next to nothing."""
+
+SHARE = {"cuda": 0.85, "cpu": 0.6}
+"""Of the free memory, what a tile may need: libraries take their part beside PyTorch, and on a CPU
+other programs go on."""
+
+_PLENTY = 20_000
+"""Bytes for each pixel of each frame that no preset of this project needs half of."""
+
+_PROBES = (64, 128)
+"""Sides of the tiles that are tried: what a model needs grows with their area."""
+
+
+@dataclass(frozen=True)
+class TileMemory:
+    """What a model needs to restore a tile, beside its weights.
+
+    Attributes:
+        fixed: bytes, whatever the tile.
+        per_pixel: bytes for each pixel of each frame.
+    """
+
+    fixed: float
+    per_pixel: float
+
+    def pixels(self, free: float) -> int:
+        """Pixels, of all frames together, that a tile may have in ``free`` bytes."""
+        return max(0, int((free - self.fixed) / self.per_pixel))
+
+
+def fits_any_model(pixels: int, free: float) -> bool:
+    """Whether a tile is so small that no model need be tried.
+
+    Args:
+        pixels: of all its frames together.
+        free: bytes.
+    """
+    return pixels * _PLENTY <= free and pixels <= LARGEST_TILE
+
+
+def measure_tile_memory(
+    model: nn.Module, bins: int | None, frames: int, device: torch.device, dtype: torch.dtype
+) -> TileMemory:
+    """Try small tiles: on a GPU for real, on a CPU by counting, with tensors that have no data.
+
+    Args:
+        model: called as ``model(blur, voxels)``, on the device.
+        bins: of the voxels; None for a model that takes none.
+        frames: of a temporal window.
+        device: where it computes.
+        dtype: type of the products (autocast's, where it is a half type).
+    """
+
+    def restore(side: int) -> None:
+        half = dtype != torch.float32
+        with torch.no_grad(), torch.autocast(device.type, dtype, enabled=half):
+            blur = torch.zeros(1, frames, 3, side, side, device=device)
+            voxels = None
+            if bins is not None:
+                voxels = torch.zeros(1, frames, bins, side, side, device=device)
+            model(blur, voxels)
+
+    peak = _cuda_peak if device.type == "cuda" else _counted_peak
+    small, large = (peak(lambda side=side: restore(side)) for side in _PROBES)  # type: ignore[misc]
+    areas = [side * side * frames for side in _PROBES]
+    per_pixel = max(1.0, (large - small) / (areas[1] - areas[0]))
+    return TileMemory(max(0.0, small - per_pixel * areas[0]), per_pixel)
+
+
+def _cuda_peak(run: Callable[[], None]) -> int:
+    """Bytes that ``run`` allocated at once on the GPU; the first run may compile kernels."""
+    run()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def _counted_peak(run: Callable[[], None]) -> int:
+    """Bytes of the tensors that ``run`` would make, at most at once; nothing is computed."""
+    with FakeTensorMode(allow_non_fake_inputs=True), _Storages() as storages:
+        run()
+    return storages.peak
+
+
+class _Storages(TorchDispatchMode):
+    """Adds up the bytes of all storages that operations make while they live."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peak = 0
+        self._now = 0
+        self._known: dict[int, int] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        """Run an operation and note what it returns."""
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_iter(result):
+            if isinstance(tensor, torch.Tensor):
+                self._note(tensor.untyped_storage())
+        return result
+
+    def _note(self, storage: torch.UntypedStorage) -> None:
+        name = storage._cdata
+        if name in self._known:
+            return
+        self._known[name] = storage.nbytes()
+        self._now += storage.nbytes()
+        self.peak = max(self.peak, self._now)
+        weakref.finalize(storage, self._forget, name)
+
+    def _forget(self, name: int) -> None:
+        self._now -= self._known.pop(name)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that a process may still take: of the GPU, or of the machine and its cgroup."""
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return int(torch.cuda.mem_get_info()[0] + unused)
+    rooms = [psutil.virtual_memory().available, cgroup_room()]
+    return min(room for room in rooms if room is not None)
+
+
+def cgroup_room(root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Bytes that are left in a memory limit such as a batch system's; None where there is none.
+
+    Cached files count as free: the kernel drops them first.
+
+    Args:
+        root: where the cgroup file system (version 2) is mounted.
+    """
+    try:
+        limit = (root / "memory.max").read_text().strip()
+        used = int((root / "memory.current").read_text())
+        lines = (root / "memory.stat").read_text().splitlines()
+    except (OSError, ValueError):
+        return None
+    if not limit.isdecimal():
+        return None
+    cached = next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
+    return max(0, int(limit) - used + cached)
+
+
+def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
+    """The ``size`` of tiles of which least is computed twice.
+
+    Args:
+        shape: frames, height and width of the clip.
+        tiling: its overlap and its temporal windows are kept.
+        unit: sides are multiples of it.
+        pixels: what a tile may have, of all frames of a temporal window together.
+
+    Returns:
+        for :class:`Tiling`: 0 for the whole frame.
+
+    Raises:
+        RunError: if not even the smallest tile fits.
+    """
+    frames, height, width = shape
+    window = min(tiling.frames or frames, frames)
+    most = min(pixels // window, LARGEST_TILE)
+    if height * width <= most:
+        return 0
+    smallest = -(-max(2 * tiling.overlap, unit) // unit) * unit
+    best: tuple[float, int] | None = None
+    for size in range(smallest, max(height, width) + unit, unit):
+        rows, columns = (even_side(side, size, tiling.overlap, unit) for side in (height, width))
+        if rows * columns > most:
+            continue
+        candidate = Tiling(size, tiling.overlap, tiling.frames, tiling.frames_overlap)
+        best = min(best or (math.inf, 0), (recomputation(shape, candidate, unit), size))
+    if best is None:
+        raise RunError(
+            f"tiles of {smallest} x {smallest} pixels and {window} frames do not fit: the free "
+            f"memory is enough for {pixels} of their {smallest * smallest * window} pixels; end "
+            "other programs, or choose another device"
+        )
+    return best[1]

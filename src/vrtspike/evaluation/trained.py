@@ -1,0 +1,275 @@
+"""A trained model from its result folder, ready to restore: what :func:`vrtspike.load` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from vrtspike.config import Settings
+from vrtspike.data.store.voxels import Statistics
+from vrtspike.errors import ConfigError, RunError
+from vrtspike.evaluation.pictures import ArrayFrames, Pictures
+from vrtspike.evaluation.restore import load_model, restore_frames, tile_unit, tiling_for
+from vrtspike.evaluation.sources import (
+    ArraySequence,
+    BlurrySequence,
+    FolderSequence,
+    SimulatedSequence,
+)
+from vrtspike.evaluation.tile_memory import (
+    SHARE,
+    choose_size,
+    fits_any_model,
+    free_memory,
+    measure_tile_memory,
+)
+from vrtspike.evaluation.tiling import Progress, Tiling
+from vrtspike.files import file_digest
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.published import read_published
+from vrtspike.runs.statistics import read_statistics
+from vrtspike.training.precision import resolve_precision
+
+Spikes = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+"""Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
+
+_HALF = {"bf16-mixed": "bfloat16", "16-mixed": "float16"}
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model with the weights of a finished run, and what is needed to feed it.
+
+    Attributes:
+        run: who it is: name, fingerprint, settings.
+        weights: SHA-256 of its file of weights.
+        network: called as ``network(blur, voxels)``; in float32, on the device.
+        statistics: what its spikes are standardised with; None for a model without spikes.
+        device: where it computes.
+        precision: ``float32``, or the half type that its matrix products are made in.
+    """
+
+    run: RunIdentity
+    weights: str
+    network: nn.Module
+    statistics: Statistics | None
+    device: torch.device
+    precision: str
+
+    @property
+    def settings(self) -> Settings:
+        """What it was trained with, complete."""
+        return self.run.settings
+
+    @property
+    def takes_spikes(self) -> bool:
+        """Whether it restores with spikes."""
+        return self.settings.MODEL.USE_SPIKE
+
+    def restore(
+        self,
+        frames: NDArray[np.uint8],
+        spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]] | None = None,
+        *,
+        simulate_spikes: bool = False,
+        tile: int | None = None,
+        progress: Progress | None = None,
+    ) -> NDArray[np.uint8]:
+        """Restore a clip.
+
+        Args:
+            frames: blurry frames, uint8 (T, H, W, 3) RGB, of any number and size.
+            spikes: uint8 (S, h, w) of 0 and 1, divided evenly among the frames, or such an array
+                for each frame; H x W is h x w times a whole number. None for a model without.
+            simulate_spikes: simulate them from the blurry frames; they add no information.
+            tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
+                memory.
+            progress: called with the tiles done and their total.
+
+        Returns:
+            uint8 (T, H, W, 3) RGB.
+
+        Raises:
+            ConfigError: if the model takes spikes and there are none, or the other way round.
+            DataError: if frames or spikes are of another kind, or do not fit together.
+            RunError: if the memory is too small.
+        """
+        source = self.open_source(ArrayFrames(frames), spikes, simulate_spikes=simulate_spikes)
+        tiling = self.tiling(source, tile)
+        return np.stack(list(self.restore_source(source, tiling, progress=progress)))
+
+    def open_source(
+        self,
+        frames: Path | Pictures,
+        spikes: Spikes | None = None,
+        *,
+        simulate_spikes: bool = False,
+        sensor: tuple[int, int] | None = None,
+    ) -> BlurrySequence:
+        """A clip with the spikes that the model takes.
+
+        Args:
+            frames: a folder of pictures, a video file, or frames that were opened before.
+            spikes: recorded ones; in memory only if the frames are.
+            simulate_spikes: simulate them from the blurry frames.
+            sensor: rows and columns of spike files; None as for :class:`FolderSequence`.
+
+        Raises:
+            ConfigError: if the model takes spikes and there are none, or the other way round.
+            DataError: if frames or spikes cannot be used.
+        """
+        self._check_spikes(spikes is not None, simulate_spikes)
+        bins = self.settings.DATA.K
+        if simulate_spikes:
+            return SimulatedSequence(frames, bins)
+        if spikes is None:
+            return BlurrySequence(frames)
+        if isinstance(spikes, Path):
+            return FolderSequence(frames, spikes, bins, sensor)
+        assert not isinstance(frames, Path)
+        return ArraySequence(frames, spikes, bins)
+
+    def tiling(self, source: BlurrySequence, tile: int | None = None) -> Tiling:
+        """How a clip is cut: TEST.TILE of the run, with tiles as large as memory allows.
+
+        Args:
+            source: the clip.
+            tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
+                memory.
+
+        Raises:
+            RunError: if the memory is too small.
+            ConfigError: if ``tile`` is no even number.
+        """
+        settings = self.settings
+        asked = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
+        unit = tile_unit(source.ratio)
+        overlap = -(-asked.overlap // unit) * unit
+        if tile is not None:
+            if tile:
+                overlap = min(overlap, tile // (4 * source.ratio) * 2 * source.ratio)
+            return Tiling(tile, overlap, asked.frames, asked.frames_overlap)
+        shape = (len(source.names), *source.size)
+        fitted = Tiling(2 * overlap, overlap, asked.frames, asked.frames_overlap)
+        frames = min(asked.frames, shape[0])
+        free = SHARE[self.device.type] * free_memory(self.device)
+        if fits_any_model(shape[1] * shape[2] * frames, free):
+            return Tiling(0, overlap, asked.frames, asked.frames_overlap)
+        bins = settings.DATA.K if self.takes_spikes else None
+        need = measure_tile_memory(self.network, bins, frames, self.device, self.dtype)
+        size = choose_size(shape, fitted, unit, need.pixels(free))
+        return Tiling(size, overlap, asked.frames, asked.frames_overlap)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of matrix products."""
+        found: torch.dtype = getattr(torch, self.precision)
+        return found
+
+    def restore_source(
+        self,
+        source: BlurrySequence,
+        tiling: Tiling,
+        *,
+        wanted: Collection[int] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[NDArray[np.uint8]]:
+        """Restore a clip frame by frame.
+
+        Args:
+            source: from :meth:`open_source`.
+            tiling: from :meth:`tiling`.
+            wanted: the frames to restore, by their positions; None for all.
+            progress: called with the tiles done and their total.
+
+        Yields:
+            uint8 (H, W, 3) RGB, one per frame that is wanted, in order.
+
+        Raises:
+            RunError: if the memory of the device does not suffice.
+        """
+        try:
+            yield from restore_frames(
+                self.network,
+                source,
+                self.statistics,
+                self.device,
+                tiling,
+                readers=1,
+                dtype=self.dtype,
+                wanted=wanted,
+                progress=progress,
+            )
+        except torch.OutOfMemoryError as error:
+            raise RunError(
+                f"the memory of the device is full with {tiling.describe()}; choose smaller ones "
+                f"(--tile), or end other programs: {error}"
+            ) from error
+
+    def _check_spikes(self, given: bool, simulated: bool) -> None:
+        name = f"the model of run {self.run.name} ({self.run.fingerprint})"
+        if given and simulated:
+            raise ConfigError("give recorded spikes or have them simulated, not both")
+        if (given or simulated) and not self.takes_spikes:
+            raise ConfigError(
+                f"{name} was trained without spikes (MODEL.USE_SPIKE is false); leave out "
+                f"{'--spikes' if given else '--simulate-spikes'}"
+            )
+        if self.takes_spikes and not (given or simulated):
+            raise ConfigError(
+                f"{name} takes spikes (MODEL.USE_SPIKE is true); give recorded ones (--spikes), or "
+                "have them simulated (--simulate-spikes), which shows how it runs, not how well it "
+                "restores"
+            )
+
+
+def load(
+    run: str | Path, *, device: str | torch.device | None = None, precision: str = "auto"
+) -> TrainedModel:
+    """Load a trained model.
+
+    Args:
+        run: the result folder of a finished run, such as ``results/train/demo``. Weights, settings
+            and the statistics of spikes lie there together.
+        device: ``cpu`` or ``cuda``; None takes a GPU where there is one.
+        precision: ``float32``, ``bfloat16`` or ``float16``; ``auto`` is float32 on a CPU and on a
+            GPU the half type that suits it.
+
+    Raises:
+        RunError: if the folder is not that of a finished run, or a file in it is damaged.
+    """
+    folder = Path(run)
+    published = read_published(folder)
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise RunError(
+            f"{weights}: no such file; expected the folder of a finished run, such as "
+            "results/train/<preset>"
+        )
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(device)
+    return TrainedModel(
+        published.identity,
+        file_digest(weights),
+        load_model(weights, published.settings, device),
+        read_statistics(folder) if published.settings.MODEL.USE_SPIKE else None,
+        device,
+        choose_precision(precision, device),
+    )
+
+
+def choose_precision(name: str, device: torch.device) -> str:
+    """``name``, or for ``auto`` what suits the device."""
+    if name != "auto":
+        return name
+    if device.type == "cpu":
+        return "float32"
+    return _HALF[resolve_precision("mixed", device)]

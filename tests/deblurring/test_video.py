@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import queue
+import shutil
+import struct
+import subprocess
+import threading
+from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import av
+import cv2
+import numpy as np
+import pytest
+
+from vrtspike.deblurring.video import read_video, video_file, video_rate
+from vrtspike.errors import DataError
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+RED, BLUE, WHITE, BLACK = (200, 0, 0), (20, 60, 220), (255, 255, 255), (0, 0, 0)
+
+
+def quarters(height: int, width: int) -> np.ndarray:
+    """Red, blue, white and black, as a page is read."""
+    frame = np.zeros((height, width, 3), np.uint8)
+    half = (height // 2, width // 2)
+    frame[: half[0], : half[1]], frame[: half[0], half[1] :] = RED, BLUE
+    frame[half[0] :, : half[1]], frame[half[0] :, half[1] :] = WHITE, BLACK
+    return frame
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    """Five frames of two images side by side, the second getting lighter."""
+    path = tmp_path_factory.mktemp("video") / "clip.mp4"
+    with video_file(path, fps=Fraction(30000, 1001)) as append:
+        for number in range(5):
+            append([quarters(64, 64), np.full((64, 64, 3), 50 * number, np.uint8)])
+        assert not path.exists()
+    assert [entry.name for entry in path.parent.iterdir()] == ["clip.mp4"]
+    return path
+
+
+def assert_quarters(image: np.ndarray, height: int, width: int) -> None:
+    for row, column, colour in (
+        (0.25, 0.25, RED), (0.25, 0.75, BLUE), (0.75, 0.25, WHITE), (0.75, 0.75, BLACK),
+    ):  # fmt: skip
+        seen = image[int(row * height), int(column * width)].astype(int)
+        assert np.abs(seen - colour).max() <= 4, (row, column, seen)
+
+
+def test_every_frame_comes_back_in_its_colours_and_order(clip):
+    frames = list(read_video(clip))
+    assert len(frames) == 5
+    for number, frame in enumerate(frames):
+        assert (frame.dtype, frame.shape) == (np.uint8, (64, 128, 3))
+        assert_quarters(frame, 64, 64)
+        assert abs(frame[32, 96].mean() - 50 * number) <= 3
+    assert video_rate(clip) == Fraction(30000, 1001)
+
+
+def test_another_program_sees_the_same_colours(clip):
+    video = cv2.VideoCapture(str(clip))
+    there, frame = video.read()
+    assert there
+    # OpenCV takes all video for BT.601: its colours are near.
+    assert np.abs(frame[16, 16, ::-1].astype(int) - RED).max() < 30
+
+
+def test_what_browsers_ask_for(clip):
+    with av.open(str(clip)) as container:
+        stream = container.streams.video[0]
+        assert (stream.codec_context.name, stream.pix_fmt) == ("h264", "yuv420p")
+        context = stream.codec_context
+        assert context.colorspace == context.color_primaries == context.color_trc == 1
+    contents = clip.read_bytes()
+    assert 0 < contents.index(b"moov") < contents.index(b"mdat")
+
+
+PAGE = b"""<video muted></video><script>
+const video = document.querySelector("video");
+fetch("clip.mp4").then(answer => answer.blob()).then(blob => {
+  video.src = URL.createObjectURL(blob);
+});
+const tell = seen => fetch("seen", {method: "POST", body: seen});
+video.onerror = () => tell(video.error.message);
+video.onloadeddata = () => { video.currentTime = 0.11; };
+video.onseeked = () => {
+  const canvas = document.createElement("canvas");
+  canvas.width = video.videoWidth; canvas.height = video.videoHeight;
+  const pen = canvas.getContext("2d");
+  pen.drawImage(video, 0, 0);
+  tell([canvas.width, canvas.height, ...pen.getImageData(16, 16, 1, 1).data.slice(0, 3),
+        pen.getImageData(96, 32, 1, 1).data[0]]);
+};
+</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_browser_plays_it(clip, tmp_path):
+    seen: queue.Queue[str] = queue.Queue()
+
+    class Site(BaseHTTPRequestHandler):
+        def do_GET(self):
+            is_video = self.path.endswith(".mp4")
+            self.send_response(200)
+            self.send_header("Content-Type", "video/mp4" if is_video else "text/html")
+            self.end_headers()
+            self.wfile.write(clip.read_bytes() if is_video else PAGE)
+
+        def do_POST(self):
+            seen.put(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser = subprocess.Popen(
+            [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
+             f"--user-data-dir={tmp_path / 'profile'}", f"http://127.0.0.1:{server.server_port}/"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            width, height, red, green, blue, gray = map(int, seen.get(timeout=120).split(","))
+        finally:
+            browser.terminate()
+            browser.wait()
+            server.shutdown()
+    assert (width, height) == (128, 64)
+    assert np.abs(np.array([red, green, blue]) - RED).max() <= 6
+    # 0.11 s is within the fourth frame, of 150.
+    assert abs(gray - 150) <= 6
+
+
+def test_odd_sides_are_made_even_by_a_copy(tmp_path):
+    with video_file(tmp_path / "odd.mp4") as append:
+        append([quarters(33, 47)])
+    (frame,) = read_video(tmp_path / "odd.mp4")
+    assert frame.shape == (34, 48, 3)
+    assert_quarters(frame, 33, 47)
+    assert np.abs(frame[33].astype(int) - frame[32]).max() <= 6
+    assert video_rate(tmp_path / "odd.mp4") == 24
+
+
+def test_a_turned_video_is_read_as_players_show_it(tmp_path):
+    path = tmp_path / "turned.mp4"
+    with video_file(path) as append:
+        append([quarters(64, 128)])
+    contents = bytearray(path.read_bytes())
+    # The track's matrix: 16.16 numbers; this one turns clockwise, as a phone that is held upright.
+    matrix = contents.index(b"tkhd") + 4 + 4 + 20 + 16
+    assert struct.unpack_from(">9i", contents, matrix)[:5] == (65536, 0, 0, 0, 65536)
+    struct.pack_into(">5i", contents, matrix, 0, 65536, 0, -65536, 0)
+    path.write_bytes(contents)
+    (frame,) = read_video(path)
+    assert frame.shape == (128, 64, 3)
+    assert np.abs(frame[32, 16].astype(int) - WHITE).max() <= 4
+    assert np.abs(frame[32, 48].astype(int) - RED).max() <= 4
+
+
+def test_what_is_no_video_is_told(tmp_path, clip):
+    nothing, text, sound = (tmp_path / name for name in ("none.mp4", "text.mp4", "sound.wav"))
+    text.write_text("no video")
+    with av.open(str(sound), "w") as container:
+        container.add_stream("pcm_s16le", rate=8000)
+        wave = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), "s16", "mono")
+        wave.sample_rate = 8000
+        container.mux(container.streams.audio[0].encode(wave))
+    for path, match in (
+        (nothing, "none.mp4: cannot be read as a video"),
+        (text, "text.mp4: cannot be read as a video"),
+        (sound, "sound.wav: holds no video"),
+    ):
+        with pytest.raises(DataError, match=match):
+            next(read_video(path))
+        with pytest.raises(DataError, match=match):
+            video_rate(path)
+
+
+def test_a_damaged_video_is_told(tmp_path):
+    whole = tmp_path / "whole.mp4"
+    noise = np.random.default_rng(0).integers(0, 256, (5, 64, 64, 3), dtype=np.uint8)
+    with video_file(whole) as append:
+        for frame in noise:
+            append([frame])
+    cut = tmp_path / "cut.mp4"
+    contents = whole.read_bytes()
+    cut.write_bytes(contents[: len(contents) // 2])
+    with pytest.raises(DataError, match=r"cut\.mp4: the video breaks off or is damaged"):
+        list(read_video(cut))
+
+
+def test_sizes_must_not_change(tmp_path):
+    def write() -> None:
+        with video_file(tmp_path / "clip.mp4") as append:
+            append([quarters(32, 32)])
+            append([quarters(32, 34)])
+
+    with pytest.raises(ValueError, match="a frame of"):
+        write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_video_without_frames_leaves_no_file(tmp_path):
+    with (
+        pytest.raises(ValueError, match="at least one frame"),
+        video_file(tmp_path / "clip.mp4"),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import psutil
+import pytest
+import torch
+from torch import nn
+
+from vrtspike.config import load_preset
+from vrtspike.errors import RunError
+from vrtspike.evaluation.restore import tile_unit, tiling_for
+from vrtspike.evaluation.tile_memory import (
+    LARGEST_TILE,
+    TileMemory,
+    cgroup_room,
+    choose_size,
+    fits_any_model,
+    free_memory,
+    measure_tile_memory,
+)
+from vrtspike.evaluation.tiling import Tiling, even_side, recomputation
+
+CPU = torch.device("cpu")
+HD = (100, 720, 1280)
+
+
+class Known(nn.Module):
+    """Keeps its inputs, and makes two tensors of 7 numbers a pixel, one after the other is gone."""
+
+    def forward(self, blur: torch.Tensor, voxels: torch.Tensor | None) -> torch.Tensor:
+        for _ in range(2):
+            wide = torch.zeros(7, *blur.shape[-2:]) + 0
+            del wide
+        return blur
+
+
+def test_what_lives_at_once_is_counted():
+    # Float32: 3 channels of blur, 5 bins, and two of 7 numbers while they are added, one frame.
+    need = measure_tile_memory(Known(), 5, 1, CPU, torch.float32)
+    assert need == TileMemory(0, 4 * (3 + 5 + 7 + 7))
+    # Of 4 frames each brings its own inputs; the wide tensors are one frame's.
+    need = measure_tile_memory(Known(), None, 4, CPU, torch.float32)
+    assert need == TileMemory(0, 4 * (3 + (7 + 7) / 4))
+
+
+def test_what_does_not_grow_is_fixed():
+    class Fixed(nn.Module):
+        def forward(self, blur: torch.Tensor, voxels: torch.Tensor | None) -> torch.Tensor:
+            return torch.zeros(1000, dtype=torch.float32)[0] + blur
+
+    need = measure_tile_memory(Fixed(), None, 1, CPU, torch.float32)
+    assert need.fixed == pytest.approx(4000, abs=8)
+    assert need.per_pixel == 4 * (3 + 3)
+    assert need.pixels(need.fixed + 24 * 500) == 500
+    assert need.pixels(10) == 0
+
+
+@pytest.mark.parametrize("preset", ["baseline", "compact", "opt", "reproduce"])
+def test_little_is_computed_twice_at_720p(repository, preset):
+    settings = load_preset(repository / f"config/presets/{preset}.yaml")
+    tiling = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
+    unit = tile_unit(ratio=2)
+    # What 16 GB leave a CPU of a network that needs 8.7 KB for each pixel of a frame.
+    pixels = int(0.7 * 16e9 / 8700)
+    size = choose_size(HD, tiling, unit, pixels)
+    chosen = Tiling(size, tiling.overlap, tiling.frames, tiling.frames_overlap)
+    assert recomputation(HD, chosen, unit) < 1.35
+
+
+@pytest.mark.parametrize("most", [5000, 25_000, 100_000, 1_000_000, 10_000_000])
+def test_tiles_fit_and_no_other_size_shares_less(most):
+    tiling, unit = Tiling(64, 32, 5, 1), 8
+
+    def sides(size: int) -> int:
+        return even_side(720, size, 32, unit) * even_side(1280, size, 32, unit)
+
+    def shared(size: int) -> float:
+        return recomputation(HD, Tiling(size, 32, 5, 1), unit)
+
+    if most == 5000:
+        with pytest.raises(RunError, match=r"64 x 64 pixels and 5 frames do not fit.* 5000 of"):
+            choose_size(HD, tiling, unit, most)
+        return
+    size = choose_size(HD, tiling, unit, most)
+    limit = min(most / 5, LARGEST_TILE)
+    assert sides(size) <= limit
+    fitting = [other for other in range(64, 1281, 8) if sides(other) <= limit]
+    assert shared(size) == min(map(shared, fitting))
+
+
+def test_a_small_frame_is_restored_as_a_whole():
+    assert choose_size((100, 400, 640), Tiling(64, 32, 5, 1), 8, 5 * 400 * 640) == 0
+    assert choose_size((100, 400, 640), Tiling(64, 32, 5, 1), 8, 5 * 400 * 640 - 1) > 0
+    # A short clip has short windows.
+    assert choose_size((2, 400, 640), Tiling(64, 32, 5, 1), 8, 2 * 400 * 640) == 0
+    assert choose_size((2, 720, 1280), Tiling(64, 32, 0, 0), 8, 2 * 720 * 1280) > 0
+
+
+def test_no_model_is_tried_for_what_is_small():
+    assert fits_any_model(100_000, 2e9)
+    assert not fits_any_model(100_001, 2e9)
+    assert not fits_any_model(LARGEST_TILE + 1, 1e12)
+
+
+def test_a_batch_systems_limit_counts(tmp_path):
+    assert cgroup_room(tmp_path) is None
+    for name, text in (
+        ("memory.max", "5000\n"),
+        ("memory.current", "3000\n"),
+        ("memory.stat", "anon 900\ninactive_file 400\nactive_file 7\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    assert cgroup_room(tmp_path) == 2400
+    (tmp_path / "memory.current").write_text("9000\n")
+    assert cgroup_room(tmp_path) == 0
+    (tmp_path / "memory.max").write_text("max\n")
+    assert cgroup_room(tmp_path) is None
+
+
+def test_free_memory_is_no_more_than_the_machine_has():
+    assert 0 < free_memory(CPU) <= psutil.virtual_memory().total

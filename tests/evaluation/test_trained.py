@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.evaluation.test_sources import arrays
+from vrtspike.config import Settings
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.errors import ConfigError, RunError
+from vrtspike.evaluation.restore import restore_frames
+from vrtspike.evaluation.sources import FolderSequence
+from vrtspike.evaluation.tile_memory import measure_tile_memory
+from vrtspike.evaluation.tiling import Tiling
+from vrtspike.evaluation.trained import TrainedModel, choose_precision, load
+from vrtspike.files import file_digest, write_json
+from vrtspike.models import build_model
+from vrtspike.runs.identity import RunIdentity
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def model(small_run) -> TrainedModel:
+    return load(small_run.train, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def plain(small_run, tmp_path_factory) -> TrainedModel:
+    """A model without spikes."""
+    train = tmp_path_factory.mktemp("plain")
+    chosen = small_run.settings.model_dump(mode="json")
+    chosen["MODEL"]["USE_SPIKE"] = False
+    settings = Settings.model_validate(chosen)
+    RunIdentity("plain", settings, str(small_run.dataset), "abc", "d").write(train)
+    write_json(train / "run.json", {"status": "finished"})
+    network = build_model(settings.MODEL, bins=4, clip_len=3, crop_size=32)
+    save_file(network.state_dict(), train / "weights.safetensors")
+    return load(str(train), device="cpu")
+
+
+def test_a_result_folder_alone_makes_a_model(small_run, model, tmp_path):
+    moved = tmp_path / "copied"
+    shutil.copytree(small_run.train, moved)
+    other = load(moved, device="cpu")
+    assert other.statistics == load_dataset(small_run.dataset).statistics
+    assert (other.run.name, other.run.fingerprint) == ("small", "0123456789ab")
+    assert other.settings.DATA.K == 4
+    assert other.weights == file_digest(small_run.train / "weights.safetensors")
+    assert (other.device, other.precision, other.takes_spikes) == (CPU, "float32", True)
+    assert not other.network.training
+
+
+def test_arrays_are_restored_as_files_are(small_run, model):
+    sequence = small_run.raw / "test" / "b"
+    frames, spikes = arrays(sequence)
+    source = FolderSequence(sequence / "blur", sequence / "spike", 4)
+    expected = np.stack(
+        list(restore_frames(model.network, source, model.statistics, CPU, Tiling(0, 0, 3, 1)))
+    )
+    seen: list[tuple[int, int]] = []
+    restored = model.restore(frames, spikes, progress=lambda *done: seen.append(done))
+    np.testing.assert_array_equal(restored, expected)
+    assert seen == [(1, 2), (2, 2)]
+    np.testing.assert_array_equal(model.restore(frames, np.concatenate(spikes)), expected)
+    assert np.abs(restored.astype(int) - frames).max() > 5
+    # Frames of 48 x 64 pixels in tiles of 32.
+    tiled = model.restore(frames, spikes, tile=32)
+    assert 0 < np.abs(tiled.astype(int) - expected).mean() < 2
+    simulated = model.restore(frames, simulate_spikes=True)
+    assert 0 < np.abs(simulated.astype(int) - expected).mean()
+
+
+def test_half_precision_is_near_and_not_equal(small_run, model):
+    frames, spikes = arrays(small_run.raw / "test" / "b")
+    half = load(small_run.train, device="cpu", precision="bfloat16")
+    assert half.dtype == torch.bfloat16
+    difference = half.restore(frames, spikes).astype(int) - model.restore(frames, spikes)
+    assert 0 < np.abs(difference).mean() < 1
+
+
+def test_spikes_go_with_models_that_take_them(small_run, model, plain):
+    frames, spikes = arrays(small_run.raw / "test" / "b")
+    with pytest.raises(ConfigError, match=r"run small \(0123456789ab\) takes spikes .*--simulate"):
+        model.restore(frames)
+    with pytest.raises(ConfigError, match="not both"):
+        model.restore(frames, spikes, simulate_spikes=True)
+    with pytest.raises(ConfigError, match=r"was trained without spikes .* leave out --spikes"):
+        plain.restore(frames, spikes)
+    with pytest.raises(ConfigError, match="leave out --simulate-spikes"):
+        plain.restore(frames, simulate_spikes=True)
+    assert plain.statistics is None
+    # A new network returns its input.
+    assert np.abs(plain.restore(frames).astype(int) - frames).max() <= 1
+
+
+@pytest.mark.slow
+def test_tiles_follow_the_free_memory(small_run, model, monkeypatch):
+    sequence = small_run.raw / "test" / "b"
+    frames, spikes = arrays(sequence)
+    source = FolderSequence(sequence / "blur", sequence / "spike", 4)
+    assert model.tiling(source) == Tiling(0, 8, 3, 1)
+    assert model.tiling(source, 20) == Tiling(20, 8, 3, 1)
+    assert model.tiling(source, 12) == Tiling(12, 4, 3, 1)
+    assert model.tiling(source, 0).size == 0
+    free = "vrtspike.evaluation.trained.free_memory"
+    monkeypatch.setattr(free, lambda device: 5e6)
+    need = []
+    measure = "vrtspike.evaluation.trained.measure_tile_memory"
+    monkeypatch.setattr(measure, lambda *model: need.append(measure_tile_memory(*model)) or need[0])
+    small = model.tiling(source)
+    assert 0 < small.size < 48
+    # Eight channels alone are 32 bytes, many of them live at once.
+    assert 300 < need[0].per_pixel < 5000
+    # The model is as it was.
+    assert model.restore(frames, spikes, tile=0).shape == frames.shape
+    monkeypatch.setattr(measure, lambda *model: need[0])
+    monkeypatch.setattr(free, lambda device: 1e4)
+    with pytest.raises(RunError, match="do not fit"):
+        model.tiling(source)
+    assert model.tiling(source, 32).size == 32
+
+
+def test_folders_that_hold_no_finished_run_are_told(small_run, tmp_path):
+    with pytest.raises(RunError, match=r"run\.json: no such file; expected the folder"):
+        load(tmp_path, device="cpu")
+    with pytest.raises(RunError, match=r"weights\.safetensors/run\.json: no such file"):
+        load(small_run.train / "weights.safetensors", device="cpu")
+    shutil.copytree(small_run.train, tmp_path / "unfinished")
+    (tmp_path / "unfinished/weights.safetensors").unlink()
+    with pytest.raises(RunError, match=r"weights\.safetensors: no such file; .* a finished run"):
+        load(tmp_path / "unfinished", device="cpu")
+
+
+def test_full_memory_is_told(small_run, model):
+    frames, spikes = arrays(small_run.raw / "test" / "b")
+
+    class Full(torch.nn.Module):
+        def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
+            raise torch.OutOfMemoryError("no byte left")
+
+    full = TrainedModel(model.run, "", Full(), model.statistics, CPU, "float32")
+    with pytest.raises(RunError, match=r"memory .* is full with .*--tile.*no byte left"):
+        full.restore(frames, spikes, tile=32)
+
+
+def test_the_precision_suits_the_device():
+    assert choose_precision("auto", CPU) == "float32"
+    assert choose_precision("float16", CPU) == "float16"
