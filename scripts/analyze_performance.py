@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.performance import analyze_run
+from vrtspike.analysis.performance import analyze_run, finding_lines
 from vrtspike.cli import run
 
 
@@ -18,13 +18,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     arguments = parser.parse_args()
     findings = analyze_run(arguments.train, arguments.output)
-    for rank, finding in enumerate(findings, start=1):
-        print(f"{rank}. {finding.symptom} ({finding.severity}): {finding.figure}")
-        print(f"   {finding.change}; {finding.effect}")
-        for key, value in finding.keys.items():
-            print(f"   {key}: {value}")
-    if not findings:
-        print("no findings: no symptom crossed its limit")
+    print("\n".join(finding_lines(findings)))
 
 
 if __name__ == "__main__":

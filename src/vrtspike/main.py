@@ -14,6 +14,12 @@ from vrtspike.errors import UserError
 
 COMMANDS = {
     "restore": "restore blurry frames or a video with a trained model",
+    "show": "figures, picture and video of a spike file",
+    "doctor": "whether this machine and this configuration are ready, and how to mend what is not",
+    "advise": "which preset fits this machine and this data: memory, hours, disk",
+    "memory": "which processes of a running training use how much memory",
+    "analyze": "where a run's time and memory went, and what to change; also an old text log",
+    "compare": "runs side by side, and against a stored baseline",
     "why": "why stages would run, and what they cost last time",
     "verify": "read stores completely and name every damaged chunk",
 }

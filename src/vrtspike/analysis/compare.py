@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,14 @@ class Candidate:
         logs: what it logged.
         figures: the same in numbers.
         evaluation: its ``summary.json``; None where it was not evaluated.
+        preset: its preset, which the name in tables may not be (:func:`find_candidates`).
     """
 
     run: PublishedRun
     logs: RunLogs
     figures: RunFigures
     evaluation: Summary | None
+    preset: str
 
 
 def compare_runs(
@@ -80,7 +82,12 @@ def compare_runs(
     evaluations = read_evaluations(evaluate_folders)
     candidates = [_candidate(folder, evaluations) for folder in train_folders]
     require_names([candidate.run for candidate in candidates])
-    metrics = measured_metrics(c.evaluation for c in candidates if c.evaluation is not None)
+    return write_comparison(candidates, output)
+
+
+def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFrame:
+    """Write what :func:`compare_runs` writes; returns its table."""
+    metrics = metrics_of(candidates)
     table = comparison_table(candidates, metrics)
     differences = setting_differences([candidate.run for candidate in candidates])
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6g"))
@@ -91,12 +98,49 @@ def compare_runs(
         "Times are means over the steps after the first, for one micro-batch (forward) or one "
         f"optimiser step (step). {quality_note(metrics)}".strip(),
         [
-            Table(table, formats=_FORMATS | quality_formats(metrics)),
+            Table(table, formats=comparison_formats(metrics)),
             Table(differences, "What differs in the configuration"),
         ],
     )
     _plot(output, candidates)
     return table
+
+
+def find_candidates(train_folders: Sequence[Path]) -> list[Candidate]:
+    """Runs and what was evaluated of them, found beside: ``<results>/evaluate/<preset>``.
+
+    Runs of one name are called by their folders.
+
+    Args:
+        train_folders: result folders, ``<results>/train/<preset>``.
+
+    Raises:
+        RunError: if a folder holds no run.
+    """
+    beside = [f.absolute().parent.parent / "evaluate" / f.absolute().name for f in train_folders]
+    found = [folder for folder in beside if (folder / "summary.json").is_file()]
+    evaluations = read_evaluations(found)
+    candidates = [_candidate(folder, evaluations) for folder in train_folders]
+    names = [candidate.run.name for candidate in candidates]
+    return [
+        candidate if names.count(candidate.run.name) == 1 else _renamed(candidate, str(folder))
+        for candidate, folder in zip(candidates, train_folders, strict=True)
+    ]
+
+
+def _renamed(candidate: Candidate, name: str) -> Candidate:
+    identity = replace(candidate.run.identity, name=name)
+    return replace(candidate, run=replace(candidate.run, identity=identity))
+
+
+def metrics_of(candidates: Sequence[Candidate]) -> list[Metric]:
+    """The metrics that any of the runs was evaluated by."""
+    return measured_metrics(c.evaluation for c in candidates if c.evaluation is not None)
+
+
+def comparison_formats(metrics: Sequence[Metric]) -> dict[str, str]:
+    """Format specifications of the columns of :func:`comparison_table`."""
+    return _FORMATS | quality_formats(metrics)
 
 
 def comparison_table(candidates: Sequence[Candidate], metrics: Sequence[Metric]) -> pd.DataFrame:
@@ -138,7 +182,7 @@ def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
 def _candidate(folder: Path, evaluations: Mapping[str, Summary]) -> Candidate:
     run, logs = read_published(folder), read_run_logs(folder)
     figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
-    return Candidate(run, logs, figures, evaluations.get(run.fingerprint))
+    return Candidate(run, logs, figures, evaluations.get(run.fingerprint), run.name)
 
 
 def _plot(output: Path, candidates: Sequence[Candidate]) -> None:

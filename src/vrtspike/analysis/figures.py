@@ -15,7 +15,8 @@ from vrtspike.runs.logs import RunLogs
 
 DATA = f"{ROOT}/data"
 FORWARD = f"{ROOT}/forward"
-RECOMPUTATION = f"{ROOT}/backward/recomputation"
+BACKWARD = f"{ROOT}/backward"
+RECOMPUTATION = f"{BACKWARD}/recomputation"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -14,11 +14,12 @@ from vrtspike.analysis.finding import Finding
 from vrtspike.analysis.plots import plot_lines, plot_share_of_step, plot_time_per_section
 from vrtspike.analysis.proposal import preset_text, proposed_keys
 from vrtspike.analysis.sections import summarize_sections, throughput
+from vrtspike.config import Settings
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.files import atomic_write_text, write_json
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.logs import RunLogs, read_run_logs
-from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.runs.published import read_published
 
 TABLES = ("timing.csv", "throughput.csv", "memory.csv", "metrics.csv")
 PLOTS = (
@@ -35,6 +36,29 @@ PROPOSED = "proposed.yaml"
 _FORMATS = dict.fromkeys(("mean", "p50", "p95", "min", "max"), ".2f") | {"share": ".1%"}
 
 
+@dataclass(frozen=True)
+class Analysis:
+    """What the logs of one run say.
+
+    Attributes:
+        name: of the run.
+        fingerprint: identifies it; None for logs of another program.
+        settings: those it ran with.
+        logs: what it logged.
+        figures: the same in numbers.
+        findings: the most important first.
+        notes: what a reader must know to judge the figures, sentences.
+    """
+
+    name: str
+    fingerprint: str | None
+    settings: Settings
+    logs: RunLogs
+    figures: RunFigures
+    findings: Sequence[Finding]
+    notes: tuple[str, ...] = ()
+
+
 def analyze_run(folder: Path, output: Path) -> list[Finding]:
     """Analyse a published run and write everything into ``output``.
 
@@ -49,15 +73,44 @@ def analyze_run(folder: Path, output: Path) -> list[Finding]:
     Raises:
         RunError: if the folder does not hold a finished run.
     """
+    analysis = read_analysis(folder)
+    write_analysis(analysis, output)
+    return list(analysis.findings)
+
+
+def read_analysis(folder: Path) -> Analysis:
+    """Analyse a run, finished or not.
+
+    Args:
+        folder: the run's result folder, or its own (``runs/<preset>/<fingerprint>``).
+
+    Raises:
+        RunError: if it holds no run.
+    """
     run, logs = read_published(folder), read_run_logs(folder)
     figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
     findings = find(figures, run.settings)
+    return Analysis(run.name, run.fingerprint, run.settings, logs, figures, findings)
+
+
+def write_analysis(analysis: Analysis, output: Path) -> None:
+    """Write tables, plots, findings and proposed preset into ``output``."""
+    logs = analysis.logs
     sections = summarize_sections(logs.timing)
     rates = throughput(logs.steps, logs.timing)
     write_tables(output, logs, sections, rates)
     write_plots(output, logs, sections, rates)
-    _write_findings(output, run, figures, findings, sections)
-    return findings
+    _write_findings(output, analysis, sections)
+
+
+def finding_lines(findings: Sequence[Finding]) -> list[str]:
+    """Findings as a person reads them in a terminal, the most important first."""
+    lines = []
+    for rank, finding in enumerate(findings, start=1):
+        lines.append(f"{rank}. {finding.symptom} ({finding.severity}): {finding.figure}")
+        lines.append(f"   {finding.change}; {finding.effect}")
+        lines += [f"   {key}: {value}" for key, value in finding.keys.items()]
+    return lines or ["no findings: no symptom crossed its limit"]
 
 
 def write_tables(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.DataFrame) -> None:
@@ -118,34 +171,30 @@ def write_plots(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.D
     )
 
 
-def _write_findings(
-    output: Path,
-    run: PublishedRun,
-    figures: RunFigures,
-    findings: Sequence[Finding],
-    sections: pd.DataFrame,
-) -> None:
-    keys = proposed_keys(findings, run.settings)
+def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
+    findings = analysis.findings
+    keys = proposed_keys(findings, analysis.settings)
     table = findings_table(findings)
     contents = {
         "schema": 1,
-        "preset": run.name,
-        "fingerprint": run.fingerprint,
-        "figures": asdict(figures),
+        "preset": analysis.name,
+        "fingerprint": analysis.fingerprint,
+        "figures": asdict(analysis.figures),
         "findings": [asdict(finding) for finding in findings],
         "proposed": keys,
     }
     write_json(output / f"{FINDINGS}.json", contents)
     atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
-    atomic_write_text(output / PROPOSED, preset_text(run.name, keys, findings))
+    atomic_write_text(output / PROPOSED, preset_text(analysis.name, keys, findings))
     note = "" if findings else "Nothing to mend: no symptom crossed its limit."
+    note = " ".join([note, *analysis.notes]).strip()
     write_page(
         output / f"{FINDINGS}.html",
-        f"Performance of preset {run.name}",
+        f"Performance of preset {analysis.name}",
         note,
         [
             *([Table(table, "Findings", "The most important first.")] if findings else []),
-            Table(figures_table(figures), "The run in numbers"),
+            Table(figures_table(analysis.figures), "The run in numbers"),
             Table(
                 sections.drop(columns="depth"),
                 "Time per section",

@@ -1,4 +1,4 @@
-"""Plots of a run as SVG: drawn without a display, equal data give equal bytes."""
+"""Plots of a run: drawn without a display, equal data give equal bytes."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def draw(
     fill: Callable[[Figure], None],
     size: tuple[float, float] = (8.0, 4.0),
 ) -> None:
-    """Draw a figure and write it as SVG, atomically.
+    """Draw a figure and write it, atomically.
 
     Args:
-        path: ends in ``.svg``.
+        path: its suffix is the format, ``.svg`` or ``.png``.
         fill: draws on the empty figure.
         size: width and height in inches.
     """
@@ -50,7 +50,9 @@ def draw(
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         fill(figure)
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        kind = Path(path).suffix.removeprefix(".")
+        metadata = {"Date": None} if kind == "svg" else None
+        figure.savefig(buffer, format=kind, metadata=metadata)
     atomic_write_bytes(path, buffer.getvalue())
 
 

@@ -65,11 +65,14 @@ class Stage:
         if len(reasons) > _SHOWN:
             shown += f", and {len(reasons) - _SHOWN} more"
         jobs = f" ({self.jobs} jobs)" if self.jobs > 1 else ""
-        if not self.measured:
+        if self.cost is None:
             return f"{self.title}{jobs}: {shown}"
-        # Jobs that never ran cost what the others did.
-        cost = format_duration(self.seconds * self.jobs / self.measured)
-        return f"{self.title}{jobs}: {shown}; took {cost} last time"
+        return f"{self.title}{jobs}: {shown}; took {format_duration(self.cost)} last time"
+
+    @property
+    def cost(self) -> float | None:
+        """Seconds of its jobs last time; those that never ran cost what the others did."""
+        return self.seconds * self.jobs / self.measured if self.measured else None
 
 
 def stale_jobs(arguments: Sequence[str]) -> list[StaleJob]:
@@ -202,10 +205,16 @@ class _Listener(logging.Filter):
 
 
 def print_stages(arguments: Sequence[str]) -> None:
-    """Print a line per stage that would run and what made it stale, or that nothing would."""
+    """Print a line per stage that would run, why, and what it cost, or that nothing would."""
     found = stages(stale_jobs(arguments))
     for stage in found:
         print(stage.line())
+    measured = [stage for stage in found if stage.cost is not None]
+    if len(measured) > 2:
+        whole = format_duration(sum(stage.cost or 0.0 for stage in measured))
+        never = len(found) - len(measured)
+        but = f", without {never} that never ran" if never else ""
+        print(f"together {whole} last time{but}")
     if not found:
         print("nothing to be done")
     sys.stdout.flush()

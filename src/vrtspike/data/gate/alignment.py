@@ -137,6 +137,27 @@ def align(spikes: Steps, gray: NDArray[np.generic], *, blurry: bool = False) -> 
     )
 
 
+def correlation_curve(
+    spikes: Steps, gray: NDArray[np.generic]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How much the spikes look like a sharp frame, instant by instant.
+
+    Args:
+        spikes: as for :func:`exposure_center`.
+        gray: as there.
+
+    Returns:
+        the centres of the windows (steps), and the correlation in each (-1 to 1).
+
+    Raises:
+        DataError: as there.
+    """
+    frames, height, width = _check_shapes(spikes, gray)
+    window = max(1, min(WINDOW, frames // 2))
+    curve = _correlations(spikes, _band_pass(shrink(gray, height, width) / np.float32(255)), window)
+    return np.arange(len(curve)) + (window - 1) / 2, curve
+
+
 def check_pair(
     spike_file: Path, frame_file: Path, height: int | None = None, width: int | None = None
 ) -> tuple[Alignment, int]:

@@ -1,0 +1,278 @@
+"""The memory of a training that runs: its processes, what they share, and what the machine has."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vrtspike.config import Settings
+from vrtspike.errors import RunError
+from vrtspike.monitoring.memory import HIGH_PERCENT
+from vrtspike.monitoring.process_memory import (
+    ProcessMemory,
+    SystemMemory,
+    processes_of_run,
+    system_memory,
+)
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.logs import read_run_logs
+from vrtspike.runs.names import METRICS, RECORD
+from vrtspike.runs.record import read_record
+
+_FULL_SHARE = 0.8
+_GIGABYTE = 1024.0
+_LEAK_MB = 256.0
+_LEAK_SHARE = 0.2
+
+
+def find_run_folder(given: Path, runs: Path) -> Path:
+    """The folder of a run that a person named.
+
+    Args:
+        given: the folder; one that holds folders of runs (``runs/<preset>``), of which the one
+            that was written to last is meant; or the name of a preset.
+        runs: folder of all runs.
+
+    Raises:
+        RunError: if there is no run.
+    """
+    for folder in (given, runs / given):
+        if (folder / RECORD).is_file():
+            return folder
+        found = [record.parent for record in folder.glob(f"*/{RECORD}")]
+        if found:
+            return max(found, key=lambda run: (run / RECORD).stat().st_mtime)
+    known = sorted(path.name for path in runs.glob("*") if path.is_dir())
+    raise RunError(
+        f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
+        f"prints when it starts) or a preset, {runs} has runs of: {', '.join(known) or 'none'}"
+    )
+
+
+@dataclass(frozen=True)
+class RunMemory:
+    """A run and the memory it takes at this moment.
+
+    Attributes:
+        folder: of the run.
+        settings: it trains with.
+        record: its ``run.json``.
+        processes: of this machine; empty where none trains.
+        system: the machine.
+        stores_mb: size of the stores it reads, where they are here.
+    """
+
+    folder: Path
+    settings: Settings
+    record: dict[str, Any]
+    processes: Sequence[ProcessMemory]
+    system: SystemMemory
+    stores_mb: float | None
+
+
+def measure_run(folder: Path) -> RunMemory:
+    """Look at a run and its processes.
+
+    Raises:
+        RunError: if it is no folder of a run.
+    """
+    identity, record = RunIdentity.read(folder), read_record(folder)
+    assert record is not None
+    return RunMemory(
+        folder,
+        identity.settings,
+        record,
+        processes_of_run(folder),
+        system_memory(),
+        _stores_mb(Path(identity.dataset)),
+    )
+
+
+def _stores_mb(dataset: Path) -> float | None:
+    if not dataset.is_file():
+        return None
+    sizes = (
+        (Path(folder) / name).stat().st_size
+        for folder, _, names in os.walk(dataset.parent)
+        for name in names
+    )
+    return sum(sizes) / 2**20
+
+
+def memory_lines(found: RunMemory) -> list[str]:
+    """What a person reads: processes, sums, the machine, and what follows from it."""
+    lines = [_state_line(found)]
+    if found.processes:
+        lines += ["", *_table(found.processes), *_sum_lines(found.processes), ""]
+    else:
+        lines += [*_log_lines(found.folder), ""]
+    lines += _system_lines(found)
+    return lines + [f"! {warning}" for warning in memory_advice(found)]
+
+
+def _state_line(found: RunMemory) -> str:
+    record = found.record
+    steps = f"step {_last_step(found)}"
+    if record.get("total_steps"):
+        steps += f" of {record['total_steps']}"
+    if found.processes:
+        return f"{found.folder}: training, {steps}"
+    host = record["starts"][-1]["host"] if record.get("starts") else socket.gethostname()
+    if record["status"] == "running" and host != socket.gethostname():
+        return f"{found.folder}: no process here; it was started on {host}, look there"
+    state = (
+        "running, but its process is gone" if record["status"] == "running" else record["status"]
+    )
+    return f"{found.folder}: no process trains here ({state}, {steps})"
+
+
+def _last_step(found: RunMemory) -> int:
+    """Of its log, which is newer than its record."""
+    step = int(found.record["step"])
+    if not (found.folder / METRICS).is_file():
+        return step
+    return max([step, *map(int, read_run_logs(found.folder).train["step"])])
+
+
+def _table(processes: Sequence[ProcessMemory]) -> Iterator[str]:
+    on_gpu = any(process.gpu is not None for process in processes)
+    heads = ["resident", "share", "own", "shared memory", *(["GPU"] if on_gpu else [])]
+    yield f"{'process':<24}{'pid':>9}" + "".join(f"{head:>15}" for head in heads)
+    for process in processes:
+        values = [process.resident, process.proportional, process.own, process.shared_memory]
+        cells = [_megabytes(value) for value in values]
+        if on_gpu:
+            cells.append(_megabytes(process.gpu))
+        name = "  " * process.depth + process.role
+        yield f"{name:<24}{process.pid:>9}" + "".join(f"{cell:>15}" for cell in cells)
+
+
+def _megabytes(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} MB"
+
+
+def _sum_lines(processes: Sequence[ProcessMemory]) -> Iterator[str]:
+    resident = sum(process.resident for process in processes)
+    taken = sum(process.taken for process in processes)
+    yield (
+        f"together: {_size(taken)}; the sum of what is resident, {_size(resident)}, counts shared "
+        "pages in every process"
+    )
+    workers = [process for process in processes if process.role == "worker"]
+    if workers:
+        of_workers = sum(process.taken for process in workers)
+        yield (
+            f"{len(workers)} loading workers take {_size(of_workers)}, "
+            f"{of_workers / len(workers):.0f} MB each"
+        )
+
+
+def _size(megabytes: float) -> str:
+    gigabytes = megabytes / _GIGABYTE
+    return f"{gigabytes:.1f} GB" if gigabytes >= 1 else f"{megabytes:.0f} MB"
+
+
+def _log_lines(folder: Path) -> Iterator[str]:
+    """What its log says, where no process is to be asked."""
+    if not (folder / METRICS).is_file():
+        return
+    memory = read_run_logs(folder).memory
+    if {"process_mb", "children_mb", "system_percent"} <= set(memory.columns) and len(memory):
+        whole = (memory["process_mb"] + memory["children_mb"]).max()
+        yield (
+            f"its log: {_size(float(whole))} at most with its workers, the system at most "
+            f"{memory['system_percent'].max():.0f} % full"
+        )
+
+
+def _system_lines(found: RunMemory) -> Iterator[str]:
+    system = found.system
+    used, total = system.bound
+    where = "machine" if total == system.total else "container"
+    yield (
+        f"{where}: {_size(used)} of {_size(total)} in use ({100 * used / total:.0f} %); page "
+        f"cache {_size(system.page_cache)}, which is given back when asked for"
+    )
+    if system.shared_total is not None:
+        yield (
+            f"shared memory (/dev/shm): {_size(system.shared_used)} of {_size(system.shared_total)}"
+        )
+    if found.stores_mb is not None:
+        yield f"stores of its data set: {_size(found.stores_mb)}"
+    yield f"cache of decoded chunks: {_budget(found.settings)}"
+
+
+def _budget(settings: Settings) -> str:
+    data = settings.DATA
+    if not data.USE_RAM_CACHE or data.READER != "tensorstore":
+        return "none (DATA.USE_RAM_CACHE, DATA.READER)"
+    return f"at most {data.CACHE_SIZE_GB:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
+
+
+def memory_advice(found: RunMemory) -> Iterator[str]:
+    """What is about to go wrong, with the keys to lower; nothing where all is well."""
+    system = found.system
+    used, total = system.bound
+    taken = sum(process.taken for process in found.processes)
+    if 100 * used >= HIGH_PERCENT * total:
+        if found.processes and taken < used / 2:
+            yield (
+                f"memory is {100 * used / total:.0f} % full, and only {_size(taken)} of it are "
+                "this run's: end other programs (ps aux --sort=-rss | head)"
+            )
+        else:
+            yield f"memory is {100 * used / total:.0f} % full: {_largest(found)}"
+    if system.swap_used > 64 and any(process.swapped > 16 for process in found.processes):
+        swapped = sum(process.swapped for process in found.processes)
+        yield f"{_size(swapped)} of this run were moved to the disk: {_largest(found)}"
+    if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
+        yield (
+            "/dev/shm is nearly full, a worker that finds no room ends with a bus error: lower "
+            "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
+        )
+    room = system.page_cache + system.available
+    if found.stores_mb is not None and found.processes and found.stores_mb > room:
+        yield (
+            f"the stores ({_size(found.stores_mb)}) do not fit into the page cache: every epoch "
+            "reads them from the disk; DATALOADER.SHUFFLE_BLOCK: 32 reads less of a slow one"
+        )
+    yield from _growth(found)
+
+
+def _largest(found: RunMemory) -> str:
+    """What to lower first."""
+    data, loader = found.settings.DATA, found.settings.DATALOADER
+    workers = sum(p.taken for p in found.processes if p.role == "worker")
+    others = sum(p.taken for p in found.processes) - workers
+    cache = data.CACHE_SIZE_GB * _GIGABYTE if data.USE_RAM_CACHE else 0.0
+    if cache > max(workers, others) / 2:
+        return f"lower DATA.CACHE_SIZE_GB ({data.CACHE_SIZE_GB:g})"
+    if workers >= others:
+        return (
+            f"lower DATALOADER.TOTAL_WORKERS ({loader.TOTAL_WORKERS}) or TRAIN_PREFETCH_FACTOR "
+            f"({loader.TRAIN_PREFETCH_FACTOR})"
+        )
+    return "the training processes take most of it: fewer GPUs (--gpus), or another machine"
+
+
+def _growth(found: RunMemory) -> Iterator[str]:
+    """Memory that grows from step to step, by the run's own log."""
+    if not (found.folder / METRICS).is_file():
+        return
+    memory = read_run_logs(found.folder).memory
+    if not {"process_mb", "children_mb"} <= set(memory.columns) or len(memory) < 6:
+        return
+    sums = (memory["process_mb"] + memory["children_mb"]).astype(float)
+    half = len(sums) // 2
+    # The cache fills in the first half; what grows in the second does not stop by itself.
+    grown = float(sums.iloc[-1] - sums.iloc[half])
+    if grown > max(_LEAK_MB, _LEAK_SHARE * float(sums.iloc[half])):
+        yield (
+            f"the run grew by {_size(grown)} from step {int(memory['step'].iloc[half])} to "
+            f"{int(memory['step'].iloc[-1])}, after its first half: a smaller "
+            "DATA.CACHE_SIZE_GB, if the cache is not full yet"
+        )

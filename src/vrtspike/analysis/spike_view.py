@@ -1,0 +1,300 @@
+"""A spike file to look at: its figures, a picture and a video of a window that slides over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from vrtspike.analysis.plots import draw
+from vrtspike.data.exposure import expected_center
+from vrtspike.data.gate.alignment import (
+    MIN_CORRELATION,
+    Alignment,
+    align,
+    center_tolerance,
+    correlation_curve,
+)
+from vrtspike.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
+from vrtspike.data.gate.shuffling import MOST_DISORDER, disorder
+from vrtspike.data.raw.images import read_gray
+from vrtspike.data.raw.spikes import PackedSpikes, count_spike_frames, picture_columns, read_rows
+from vrtspike.deblurring.video import video_file
+from vrtspike.errors import DataError
+
+WINDOW = 9
+"""Steps of the window that slides."""
+WINDOWS = 5
+"""Windows of the picture, evenly over the file."""
+MOST_STEPS = 2000
+"""Steps of a long recording that are looked at unless others are asked for."""
+FRAMES_PER_SECOND = 24.0
+VIDEO_WIDTH = 640
+"""Smaller sensors are enlarged, whole pixels repeated, to at least about this."""
+_INCHES = 11.0
+_WHITE = 99.5
+"""Percentile of the rate that is shown as white."""
+
+
+@dataclass(frozen=True)
+class SpikeView:
+    """A spike file, or a part of it, and what is known about it.
+
+    Attributes:
+        path: of the file.
+        sensor: its size.
+        total: spike frames of the whole file.
+        start: first spike frame that was read.
+        spikes: (T, h, w).
+        gray: the frame that it is compared with, (H, W) of 0 to 255; None for none.
+        found: how both fit together; None without a frame.
+    """
+
+    path: Path
+    sensor: Sensor
+    total: int
+    start: int
+    spikes: PackedSpikes
+    gray: NDArray[np.uint8] | None = None
+    found: Alignment | None = None
+
+    @property
+    def rate(self) -> NDArray[np.float64]:
+        """Mean spikes of each pixel and step, (h, w), 0 to 1."""
+        return self.window(0, len(self.spikes))
+
+    def window(self, first: int, steps: int) -> NDArray[np.float64]:
+        """Mean of some steps, (h, w), 0 to 1."""
+        total = np.zeros(self.spikes.shape[1:])
+        for step in range(first, first + steps):
+            total += self.spikes[step]
+        return total / steps
+
+
+def view_spikes(
+    path: Path,
+    size: tuple[int, int] | None = None,
+    frame: Path | None = None,
+    start: int = 0,
+    steps: int | None = None,
+) -> SpikeView:
+    """Read a spike file.
+
+    Args:
+        path: ``.dat`` or ``.npz``.
+        size: rows and columns of the sensor as in the file; None finds them, see
+            :func:`~vrtspike.data.gate.sensor_guess.find_sensor`.
+        frame: the sharp frame of the same exposure.
+        start: first spike frame to look at.
+        steps: how many; None is all, of a long recording :data:`MOST_STEPS`.
+
+    Raises:
+        DataError: if a file cannot be read, its size is unknown, the steps asked for are not in
+            it, or frame and sensor do not fit together.
+    """
+    gray = read_gray(frame) if frame is not None else None
+    sensor = sensor_of(*size, "as given") if size is not None else _sensor(path, gray)
+    if gray is not None:
+        columns = picture_columns((sensor.height, sensor.width), (gray.shape[0], gray.shape[1]))
+        sensor = replace(sensor, columns=columns)
+    total = count_spike_frames(path, sensor.height, sensor.width)
+    if not 0 <= start < total:
+        raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
+    count = min(total - start, MOST_STEPS) if steps is None else steps
+    rows = read_rows(
+        path, sensor.height, sensor.width, start=start, count=count, columns=sensor.columns
+    )
+    spikes = PackedSpikes(rows, sensor.columns)
+    found = None
+    if gray is not None:
+        try:
+            found = align(spikes, gray)
+        except DataError as error:
+            raise DataError(f"{path}, {frame}: {error} (--size)") from error
+    return SpikeView(path, sensor, total, start, spikes, gray, found)
+
+
+def _sensor(path: Path, gray: NDArray[np.uint8] | None) -> Sensor:
+    """What the file tells; where it does not, half the frame's size if the file permits it."""
+    try:
+        return find_sensor(path)
+    except DataError:
+        if gray is None or not path.is_file():
+            raise
+        half = sensor_of(gray.shape[0] // 2, gray.shape[1] // 2, "half the frame's")
+        if path.stat().st_size * 8 % (half.height * half.width):
+            raise
+        return half
+
+
+def describe(view: SpikeView) -> list[str]:
+    """The figures of a spike file, a line each."""
+    sensor, rate, steps = view.sensor, view.rate, len(view.spikes)
+    part = "" if steps == view.total else f", {steps} from step {view.start} on are looked at"
+    head = "" if sensor.columns == sensor.width else f" ({sensor.columns} of them picture)"
+    mean = float(rate.mean())
+    often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
+    low, high = np.percentile(rate, (1, 99))
+    silent = int((rate == 0).sum())
+    lines = [
+        f"{view.path}: {view.total} steps of {sensor.height} x {sensor.width}{head}{part}",
+        f"size: {sensor.source}",
+        f"mean rate: {mean:.3f} spikes per pixel and step{often}; 1 % of the pixels below "
+        f"{low:.3f}, 1 % above {high:.3f}",
+        f"pixels that never fire: {silent} of {rate.size} ({silent / rate.size:.1%})",
+        _order_line(disorder(view.spikes)),
+    ]
+    return lines + ([] if view.found is None else [_match_line(view.found, view.total)])
+
+
+def _order_line(found: float | None) -> str:
+    if found is None:
+        return "order of the steps: too few spikes to tell"
+    shuffled = found > MOST_DISORDER
+    said = "shuffled, or another sensor size" if shuffled else "as an integrating sensor"
+    often = f"{found:.2f} times as often as by chance"
+    return f"order of the steps: a pixel fires twice in a row {often}, {said}"
+
+
+def _match_line(found: Alignment, steps: int) -> str:
+    line = f"correlation with the frame: {found.correlation:.2f} at step {found.center:.1f}"
+    line += (
+        f" of {steps} (expected at {expected_center(steps):.0f} +- {center_tolerance(steps):.0f})"
+    )
+    if not found.assessable:
+        return f"{line}; the frame is too small or too plain for a verdict"
+    if not found.matches:
+        return f"{line}; below {MIN_CORRELATION}: another scene, or a wrong sensor size"
+    return line if found.locates else f"{line}; nothing moves, so the step says little"
+
+
+def draw_spikes(view: SpikeView, path: Path) -> None:
+    """Draw a spike file: mean rate, an instant, the frame, a sliding window, a raster, curves.
+
+    Args:
+        view: the file.
+        path: where to write, ``.png`` or ``.svg``.
+    """
+    # Rows as high as their pictures, so that these lie close to each other.
+    aspect = view.sensor.height / view.sensor.columns
+    columns = 2 if view.gray is None else 3
+    rows = (_INCHES / columns * aspect + 0.4, _INCHES / WINDOWS * aspect + 0.4, 3.2)
+
+    def fill(figure: Figure) -> None:
+        figure.suptitle(view.path.name, fontsize=10)
+        top, middle, bottom = figure.subfigures(3, 1, height_ratios=rows)
+        _draw_images(top, view)
+        _draw_windows(middle, view)
+        left, right = bottom.subplots(1, 2, width_ratios=(1.25, 1))
+        _draw_raster(left, view)
+        _draw_curves(right, view)
+
+    draw(path, fill, (_INCHES, sum(rows)))
+
+
+def _image(axes: Any, image: NDArray[Any], title: str, white: float) -> None:  # noqa: ANN401
+    axes.imshow(image, cmap="gray", vmin=0, vmax=white, interpolation="nearest")
+    axes.set_title(title, fontsize=9)
+    axes.set_axis_off()
+
+
+def _white(image: NDArray[np.float64]) -> float:
+    return max(float(np.percentile(image, _WHITE)), 1e-6)
+
+
+def _steps_of_window(view: SpikeView) -> int:
+    return min(WINDOW, len(view.spikes))
+
+
+def _draw_images(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
+    steps = _steps_of_window(view)
+    middle = int(expected_center(view.total)) if view.found is None else round(view.found.center)
+    first = int(np.clip(middle - view.start - steps // 2, 0, len(view.spikes) - steps))
+    rate, instant = view.rate, view.window(first, steps)
+    panels: list[tuple[NDArray[Any], str, float]] = [
+        (rate, f"mean rate of {len(view.spikes)} steps", _white(rate)),
+        (instant, f"{steps} steps about the sharp instant ({middle})", _white(instant)),
+    ]
+    if view.gray is not None and view.found is not None:
+        panels.append((view.gray, f"frame, correlation {view.found.correlation:.2f}", 255.0))
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        _image(axes, *panel)
+
+
+def _draw_windows(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
+    steps = _steps_of_window(view)
+    starts = np.linspace(0, len(view.spikes) - steps, WINDOWS).astype(int)
+    images = [view.window(int(start), steps) for start in starts]
+    white = max(map(_white, images))
+    cells = figure.subplots(1, WINDOWS)
+    for axes, start, image in zip(cells, starts, images, strict=True):
+        first = view.start + int(start)
+        _image(axes, image, f"steps {first} to {first + steps - 1}", white)
+
+
+def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
+    row = view.sensor.height // 2
+    raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
+    extent = (0, view.sensor.columns, view.start + len(view.spikes), view.start)
+    axes.imshow(
+        1 - raster,
+        cmap="gray",
+        aspect="auto",
+        interpolation="nearest",
+        extent=extent,
+        vmin=0,
+        vmax=1,
+    )
+    axes.grid(visible=False)
+    axes.set_title(f"spikes of row {row}", fontsize=9)
+    axes.set_xlabel("column")
+    axes.set_ylabel("step")
+
+
+def _draw_curves(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
+    rates = [float(view.spikes[step].mean()) for step in range(len(view.spikes))]
+    axes.plot(np.arange(len(rates)) + view.start, rates, linewidth=1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("step")
+    axes.set_ylabel("share of the pixels that fire", color="C0")
+    axes.set_title("over time", fontsize=9)
+    if view.gray is None:
+        return
+    centres, curve = correlation_curve(view.spikes, view.gray)
+    other = axes.twinx()
+    other.plot(centres + view.start, curve, color="C1")
+    other.set_ylim(min(0.0, float(curve.min())), 1)
+    other.set_ylabel("correlation with the frame", color="C1")
+    other.grid(visible=False)
+
+
+def film_spikes(view: SpikeView, path: Path) -> None:
+    """Write a video of a window of :data:`WINDOW` steps that slides over the spikes.
+
+    Args:
+        view: the file.
+        path: ends in ``.mp4``.
+    """
+    white = max(float(np.percentile(view.rate, _WHITE)), 1e-6)
+    factor = max(1, VIDEO_WIDTH // view.sensor.columns)
+    with video_file(path, FRAMES_PER_SECOND) as append:
+        for window in _windows(view):
+            gray = np.clip(window / white * 255, 0, 255).round().astype(np.uint8)
+            large = gray.repeat(factor, axis=0).repeat(factor, axis=1)
+            append([np.repeat(large[:, :, None], 3, axis=2)])
+
+
+def _windows(view: SpikeView) -> Iterator[NDArray[np.float64]]:
+    """The mean of each window, one step after the other."""
+    steps = _steps_of_window(view)
+    total = view.window(0, steps) * steps
+    yield total / steps
+    for step in range(steps, len(view.spikes)):
+        total += view.spikes[step]
+        total -= view.spikes[step - steps]
+        yield total / steps

@@ -1,0 +1,56 @@
+"""Show what a spike file holds: figures, a picture, and a video of a window that slides over it.
+
+The sensor's size is taken from the file or a config.yaml beside it, else guessed from the spikes.
+With the sharp frame of the exposure the two are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="spike file (.dat or .npz)")
+    parser.add_argument("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
+    parser.add_argument(
+        "--size",
+        type=int,
+        nargs=2,
+        metavar=("ROWS", "COLUMNS"),
+        help="of the sensor as in the file; found by itself unless given",
+    )
+    parser.add_argument("--start", type=int, default=0, help="first step to look at")
+    parser.add_argument("--steps", type=int, help="how many; all, but at most 2000, unless given")
+    parser.add_argument(
+        "-o", "--output", type=Path, help="picture to write; <name>_spikes.png here unless given"
+    )
+    parser.add_argument(
+        "--video",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        metavar="MP4",
+        help="also write a video; <name>_spikes.mp4 beside the picture unless named",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the figures, then write picture and video.
+
+    Raises:
+        DataError: if a file cannot be read or files do not fit together.
+    """
+    from vrtspike.analysis.spike_view import describe, draw_spikes, film_spikes, view_spikes
+
+    size = tuple(arguments.size) if arguments.size else None
+    view = view_spikes(arguments.file, size, arguments.frame, arguments.start, arguments.steps)
+    print("\n".join(describe(view)), flush=True)
+    picture = arguments.output or Path(f"{arguments.file.stem}_spikes.png")
+    draw_spikes(view, picture)
+    print(f"picture: {picture}")
+    if arguments.video is not None:
+        video = arguments.video if arguments.video.name else picture.with_suffix(".mp4")
+        film_spikes(view, video)
+        print(f"video: {video}")

@@ -1,0 +1,362 @@
+"""Which preset fits a machine and its data: memory, hours, disk, and one line to type."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vrtspike.config.schema import Settings
+from vrtspike.config.workflow import Dataset, Workflow
+from vrtspike.data.clips.workers import resolve_workers
+from vrtspike.errors import DataError, RunError, UserError
+from vrtspike.machine.costs import TrainingCost, gpu_ms, table, training_cost
+from vrtspike.machine.data_size import GB, GOPRO, DataSize, folder_bytes, measure_data
+from vrtspike.machine.hardware import Machine, free_bytes
+from vrtspike.runs.weight_files import training_weights
+
+PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact")
+"""Which of several presets that fit is recommended: those of the published network first, what
+takes memory for speed before what does not."""
+
+TOGETHER = 0.9
+"""Share of their speed that several GPUs keep beside each other: an assumption."""
+_USABLE = 0.95
+"""Share of a GPU's memory that a training may fill."""
+_PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
+"""System memory of a training process: estimated with CUDA, measured on a CPU (``demo``)."""
+_WORKER_GIB = 0.15
+"""Of a loading worker beside the cache: measured (``demo``), what it shares divided."""
+_FLOAT32 = 2.0
+"""Times the memory of half precision, which the table counts."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a machine computes.
+
+    Attributes:
+        bandwidth: of a GPU, bytes a second by the data sheet; None without one.
+        tflops: of all CPUs, for a training step.
+        source: where that is from, in words.
+    """
+
+    bandwidth: float | None
+    tflops: float
+    source: str
+
+    def seconds(self, cost: TrainingCost, gpus: int) -> float:
+        """Of a whole training on so many GPUs."""
+        if self.bandwidth is None:
+            return cost.clips * cost.mean.tflop / self.tflops
+        share = TOGETHER if gpus > 1 else 1.0
+        return cost.clips * gpu_ms(cost.mean, self.bandwidth) / 1e3 / share
+
+
+@dataclass(frozen=True)
+class DataFound:
+    """The data of presets.
+
+    Attributes:
+        dataset: where they are.
+        size: of it; that of GoPro where it is not there yet.
+        missing: why it is not; None if it is.
+        store_bytes: that its stores will take, for each number of bins.
+        there_bytes: that they take already.
+    """
+
+    dataset: Dataset
+    size: DataSize
+    missing: str | None
+    store_bytes: Mapping[int, int]
+    there_bytes: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Whether a preset fits.
+
+    Attributes:
+        name: of the preset.
+        cost: None for a model that was never counted.
+        memory_gib: system memory it needs.
+        hours: of training.
+        reasons: why it does not fit; empty if it does.
+    """
+
+    name: str
+    cost: TrainingCost | None
+    memory_gib: float
+    hours: float | None
+    reasons: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is said about a machine.
+
+    Attributes:
+        machine: which one.
+        speed: of it.
+        data: by the name of the data set.
+        fits: a preset each.
+        free: bytes where results go.
+        command: to type; None where nothing fits.
+        because: why that.
+    """
+
+    machine: Machine
+    speed: Speed
+    data: Mapping[str, DataFound]
+    fits: Sequence[Fit]
+    free: int
+    command: str | None
+    because: str
+
+
+def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) -> Advice:
+    """Weigh every preset of a configuration.
+
+    Args:
+        plan: the configuration.
+        machine: to train on.
+        speed: of it.
+        most_hours: that a training may take.
+    """
+    results = Path(plan.settings.RESULTS)
+    free = free_bytes(results)
+    data: dict[str, DataFound] = {}
+    fits = []
+    for name, settings in plan.presets.items():
+        dataset = plan.dataset(name)
+        if dataset.name not in data:
+            data[dataset.name] = find_data(plan, dataset, results)
+        found = data[dataset.name]
+        fits.append(weigh(name, settings, found, machine, speed, free, most_hours))
+    command, because = recommend(plan, fits, data, machine)
+    return Advice(machine, speed, data, fits, free, command, because)
+
+
+def find_data(plan: Workflow, dataset: Dataset, results: Path) -> DataFound:
+    """What a data set is, or stands in for it; and the stores that are there."""
+    missing: str | None = None
+    size = GOPRO
+    try:
+        size = measure_data(dataset)
+    except DataError as error:
+        missing = str(error).splitlines()[0]
+    used = [s for name, s in plan.presets.items() if plan.dataset(name).name == dataset.name]
+    bins = {settings.DATA.K: size.store_bytes(settings.DATA.K) for settings in used}
+    return DataFound(dataset, size, missing, bins, folder_bytes(results / "data" / dataset.name))
+
+
+def weigh(
+    name: str,
+    settings: Settings,
+    data: DataFound,
+    machine: Machine,
+    speed: Speed,
+    free: int,
+    most_hours: float,
+) -> Fit:
+    """Whether one preset fits; all reasons against it are found.
+
+    Args:
+        name: of the preset.
+        settings: of it.
+        data: that it trains on.
+        machine: to train on.
+        speed: of it.
+        free: bytes for stores and checkpoints.
+        most_hours: that it may take.
+    """
+    split = settings.DATA.TRAIN_SPLIT
+    frames = data.size.frames.get(split, GOPRO.frames["train"])
+    sequences = data.size.sequences.get(split, GOPRO.sequences["train"])
+    gpus = machine.gpu.count if machine.gpu else 0
+    cost = training_cost(name, settings, sequences, frames, gpus)
+    if cost is None:
+        return Fit(name, None, 0.0, None, ("its model was never counted",))
+    memory = system_gib(settings, cost, machine)
+    hours = speed.seconds(cost, max(1, gpus)) / 3600
+    return Fit(
+        name,
+        cost,
+        memory,
+        hours,
+        tuple(_reasons(settings, cost, data, machine, memory, hours, free, most_hours)),
+    )
+
+
+def system_gib(settings: Settings, cost: TrainingCost, machine: Machine) -> float:
+    """System memory of a training: its processes, their workers, and the cache."""
+    gpus = machine.gpu.count if machine.gpu else 0
+    workers = resolve_workers(settings.DATALOADER, gpus, machine.cpus)
+    data = settings.DATA
+    cache = data.CACHE_SIZE_GB if data.USE_RAM_CACHE and data.READER == "tensorstore" else 0.0
+    processes = max(1, gpus) * _PROCESS_GIB["cuda" if gpus else "cpu"]
+    computing = 0.0 if gpus else _FLOAT32 * cost.gpu_gib
+    loading = max(1, gpus) * (workers.train + workers.val) * _WORKER_GIB
+    return processes + computing + loading + cache
+
+
+def _reasons(
+    settings: Settings,
+    cost: TrainingCost,
+    data: DataFound,
+    machine: Machine,
+    memory: float,
+    hours: float,
+    free: int,
+    most_hours: float,
+) -> Iterator[str]:
+    """Why a preset does not fit."""
+    gpu = machine.gpu
+    if gpu is not None and cost.gpu_gib > _USABLE * gpu.memory_gib:
+        yield f"needs {cost.gpu_gib:.0f} of {gpu.memory_gib:.0f} GiB of GPU memory"
+    if memory > machine.memory_gib:
+        yield f"needs {memory:.0f} of {machine.memory_gib:.0f} GiB of memory"
+    if hours > most_hours:
+        yield f"takes more than {most_hours:.0f} hours"
+    needed = stores_needed(data, settings.DATA.K)
+    needed += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
+    if needed > free:
+        yield f"needs {needed / GB:.0f} GB of disk, {free / GB:.0f} are free"
+    for key, path in training_weights(settings).items():
+        if not path.is_file():
+            yield f"{key}: {path} is not there"
+
+
+def stores_needed(data: DataFound, bins: int) -> float:
+    """Bytes that the stores of a data set still need."""
+    return max(0, data.store_bytes[bins] - data.there_bytes)
+
+
+def recommend(
+    plan: Workflow, fits: Sequence[Fit], data: Mapping[str, DataFound], machine: Machine
+) -> tuple[str | None, str]:
+    """The command for the best preset that fits, and why."""
+    names = [fit.name for fit in fits if not fit.reasons and plan.dataset(fit.name).kind != "demo"]
+    names.sort(key=lambda n: (PREFERRED.index(n) if n in PREFERRED else len(PREFERRED), n))
+    if names:
+        others = f" ({', '.join(names[1:])} would fit, too)" if len(names) > 1 else ""
+        dataset = plan.dataset(names[0]).name
+        first = "; set DATA.ROOT first, there are no data yet" if data[dataset].missing else ""
+        command = f"snakemake --cores {machine.cpus} train_{shlex.quote(names[0])}"
+        return command, f"it fits{others}{first}"
+    if any(not fit.reasons for fit in fits):
+        return "make demo", "of the presets only the generated data's fits this machine"
+    return None, "no preset fits"
+
+
+def advice_lines(advice: Advice) -> list[str]:
+    """What a person reads."""
+    machine, gpu = advice.machine, advice.machine.gpu
+    on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
+    lines = [
+        f"machine: {on}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory",
+        f"speed:   {advice.speed.source}",
+        f"disk:    {advice.free / GB:.0f} GB free for results",
+    ]
+    for name, data in advice.data.items():
+        lines += _data_lines(name, data)
+    return [*lines, "", *_table(advice), "", *_closing(advice)]
+
+
+def _data_lines(name: str, data: DataFound) -> Iterator[str]:
+    size = data.size
+    parts = [f"{size.frames[s]} frames of {n} sequences in {s}" for s, n in size.sequences.items()]
+    height, width = size.rgb_size
+    if data.missing is not None:
+        why = "is generated first" if data.dataset.kind != "raw" else "is not there"
+        stands = "; the figures are those of GoPro" if data.dataset.kind == "raw" else ""
+        yield f"data:    {name}: {data.dataset.root} {why}{stands}"
+        if data.dataset.kind != "raw":
+            return
+    yield f"         {', '.join(parts)}, {height} x {width}"
+    if size.faults:
+        yield f"         {len(size.faults)} with faults are left out (vrtspike doctor)"
+    for bins, needed in data.store_bytes.items():
+        yield (
+            f"         stores of {bins} bins need {needed / GB:.1f} GB, "
+            f"{data.there_bytes / GB:.1f} GB are there"
+        )
+
+
+def _table(advice: Advice) -> Iterator[str]:
+    heads = ("GPU memory", "memory", "steps", "hours")
+    yield f"{'preset':<14}" + "".join(f"{head:>12}" for head in heads) + "   fits"
+    for fit in advice.fits:
+        if fit.cost is None or fit.hours is None:
+            yield f"{fit.name:<14}{'':>48}   no: {'; '.join(fit.reasons)}"
+            continue
+        hours = f"{fit.hours:.1f}" if fit.hours < 10 else f"{fit.hours:,.0f}"
+        gpu = "-" if advice.machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
+        cells = (gpu, f"{fit.memory_gib:.1f} GiB", f"{fit.cost.steps:,}", hours)
+        verdict = f"no: {'; '.join(fit.reasons)}" if fit.reasons else "yes"
+        yield f"{fit.name:<14}" + "".join(f"{cell:>12}" for cell in cells) + f"   {verdict}"
+
+
+def _closing(advice: Advice) -> Iterator[str]:
+    yield (
+        "Memory and arithmetic of a clip are counted, its time on a GPU is estimated from them "
+        "(docs/presets.md); validation is not included."
+    )
+    if advice.command is None:
+        yield f"nothing to recommend: {advice.because}"
+        return
+    yield f"recommended: {advice.command}"
+    yield f"because {advice.because}"
+
+
+def measure_speed(machine: Machine, *, probe: bool, note: Callable[[str], None]) -> Speed:
+    """How fast a machine computes: known by its GPU's name, probed, or taken from the table.
+
+    Args:
+        machine: this one, or one that is elsewhere.
+        probe: whether this machine may be asked.
+        note: is told when that takes seconds.
+
+    Raises:
+        RunError: if the GPU is not in the table and may not be asked, or does not answer.
+    """
+    from vrtspike.machine.probe import cpu_tflops, gpu_bandwidth
+
+    gpu, cpu = machine.gpu, table()["cpu"]
+    if gpu is not None:
+        if gpu.bandwidth is not None:
+            return Speed(gpu.bandwidth, 0.0, f"that of {gpu.name} by its data sheet")
+        if not probe:
+            raise RunError(f"{gpu.name} is not in the table; leave out --no-probe")
+        try:
+            found = gpu_bandwidth()
+        except (RuntimeError, AssertionError) as error:
+            raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
+        return Speed(found, 0.0, f"{found / 1e12:.2f} TB/s of memory bandwidth, measured now")
+    if probe:
+        note("measuring a training step of a small network ...")
+        rate = cpu_tflops()
+        return Speed(None, rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, measured now")
+    rate = cpu["tflops_per_thread"] * machine.cpus
+    source = f"{1e3 * rate:.0f} GFLOP/s, as measured on {cpu['name']}"
+    return Speed(None, rate, source)
+
+
+def read_plan(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
+    """The configuration of this folder's project.
+
+    Args:
+        configfiles: laid over ``config/config.yaml``.
+        overrides: ``KEY=value``, as ``--config`` of snakemake takes them.
+
+    Raises:
+        UserError: if there is none here, or it is wrong.
+    """
+    from vrtspike.config.merging import parse_overrides
+    from vrtspike.config.workflow import load_workflow
+
+    main = Path("config/config.yaml")
+    if not main.is_file():
+        raise UserError(f"{Path.cwd()}: no {main} here; go to the project's folder first")
+    return load_workflow([main, *configfiles], parse_overrides(overrides, "--config").tree)

@@ -1,0 +1,251 @@
+"""Memory of other processes: what each holds alone, what they share, and what the machine has left.
+
+Resident memory counts a shared page in every process that uses it, so that its sum over many
+loading workers says far too much. The kernel's proportional share (PSS) divides such pages among
+those that use them; its sum is what the processes take together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pynvml
+
+MEGABYTE = 2**20
+RUN_OPTION = "--run-dir"
+"""The option of training programs and of torchrun that names the folder of their run."""
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class ProcessMemory:
+    """One process; all in megabytes (2**20 bytes).
+
+    Attributes:
+        pid: its number.
+        role: what it is to a training: ``torchrun``, ``training``, ``worker`` or ``helper``.
+        depth: how many of its ancestors are processes of the run, too.
+        resident: pages in memory, shared ones included.
+        proportional: the same with each shared page divided by those that use it; None where the
+            system does not tell.
+        own: pages that no other process uses; None as above.
+        shared_memory: resident pages of files in memory, by which workers hand over batches.
+        swapped: pages that were moved to the disk.
+        gpu: memory on GPUs; None where it uses none, or the driver does not tell.
+    """
+
+    pid: int
+    role: str
+    depth: int
+    resident: float
+    proportional: float | None = None
+    own: float | None = None
+    shared_memory: float = 0.0
+    swapped: float = 0.0
+    gpu: float | None = None
+
+    @property
+    def taken(self) -> float:
+        """Its proportional share, or what is known instead of it."""
+        return self.resident if self.proportional is None else self.proportional
+
+
+@dataclass(frozen=True)
+class SystemMemory:
+    """The machine, or the container that this process is in; all in megabytes.
+
+    Attributes:
+        total: of the machine.
+        available: what processes can still get; page cache is given back for that.
+        page_cache: contents of files that the kernel keeps.
+        shared_total: size of the file system for shared memory; None where there is none.
+        shared_used: of it.
+        swap_used: pages on the disk.
+        limit: of the container; None for none.
+        limit_used: of that limit, without page cache that can be given back.
+    """
+
+    total: float
+    available: float
+    page_cache: float
+    shared_total: float | None
+    shared_used: float
+    swap_used: float
+    limit: float | None = None
+    limit_used: float | None = None
+
+    @property
+    def bound(self) -> tuple[float, float]:
+        """Used and total of what ends first: the container's limit or the machine."""
+        if self.limit is not None and self.limit_used is not None and self.limit < self.total:
+            return self.limit_used, self.limit
+        return self.total - self.available, self.total
+
+
+@dataclass
+class _Tree:
+    """Processes of a run, parents before children."""
+
+    found: dict[int, tuple[psutil.Process, int]] = field(default_factory=dict)
+
+    def add(self, process: psutil.Process, depth: int = 0) -> None:
+        if process.pid in self.found:
+            return
+        self.found[process.pid] = (process, depth)
+        with contextlib.suppress(psutil.Error):
+            for child in process.children():
+                self.add(child, depth + 1)
+
+
+def processes_of_run(folder: Path) -> list[ProcessMemory]:
+    """The processes of this machine that train in a run's folder, with all their children.
+
+    Args:
+        folder: of the run.
+
+    Returns:
+        parents before their children; empty where no process trains there.
+    """
+    wanted = folder.resolve()
+    roots = [
+        process
+        for process in psutil.process_iter()
+        if process.pid != os.getpid() and _run_folder(process) == wanted
+    ]
+    pids = {process.pid for process in roots}
+    tree = _Tree()
+    for process in sorted(roots, key=lambda p: p.pid):
+        with contextlib.suppress(psutil.Error):
+            if process.ppid() not in pids:
+                tree.add(process)
+    on_gpus = gpu_memory()
+    measured = (_measure(p, depth, wanted, on_gpus) for p, depth in tree.found.values())
+    return [process for process in measured if process is not None]
+
+
+def _run_folder(process: psutil.Process) -> Path | None:
+    """The folder that a training program was started for."""
+    try:
+        words = process.cmdline()
+        place = words.index(RUN_OPTION)
+        return (Path(process.cwd()) / words[place + 1]).resolve()
+    except (psutil.Error, ValueError, IndexError, OSError):
+        return None
+
+
+def _role(process: psutil.Process, folder: Path) -> str:
+    words = process.cmdline()
+    if _run_folder(process) == folder:
+        return "torchrun" if any("torch.distributed.run" in w for w in words) else "training"
+    text = " ".join(words)
+    parent = process.parent()
+    beneath = " ".join(parent.cmdline()) if parent is not None else ""
+    if "forkserver" in text and "forkserver" in beneath:
+        return "worker"
+    return "helper" if "forkserver" in text or "resource_tracker" in text else "worker"
+
+
+def _measure(
+    process: psutil.Process, depth: int, folder: Path, on_gpus: Mapping[int, float]
+) -> ProcessMemory | None:
+    """None for a process that has ended meanwhile."""
+    try:
+        role, resident = _role(process, folder), process.memory_info().rss / MEGABYTE
+    except psutil.Error:
+        return None
+    gpu = on_gpus.get(process.pid)
+    pages = page_sums(process.pid)
+    if not pages:
+        return ProcessMemory(process.pid, role, depth, resident, gpu=gpu)
+    return ProcessMemory(
+        process.pid,
+        role,
+        depth,
+        resident,
+        pages["Pss"],
+        pages["Private_Clean"] + pages["Private_Dirty"],
+        pages.get("Pss_Shmem", 0.0),
+        pages.get("SwapPss", 0.0),
+        gpu,
+    )
+
+
+def page_sums(pid: int, root: Path = Path("/proc")) -> dict[str, float]:
+    """Sums over the pages of a process in megabytes, by the kernel's names (``Pss``).
+
+    Empty where the system has none, or they may not be read.
+    """
+    try:
+        text = (root / str(pid) / "smaps_rollup").read_text()
+    except OSError:
+        return {}
+    rows = (line.split() for line in text.splitlines() if line.endswith("kB"))
+    return {row[0].removesuffix(":"): int(row[1]) / 1024 for row in rows}
+
+
+def system_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> SystemMemory:
+    """What the machine has, and the container.
+
+    Args:
+        cgroup: where the container's figures stand.
+    """
+    memory = psutil.virtual_memory()
+    # "Cached" holds the pages of shared memory, which are nobody's to give back.
+    cached = getattr(memory, "cached", 0) + getattr(memory, "buffers", 0)
+    shared: int = getattr(memory, "shared", 0)
+    usage = shutil.disk_usage(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
+    limit, used = _limit(cgroup)
+    return SystemMemory(
+        memory.total / MEGABYTE,
+        memory.available / MEGABYTE,
+        max(0, cached - shared) / MEGABYTE,
+        usage.total / MEGABYTE if usage else None,
+        usage.used / MEGABYTE if usage else 0.0,
+        psutil.swap_memory().used / MEGABYTE,
+        limit,
+        used,
+    )
+
+
+def _limit(cgroup: Path) -> tuple[float | None, float | None]:
+    """Limit and use of the container's memory in megabytes, where there is one (cgroup 2)."""
+    try:
+        limit = int((cgroup / "memory.max").read_text())
+        used = int((cgroup / "memory.current").read_text())
+        rows = [line.split() for line in (cgroup / "memory.stat").read_text().splitlines()]
+    except (OSError, ValueError):
+        return None, None
+    inactive = sum(int(row[1]) for row in rows if row[0] == "inactive_file")
+    return limit / MEGABYTE, (used - inactive) / MEGABYTE
+
+
+def gpu_memory() -> dict[int, float]:
+    """Megabytes on all GPUs together, by process; empty without a driver."""
+    found: dict[int, float] = {}
+    for pid, used in _gpu_processes():
+        found[pid] = found.get(pid, 0.0) + used / MEGABYTE
+    return found
+
+
+def _gpu_processes() -> Iterator[tuple[int, int]]:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return
+    try:
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
+                if process.usedGpuMemory is not None:
+                    yield process.pid, process.usedGpuMemory
+    except pynvml.NVMLError:
+        return
+    finally:
+        pynvml.nvmlShutdown()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.analysis.test_compare import evaluation
+from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
+from vrtspike.analysis.compare import find_candidates
+from vrtspike.errors import RunError
+
+FIGURES = {"psnr restored": 31.5, "ssim restored": 0.9, "lpips restored": 0.125, "samples/s": 2.0}
+
+
+@pytest.fixture
+def runs(publish, tmp_path):
+    folders = [publish("one"), publish("two")]
+    for name, psnr in (("one", 31.5), ("two", 30.0)):
+        evaluation(tmp_path / "evaluate" / name, name, psnr)
+    return find_candidates(folders)
+
+
+def stored(path, **changes):
+    """A baseline of the run ``one`` in which some figures are other ones."""
+    figures = FIGURES | {
+        name.replace("_restored", " restored"): value for name, value in changes.items()
+    }
+    contents = {"schema": 1, "runs": {"one": {"fingerprint": "x", "figures": figures}}}
+    path.write_text(json.dumps(contents))
+    return path
+
+
+def judge(tmp_path, runs, tolerances=(), **changes):
+    path = stored(tmp_path / "baseline.json", **changes)
+    return below_baseline(path, runs[:1], parse_tolerances(tolerances))
+
+
+def test_metrics_are_judged_in_their_own_direction(tmp_path, runs):
+    assert judge(tmp_path, runs) == []
+    # Better by any amount is well.
+    better = {"psnr_restored": 20.0, "ssim_restored": 0.5, "lpips_restored": 0.9}
+    assert judge(tmp_path, runs, **better) == []
+    assert judge(tmp_path, runs, psnr_restored=31.549) == []
+    assert judge(tmp_path, runs, psnr_restored=31.7) == [
+        "one: psnr restored: 31.5, the baseline is 31.7: worse by 0.2, 0.05 is allowed"
+    ]
+    assert len(judge(tmp_path, runs, ssim_restored=0.902, lpips_restored=0.122)) == 2
+    assert judge(tmp_path, runs, ssim_restored=0.9005, lpips_restored=0.1235) == []
+
+
+def test_speed_and_memory_are_judged_where_asked_for(tmp_path, runs):
+    faster = {"samples/s": 2.5}
+    assert judge(tmp_path, runs, **faster) == []
+    assert judge(tmp_path, runs, ["samples/s=10%"], **faster) == [
+        "one: samples/s: 2, the baseline is 2.5: worse by 0.5, 10 % is allowed"
+    ]
+    assert judge(tmp_path, runs, ["samples/s=20%"], **faster) == []
+    memory = {"memory MB": 900.0}  # 1000 MB now
+    assert judge(tmp_path, runs, ["memory MB=100"], **memory) == []
+    assert len(judge(tmp_path, runs, ["memory MB=99"], **memory)) == 1
+
+
+def test_a_tolerance_of_ones_own(tmp_path, runs):
+    assert judge(tmp_path, runs, ["psnr=0.3"], psnr_restored=31.7) == []
+    assert len(judge(tmp_path, runs, ["ssim=1%"], psnr_restored=31.7)) == 1
+    for wrong in ("psnr", "psnr=", "psnr=a", "nosuch=1", "psnr=-1"):
+        with pytest.raises(RunError, match=r"--tolerance .*expected NAME=NUMBER.*psnr"):
+            parse_tolerances([wrong])
+
+
+def test_what_is_no_longer_measured_is_worse(tmp_path, runs):
+    gone = {"psnr_y restored": 33.0}
+    assert judge(tmp_path, runs, **gone) == [
+        "one: psnr_y restored: no longer measured, the baseline is 33"
+    ]
+
+
+def test_a_baseline_keeps_other_runs(tmp_path, runs):
+    path = tmp_path / "baseline.json"
+    write_baseline(path, runs[:1])
+    write_baseline(path, runs[1:])
+    assert below_baseline(path, runs, {}) == []
+    kept = json.loads(path.read_text())["runs"]
+    assert kept["one"]["figures"]["psnr restored"] == 31.5
+    assert kept["two"]["figures"]["psnr restored"] == 30.0
+    assert kept["two"]["figures"]["samples/s"] == pytest.approx(2.0)
+    assert kept["two"]["fingerprint"] == "fingerprint of two"
+
+
+def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
+    path = stored(tmp_path / "baseline.json")
+    with pytest.raises(RunError, match=r"does not hold \(1\):\n  - two\nIt holds: one; add them"):
+        below_baseline(path, runs, {})
+    with pytest.raises(RunError, match="make it with --write-baseline"):
+        below_baseline(tmp_path / "nosuch.json", runs, {})
+    path.write_text("[]")
+    with pytest.raises(RunError, match="no baseline of runs"):
+        below_baseline(path, runs, {})
+    path.write_text("{")
+    with pytest.raises(RunError, match="no JSON"):
+        write_baseline(path, runs)
+    unmeasured = find_candidates([publish("three")])
+    with pytest.raises(RunError, match=r"three: not evaluated .* snakemake evaluate_three"):
+        write_baseline(tmp_path / "new.json", unmeasured)
+    assert not (tmp_path / "new.json").exists()
+    with pytest.raises(RunError, match="one run of a preset, found: one, one"):
+        write_baseline(tmp_path / "new.json", [runs[0], runs[0]])

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from vrtspike.analysis.run_memory import (
+    RunMemory,
+    find_run_folder,
+    measure_run,
+    memory_advice,
+    memory_lines,
+)
+from vrtspike.config import Settings
+from vrtspike.errors import RunError
+from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
+
+GB = 1024.0
+CALM = SystemMemory(100 * GB, 60 * GB, 30 * GB, 10 * GB, 1 * GB, 0.0)
+PROCESSES = (
+    ProcessMemory(11, "training", 0, 8 * GB, 7 * GB, 6 * GB, 10.0),
+    ProcessMemory(12, "helper", 1, 500.0, 100.0, 20.0),
+    ProcessMemory(13, "worker", 2, 3 * GB, 2 * GB, 1 * GB, 30.0),
+    ProcessMemory(14, "worker", 2, 3 * GB, 1 * GB, 0.5 * GB, 30.0),
+)
+
+
+@pytest.fixture
+def state(tmp_path):
+    """A training without any trouble."""
+    record = {"status": "running", "step": 40, "total_steps": 90, "starts": [{"host": "elsewhere"}]}
+    return RunMemory(tmp_path, Settings(), record, PROCESSES, CALM, 5 * GB)
+
+
+def test_processes_sums_and_machine(state):
+    lines = memory_lines(state)
+    assert lines[0] == f"{state.folder}: training, step 40 of 90"
+    assert lines[2].split() == ["process", "pid", "resident", "share", "own", "shared", "memory"]
+    assert lines[5] == f"{'    worker':<24}{13:>9}" + "".join(
+        f"{mb:>15}" for mb in ("3072 MB", "2048 MB", "1024 MB", "30 MB")
+    )
+    assert lines[7].startswith("together: 10.1 GB; the sum of what is resident, 14.5 GB,")
+    assert lines[8] == "2 loading workers take 3.0 GB, 1536 MB each"
+    assert lines[10].startswith("machine: 40.0 GB of 100.0 GB in use (40 %); page cache 30.0 GB")
+    assert lines[11] == "shared memory (/dev/shm): 1.0 GB of 10.0 GB"
+    assert lines[12] == "stores of its data set: 5.0 GB"
+    assert lines[13].startswith("cache of decoded chunks: at most 4 GB for all workers together")
+    assert len(lines) == 14
+
+
+def test_a_gpu_has_a_column(state):
+    on_gpu = replace(PROCESSES[0], gpu=2000.0)
+    lines = memory_lines(replace(state, processes=(on_gpu, *PROCESSES[1:])))
+    assert lines[2].split()[-1] == "GPU"
+    assert lines[3].split()[-2:] == ["2000", "MB"]
+    assert lines[4].split()[-1] == "-"
+
+
+def advice(state, **changes):
+    return list(memory_advice(replace(state, **changes)))
+
+
+def test_nothing_is_said_where_all_is_well(state):
+    assert advice(state) == []
+    # Nearly: 90 % is the limit.
+    assert advice(state, system=replace(CALM, available=10.1 * GB)) == []
+
+
+def test_a_full_machine_names_what_fills_it(state):
+    full = replace(CALM, available=9 * GB)
+    (other,) = advice(state, system=full)
+    assert "memory is 91 % full, and only 10.1 GB of it are this run's: end other programs" in other
+    small = replace(CALM, total=11 * GB, available=0.5 * GB)
+    little = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": 1}})
+    (training,) = advice(state, system=small, settings=little)
+    assert training == (
+        "memory is 95 % full: the training processes take most of it: fewer GPUs (--gpus), or "
+        "another machine"
+    )
+    workers = tuple(replace(p, proportional=8 * GB) for p in PROCESSES[2:])
+    (told,) = advice(
+        state, system=replace(small, total=20 * GB), processes=(*PROCESSES[:2], *workers)
+    )
+    assert told.endswith("lower DATALOADER.TOTAL_WORKERS (auto) or TRAIN_PREFETCH_FACTOR (4)")
+    cached = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": 6}})
+    (told,) = advice(state, system=small, settings=cached)
+    assert told.endswith("lower DATA.CACHE_SIZE_GB (6)")
+
+
+def test_a_container_is_full_before_its_machine(state):
+    limited = replace(CALM, limit=11 * GB, limit_used=10.5 * GB)
+    assert len(advice(state, system=limited)) == 1
+    lines = memory_lines(replace(state, system=limited))
+    assert any(line.startswith("container: 10.5 GB of 11.0 GB in use (95 %)") for line in lines)
+
+
+def test_swap_shared_memory_and_stores(state):
+    swapping = (replace(PROCESSES[0], swapped=300.0), *PROCESSES[1:])
+    (told,) = advice(state, processes=swapping, system=replace(CALM, swap_used=900.0))
+    assert told.startswith("300 MB of this run were moved to the disk")
+    (told,) = advice(state, system=replace(CALM, shared_used=8.1 * GB))
+    assert "/dev/shm is nearly full" in told
+    assert "--shm-size" in told
+    assert advice(state, system=replace(CALM, shared_used=7.9 * GB)) == []
+    (told,) = advice(state, stores_mb=91 * GB)
+    assert told.startswith("the stores (91.0 GB) do not fit into the page cache")
+    assert advice(state, stores_mb=89 * GB) == []
+
+
+def grow(folder, sums):
+    lines = [
+        {"kind": "memory", "step": 100 * n, "process_mb": mb, "children_mb": 0, "time": n}
+        for n, mb in enumerate(sums)
+    ]
+    (folder / "memory.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "metrics.jsonl").write_text('{"kind": "train", "step": 57, "loss": 1.0}\n')
+
+
+def test_a_run_that_keeps_growing_is_named(state):
+    grow(state.folder, [1000, 2000, 3000, 3900, 4000, 4100])
+    assert advice(state) == []  # the cache filled, then it stayed
+    grow(state.folder, [1000, 2000, 3000, 4000, 5000, 6000])
+    (told,) = advice(state)
+    assert told.startswith("the run grew by 2.0 GB from step 300 to 500, after its first half")
+    # Its log is newer than its record.
+    assert memory_lines(state)[0].endswith("training, step 57 of 90")
+
+
+def test_where_no_process_trains(state, publish):
+    gone = replace(state, processes=())
+    assert memory_lines(gone)[0].endswith(
+        "no process here; it was started on elsewhere, look there"
+    )
+    here = {**state.record, "starts": [{"host": os.uname().nodename}]}
+    assert (
+        "(running, but its process is gone, step 40 of 90)"
+        in memory_lines(replace(gone, record=here))[0]
+    )
+    finished = measure_run(publish("one"))
+    lines = memory_lines(finished)
+    assert lines[0].endswith("no process trains here (finished, step 5)")
+    assert lines[1] == "its log: 1000 MB at most with its workers, the system at most 40 % full"
+    assert not any(line.startswith("stores") for line in lines)
+
+
+def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish):
+    runs = tmp_path / "train"
+    folder = publish("one")
+    old, new = runs / "preset/a", runs / "preset/b"
+    for place, date in ((old, 1_000), (new, 2_000)):
+        place.mkdir(parents=True)
+        (place / "run.json").write_text("{}")
+        os.utime(place / "run.json", (date, date))
+    assert find_run_folder(folder, runs) == folder
+    assert find_run_folder(runs / "preset", tmp_path / "nowhere") == new
+    assert find_run_folder(type(runs)("preset"), runs) == new
+    with pytest.raises(RunError, match=r"nosuch: no run there; .*runs of: one, preset"):
+        find_run_folder(type(runs)("nosuch"), runs)

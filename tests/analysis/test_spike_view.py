@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.data.scenes import film
+from vrtspike.analysis.spike_view import describe, draw_spikes, film_spikes, view_spikes
+from vrtspike.data.raw.images import write_png
+from vrtspike.data.raw.spikes import write_spikes
+from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.deblurring.video import read_video
+from vrtspike.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def exposure(tmp_path_factory):
+    """Five source frames of 48 x 64 as spikes, of a sensor, and the middle one."""
+    folder = tmp_path_factory.mktemp("exposure")
+    frames = film(1, 6, 96, 128, speed=6)
+    spikes = simulate_spikes(frames).view(np.uint8)[:40]
+    spikes[:, 0, 5] = 0
+    spikes[:, 0, 6] = 1
+    write_spikes(folder / "a.dat", spikes)
+    write_png(folder / "a.png", frames[2])
+    return folder, spikes
+
+
+def test_figures(exposure):
+    folder, spikes = exposure
+    lines = describe(view_spikes(folder / "a.dat"))
+    mean = spikes.mean()
+    rate = spikes.mean(axis=0)
+    assert lines[0] == f"{folder / 'a.dat'}: 40 steps of 48 x 64"
+    assert lines[1].startswith("size: guessed")
+    assert lines[2] == (
+        f"mean rate: {mean:.3f} spikes per pixel and step (once in {1 / mean:.1f} steps); 1 % of "
+        f"the pixels below {np.percentile(rate, 1):.3f}, 1 % above {np.percentile(rate, 99):.3f}"
+    )
+    silent = np.count_nonzero(spikes.sum(axis=0) == 0)
+    assert silent >= 1
+    assert lines[3].startswith(f"pixels that never fire: {silent} of 3072 (")
+    assert lines[4].endswith("as an integrating sensor")
+    assert len(lines) == 5
+
+
+def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exposure, tmp_path):
+    folder, spikes = exposure
+    view = view_spikes(folder / "a.dat", frame=folder / "a.png")
+    line = describe(view)[-1]
+    assert line.startswith(f"correlation with the frame: {view.found.correlation:.2f} at step")
+    assert line.endswith("of 40 (expected at 16 +- 5)")
+    assert view.found.correlation > 0.8
+    assert view.found.center == pytest.approx(16, abs=3)
+    # A single step says nothing about the order, and so nothing about the size.
+    write_spikes(tmp_path / "b.dat", spikes[:2])
+    with pytest.raises(DataError, match="cannot be told"):
+        view_spikes(tmp_path / "b.dat")
+    half = view_spikes(tmp_path / "b.dat", frame=folder / "a.png").sensor
+    assert (half.height, half.width, half.source) == (48, 64, "half the frame's")
+
+
+def test_another_scene_is_named(exposure, tmp_path):
+    folder, _ = exposure
+    write_png(tmp_path / "other.png", film(9, 1, 96, 128)[0])
+    line = describe(view_spikes(folder / "a.dat", frame=tmp_path / "other.png"))[-1]
+    assert "below 0.3: another scene, or a wrong sensor size" in line
+    with pytest.raises(DataError, match=r"does not cover spikes of 64 x 48.*--size"):
+        view_spikes(folder / "a.dat", (64, 48), frame=folder / "a.png")
+
+
+def test_a_part_of_a_file(exposure):
+    folder, spikes = exposure
+    view = view_spikes(folder / "a.dat", start=8, steps=4)
+    np.testing.assert_allclose(view.rate, spikes[8:12].mean(axis=0))
+    assert "40 steps of 48 x 64, 4 from step 8 on are looked at" in describe(view)[0]
+    with pytest.raises(DataError, match="--start 40: the file holds steps 0 to 39"):
+        view_spikes(folder / "a.dat", start=40)
+    with pytest.raises(DataError, match=r"spike frames 8 to 48 asked for, the file holds 40"):
+        view_spikes(folder / "a.dat", start=8, steps=40)
+
+
+def test_the_picture_shows_what_was_read(exposure, tmp_path):
+    folder, _ = exposure
+    draw_spikes(view_spikes(folder / "a.dat", frame=folder / "a.png"), tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    for words in (
+        ">a.dat<", ">mean rate of 40 steps<", ">9 steps about the sharp instant (", ">frame, corr",
+        ">steps 0 to 8<", ">steps 31 to 39<", ">spikes of row 24<", ">correlation with the frame<",
+    ):  # fmt: skip
+        assert words in text, words
+    draw_spikes(view_spikes(folder / "a.dat", start=20), tmp_path / "b.png")
+    picture = cv2.imread(str(tmp_path / "b.png"))
+    assert picture.shape[1] == 1100
+
+
+def test_the_video_moves_a_window_of_nine_steps(exposure, tmp_path):
+    folder, spikes = exposure
+    film_spikes(view_spikes(folder / "a.dat"), tmp_path / "a.mp4")
+    frames = list(read_video(tmp_path / "a.mp4"))
+    assert len(frames) == 40 - 9 + 1
+    assert frames[0].shape == (480, 640, 3)
+    white = np.percentile(spikes.mean(axis=0), 99.5)
+    for place in (0, 17, 31):
+        expected = np.clip(spikes[place : place + 9].mean(axis=0) / white, 0, 1) * 255
+        shown = frames[place].mean(axis=2).reshape(48, 10, 64, 10).mean(axis=(1, 3))
+        assert np.abs(shown - expected).mean() < 2.5
+    assert np.abs(frames[0].astype(int) - frames[31]).mean() > 10

@@ -1,0 +1,19 @@
+"""What the package knows of costs is what the benchmarks found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vrtspike.files import read_json
+from vrtspike.machine.costs import FILE
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def test_the_package_s_table_is_that_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import preset_costs
+
+    assert read_json(FILE) == preset_costs.costs(BENCHMARKS / "results"), (
+        "run: python benchmarks/preset_costs.py"
+    )

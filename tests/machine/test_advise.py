@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from vrtspike.config.workflow import load_workflow
+from vrtspike.errors import RunError, UserError
+from vrtspike.machine import advise as module
+from vrtspike.machine import costs
+from vrtspike.machine.advise import Speed, advice_lines, advise, measure_speed, read_plan
+from vrtspike.machine.costs import table
+from vrtspike.machine.hardware import GpuKind, Machine, known_bandwidth, named_gpu
+
+GB = 10**9
+
+
+@pytest.fixture
+def project(repository, tmp_path, monkeypatch):
+    """The project's configuration in a folder without data, on a disk with 100 GB."""
+    shutil.copytree(repository / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "free_bytes", lambda path: 100 * GB)
+    return tmp_path
+
+
+def ask(name, count=1, memory=64.0, cpus=16, hours=336.0, **configuration):
+    plan = load_workflow(["config/config.yaml"], configuration)
+    gpu = named_gpu(name, count) if name else None
+    machine = Machine(cpus, memory, gpu)
+    speed = measure_speed(machine, probe=False, note=pytest.fail)
+    return advise(plan, machine, speed, hours)
+
+
+def reasons(advice):
+    return {fit.name: "; ".join(fit.reasons) for fit in advice.fits}
+
+
+def test_a_large_gpu_takes_the_fast_preset(project):
+    found = ask("H200")
+    assert found.command == "snakemake --cores 16 train_fast"
+    assert "baseline, low_memory, low_ram, opt, compact would fit, too" in found.because
+    assert "set DATA.ROOT first" in found.because
+    assert reasons(found)["fast"] == ""
+    assert "MODEL.VRT.PRETRAINED: weights/006_VRT" in reasons(found)["reproduce"]
+
+
+def test_a_small_gpu_does_not(project):
+    found = ask("4090")
+    assert found.command == "snakemake --cores 16 train_baseline"
+    assert reasons(found)["fast"] == "needs 74 of 24 GiB of GPU memory"
+    hours = {fit.name: fit.hours for fit in found.fits}
+    # 80,598 clips of as many milliseconds as the table says.
+    ms = table()["presets"]["baseline"]["ms"]["4090"]
+    assert hours["baseline"] == pytest.approx(80_598 * ms / 3.6e6)
+    tiny = GpuKind("GeForce", 1, 8.0, "580", 1e12)
+    few = advise(
+        load_workflow(["config/config.yaml"]), Machine(8, 64, tiny), Speed(1e12, 0, ""), 336
+    )
+    assert reasons(few)["low_memory"] == "needs 11 of 8 GiB of GPU memory"
+
+
+def test_several_gpus_share_the_work(project):
+    one, three = (
+        next(f.hours for f in ask("A6000", n).fits if f.name == "baseline") for n in (1, 3)
+    )
+    assert one / three == pytest.approx(3 * 0.9, rel=5e-3)
+
+
+def test_without_a_gpu_only_the_demo_ends(project):
+    found = ask(None, cpus=2)
+    assert found.command == "make demo"
+    assert "takes more than 336 hours" in reasons(found)["baseline"]
+    assert found.speed.tflops == pytest.approx(2 * table()["cpu"]["tflops_per_thread"])
+    hours = next(f.hours for f in found.fits if f.name == "demo")
+    clip = table()["presets"]["demo"]["tflop"]
+    assert hours == pytest.approx(300 * clip / found.speed.tflops / 3600)
+    # Who has months may train.
+    assert ask(None, cpus=2, hours=1e6).command == "snakemake --cores 2 train_baseline"
+
+
+def test_memory_disk_and_hours_are_reasons(project, monkeypatch):
+    small = ask("A100", memory=6.0)
+    # 4 GB of cache, 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
+    assert reasons(small)["baseline"] == "needs 10 of 6 GiB of memory"
+    assert next(f.memory_gib for f in small.fits if f.name == "baseline") == pytest.approx(9.7)
+    assert reasons(ask("A100", hours=5))["baseline"] == "takes more than 5 hours"
+    monkeypatch.setattr(module, "free_bytes", lambda path: 30 * GB)
+    # 29.3 GB of stores and four checkpoints of 0.29 GB.
+    assert reasons(ask("A100"))["baseline"] == "needs 30 GB of disk, 30 are free"
+    assert ask("A100").command == "make demo"
+    (project / "results/data/gopro_spike").mkdir(parents=True)
+    (project / "results/data/gopro_spike/store").write_bytes(bytes(2 * 10**6))
+    monkeypatch.setattr(module, "free_bytes", lambda path: int(30.5 * GB))
+    assert reasons(ask("A100"))["baseline"] == ""
+
+
+def test_what_a_person_reads(project):
+    lines = advice_lines(ask("A6000", 3))
+    assert lines[0] == "machine: 3 x A6000 with 48 GiB, 16 CPUs, 64 GiB of memory"
+    assert lines[2] == "disk:    100 GB free for results"
+    assert "gopro_spike: data/gopro_spike is not there; the figures are those of GoPro" in lines[3]
+    assert lines[5].strip() == "stores of 32 bins need 29.3 GB, 0.0 GB are there"
+    (row,) = [line for line in lines if line.startswith("baseline")]
+    assert row.split() == ["baseline", "11.0", "GiB", *row.split()[3:5], "4,473", "8.2", "yes"]
+    assert lines[-2] == "recommended: snakemake --cores 16 train_baseline"
+
+
+def test_a_preset_of_ones_own(project):
+    (project / "config/presets/mine.yaml").write_text("BASE: fast\nTRAIN: {BATCH_SIZE: 1}\n")
+    (project / "config/presets/odd.yaml").write_text("BASE: fast\nMODEL: {WINDOW_SIZE: 5}\n")
+    found = ask("A6000")
+    assert reasons(found)["mine"] == ""
+    assert reasons(found)["odd"] == "its model was never counted"
+    text = "\n".join(advice_lines(found))
+    assert "no: its model was never counted" in text
+
+
+def test_gpus_are_known_by_name():
+    assert known_bandwidth("NVIDIA GeForce RTX 4090") == 1.008e12
+    assert known_bandwidth("NVIDIA RTX A6000") == 0.768e12
+    assert known_bandwidth("NVIDIA A10") is None
+    with pytest.raises(RunError, match=r"--gpu T4: the table has .*A6000"):
+        named_gpu("T4", 1)
+    unknown = Machine(4, 64, GpuKind("NVIDIA A10", 1, 24))
+    with pytest.raises(RunError, match="not in the table; leave out --no-probe"):
+        measure_speed(unknown, probe=False, note=print)
+
+
+def test_elsewhere_there_is_no_configuration(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"no config/config\.yaml here; go to the project"):
+        read_plan([], [])
+
+
+@pytest.mark.slow
+def test_a_step_of_a_small_network_is_measured(monkeypatch):
+    whole = table()
+    demo = whole["presets"]["demo"]
+    # A ninth of the demo's clip, with a ninth of its arithmetic.
+    small = demo | {"clip": [3, 16, 16], "tflop": demo["tflop"] / 9}
+    told = []
+    monkeypatch.setattr(
+        costs, "table", lambda: {**whole, "presets": {**whole["presets"], "demo": small}}
+    )
+    speed = measure_speed(Machine(1, 8, None), probe=True, note=told.append)
+    assert len(told) == 1
+    # From an old laptop on which others work to a large server.
+    assert 0.0002 < speed.tflops < 20
+    assert speed.bandwidth is None

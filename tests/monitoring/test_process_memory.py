@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vrtspike.monitoring.process_memory import (
+    SystemMemory,
+    page_sums,
+    processes_of_run,
+    system_memory,
+)
+
+# A "training" process holds 40 MB that it shares with a child that it forks, which takes 20 MB of
+# its own and 8 MB of shared memory; the child's parent is called as Python's server of workers is.
+PROGRAM = """
+import mmap, os, sys, time
+shared = bytearray(os.urandom(40 << 20))
+if os.fork() == 0:
+    os.execv(sys.executable, [sys.executable, "-c", SERVER, "forkserver"])
+print("ready", flush=True)
+time.sleep(60)
+"""
+SERVER = """
+import mmap, os, time
+held = bytearray(os.urandom(40 << 20))
+if os.fork() == 0:
+    own = bytearray(os.urandom(20 << 20))
+    block = mmap.mmap(-1, 8 << 20)
+    block.write(os.urandom(8 << 20))
+    print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    # In a file: its words are not among those of the command line.
+    program = folder / "train.py"
+    program.write_text(f"SERVER = {SERVER!r}\n{PROGRAM}")
+    command = [sys.executable, str(program), "--run-dir", folder.name]
+    process = subprocess.Popen(
+        command, cwd=folder.parent, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
+    yield folder, process.pid
+    os.killpg(process.pid, 9)
+    process.wait()
+
+
+def test_a_run_is_known_by_its_option_with_all_its_children(training):
+    folder, pid = training
+    found = processes_of_run(folder)
+    assert [(process.role, process.depth) for process in found] == [
+        ("training", 0),
+        ("helper", 1),
+        ("worker", 2),
+    ]
+    assert found[0].pid == pid
+    assert processes_of_run(folder.parent) == []
+
+
+def test_shared_pages_are_divided(training):
+    folder, _ = training
+    program, server, worker = processes_of_run(folder)
+    assert 40 < program.own < program.proportional <= program.resident
+    # Server and worker share the 40 MB that the server held before.
+    assert worker.resident > 68
+    assert 28 < worker.own < 48
+    assert server.own < 30 < server.resident
+    for process in (server, worker):
+        assert process.proportional == pytest.approx((process.resident + process.own) / 2, abs=12)
+    assert 8 <= worker.shared_memory < 9
+    assert program.shared_memory < 1
+    assert worker.taken == worker.proportional
+    assert all(process.gpu is None for process in (program, server, worker))
+
+
+def test_sums_of_pages(tmp_path):
+    (tmp_path / "7").mkdir()
+    text = "00400000-7fff rollup [rollup]\nRss:  2048 kB\nPss:   512 kB\nPrivate_Dirty: 256 kB\n"
+    (tmp_path / "7/smaps_rollup").write_text(text)
+    assert page_sums(7, tmp_path) == {"Rss": 2, "Pss": 0.5, "Private_Dirty": 0.25}
+    assert page_sums(8, tmp_path) == {}
+
+
+def test_the_machine_agrees_with_its_own_words():
+    system = system_memory()
+    rows = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    read = {name: int(value.split()[0]) / 1024 for name, value in rows.items()}
+    assert system.total == pytest.approx(read["MemTotal"], rel=1e-6)
+    cache = read["Cached"] + read["Buffers"] + read["SReclaimable"] - read["Shmem"]
+    assert system.page_cache == pytest.approx(cache, rel=0.2, abs=200)
+    assert 0 < system.available < system.total
+    assert system.swap_used <= read["SwapTotal"]
+
+
+def test_the_container_s_limit_counts_where_it_is_lower(tmp_path):
+    for name, text in (
+        ("memory.max", f"{4 << 20}\n"),
+        ("memory.current", f"{3 << 20}\n"),
+        ("memory.stat", f"anon 5\ninactive_file {1 << 20}\nactive_file 7\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    system = system_memory(tmp_path)
+    assert (system.limit, system.limit_used) == (4, 2)
+    assert system.bound == (2, 4)
+    (tmp_path / "memory.max").write_text("max\n")
+    free = system_memory(tmp_path)
+    assert free.limit is None
+    assert free.bound == (free.total - free.available, free.total)
+    large = SystemMemory(100, 60, 0, None, 0, 0, limit=200, limit_used=1)
+    assert large.bound == (40, 100)
