@@ -39,6 +39,7 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) python benchmarks/precision.py --check
 	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/learning.py --check
+	$(RUN) python benchmarks/spikes_alone.py --check
 	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 
 compat:  ## tests of models, training and data with the oldest PyTorch allowed, in .venv-compat

@@ -5,7 +5,7 @@ include: "functions/evaluate.smk"
 
 
 rule evaluate:
-    """Restore the test split: PSNR and SSIM per frame and sequence, and pictures beside each other."""
+    """Restore the test split: metrics per frame and sequence, pictures, examples."""
     input:
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
@@ -16,12 +16,14 @@ rule evaluate:
         summary="<results>/evaluate/{preset}/summary.json",
         frames="<results>/evaluate/{preset}/frames.csv",
         sequences="<results>/evaluate/{preset}/sequences.csv",
+        # The report's search box looks at paths only.
         table=report(
-            "<results>/evaluate/{preset}/table.html",
+            "<results>/evaluate/{preset}/metrics.html",
             caption="../workflow/report/metrics.rst",
             category="Metrics",
-            labels={"preset": "{preset}", "result": "PSNR and SSIM per sequence"},
+            labels={"preset": "{preset}", "result": "metrics per sequence"},
         ),
+        examples=directory("<results>/evaluate/{preset}/examples"),
         pictures=report(
             directory("<results>/evaluate/{preset}/pictures"),
             patterns=["{picture}.png"],

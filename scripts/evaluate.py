@@ -8,6 +8,7 @@ from pathlib import Path
 from vrtspike.cli import HelpFormatter, run
 from vrtspike.evaluation.device import DEVICE_NAMES, take_device
 from vrtspike.evaluation.evaluate import evaluate_run
+from vrtspike.evaluation.summary import summary_lines
 from vrtspike.progress_bar import progress_bar
 from vrtspike.runs.published import read_published
 
@@ -45,12 +46,7 @@ def main() -> None:
             progress,
             error_map=arguments.error_map,
         )
-    print(f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences")
-    for name, means in summary["metrics"].items():
-        if "reason" in means:
-            print(f"  {name}: missing, {means['reason']}")
-        else:
-            print(f"  {name}: blurry {means['blurry']:.4f}, restored {means['restored']:.4f}")
+    print("\n".join(summary_lines(summary)))
 
 
 if __name__ == "__main__":

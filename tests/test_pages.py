@@ -14,3 +14,12 @@ def test_numbers_text_and_missing_values(tmp_path):
     assert '<td class="text">a&lt;b</td><td>30.12</td>' in page
     assert '<tr class="strong"><td class="text">mean</td><td>–</td></tr>' in page
     assert "http" not in page
+
+
+def test_a_phone_shows_the_page_in_its_own_width_and_lets_wide_tables_slide(tmp_path):
+    frame = pd.DataFrame({"a": [1]})
+    write_page(tmp_path / "t.html", "Demo", "", [Table(frame)])
+    page = (tmp_path / "t.html").read_text()
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
+    assert '<div class="wide"><table>' in page
+    assert ".wide { overflow-x: auto; }" in page

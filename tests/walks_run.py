@@ -64,7 +64,7 @@ def main() -> None:
         "parameters": summary["parameters"],
         "metrics": summary["metrics"],
         "findings": {finding.symptom: dict(finding.keys) for finding in findings},
-        "table": (folder / "evaluated/table.html").read_text(encoding="utf-8"),
+        "table": (folder / "evaluated/metrics.html").read_text(encoding="utf-8"),
     }
     print(json.dumps(result))
 

@@ -17,7 +17,8 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a202c; margin: 1.5em auto; max-width: 72em;
        padding: 0 1em; }
 h1 { font-size: 1.25em; margin: 0 0 .3em; } h2 { font-size: 1.05em; margin: 1.6em 0 .3em; }
-p { margin: .3em 0 .9em; color: #4a5568; }
+p { margin: .3em 0 .9em; color: #4a5568; overflow-wrap: anywhere; }
+.wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3em .8em; text-align: right; border-bottom: 1px solid #e2e8f0;
          vertical-align: top; }
@@ -62,6 +63,7 @@ def write_page(
     parts = [
         "<!DOCTYPE html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>\n{_STYLE}\n</style></head><body>",
         f"<h1>{html.escape(title)}</h1>",
     ]
@@ -80,14 +82,18 @@ def _table(table: Table) -> str:
     rows = [f"<h2>{html.escape(table.title)}</h2>"] if table.title else []
     if table.note:
         rows.append(f"<p>{html.escape(table.note)}</p>")
-    rows.append("<table><thead>" + _row("th", map(str, frame.columns), text) + "</thead><tbody>")
+    rows.append(
+        '<div class="wide"><table><thead>'
+        + _row("th", map(str, frame.columns), text)
+        + "</thead><tbody>"
+    )
     for position, values in enumerate(frame.itertuples(index=False)):
         cells = [
             _cell(value, formats.get(str(column), ""))
             for column, value in zip(frame.columns, values, strict=True)
         ]
         rows.append(_row("td", cells, text, strong=position in table.strong_rows))
-    rows.append("</tbody></table>")
+    rows.append("</tbody></table></div>")
     return "\n".join(rows)
 
 

@@ -6,12 +6,17 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 PLAIN_INTERVAL = 15.0
 """Seconds between lines where there is no terminal, such as in a log file."""
+
+_ALL_OF_IT = 1e9
+"""Seconds that the time left is estimated from. Frames come in bursts, a window at a time, so that
+the last half minute says little."""
 
 
 @contextlib.contextmanager
@@ -29,19 +34,40 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         yield _plain(title)
         return
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as bar:
+    with Progress(
+        *columns,
+        console=console,
+        transient=True,
+        refresh_per_second=4,
+        speed_estimate_period=_ALL_OF_IT,
+    ) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _plain(title: str) -> Callable[[int, int], None]:
-    last = time.monotonic()
+    started = last = time.monotonic()
 
     def show(done: int, total: int) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= PLAIN_INTERVAL:
             last = now
-            print(f"{title}: {done} of {total}", file=sys.stderr, flush=True)
+            print(
+                f"{title}: {done} of {total}{_time_left(now - started, done, total)}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     return show
+
+
+def _time_left(seconds: float, done: int, total: int) -> str:
+    """What is left at the pace so far.
+
+    >>> _time_left(60.0, done=2, total=10)
+    ', 0:04:00 left'
+    """
+    if not done or done >= total:
+        return ""
+    return f", {timedelta(seconds=round(seconds / done * (total - done)))} left"

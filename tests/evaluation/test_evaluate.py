@@ -18,14 +18,15 @@ from skimage import metrics as reference
 from tests.evaluation.conftest import SmallRun
 from vrtspike.config import Settings
 from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.raw.images import luma, read_rgb
+from vrtspike.data.raw.images import luma, read_gray, read_rgb
 from vrtspike.data.raw.spikes import read_spikes
-from vrtspike.deblurring.metrics.metric import Metric, needs_nothing
+from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.visuals import ERROR_GAIN, GAP, LABEL_HEIGHT
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.evaluation.evaluate import evaluate_run
-from vrtspike.evaluation.summary import summarize
+from vrtspike.evaluation.measure import KEYS
+from vrtspike.evaluation.summary import summarize, summary_lines
 from vrtspike.models import build_model
 from vrtspike.runs.published import read_published
 
@@ -67,6 +68,15 @@ def restored_by_hand(small_run: SmallRun, sequence: str, mean: float, std: float
     return (255 * output).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
 
 
+@pytest.fixture(scope="module")
+def restored(small_run: SmallRun) -> dict[str, np.ndarray]:
+    """What the model makes of the test sequences with the statistics of the data set."""
+    statistics = load_dataset(small_run.dataset).statistics
+    return {
+        name: restored_by_hand(small_run, name, statistics.mean, statistics.std) for name in "bc"
+    }
+
+
 def decibels(a: np.ndarray, b: np.ndarray) -> float:
     return float(10 * np.log10(255**2 / np.mean((a.astype(float) - b.astype(float)) ** 2)))
 
@@ -92,7 +102,7 @@ def evaluated(small_run, tmp_path_factory) -> Path:
         small_run.train / "weights.safetensors", run, small_run.dataset, output, CPU,
         lambda done, total: seen.append((done, total)),
     )  # fmt: skip
-    assert seen == [(n, 20) for n in range(1, 21)]
+    assert seen == [(n, 20) for n in range(21)]
     assert 0 < 20 * summary["seconds_per_frame"] <= time.monotonic() - started
     return output
 
@@ -100,24 +110,25 @@ def evaluated(small_run, tmp_path_factory) -> Path:
 def test_a_row_for_every_frame_at_every_scale(evaluated):
     frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
     assert frames.columns.tolist() == [
-        "sequence", "frame", "scale", "psnr_blur", "psnr", "ssim_blur", "ssim",
+        "sequence", "frame", "scale", "psnr_blur", "psnr", "psnr_spikes", "ssim_blur", "ssim",
+        "ssim_spikes",
     ]  # fmt: skip
     rows = frames[["scale", "sequence", "frame"]].to_numpy().tolist()
     assert rows == [[scale, s, name] for scale in (1.0, 0.5) for s in "bc" for name in FRAMES]
 
 
-def test_figures_are_those_of_the_models_output_against_the_sharp_files(small_run, evaluated):
-    statistics = load_dataset(small_run.dataset).statistics
+def test_figures_are_those_of_the_models_output_against_the_sharp_files(
+    small_run, evaluated, restored
+):
     frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
     for sequence in "bc":
         rows = frames[(frames["scale"] == 1) & (frames["sequence"] == sequence)]
-        restored = restored_by_hand(small_run, sequence, statistics.mean, statistics.std)
         sharp = raw_frames(small_run, sequence, "sharp")
         assert rows["psnr"].tolist() == pytest.approx(
-            [decibels(*pair) for pair in zip(restored, sharp, strict=True)], abs=1e-3
+            [decibels(*pair) for pair in zip(restored[sequence], sharp, strict=True)], abs=1e-3
         )
         assert rows["ssim"].tolist() == pytest.approx(
-            [similarity(*pair) for pair in zip(restored, sharp, strict=True)], abs=1e-4
+            [similarity(*pair) for pair in zip(restored[sequence], sharp, strict=True)], abs=1e-4
         )
 
 
@@ -135,7 +146,7 @@ def test_blurry_figures_at_half_size_are_of_averaged_areas(small_run, evaluated)
         )
 
 
-def test_other_statistics_and_luma(small_run, tmp_path):
+def test_other_statistics_and_luma(small_run, restored, tmp_path):
     """DATA.NORM replaces the data set's statistics; psnr_y and ssim_y are of Y; errors show."""
     tree = small_run.settings.model_dump(mode="json")
     tree["DATA"]["NORM"] = {"MEAN": 0.1, "STD": 0.05}
@@ -146,10 +157,8 @@ def test_other_statistics_and_luma(small_run, tmp_path):
         small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
         lambda done, total: None, error_map=True,
     )  # fmt: skip
-    restored = restored_by_hand(small_run, "b", 0.1, 0.05)
-    statistics = load_dataset(small_run.dataset).statistics
-    usual = restored_by_hand(small_run, "b", statistics.mean, statistics.std)
-    assert np.abs(restored.astype(int) - usual).mean() > 1
+    other = restored_by_hand(small_run, "b", 0.1, 0.05)
+    assert np.abs(other.astype(int) - restored["b"]).mean() > 1
     blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
     frames = pd.read_csv(tmp_path / "frames.csv", dtype={"frame": str})
     rows = frames[frames["sequence"] == "b"]
@@ -157,7 +166,7 @@ def test_other_statistics_and_luma(small_run, tmp_path):
     def luma_of(image: np.ndarray) -> np.ndarray:
         return image @ np.array([65.481, 128.553, 24.966]) / 255 + 16
 
-    for suffix, images in (("_blur", blur), ("", restored)):
+    for suffix, images in (("_blur", blur), ("", other)):
         expected = {
             "psnr": [decibels(*pair) for pair in zip(images, sharp, strict=True)],
             "psnr_y": [decibels(*map(luma_of, pair)) for pair in zip(images, sharp, strict=True)],
@@ -167,7 +176,7 @@ def test_other_statistics_and_luma(small_run, tmp_path):
         for name, values in expected.items():
             assert rows[name + suffix].tolist() == pytest.approx(values, abs=1e-3), name
     columns = picture_columns(tmp_path / "pictures" / "b_000003.png", 4)
-    error = np.abs(restored[2].astype(int) - sharp[2]) * ERROR_GAIN
+    error = np.abs(other[2].astype(int) - sharp[2]) * ERROR_GAIN
     assert np.abs(columns[3].astype(int) - error.clip(0, 255)).max() <= ERROR_GAIN
     assert summary["use_spike"] is True
     assert summary["bins"] == 4
@@ -176,6 +185,162 @@ def test_other_statistics_and_luma(small_run, tmp_path):
     learned = {name for name, _ in model.named_parameters()}
     stored = load_file(small_run.train / "weights.safetensors")
     assert summary["parameters"] == sum(v.numel() for k, v in stored.items() if k in learned)
+
+
+def gray_of(image: np.ndarray) -> np.ndarray:
+    """Grey values of a frame, three times."""
+    return np.repeat(np.rint(image @ np.array([0.299, 0.587, 0.114]))[..., None], 3, axis=-1)
+
+
+def test_the_spikes_alone_are_compared_in_grey_at_every_scale(small_run, evaluated):
+    """A short window about the sharp instant, enlarged; the gain is that of the blurry frames."""
+    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
+    summary = json.loads((evaluated / "summary.json").read_text())
+    folder = small_run.raw / "test" / "b"
+    spikes = np.stack([read_spikes(folder / "spike" / f"{n}.dat", 24, 32) for n in FRAMES])
+    blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
+    gray = np.stack([luma(frame) for frame in blur]).reshape(5, 24, 2, 32, 2).mean((2, 4))
+    whole = spikes.mean(axis=1)
+    gain = (gray * whole).sum() / (whole**2).sum()
+    window = (gain * spikes[:, 24 - 16 : 24 + 16].mean(axis=1)).astype(np.float32)
+    for scale in (1.0, 0.5):
+        rows = frames[(frames["scale"] == scale) & (frames["sequence"] == "b")]
+        expected = []
+        for seen, truth in zip(window, sharp, strict=True):
+            if scale == 1:
+                seen = cv2.resize(seen, (64, 48), interpolation=cv2.INTER_CUBIC)
+                truth = gray_of(truth)
+            else:
+                truth = gray_of(np.rint(truth.reshape(24, 2, 32, 2, 3).mean((1, 3))))
+            expected.append(decibels(np.rint(seen).clip(0, 255)[..., None], truth))
+        assert rows["psnr_spikes"].tolist() == pytest.approx(expected, abs=0.02)
+    main = pd.read_csv(evaluated / "sequences.csv")
+    main = main[main["scale"] == 1]
+    assert summary["spikes_alone"] == {
+        name: pytest.approx(main[f"{name}_spikes"].mean(), abs=1e-5) for name in ("psnr", "ssim")
+    }
+    assert "TFP" in summary["spikes_alone_note"]
+    assert summary["spikes_alone_note"] in (evaluated / "metrics.html").read_text()
+
+
+def test_examples_are_the_frames_that_the_figures_name(small_run, evaluated):
+    index = json.loads((evaluated / "examples" / "examples.json").read_text())
+    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
+    chosen = {}
+    for entry in index["examples"]:
+        row = frames[
+            (frames["sequence"] == entry["sequence"])
+            & (frames["frame"] == entry["frame"])
+            & (frames["scale"] == entry["scale"])
+        ].iloc[0]
+        assert entry["metrics"] == pytest.approx(row.drop(KEYS).to_dict(), abs=1e-5)
+        for choice in entry["chosen"]:
+            chosen[entry["label"], choice] = entry["frame"]
+    for (sequence, scale), rows in frames.groupby(["sequence", "scale"]):
+        label = sequence if scale == 1 else f"{sequence}_x{scale:g}"
+        figures = rows.set_index("frame")["psnr"]
+        assert chosen.pop((label, "worst")) == figures.idxmin()
+        assert chosen.pop((label, "best")) == figures.idxmax()
+        assert chosen.pop((label, "middle")) == "000003"
+    assert chosen == {}
+    figures = [entry["metrics"]["psnr"] for entry in index["examples"]]
+    assert figures == sorted(figures)
+
+
+def test_examples_hold_the_frames_themselves(small_run, evaluated, restored):
+    blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
+    folder = evaluated / "examples" / "b"
+    for example in folder.iterdir():
+        number = FRAMES.index(example.name)
+        assert sorted(path.name for path in example.iterdir()) == [
+            "blurry.png", "restored.png", "sharp.png", "spikes.png",
+        ]  # fmt: skip
+        np.testing.assert_array_equal(read_rgb(example / "blurry.png"), blur[number])
+        np.testing.assert_array_equal(read_rgb(example / "sharp.png"), sharp[number])
+        shown = read_rgb(example / "restored.png").astype(int)
+        assert np.abs(shown - restored["b"][number]).max() <= 1
+        seen = read_gray(example / "spikes.png")
+        area = luma(sharp[number]).reshape(24, 2, 32, 2).mean(axis=(1, 3))
+        assert seen.shape == (24, 32)
+        assert np.abs(seen - area).mean() < 15
+    half = next((evaluated / "examples" / "b_x0.5").iterdir())
+    assert read_rgb(half / "sharp.png").shape == (24, 32, 3)
+    assert read_gray(half / "spikes.png").shape == (24, 32)
+
+
+def test_the_worst_frames_are_named(evaluated):
+    summary = json.loads((evaluated / "summary.json").read_text())
+    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
+    rows = frames[frames["scale"] == 1].sort_values("psnr").head(5)
+    assert summary["worst"] == [
+        {"sequence": s, "frame": f, "psnr": pytest.approx(v, abs=1e-5)}
+        for s, f, v in rows[["sequence", "frame", "psnr"]].to_numpy()
+    ]
+    first = rows.iloc[0]
+    named = (
+        f"Worst restored frames: {first['sequence']}/{first['frame']} (psnr {first['psnr']:.2f})"
+    )
+    assert named in (evaluated / "metrics.html").read_text()
+    lines = summary_lines(summary)
+    assert lines[0] == "small: 10 frames, 2 sequences"
+    means, alone = summary["metrics"]["psnr"], summary["spikes_alone"]["psnr"]
+    assert lines[1] == (
+        f"  psnr: blurry {means['blurry']:.2f} dB, restored {means['restored']:.2f} dB, "
+        f"spikes alone, grey {alone:.2f} dB"
+    )
+    assert lines[-1].strip().startswith(named)
+
+
+def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
+    run = read_published(small_run.train).with_overrides(
+        ["TEST.METRICS=[tof]", "TEST.SPIKES_ALONE=null"]
+    )
+    summary = evaluate_run(
+        small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
+        lambda done, total: None,
+    )  # fmt: skip
+    frames = pd.read_csv(tmp_path / "frames.csv", dtype={"frame": str})
+    assert frames.columns.tolist() == ["sequence", "frame", "scale", "tof_blur", "tof"]
+    sharp, blur = (raw_frames(small_run, "b", kind) for kind in ("sharp", "blur"))
+    rows = frames[frames["sequence"] == "b"]
+    expected = [np.nan]
+    for number in range(1, 5):
+        flows = []
+        for images in (blur, sharp):
+            pair = [cv2.cvtColor(i, cv2.COLOR_RGB2GRAY) for i in images[number - 1 : number + 1]]
+            flows.append(cv2.calcOpticalFlowFarneback(*pair, None, 0.5, 3, 15, 3, 5, 1.2, 0))
+        expected.append(np.linalg.norm(flows[0] - flows[1], axis=-1)[8:40, 16:48].mean())
+    np.testing.assert_allclose(rows["tof_blur"], expected, atol=1e-4)
+    assert frames["tof"].isna().tolist() == ([True] + 4 * [False]) * 2
+    assert summary["metrics"]["tof"]["gain"] == pytest.approx(
+        np.mean(
+            [
+                group["tof_blur"].mean() - group["tof"].mean()
+                for _, group in frames.groupby("sequence")
+            ]
+        ),
+        abs=1e-5,
+    )
+    assert summary["spikes_alone"] is None
+    assert "TEST.SPIKES_ALONE" in summary["spikes_alone_note"]
+    assert {frame["sequence"] for frame in summary["worst"]} <= {"b", "c"}
+    index = json.loads((tmp_path / "examples" / "examples.json").read_text())
+    assert all("spikes" not in entry["files"] for entry in index["examples"])
+    assert "spikes alone" not in (tmp_path / "metrics.html").read_text()
+
+
+def test_frames_too_small_for_a_metric_are_an_error_before_anything_is_restored(
+    small_run, tmp_path
+):
+    run = read_published(small_run.train).with_overrides(
+        ["TEST.METRICS=[psnr, tof]", "TEST.EVAL_SCALES=[1.0, 0.5]"]
+    )
+    with pytest.raises(ConfigError, match=r"those of b_x0\.5 have 24 x 32"):
+        evaluate_run(
+            small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
+            lambda done, total: None,
+        )  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
 
 
 def picture_columns(path: Path, count: int) -> list[np.ndarray]:
@@ -216,7 +381,7 @@ def test_the_summary_says_what_was_measured(small_run, evaluated):
     assert summary["blur_dir"] == "blur"
     assert (summary["sequences"], summary["frames"]) == (2, 10)
     assert set(summary["definitions"]) == set(summary["metrics"]) == {"psnr", "ssim"}
-    page = (evaluated / "table.html").read_text()
+    page = (evaluated / "metrics.html").read_text()
     assert "mean over sequences" in page
     assert summary["definitions"]["ssim"] in page
 
@@ -242,7 +407,7 @@ def absolute_error(restored: np.ndarray, sharp: np.ndarray) -> float:
 
 
 def test_a_metric_of_which_lower_is_better(small_run, tmp_path, monkeypatch):
-    error = Metric(
+    error = FrameMetric(
         "error", "error", "Mean absolute error", needs_nothing(absolute_error), decimals=3,
         larger_is_better=False,
     )  # fmt: skip
@@ -265,7 +430,7 @@ def test_a_metric_of_which_lower_is_better(small_run, tmp_path, monkeypatch):
     # The untrained model of this test makes the frames worse.
     assert summary["metrics"]["psnr"]["gain"] < 0
     assert means["gain"] < 0
-    page = (tmp_path / "table.html").read_text()
+    page = (tmp_path / "metrics.html").read_text()
     assert "error: Mean absolute error; lower is better." in page
     assert f"<td>{means['restored']:.3f}</td>" in page
 
@@ -278,17 +443,18 @@ def table_rows(page: str) -> list[list[str]]:
 def test_the_page_shows_each_sequence_and_the_mean_at_the_main_scale(evaluated):
     frames = pd.read_csv(evaluated / "frames.csv")
     whole = frames[frames["scale"] == 1]
-    names = ["psnr_blur", "psnr", "ssim_blur", "ssim"]
+    names = ["psnr_blur", "psnr", "psnr_spikes", "ssim_blur", "ssim", "ssim_spikes"]
     means = {s: [whole.loc[whole["sequence"] == s, name].mean() for name in names] for s in "bc"}
     means["mean over sequences"] = [np.mean(pair) for pair in zip(*means.values(), strict=True)]
-    header, *rows = table_rows((evaluated / "table.html").read_text())
+    header, *rows = table_rows((evaluated / "metrics.html").read_text())
     assert header == [
-        "sequence", "frames", "psnr blurry", "psnr restored", "ssim blurry", "ssim restored",
+        "sequence", "frames", "psnr blurry", "psnr restored", "psnr spikes alone, grey",
+        "ssim blurry", "ssim restored", "ssim spikes alone, grey",
     ]  # fmt: skip
     assert [row[:2] for row in rows] == [["b", "5"], ["c", "5"], ["mean over sequences", "10"]]
     for row, values in zip(rows, means.values(), strict=True):
-        assert [len(cell.split(".")[1]) for cell in row[2:]] == [2, 2, 4, 4]
-        for cell, value, step in zip(row[2:], values, (0.01, 0.01, 1e-4, 1e-4), strict=True):
+        assert [len(cell.split(".")[1]) for cell in row[2:]] == [2, 2, 2, 4, 4, 4]
+        for cell, value, step in zip(row[2:], values, (*[0.01] * 3, *[1e-4] * 3), strict=True):
             assert float(cell) == pytest.approx(value, abs=0.51 * step)
 
 
@@ -305,22 +471,21 @@ def test_the_main_scale_is_1_or_the_first(small_run, scales, main):
     assert list(summary["other_scales"]) == [f"{other:g}"]
 
 
-def test_a_picture_of_the_middle_frame_of_each_sequence(small_run, evaluated):
+def test_a_picture_of_the_middle_frame_of_each_sequence(small_run, evaluated, restored):
     pictures = evaluated / "pictures"
     assert sorted(path.name for path in pictures.iterdir()) == [
         "b_000003.png", "b_x0.5_000003.png", "c_000003.png", "c_x0.5_000003.png",
     ]  # fmt: skip
-    statistics = load_dataset(small_run.dataset).statistics
     for sequence in "bc":
-        blur, restored, sharp = picture_columns(pictures / f"{sequence}_000003.png", 3)
+        blur, shown, sharp = picture_columns(pictures / f"{sequence}_000003.png", 3)
         np.testing.assert_array_equal(blur, raw_frames(small_run, sequence, "blur")[2])
         np.testing.assert_array_equal(sharp, raw_frames(small_run, sequence, "sharp")[2])
-        expected = restored_by_hand(small_run, sequence, statistics.mean, statistics.std)[2]
-        assert np.abs(restored.astype(int) - expected).max() <= 1
+        expected = restored[sequence][2]
+        assert np.abs(shown.astype(int) - expected).max() <= 1
         assert np.abs(blur.astype(int) - expected).mean() > 1
 
 
-def test_a_video_for_each_sequence_shows_blurry_restored_and_sharp(small_run, evaluated):
+def test_a_video_for_each_sequence_shows_blurry_restored_and_sharp(small_run, evaluated, restored):
     assert sorted(path.stem for path in (evaluated / "videos").iterdir()) == [
         "b", "b_x0.5", "c", "c_x0.5",
     ]  # fmt: skip
@@ -329,10 +494,9 @@ def test_a_video_for_each_sequence_shows_blurry_restored_and_sharp(small_run, ev
     while (result := video.read())[0]:
         frames.append(result[1][..., ::-1].astype(float))
     assert len(frames) == 5
-    statistics = load_dataset(small_run.dataset).statistics
     kinds = [
         raw_frames(small_run, "b", "blur"),
-        restored_by_hand(small_run, "b", statistics.mean, statistics.std),
+        restored["b"],
         raw_frames(small_run, "b", "sharp"),
     ]
     for number, frame in enumerate(frames):
@@ -347,6 +511,8 @@ def test_repeating_gives_the_same_figures_and_no_leftovers(small_run, evaluated,
     run = read_published(small_run.train)
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "of_an_older_run.png").touch()
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "of_an_older_run.mp4").touch()
     evaluate_run(
         small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
         lambda done, total: None,
@@ -354,7 +520,7 @@ def test_repeating_gives_the_same_figures_and_no_leftovers(small_run, evaluated,
     again, first = (pd.read_csv(folder / "frames.csv") for folder in (tmp_path, evaluated))
     np.testing.assert_allclose(again["psnr"], first.loc[first["scale"] == 1, "psnr"], atol=1e-4)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "frames.csv", "pictures", "sequences.csv", "summary.json", "table.html",
+        "examples", "frames.csv", "metrics.html", "pictures", "sequences.csv", "summary.json",
     ]  # fmt: skip
     assert len(list((tmp_path / "pictures").iterdir())) == 2
 

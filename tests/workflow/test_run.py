@@ -47,7 +47,13 @@ def test_publishes_every_result(finished):
         summary = json.loads((results / "evaluate" / preset / "summary.json").read_text())
         assert summary["preset"] == preset
         assert summary["frames"] == 3
+        assert summary["metrics"]["tof"]["restored"] is not None
+        assert set(summary["spikes_alone"]) == {"psnr", "ssim", "tof"}
         assert len(list((results / "evaluate" / preset / "pictures").glob("*.png"))) == 1
+        examples = json.loads(
+            (results / "evaluate" / preset / "examples/examples.json").read_text()
+        )
+        assert len(examples["examples"]) in (2, 3)
     assert (results / "compare/table.csv").is_file()
 
 
@@ -58,6 +64,8 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
     for found in ("Metrics", "Pictures", "Training", "Performance", "Comparison"):
         assert f'"{found}"' in report
     assert "blurry input, restored frame" in report
+    # The search box of the report looks at paths.
+    assert '"results/evaluate/tiny/metrics.html": {' in report
     assert "loss.svg" in report
     assert "data:image/png;" in report
 

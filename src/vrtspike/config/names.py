@@ -11,6 +11,6 @@ from typing import Literal
 
 LayoutName = Literal["auto", "kair", "nafnet", "spk_gopro"]
 
-MetricName = Literal["psnr", "psnr_y", "ssim", "ssim_y", "lpips"]
+MetricName = Literal["psnr", "psnr_y", "ssim", "ssim_y", "lpips", "tof"]
 
 ModelName = Literal["vrt_spike"]

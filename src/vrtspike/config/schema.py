@@ -31,6 +31,9 @@ SHUFFLED_CLIP_LEN = 3
 """Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
 places, which is an order that a model learns like the recorded one."""
 
+SpikesAloneName = Literal["tfp", "tfi"]
+"""Classical reconstructions from spikes (:mod:`vrtspike.deblurring.spike_images`)."""
+
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
 
@@ -170,7 +173,12 @@ class TestSettings(Section):
     TILE: TileSettings = key("Tiling", TileSettings())
     EVAL_SCALES: tuple[PositiveFloat, ...] = key("Scales of the input (1.0 is full size)", (1.0,))
     METRICS: tuple[MetricName, ...] = key(
-        "Reported metrics", ("psnr", "psnr_y", "ssim", "lpips"), min_length=1
+        "Reported metrics", ("psnr", "psnr_y", "ssim", "lpips", "tof"), min_length=1
+    )
+    SPIKES_ALONE: SpikesAloneName | None = key(
+        "Classical reconstruction from spikes alone to compare with: tfp (rate in a short window), "
+        "tfi (inter-spike interval); null: none",
+        "tfp",
     )
     SAVE_VIDEO: bool = key("Write a video per sequence", False)
 

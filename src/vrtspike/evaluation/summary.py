@@ -8,9 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.config.schema import SpikesAloneName
 from vrtspike.data.clips.dataset import DatasetManifest
 from vrtspike.deblurring.metrics.metric import Metric
-from vrtspike.evaluation.measure import overall_means
+from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.evaluation.measure import overall_means, spikes_means
+from vrtspike.evaluation.spikes_alone import definition
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun
 
@@ -54,7 +57,23 @@ def summarize(
             if scale != main
         },
         "definitions": {metric.name: metric.explanation for metric in metrics},
+        **_spikes_alone(settings.TEST.SPIKES_ALONE, sequences, main, metrics),
     }
+
+
+def _spikes_alone(
+    method: SpikesAloneName | None,
+    sequences: pd.DataFrame,
+    scale: float,
+    metrics: Sequence[Metric],
+) -> dict[str, Any]:
+    """The baseline, and what it is or why there is none."""
+    if method is None:
+        return {"spikes_alone": None, "spikes_alone_note": "TEST.SPIKES_ALONE is null"}
+    if not {metric.spikes_column for metric in metrics} <= set(sequences):
+        return {"spikes_alone": None, "spikes_alone_note": "the data set has no spikes"}
+    means = spikes_means(sequences, scale, metrics)
+    return {"spikes_alone": means, "spikes_alone_note": definition(method)}
 
 
 def write_summary_page(
@@ -71,13 +90,15 @@ def write_summary_page(
     main = sequences[sequences["scale"] == summary["scale"]].drop(columns="scale")
     headers, formats = {}, {}
     for metric in metrics:
-        for column, what in zip(metric.columns, ("blurry", "restored"), strict=True):
-            headers[column] = f"{metric.name} {what}"
-            formats[headers[column]] = metric.format
+        columns = (*metric.columns, metric.spikes_column)
+        kinds = ("blurry", "restored", spikes_label(metric))
+        for column, what in zip(columns, kinds, strict=True):
+            if column in main:
+                headers[column] = f"{metric.name} {what}"
+                formats[headers[column]] = metric.format
     mean = {"sequence": "mean over sequences", "frames": summary["frames"]}
     mean |= {column: main[column].mean() for column in headers}
     frame = pd.concat([main, pd.DataFrame([mean])], ignore_index=True)
-    definitions = " ".join(f"{name}: {text}." for name, text in summary["definitions"].items())
     absent = " ".join(
         f"No {name}: {entry['reason']}."
         for name, entry in summary["metrics"].items()
@@ -85,8 +106,48 @@ def write_summary_page(
     )
     note = (
         f"{summary['frames']} frames of split '{summary['split']}' of {summary['dataset']}, blurry "
-        f"frames from '{summary['blur_dir']}'. {definitions} {absent}"
+        f"frames from '{summary['blur_dir']}'. {absent}"
     )
+    closing = [worst_sentence(summary)] if summary["worst"] else []
+    closing += [f"{name}: {text}." for name, text in summary["definitions"].items()]
+    if summary["spikes_alone"] is not None:
+        closing.append(f"{summary['spikes_alone_note']}.")
     last = frozenset({len(frame) - 1})
     table = Table(frame.rename(columns=headers), formats=formats, strong_rows=last)
-    write_page(path, f"Results of preset {summary['preset']}", note.strip(), [table])
+    write_page(path, f"Results of preset {summary['preset']}", note.strip(), [table], closing)
+
+
+def spikes_label(metric: Metric) -> str:
+    """What tables call a figure of the spikes alone: in grey, where the metric is of colour."""
+    return "spikes alone, grey" if metric.of_colour else "spikes alone"
+
+
+def summary_lines(summary: Mapping[str, Any]) -> list[str]:
+    """What a summary says, a line for each metric, for the terminal."""
+    lines = [f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences"]
+    alone = summary["spikes_alone"] or {}
+    for name, means in summary["metrics"].items():
+        metric, label = METRICS[name], spikes_label(METRICS[name])
+        figures = {**means, label: alone.get(name)}
+        known = [
+            f"{what} {metric.text(figures[what])}"
+            for what in ("blurry", "restored", label)
+            if figures[what] is not None
+        ]
+        reason = [f"missing, {means['reason']}"] if "reason" in means else []
+        lines.append(f"  {name}: {', '.join([*known, *reason])}")
+    return [*lines, f"  {worst_sentence(summary)}"] if summary["worst"] else lines
+
+
+def worst_sentence(summary: Mapping[str, Any]) -> str:
+    """The worst restored frames by name, in a sentence.
+
+    >>> worst_sentence({"worst": [{"sequence": "a", "frame": "000007", "psnr": 21.34}]})
+    'Worst restored frames: a/000007 (psnr 21.34).'
+    """
+    frames = [
+        f"{each['sequence']}/{each['frame']} ({name} {each[name]:{METRICS[name].format}})"
+        for each in summary["worst"]
+        for name in each.keys() - {"sequence", "frame"}
+    ]
+    return f"Worst restored frames: {', '.join(frames)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrtspike.deblurring.metrics.metric import Metric, Score
+from vrtspike.deblurring.metrics.metric import FrameMetric, Score
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +27,7 @@ def load_lpips(weights: Path, device: torch.device) -> Score:
     return FrameDistance(load_lpips_network(weights, "alex"), device)
 
 
-LPIPS = Metric(
+LPIPS = FrameMetric(
     "lpips",
     "LPIPS",
     "LPIPS 0.1 with the AlexNet backbone, per frame on 8-bit RGB; mean over frames, then over "

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vrtspike.deblurring.metrics.images import Image
 
@@ -15,31 +18,38 @@ if TYPE_CHECKING:
 Score = Callable[[Image, Image], float]
 """From (restored, sharp), both uint8 (H, W, 3) RGB, to the figure of one frame."""
 
-Loader = Callable[[Path, "torch.device"], Score]
-"""From the folder of pretrained backbones (WEIGHTS.DIR) and a device to the score."""
+Motion: TypeAlias = NDArray[np.float32]
+"""What a temporal metric sees between two frames of a clip, such as a flow field (H, W, 2)."""
+
+Anything = TypeVar("Anything")
+Loader: TypeAlias = Callable[[Path, "torch.device"], Anything]
+"""From the folder of pretrained backbones (WEIGHTS.DIR) and a device to what measures."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric of restored frames.
+    """One metric of restored frames, as tables and reports see it.
 
     Attributes:
         name: what TEST.METRICS and the columns of tables call it.
         title: what sentences call it.
         definition: what exactly is measured, in the words that reports print.
-        load: gives the score; :func:`needs_nothing` where there is nothing to load.
         unit: of the figure; empty for none.
         decimals: digits after the point that tables show.
         larger_is_better: false where smaller values are better.
+        of_colour: false where an image and its luma have the same figure.
+        least_side: pixels along the shorter side of the smallest image that can be measured.
     """
 
     name: str
     title: str
     definition: str
-    load: Loader
+    _: KW_ONLY
     unit: str = ""
     decimals: int = 4
     larger_is_better: bool = True
+    of_colour: bool = True
+    least_side: int = 1
 
     @property
     def explanation(self) -> str:
@@ -50,10 +60,19 @@ class Metric:
     def columns(self) -> tuple[str, str]:
         """Columns of tables: of the blurry frames, and of the restored ones.
 
-        >>> Metric("psnr", "PSNR", "PSNR in dB", needs_nothing(lambda a, b: 0.0)).columns
+        >>> Metric("psnr", "PSNR", "PSNR in dB").columns
         ('psnr_blur', 'psnr')
         """
         return f"{self.name}_blur", self.name
+
+    @property
+    def spikes_column(self) -> str:
+        """Column of tables: of what the spikes alone show (``vrtspike.evaluation.spikes_alone``).
+
+        >>> Metric("psnr", "PSNR", "PSNR in dB").spikes_column
+        'psnr_spikes'
+        """
+        return f"{self.name}_spikes"
 
     @property
     def format(self) -> str:
@@ -77,15 +96,51 @@ class Metric:
         return max(values) if self.larger_is_better else min(values)
 
 
-def needs_nothing(score: Score) -> Loader:
-    """A loader of a score that needs nothing but the two images."""
+@dataclass(frozen=True)
+class FrameMetric(Metric):
+    """A metric with a figure for every frame, whatever comes before or after it.
+
+    Attributes:
+        load: gives the score; :func:`needs_nothing` where there is nothing to load.
+    """
+
+    load: Loader[Score]
+
+
+@dataclass(frozen=True)
+class MotionScore:
+    """How a temporal metric measures: what moves between frames, and how far two motions differ.
+
+    Attributes:
+        motion: from a frame and the next one, both uint8 (H, W, 3) RGB, to what is seen between.
+        distance: from the motion in the restored clip and that in the sharp one to the figure of
+            the later frame.
+    """
+
+    motion: Callable[[Image, Image], Motion]
+    distance: Callable[[Motion, Motion], float]
+
+
+@dataclass(frozen=True)
+class TemporalMetric(Metric):
+    """A metric with a figure for every frame but the first of a clip: it compares motions.
+
+    Attributes:
+        load: gives the score; :func:`needs_nothing` where there is nothing to load.
+    """
+
+    load: Loader[MotionScore]
+
+
+def needs_nothing(score: Anything) -> Loader[Anything]:
+    """A loader of a score that needs nothing but the images."""
     return lambda weights, device: score
 
 
 def load_metrics(
-    metrics: Iterable[Metric], weights: str | Path, device: torch.device
+    metrics: Iterable[FrameMetric], weights: str | Path, device: torch.device
 ) -> dict[Metric, Score]:
-    """Some metrics with their scores, in the given order.
+    """Some metrics of single frames with their scores, in the given order.
 
     Args:
         metrics: which ones.

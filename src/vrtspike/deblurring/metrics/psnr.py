@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.metrics.images import PEAK, Image, require_pair, studio_luma
-from vrtspike.deblurring.metrics.metric import Metric, needs_nothing
+from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
 
 
 def psnr(restored: Image, sharp: Image) -> float:
@@ -45,7 +45,7 @@ def _psnr_of_planes(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float("inf") if error == 0 else float(10 * np.log10(PEAK**2 / error))
 
 
-PSNR = Metric(
+PSNR = FrameMetric(
     "psnr",
     "PSNR",
     "PSNR in dB per frame on 8-bit RGB, peak 255; mean over frames, then over sequences",
@@ -54,7 +54,7 @@ PSNR = Metric(
     decimals=2,
 )
 
-PSNR_Y = Metric(
+PSNR_Y = FrameMetric(
     "psnr_y",
     "PSNR of Y",
     "PSNR in dB per frame on Y (BT.601, studio range 16 to 235, not rounded), peak 255; "
@@ -62,4 +62,5 @@ PSNR_Y = Metric(
     needs_nothing(psnr_y),
     unit="dB",
     decimals=2,
+    of_colour=False,
 )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.metrics.images import PEAK, Image, require_pair, studio_luma
-from vrtspike.deblurring.metrics.metric import Metric, needs_nothing
+from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
 
 SSIM_WINDOW = 11
 SSIM_SIGMA = 1.5
@@ -75,17 +75,20 @@ def _window_mean(plane: NDArray[np.float64]) -> NDArray[np.float64]:
     return filtered[radius:-radius, radius:-radius]
 
 
-SSIM = Metric(
+SSIM = FrameMetric(
     "ssim",
     "SSIM",
     "SSIM per frame and RGB channel, 11x11 Gaussian window, sigma 1.5, valid region, "
     "K1 0.01, K2 0.03, range 255, 8-bit; mean over channels, frames, then sequences",
     needs_nothing(ssim),
+    least_side=SSIM_WINDOW,
 )
 
-SSIM_Y = Metric(
+SSIM_Y = FrameMetric(
     "ssim_y",
     "SSIM of Y",
     "SSIM as 'ssim', on Y (BT.601, studio range 16 to 235, not rounded)",
     needs_nothing(ssim_y),
+    of_colour=False,
+    least_side=SSIM_WINDOW,
 )

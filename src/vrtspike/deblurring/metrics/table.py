@@ -8,11 +8,12 @@ imported where it is loaded.
 from __future__ import annotations
 
 from vrtspike.deblurring.metrics.lpips import LPIPS
-from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.metrics.metric import FrameMetric, TemporalMetric
 from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM, SSIM_Y
+from vrtspike.deblurring.metrics.tof import TOF
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, FrameMetric | TemporalMetric] = {
     metric.name: metric
     for metric in (
         PSNR,
@@ -20,6 +21,7 @@ METRICS: dict[str, Metric] = {
         SSIM,
         SSIM_Y,
         LPIPS,
+        TOF,
     )
 }
 """By name, in the order of columns in tables."""

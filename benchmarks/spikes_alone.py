@@ -1,0 +1,134 @@
+"""Which classical reconstruction from spikes is the baseline: windows, and intervals.
+
+Each test frame of the demo is reconstructed from the spikes of its exposure as an evaluation does
+it (``vrtspike.evaluation.spikes_alone``), and compared with the sharp frame in grey. Results in
+``benchmarks/results/spikes_alone.json`` and in ``docs/metrics.md``.
+
+Examples:
+    snakemake --cores 2 results/data/demo/k32/dataset.json
+    python benchmarks/spikes_alone.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vrtspike import cli
+from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
+from vrtspike.data.store.reading import open_store
+from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.metrics.psnr import PSNR_Y
+from vrtspike.deblurring.metrics.ssim import SSIM_Y
+from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.metrics.tof import TOF
+from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
+from vrtspike.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
+from vrtspike.evaluation.sources import StoredSequence
+from vrtspike.evaluation.spikes_alone import Reconstruction, SpikesAlone, gray_frame, to_frame
+from vrtspike.files import atomic_write_text, read_json, write_json
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "spikes_alone.json"
+PAGE = ROOT / "docs" / "metrics.md"
+BEGIN, END = "<!-- spikes_alone.py: begin -->", "<!-- spikes_alone.py: end -->"
+
+WINDOWS = (8, 16, 24, 32, 40, 48, 64, 88)
+MEASURED: tuple[Metric, ...] = (PSNR_Y, SSIM_Y, TOF)
+INTERVALS = "intervals (TFI)"
+
+
+def reconstructions() -> dict[str, Reconstruction]:
+    """What is compared, by its name in the table."""
+    windows: dict[str, Reconstruction] = {
+        f"window of {length} steps (TFP)": partial(tfp, window=length) for length in WINDOWS
+    }
+    return windows | {INTERVALS: tfi}
+
+
+def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[str, float]:
+    """Mean of each metric over the frames of a sequence."""
+    figures: dict[str, list[float]] = {metric.name: [] for metric in scores}
+    meter = ClipMeter(scores)
+    for images in frames(entry, rate):
+        row = meter.measure(images)
+        for metric in scores:
+            if not math.isnan(row[metric.spikes_column]):
+                figures[metric.name].append(row[metric.spikes_column])
+    return {name: statistics.fmean(values) for name, values in figures.items()}
+
+
+def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
+    """What the spikes show of each frame, and the sharp frame in grey."""
+    store = open_store(entry.store)
+    stored, alone = StoredSequence(store), SpikesAlone(store, rate)
+    for number in range(entry.frames):
+        seen = to_frame(alone.read(number), stored.size)
+        yield {"spikes": seen, "gray": gray_frame(stored.read_sharp(number))}
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The results as a table; the best of each column in bold."""
+    rows = {row["reconstruction"]: row for row in results["figures"]}
+    metrics = [METRICS[name] for name in results["metrics"]]
+    best = {m.name: m.best(row[m.name] for row in rows.values()) for m in metrics}
+    lines = [
+        "| " + " | ".join(["reconstruction", *(metric.title for metric in metrics)]) + " |",
+        "|---" * (len(metrics) + 1) + "|",
+    ]
+    for name, row in rows.items():
+        cells = [
+            f"**{m.text(row[m.name])}**" if row[m.name] == best[m.name] else m.text(row[m.name])
+            for m in metrics
+        ]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """The page with today's table."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    return f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{rest.split(END)[1]}"
+
+
+def main() -> None:
+    """Measure, keep the results and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
+    parser.add_argument(
+        "--dataset",
+        type=Path,
+        default=Path("results/data/demo/k32/dataset.json"),
+        help="the demo's",
+    )
+    parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
+    arguments = parser.parse_args()
+    if arguments.check:
+        if page(read_json(RESULTS)) != PAGE.read_text(encoding="utf-8"):
+            raise SystemExit(f"{PAGE} is outdated; run: python benchmarks/spikes_alone.py")
+        return
+    entries = load_dataset(arguments.dataset).split("test")
+    scores = select_metrics([m.name for m in MEASURED], "no weights needed", torch.device("cpu"))
+    figures: list[dict[str, Any]] = []
+    for name, rate in reconstructions().items():
+        rows = [measure(entry, rate, scores) for entry in entries]
+        means = {m.name: statistics.fmean(row[m.name] for row in rows) for m in MEASURED}
+        figures.append({"reconstruction": name, **means})
+    results = {
+        "window": TFP_WINDOW,
+        "sequences": len(entries),
+        "metrics": [metric.name for metric in MEASURED],
+        "figures": figures,
+    }
+    write_json(RESULTS, results)
+    atomic_write_text(PAGE, page(results))
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,65 @@
+"""Pictures from spikes alone: the classical reconstructions of a spike camera.
+
+Zhu et al., "A retina-inspired sampling method for visual texture reconstruction", ICME 2019: the
+rate in a short window (texture from playback, TFP), and the interval between two spikes (texture
+from inter-spike interval, TFI).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+TFP_WINDOW = 32
+"""Steps of the short window: four source frames. Shorter ones hold too few spikes to tell grey
+values apart, longer ones are blurred (``benchmarks/spikes_alone.py``)."""
+
+
+def tfp(spikes: NDArray[np.uint8], step: int, window: int = TFP_WINDOW) -> NDArray[np.float32]:
+    """Spikes per step in a short window about an instant.
+
+    Args:
+        spikes: uint8 (T, h, w), 0 or 1.
+        step: the first step after the instant.
+        window: steps, half of them before the instant. Where the recording begins or ends sooner,
+            both halves are shorter; where it has nothing on one side, all of it is the window.
+
+    Returns:
+        float32 (h, w) in [0, 1].
+
+    >>> spikes = np.zeros((8, 1, 1), np.uint8)
+    >>> spikes[3:] = 1
+    >>> tfp(spikes, step=4, window=4)
+    array([[0.75]], dtype=float32)
+    """
+    half = min(window // 2, step, len(spikes) - step)
+    inside = spikes[step - half : step + half] if half > 0 else spikes
+    return inside.mean(axis=0, dtype=np.float32)
+
+
+def tfi(spikes: NDArray[np.uint8], step: int) -> NDArray[np.float32]:
+    """One spike for each interval: from the last spike before an instant to the first one after it.
+
+    Where the recording holds no spike on one side, the interval is not known, and the pixel has its
+    rate over the whole recording instead.
+
+    Args:
+        spikes: uint8 (T, h, w), 0 or 1.
+        step: the first step after the instant.
+
+    Returns:
+        float32 (h, w) in [0, 1], spikes per step.
+
+    >>> spikes = np.zeros((8, 1, 1), np.uint8)
+    >>> spikes[[2, 6]] = 1
+    >>> tfi(spikes, step=4)
+    array([[0.25]], dtype=float32)
+    """
+    before, after = spikes[:step][::-1], spikes[step:]
+    rate = spikes.mean(axis=0, dtype=np.float32)
+    if not len(before) or not len(after):
+        return rate
+    # argmax finds the first spike, counted away from the instant.
+    interval = before.argmax(axis=0) + after.argmax(axis=0) + 1
+    known = before.any(axis=0) & after.any(axis=0)
+    return np.where(known, 1 / interval, rate).astype(np.float32)

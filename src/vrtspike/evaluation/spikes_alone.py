@@ -1,0 +1,93 @@
+"""What the spikes alone show of a frame: the baseline that a restored frame is compared with.
+
+A classical reconstruction (:mod:`vrtspike.deblurring.spike_images`) at the sharp instant of each
+exposure, from the spikes of that exposure. Its brightness is the spike rate times the gain of the
+sequence, which is fitted to the blurry frames by least squares (:mod:`vrtspike.data.store.gain`);
+no sharp frame takes part. Spikes have no colour and fewer pixels: for metrics the picture is
+enlarged to the frame by bicubic interpolation and compared with the luma of the sharp frame, both
+as grey RGB images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.config.schema import SpikesAloneName
+from vrtspike.data.exposure import sharp_step
+from vrtspike.data.raw.images import luma
+from vrtspike.data.store.reading import Store
+from vrtspike.deblurring.metrics.images import PEAK, Image
+from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
+
+Reconstruction = Callable[[NDArray[np.uint8], int], NDArray[np.float32]]
+"""From spikes (T, h, w) and a step to the spike rate (h, w) there."""
+
+RECONSTRUCTIONS: dict[SpikesAloneName, Reconstruction] = {"tfp": tfp, "tfi": tfi}
+_METHODS: dict[SpikesAloneName, str] = {
+    "tfp": f"spikes in a window of {TFP_WINDOW} steps about the sharp instant (TFP)",
+    "tfi": "the interval between the spikes about the sharp instant (TFI)",
+}
+
+
+def definition(method: SpikesAloneName) -> str:
+    """What is shown and how it is measured, in words."""
+    return (
+        f"spikes alone: {_METHODS[method]}, Zhu et al. 2019; brightness by least squares to the "
+        "blurry frames; enlarged by bicubic interpolation and compared with the sharp frame in "
+        "grey (BT.601), because spikes have no colour: only metrics of Y and of motion set it "
+        "beside the restored frames exactly"
+    )
+
+
+class SpikesAlone:
+    """The frames of a sequence as its spikes show them.
+
+    Args:
+        store: of a sequence with spikes.
+        rate: the classical reconstruction, such as one of :data:`RECONSTRUCTIONS`.
+    """
+
+    def __init__(self, store: Store, rate: Reconstruction) -> None:
+        assert store.layout.spike_size is not None, "asked of stores with spikes"
+        assert store.gain is not None, "stores with spikes have one"
+        self._store = store
+        self._columns = store.layout.spike_size[1]
+        self._brightness = PEAK * store.gain
+        self._rate = rate
+
+    def read(self, frame: int) -> NDArray[np.float32]:
+        """One frame: grey values (h, w) of the sensor's size, nominally in [0, 255]."""
+        steps = self._store.layout.spike_frames[frame]
+        whole = slice(None)
+        bits = self._store.read("bits", slice(frame, frame + 1), whole, whole)[0, :steps]
+        spikes = np.unpackbits(bits, axis=2, count=self._columns, bitorder="little")
+        return self._rate(spikes, sharp_step(steps)) * np.float32(self._brightness)
+
+
+def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Grey values (h, w) as an 8-bit picture of the same size."""
+    return np.rint(gray).clip(0, PEAK).astype(np.uint8)
+
+
+def to_frame(gray: NDArray[np.float32], size: tuple[int, int]) -> Image:
+    """Grey values (h, w) as a frame of (height, width) with three equal channels.
+
+    Larger ones are interpolated (bicubic), smaller ones average areas.
+    """
+    shrinks = size[0] < gray.shape[0]
+    method = cv2.INTER_AREA if shrinks else cv2.INTER_CUBIC
+    resized = cv2.resize(gray, (size[1], size[0]), interpolation=method)
+    return _gray_image(to_picture(np.asarray(resized, dtype=np.float32)))
+
+
+def gray_frame(image: Image) -> Image:
+    """The luma of a frame, three times: (H, W, 3) uint8."""
+    return _gray_image(luma(image).astype(np.uint8))
+
+
+def _gray_image(plane: NDArray[np.uint8]) -> Image:
+    return np.repeat(plane[..., None], 3, axis=-1)

@@ -1,0 +1,114 @@
+"""The baseline from spikes, against the raw spike files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.evaluation.conftest import SmallRun
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.raw.images import luma, read_rgb
+from vrtspike.data.raw.spikes import read_spikes
+from vrtspike.data.store.reading import Store, open_store
+from vrtspike.evaluation.spikes_alone import (
+    RECONSTRUCTIONS,
+    SpikesAlone,
+    gray_frame,
+    to_frame,
+    to_picture,
+)
+
+FRAMES = [f"{number:06d}" for number in range(1, 6)]
+SHARP_STEP = 24
+"""Of exposures of seven source frames, eight steps each: the fourth stands at step 24 of 56."""
+
+
+@pytest.fixture(scope="module")
+def store(small_run: SmallRun) -> Store:
+    return open_store(load_dataset(small_run.dataset).split("test")[0].store)
+
+
+@pytest.fixture(scope="module")
+def spikes(small_run: SmallRun) -> np.ndarray:
+    """Spikes of test sequence b as its files hold them, (5, 56, 24, 32)."""
+    folder = small_run.raw / "test" / "b" / "spike"
+    return np.stack([read_spikes(folder / f"{name}.dat", 24, 32) for name in FRAMES])
+
+
+@pytest.fixture(scope="module")
+def gain(small_run: SmallRun, spikes: np.ndarray) -> float:
+    """Grey of the blurry frames for each spike per step, by least squares over the sequence."""
+    folder = small_run.raw / "test" / "b" / "blur"
+    gray = np.stack([luma(read_rgb(folder / f"{name}.png")) for name in FRAMES])
+    gray = gray.reshape(5, 24, 2, 32, 2).mean(axis=(2, 4), dtype=np.float64)
+    (found,), *_ = np.linalg.lstsq(spikes.mean(axis=1).reshape(-1, 1), gray.ravel(), rcond=None)
+    return float(found)
+
+
+def test_short_window(store, spikes, gain):
+    alone = SpikesAlone(store, RECONSTRUCTIONS["tfp"])
+    for number in range(5):
+        window = spikes[number, SHARP_STEP - 16 : SHARP_STEP + 16]
+        np.testing.assert_allclose(alone.read(number), gain * window.mean(axis=0), rtol=1e-4)
+
+
+def test_intervals(store, spikes, gain):
+    alone = SpikesAlone(store, RECONSTRUCTIONS["tfi"])
+    for number in range(5):
+        found = alone.read(number)
+        for row, column in ((0, 0), (5, 17), (23, 31)):
+            times = np.flatnonzero(spikes[number, :, row, column])
+            earlier, later = times[times < SHARP_STEP], times[times >= SHARP_STEP]
+            rate = 1 / (later[0] - earlier[-1]) if len(earlier) and len(later) else len(times) / 56
+            assert found[row, column] == pytest.approx(gain * rate, rel=1e-4)
+
+
+def test_it_is_nearer_to_the_sharp_frame_of_its_own_instant(small_run, store):
+    """An error in the place of the window or the order of rows would show here."""
+    folder = small_run.raw / "test" / "b"
+    alone = SpikesAlone(store, RECONSTRUCTIONS["tfp"])
+    for number, name in enumerate(FRAMES):
+        sharp, blur = (
+            gray_frame(read_rgb(folder / kind / f"{name}.png")).astype(float)
+            for kind in ("sharp", "blur")
+        )
+        seen = to_frame(alone.read(number), (48, 64)).astype(float)
+        moved = [np.square(np.roll(seen, by, axis=1) - sharp)[:, 8:-8].mean() for by in (-3, 0, 3)]
+        assert int(np.argmin(moved)) == 1
+        assert np.square(np.flip(seen, axis=0) - sharp).mean() > 2 * moved[1]
+        assert np.square(seen - sharp).mean() < 2 * np.square(blur - sharp).mean()
+
+
+def test_a_picture_is_rounded_and_bounded():
+    gray = np.array([[-3.0, 0.4], [254.6, 300.0]], np.float32)
+    assert to_picture(gray).tolist() == [[0, 0], [255, 255]]
+    assert to_picture(gray).dtype == np.uint8
+
+
+def test_a_frame_is_enlarged_about_the_middles_of_pixels_and_has_three_equal_channels():
+    columns = np.tile(4 * np.arange(32, dtype=np.float32), (24, 1))
+    frame = to_frame(columns, (48, 64))
+    assert frame.shape == (48, 64, 3)
+    assert (frame == frame[..., :1]).all()
+    # Pixel x of the frame lies (x + 0.5) / 2 - 0.5 sensor pixels from the first.
+    np.testing.assert_array_equal(frame[10, 4:-4, 0], 2 * np.arange(4, 60) - 1)
+    rows = to_frame(np.ascontiguousarray(columns.T), (64, 48))
+    np.testing.assert_array_equal(rows[4:-4, 10, 0], 2 * np.arange(4, 60) - 1)
+
+
+def test_enlarging_keeps_edges_as_bicubic_interpolation_does():
+    edge = np.full((8, 8), 100, np.float32)
+    edge[:, 4:] = 150
+    frame = to_frame(edge, (16, 16))
+    assert frame.min() < 100 < 150 < frame.max()
+
+
+def test_a_smaller_frame_averages_areas():
+    gray = np.arange(24 * 32, dtype=np.float32).reshape(24, 32) / 4
+    expected = np.rint(gray.reshape(12, 2, 16, 2).mean(axis=(1, 3)))
+    np.testing.assert_allclose(to_frame(gray, (12, 16))[..., 1], expected, atol=1)
+
+
+def test_grey_is_the_luma_of_colours():
+    image = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], np.uint8)
+    assert gray_frame(image)[0].tolist() == [[76] * 3, [150] * 3, [29] * 3]

@@ -1,0 +1,53 @@
+"""The time that is left, with a clock that the tests set."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from vrtspike.progress_bar import progress_bar
+
+
+class Clock:
+    """Seconds since some instant."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def work(clock: Clock, *times: float) -> None:
+    """A frame is done at each of these times, of 100."""
+    with progress_bar("evaluate") as progress:
+        progress(0, 100)
+        for done, at in enumerate(times, start=1):
+            clock.now = 1000 + at
+            progress(done, 100)
+
+
+def test_a_log_file_gets_a_line_now_and_then_with_the_time_left(monkeypatch, capsys):
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock)
+    work(clock, 10, 20, 21, 40)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "evaluate: 2 of 100, 0:16:20 left",  # 10 s a frame
+        "evaluate: 4 of 100, 0:16:00 left",
+    ]
+
+
+def test_frames_that_come_in_bursts_do_not_make_the_time_left_jump(monkeypatch, capsys):
+    """Windows of four frames within a second, 40 seconds apart: some 10 seconds a frame."""
+    clock = Clock()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("rich.console.monotonic", clock)
+    bursts = [window * 40 + frame * 0.1 for window in range(1, 13) for frame in range(4)]
+    work(clock, *bursts)
+    shown = re.findall(r"48/100.*?(\d+):(\d+):(\d+)", capsys.readouterr().err)
+    hours, minutes, seconds = map(int, shown[-1])
+    assert 3600 * hours + 60 * minutes + seconds == pytest.approx(520, rel=0.2)
