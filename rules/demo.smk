@@ -1,5 +1,12 @@
 """The whole way on generated data."""
 
+from vrtspike.watching.workflow import benchmarks_before
+
+
+def demo_benchmarks(wildcards, resources):
+    """What the demo's own jobs cost; no reason to run again, hence `resources`."""
+    return benchmarks_before(workflow, "demo")
+
 
 rule demo:
     """Generate data, train, evaluate and report on it; end with a table of the results."""
@@ -15,7 +22,10 @@ rule demo:
     localrule: True
     params:
         *code("demo_summary.py"),
-        benchmarks=f"{PLAN.settings.RESULTS}/benchmarks",
+        benchmarks=demo_benchmarks,
+        folder=f"{PLAN.settings.RESULTS}/benchmarks",
     shell:
-        "python scripts/demo_summary.py --sequences {input.sequences:q} --report {input.report:q}"
-        " --benchmarks {params.benchmarks:q} --output {output:q} 2> {log:q}"
+        # The terminal shows it at the end, once.
+        "python scripts/demo_summary.py --sequences {input.sequences:q}"
+        " --benchmarks {params.benchmarks:q} --benchmark-folder {params.folder:q}"
+        " --output {output:q} > {log:q} 2>&1"

@@ -45,5 +45,6 @@ rule evaluate:
         overrides=overrides,
         folder=subpath(output.summary, parent=True),
     shell:
-        "python scripts/evaluate.py --weights {input.weights:q} --settings {input.settings:q}"
-        " --dataset {input.dataset:q} {params.overrides} --output {params.folder:q} > {log:q} 2>&1"
+        # Progress goes to the terminal, where it can be redrawn, all else to the log.
+        "VRTSPIKE_SCREEN=3 python scripts/evaluate.py --weights {input.weights:q} --settings {input.settings:q}"
+        " --dataset {input.dataset:q} {params.overrides} --output {params.folder:q} 3>&2 > {log:q} 2>&1"

@@ -39,8 +39,7 @@ rule train:
         anew=anew,
         folder=subpath(output.weights, parent=True),
     shell:
-        # The progress goes to the terminal, where it can be redrawn; messages also to the log. The
-        # run's folder keeps all figures. tee outlives an interruption to write its end.
+        # The full text goes to the log; the terminal shows what one waits for, and redraws it.
         "python scripts/launch_training.py --preset {wildcards.preset} {params.configuration}"
         " {params.anew}"
-        " --dataset {input.dataset:q} --output {params.folder:q} 2> >(tee -i {log:q} >&2)"
+        " --dataset {input.dataset:q} --output {params.folder:q} --log {log:q} 2>> {log:q}"

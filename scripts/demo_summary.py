@@ -21,13 +21,19 @@ def main() -> None:
     parser.add_argument(
         "--sequences", type=Path, required=True, help="sequences.csv of the evaluation"
     )
-    parser.add_argument("--report", type=Path, required=True, help="the report, to be named")
     parser.add_argument(
-        "--benchmarks", type=Path, required=True, help="folder of Snakemake's benchmark files"
+        "--benchmarks",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="Snakemake's benchmark files of the demo's jobs",
+    )
+    parser.add_argument(
+        "--benchmark-folder", type=Path, required=True, help="folder of all benchmark files"
     )
     parser.add_argument("--output", type=Path, required=True, help="text file to write as well")
     arguments = parser.parse_args()
-    summary = demo_summary(arguments.sequences, arguments.benchmarks, arguments.report)
+    summary = demo_summary(arguments.sequences, arguments.benchmarks, arguments.benchmark_folder)
     Console().print(summary)
     text = io.StringIO()
     Console(file=text, width=WIDTH).print(summary)

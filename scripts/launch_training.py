@@ -42,6 +42,12 @@ def main() -> int:
         action="store_true",
         help="set a run of other code aside (<run folder>.1) and train it again",
     )
+    parser.add_argument(
+        "--log",
+        type=Path,
+        help="file for the full text, begun anew; the terminal then shows progress, validations "
+        "and warnings only (default: all on the terminal)",
+    )
     arguments = parser.parse_args()
     return launch(
         Request(
@@ -54,6 +60,7 @@ def main() -> int:
             runs=arguments.runs,
             gpus=arguments.gpus,
             anew=arguments.anew,
+            log=arguments.log,
         )
     )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,10 +20,16 @@ _ALL_OF_IT = 1e9
 """Seconds that the time left is estimated from. Frames come in bursts, a window at a time, so that
 the last half minute says little."""
 
+SCREEN = "VRTSPIKE_SCREEN"
+"""Environment variable: number of the open file that shows progress where standard error is a log.
+
+In a shell: ``VRTSPIKE_SCREEN=3 program 3>&2 > log 2>&1``.
+"""
+
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show progress on standard error while the body runs.
+    """Show progress on standard error, or what :data:`SCREEN` names, while the body runs.
 
     Args:
         title: what is being done.
@@ -29,23 +37,37 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function to call with the number of things done and their total.
     """
-    console = Console(stderr=True)
+    stream = _screen()
+    console = Console(file=stream)
     if not console.is_terminal:
-        yield _plain(title)
+        yield _plain(title, stream)
         return
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    # What else is printed stands above a bar on the same stream, and stays in its log otherwise.
+    beside = stream is sys.stderr
     with Progress(
         *columns,
         console=console,
         transient=True,
         refresh_per_second=4,
         speed_estimate_period=_ALL_OF_IT,
+        redirect_stdout=beside,
+        redirect_stderr=beside,
     ) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _plain(title: str) -> Callable[[int, int], None]:
+def _screen() -> TextIO:
+    number = os.environ.get(SCREEN, "")
+    if number.isdigit():
+        # Another program may have handed the variable on, but not the file.
+        with contextlib.suppress(OSError):
+            return os.fdopen(int(number), "w", closefd=False)
+    return sys.stderr
+
+
+def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
     started = last = time.monotonic()
 
     def show(done: int, total: int) -> None:
@@ -53,11 +75,8 @@ def _plain(title: str) -> Callable[[int, int], None]:
         now = time.monotonic()
         if now - last >= PLAIN_INTERVAL:
             last = now
-            print(
-                f"{title}: {done} of {total}{_time_left(now - started, done, total)}",
-                file=sys.stderr,
-                flush=True,
-            )
+            left = _time_left(now - started, done, total)
+            print(f"{title}: {done} of {total}{left}", file=stream, flush=True)
 
     return show
 

@@ -35,8 +35,8 @@ def test_plain_lines_hold_everything_and_do_not_flood(monkeypatch):
         now += 0.5
     lines = stream.getvalue().splitlines()
     assert lines[0] == (
-        "[train] step 1/100 | epoch 2 | loss 0.0412 | psnr 27.31 | 3.21 samples/s | data 0.4 ms"
-        " | eta 1:01:01"
+        "[train] step 1/100 | eta 1:01:01 | epoch 2 | loss 0.0412 | psnr 27.31 | 3.21 samples/s"
+        " | data 0.4 ms"
     )
     shown = [int(re.search(r"step (\d+)/100", line).group(1)) for line in lines]
     assert shown == [1, 21, 41, 61, 81, 100]
@@ -44,7 +44,7 @@ def test_plain_lines_hold_everything_and_do_not_flood(monkeypatch):
 
 def test_before_the_first_validation_there_is_no_metric():
     line = replace(status(3), metric=None).line()
-    assert line.startswith("step 3/100 | epoch 2 | loss 0.0412 | 3.21 samples/s | ")
+    assert "| epoch 2 | loss 0.0412 | 3.21 samples/s |" in line
 
 
 def test_notes_are_marked_line_by_line():
@@ -74,6 +74,51 @@ def test_terminal_shows_bar_timings_and_notes():
     assert "━" * 12 + "╌" * 12 + "  50%" in shown
     assert "━" * 24 + " 100%" in shown
     assert "plain" not in shown
+
+
+def test_beside_a_log_the_screen_shows_what_one_waits_for(tmp_path, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    screen, log = io.StringIO(), tmp_path / "train.log"
+    log.write_text("before\n")
+    display = open_display(is_main=True, stream=screen, log=log)
+    display.note("data loading")
+    display.tell("validation after step 1: psnr 27.3")
+    for step in range(1, 14):
+        display.update(status(step))
+        now += 5.0
+    display.draw(["block"], "timing line")
+    display.print("timing summary")
+    display.close()
+    shown = [re.sub(r"step (\d+)/.*", r"step \1", line) for line in screen.getvalue().splitlines()]
+    assert shown == [
+        "[train] validation after step 1: psnr 27.3",
+        "[train] step 1",
+        "[train] step 13",
+    ]
+    written = [re.sub(r"step (\d+)/.*", r"step \1", line) for line in log.read_text().splitlines()]
+    assert written == [
+        "before", "[train] data loading", "[train] validation after step 1: psnr 27.3",
+        *(f"[train] step {step}" for step in (1, 3, 5, 7, 9, 11, 13)),
+        "[train] timing line", "timing summary",
+    ]  # fmt: skip
+
+
+def test_a_terminal_beside_a_log_is_left_as_it_was(tmp_path):
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        display = open_display(is_main=True, stream=terminal, log=tmp_path / "train.log")
+        display.note("data loading")
+        display.draw(["┌─ Timing"], "plain")
+        display.close()
+        written = b""
+        while b"\x1b[?25h" not in written or not written.rstrip().endswith(b"\x1b[2K"):
+            written += os.read(master, 1 << 16)
+    os.close(master)
+    shown = written.decode()
+    # The timings can be redrawn; at the end their lines are cleared.
+    assert "┌─ Timing" in shown
+    assert "data loading" not in shown
 
 
 def test_other_streams_and_processes():

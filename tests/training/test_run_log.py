@@ -78,6 +78,31 @@ def test_a_step_stands_in_the_records_and_on_the_board(log, tmp_path):
     assert shown == pytest.approx([0.5, 1.0, 1.5])
 
 
+def test_trackers_receive_every_figure_of_the_board(notes, tmp_path):
+    class Tracked(list):
+        def log(self, step: int, figures: dict[str, float]) -> None:
+            self.append((step, dict(figures)))
+
+    tracked = Tracked()
+    log = RunLog(tmp_path, "f", True, False, notes, None, [tracked])
+    log.begin(0)
+    log.step(status(2), result(2))
+    log.validation(2, 1, {"psnr": 31.5}, {})
+    log.epoch(3, 1, {"seconds": 1.0, "samples": 4, "samples_per_second": 4.0})
+    log.close()
+    assert tracked == [
+        (
+            2,
+            {
+                "loss/pixel": 1.0, "loss/other": 0.25, "train/loss": 1.25, "train/lr": 5e-4,
+                "train/grad_norm": 9.0, "train/samples_per_second": 1.2346, "train/data_ms": 8.765,
+            },
+        ),
+        (2, {"validation/psnr": 31.5}),
+        (3, {"epoch/seconds": 1.0, "epoch/samples": 4, "epoch/samples_per_second": 4.0}),
+    ]  # fmt: skip
+
+
 def test_pictures_keep_their_colours(log, tmp_path):
     picture = np.random.default_rng(0).integers(0, 256, (8, 12, 3), dtype=np.uint8)
     log.validation(7, 2, {"psnr": 31.5}, {"restored": picture})

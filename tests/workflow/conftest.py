@@ -19,7 +19,7 @@ def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project
 def finished(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The project with a tiny data set, both presets trained, evaluated and reported on."""
     project = tiny_project(repository, tmp_path_factory.mktemp("finished") / "project")
-    project.make("all")
+    (project.folder / "terminal.txt").write_text(project.make("all"))
     return project
 
 

@@ -51,6 +51,14 @@ SEQUENCES = (("train", 0), ("train", 1), ("test", 8))
 """Split and scene of the sequences of the tiny data set."""
 
 
+_STAGE = re.compile(r"^(\w+) +(\d+)/(\d+) +(?:[\d.]+ s|[\d:]+)$", re.MULTILINE)
+
+
+def stages(output: str) -> dict[str, tuple[int, int]]:
+    """Stages that a run has told: finished jobs and all of them, by name, in order."""
+    return {name: (int(done), int(total)) for name, done, total in _STAGE.findall(output)}
+
+
 @dataclass(frozen=True)
 class Job:
     """A job of a plan."""

@@ -49,6 +49,20 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
     rules = "".join(path.read_text() for path in (clone.folder / "rules").glob("*.smk"))
     named = set(re.findall(r"^(?:rule|checkpoint) (\w+):", rules, re.MULTILINE))
     assert named <= set(targets)
+    # What one asks for first, then what is asked for by the files that it makes.
+    names = list(targets)
+    assert names[:6] == ["all", "demo", "report", "ablation", "weights", "train_baseline"]
+    assert max(map(names.index, ("evaluate_demo", "compare"))) < names.index("accept")
+    assert names.index("train_reproduce") < names.index("evaluate_baseline")
+
+
+def test_an_unknown_target_is_answered_with_the_nearest_and_needs_no_cores(clone):
+    done = clone.snakemake("train_low_memroy")
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[1:] == [
+        "error: no target and no file of this workflow: train_low_memroy; did you mean "
+        "train_low_memory? snakemake --list shows them all"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.cluster import Cluster, missing, start_cluster
-from tests.workflow.project import Project
+from tests.workflow.project import Project, stages
 from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.planning.pictures import workflow_pictures
 
@@ -83,6 +83,31 @@ def test_a_browser_shows_the_report(finished, tmp_path):
     navigation = done.stdout[done.stdout.index("<body") :]
     for category in ("Metrics", "Pictures", "Training", "Performance"):
         assert re.search(rf">{category}<", navigation), category
+
+
+def test_a_run_is_told_in_a_line_per_stage(finished):
+    output = (finished.folder / "terminal.txt").read_text()
+    found = stages(output)
+    assert [found.get(name) for name in ("survey", "ingest", "voxelize", "train", "evaluate")] == [
+        *((1, 1), (3, 3), (3, 3), (2, 2), (2, 2))
+    ]
+    assert list(found)[:3] == ["survey", "ingest", "alignment"]
+    # Nothing of Snakemake's own, and of training what one waits for.
+    assert "localrule" not in output
+    assert "Timing summary" not in output
+    assert len(re.findall(r"^\[train\] validation after step 2", output, re.MULTILINE)) == 2
+    assert re.fullmatch(r"report: results/(?:index|report)\.html", output.splitlines()[-1])
+    assert re.search(r"^done in \d+:\d\d$", output, re.MULTILINE)
+
+
+def test_every_log_holds_the_text_of_its_job(finished):
+    logs = finished.folder / "results/logs"
+    empty = [path for path in logs.rglob("*.log") if not path.read_text().strip()]
+    assert empty == []
+    text = (logs / "train/tiny.log").read_text()
+    for expected in ("run folder: runs/tiny/", "data loading", "step 2/2", "Timing summary"):
+        assert expected in text
+    assert "psnr: blurry" in (logs / "evaluate/tiny.log").read_text()
 
 
 def test_a_second_run_has_nothing_to_do(finished):
@@ -230,8 +255,7 @@ def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
     assert all("vrtspike/data/store/voxels.py" in job.reason for job in jobs)
     output = finished.make("train_tiny")
     undo()
-    executed = re.findall(r"^local(?:rule|checkpoint) (\w+):", output, re.MULTILINE)
-    assert Counter(executed) == {"voxelize": 3, "statistics": 1, "train_tiny": 1}
+    assert stages(output) == {"voxelize": (3, 3), "statistics": (1, 1)}
 
 
 def test_a_gate_that_says_the_same_trains_and_evaluates_nothing(finished):
@@ -240,8 +264,7 @@ def test_a_gate_that_says_the_same_trains_and_evaluates_nothing(finished):
     undo = finished.replace("config/presets/other.yaml", "TRAIN:", "DATA: {CLIP_LEN: 1}\nTRAIN:")
     output = finished.make("evaluate_tiny")
     undo()
-    executed = re.findall(r"^local(?:rule|checkpoint) (\w+):", output, re.MULTILINE)
-    assert Counter(executed) == {"accept": 1, "evaluate_tiny": 1}
+    assert stages(output) == {"accept": (1, 1)}
 
 
 def test_training_again_is_the_users_choice(finished):
@@ -299,9 +322,8 @@ def test_weights_are_asked_for_before_anything_is_computed(finished):
         assert done.returncode != 0
         assert re.search(rf"error: .*{file}: cannot be fetched", done.stdout), done.stdout
         assert f"put it at weights/{file}" in done.stdout
-        assert re.findall(r"^(?:local)?(?:rule|checkpoint) (\w+):", done.stdout, re.M) == [
-            "fetch_weights"
-        ]
+        assert re.findall(r"^error: (\w+)", done.stdout, re.MULTILINE) == ["fetch_weights"]
+        assert stages(done.stdout) == {}
     assert not list((finished.folder / "elsewhere").rglob("*.json"))
 
 
@@ -320,21 +342,49 @@ def test_training_killed_half_way_is_continued(finished):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not (finished.folder / "results/train/long/weights.safetensors").exists()
+    saved = interrupt(finished, after=max(checkpoints))
     finished.make("train_long")
     record = json.loads((finished.folder / "results/train/long/run.json").read_text())
-    first, second = record["starts"]
+    first, second, third = record["starts"]
     assert first["step"] == 0
     assert second["step"] >= min(checkpoints) > 0
+    assert third["step"] == saved
     assert record["status"] == "finished"
     assert len(list((finished.folder / "runs/long").iterdir())) == 1
 
 
-def wait_for_checkpoints(runs: Path, process: subprocess.Popen) -> list[int]:
+def interrupt(project: Project, after: int) -> int:
+    """Press Ctrl-C in a training that has saved a step after this one; returns the last saved."""
+    process = subprocess.Popen(
+        project.command("--cores", "2", "train_long"),
+        cwd=project.folder,
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for_checkpoints(project.folder / "runs/long", process, after)
+    os.killpg(process.pid, signal.SIGINT)
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode != 0
+    begins, *lines, saved, then = output.splitlines()[1:]
+    assert begins == "train long begins; its log: results/logs/train/long.log"
+    assert all(line.startswith(("[train] ", "code has changed")) for line in lines), output
+    found = re.fullmatch(
+        r"\[train\] saved at step (\d+) of 12; the same command continues .*", saved
+    )
+    assert found is not None, output
+    assert then == "continue: snakemake --cores 2 train_long"
+    return int(found[1])
+
+
+def wait_for_checkpoints(runs: Path, process: subprocess.Popen, after: int = 0) -> list[int]:
     """Wait until a run has saved its state; returns the steps it was saved after."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         saved = [int(path.stem.split("_")[1]) for path in runs.glob("*/checkpoints/step_*.pt")]
-        if saved:
+        if max(saved, default=0) > after:
             return saved
         assert process.poll() is None, "training ended before it was killed"
         time.sleep(0.02)

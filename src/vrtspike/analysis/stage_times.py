@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
 from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.deblurring.metrics.table import METRICS
@@ -17,12 +17,13 @@ from vrtspike.errors import DataError
 SECONDS = "s"
 
 
-def stage_seconds(benchmarks: Path) -> dict[str, tuple[int, float]]:
+def stage_seconds(files: Iterable[Path], folder: Path) -> dict[str, tuple[int, float]]:
     """Jobs and seconds of each stage.
 
     Args:
-        benchmarks: folder of ``<stage>.tsv`` and ``<stage>/**/<job>.tsv`` files; the column ``s``
-            of each holds a job's seconds.
+        files: benchmarks to read, ``<stage>.tsv`` and ``<stage>/**/<job>.tsv``; the column ``s`` of
+            each holds a job's seconds. Jobs that were never measured have none.
+        folder: of all benchmarks.
 
     Returns:
         by stage the number of jobs and their seconds added up (jobs may have run side by side),
@@ -32,30 +33,26 @@ def stage_seconds(benchmarks: Path) -> dict[str, tuple[int, float]]:
         DataError: if a file is not a benchmark of Snakemake.
     """
     found: dict[str, tuple[int, float]] = {}
-    files = sorted(benchmarks.rglob("*.tsv"), key=lambda path: path.stat().st_mtime)
-    for path in files:
+    known = (path for path in files if path.is_file())
+    for path in sorted(known, key=lambda path: path.stat().st_mtime):
         table = pd.read_csv(path, sep="\t")
         if SECONDS not in table:
             raise DataError(f"{path}: no column {SECONDS!r}; expected a benchmark of Snakemake")
-        stage = path.relative_to(benchmarks).parts[0].removesuffix(".tsv")
+        stage = path.relative_to(folder).parts[0].removesuffix(".tsv")
         jobs, seconds = found.pop(stage, (0, 0.0))
         found[stage] = (jobs + 1, seconds + float(table[SECONDS].iloc[-1]))
     return found
 
 
-def demo_summary(sequences: Path, benchmarks: Path, report: Path) -> Group:
+def demo_summary(sequences: Path, benchmarks: Iterable[Path], folder: Path) -> Group:
     """What the demo reached and how long each stage took, for the terminal.
 
     Args:
         sequences: ``sequences.csv`` of the evaluation.
-        benchmarks: folder of benchmark files.
-        report: the report's path, shown as it is.
+        benchmarks: files of the demo's own jobs.
+        folder: of all benchmarks.
     """
-    return Group(
-        _quality(pd.read_csv(sequences)),
-        _seconds(stage_seconds(benchmarks)),
-        Text(f"report: {report}", no_wrap=True),
-    )
+    return Group(_quality(pd.read_csv(sequences)), _seconds(stage_seconds(benchmarks, folder)))
 
 
 def _quality(sequences: pd.DataFrame) -> Table:

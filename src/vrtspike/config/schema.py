@@ -136,6 +136,23 @@ class LogSettings(Section):
     TIMING_FILE: bool = operational("Write timings to a file", True)
     TIMING_CONSOLE_INTERVAL: Positive = operational("Steps between console updates", 10)
     TIMING_FILE_INTERVAL: Positive = operational("Steps between flushes of the file", 50)
+    WANDB: str | None = operational(
+        "Project of Weights & Biases that takes the figures (needs the package wandb); null: none",
+        None,
+        min_length=1,
+    )
+    MLFLOW: str | None = operational(
+        "Experiment of MLflow that takes the figures (needs the package mlflow-skinny or mlflow; "
+        "MLFLOW_TRACKING_URI says where); null: none",
+        None,
+        min_length=1,
+    )
+    ON_END: str | None = operational(
+        "Shell command when a training has ended, however it did, such as 'mail -s "
+        '"$VRTSPIKE_PRESET $VRTSPIKE_STATUS" me@example.org\'; null: none',
+        None,
+        min_length=1,
+    )
     PROFILE_STEPS: tuple[Positive, Positive] | None = operational(
         "First and last step of a window under torch.profiler (logs/profile_*), such as [20, 22]",
         None,

@@ -15,9 +15,11 @@ from typing import Any, Literal
 
 import psutil
 
-from vrtspike.config.loading import check_files
+from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.workflow import load_workflow
 from vrtspike.launching.gpus import installed_gpus, require_gpus, take_gpus
+from vrtspike.launching.messages import Messages
+from vrtspike.launching.on_end import run_on_end
 from vrtspike.launching.signals import EXIT_INTERRUPTED, stop_with_parent
 from vrtspike.launching.slurm import meeting_point, step_on_every_node, time_limit
 from vrtspike.launching.status import STATUS_FILE, read_status, status_file
@@ -48,6 +50,7 @@ class Request:
         gpus: number of GPUs; None takes GPUS of the configuration.
         anew: whether a run that other code has computed is set aside and begun again.
         program: the training program.
+        log: a file for the full text, emptied first; None shows it on standard output.
     """
 
     preset: str
@@ -59,6 +62,7 @@ class Request:
     runs: Path | None = None
     gpus: int | Literal["auto"] | None = None
     anew: bool = False
+    log: Path | None = None
 
 
 def gpus_option(text: str) -> int | Literal["auto"]:
@@ -78,42 +82,46 @@ def launch(request: Request) -> int:
         ConfigError: if the configuration is wrong.
         RunError: if the devices or the data are not there.
     """
+    messages = Messages(request.log)
+    messages.begin()
     plan = load_workflow(request.configfiles, request.config)
     settings = plan.preset(request.preset)
     check_files(settings)
+    check_packages(settings)
     run_identity = identify(request.preset, settings, request.dataset)
     runs = request.runs or Path(plan.settings.RUNS)
     folder = runs / run_identity.name / run_identity.fingerprint
-    print(f"run folder: {folder}", flush=True)
-    _heed_code(folder, request)
+    messages.note(f"run folder: {folder}")
+    _heed_code(folder, request, messages)
     run_identity.write(folder)
     if is_finished(folder):
         publish(folder, request.output)
-        print(f"result: {request.output} (the run was finished before)", flush=True)
+        messages.note(f"result: {request.output} (the run was finished before)")
         return 0
     gpus = plan.settings.GPUS if request.gpus is None else request.gpus
-    status = train(folder, gpus, request.program, plan.settings.NODES)
+    status = train(folder, gpus, request.program, plan.settings.NODES, messages)
     if status == 0:
         publish(folder, request.output)
-        print(f"result: {request.output}", flush=True)
+        messages.note(f"result: {request.output}")
+    if settings.LOG.ON_END is not None:
+        run_on_end(settings.LOG.ON_END, request.preset, folder, request.output, status, messages)
     return status
 
 
-def _heed_code(folder: Path, request: Request) -> None:
+def _heed_code(folder: Path, request: Request, messages: Messages) -> None:
     """Say if other code has computed the run so far, and begin it again if that is asked for."""
     changed = changes_since(folder, request.program)
     if changed == [] and request.anew:
-        print("the run is of today's code; remove its folder to train it again", flush=True)
+        messages.tell("the run is of today's code; remove its folder to train it again")
     if not changed:
         return
     if request.anew:
         aside = set_aside(folder)
-        print(f"the run of other code stands in {aside} now: {describe_code(changed)}", flush=True)
+        messages.tell(f"the run of other code stands in {aside} now: {describe_code(changed)}")
     else:
-        print(
+        messages.tell(
             f"code has changed since this run began: {describe_code(changed)}; to train it again: "
-            f"snakemake --forcerun train_{request.preset}",
-            flush=True,
+            f"snakemake --forcerun train_{request.preset}"
         )
 
 
@@ -134,7 +142,13 @@ def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:
         require_gpus(gpus, installed_gpus())
 
 
-def train(folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int = 1) -> int:
+def train(
+    folder: Path,
+    gpus: int | Literal["auto"],
+    program: Path,
+    nodes: int = 1,
+    messages: Messages = Messages(),  # noqa: B008 - it never changes
+) -> int:
     """Run the training program in as many processes as there are GPUs; returns its status.
 
     Args:
@@ -142,6 +156,7 @@ def train(folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int =
         gpus: of each machine.
         program: the training program.
         nodes: machines of the run; more than one needs a Slurm job of that size.
+        messages: where the launcher's messages, and the full text of training, go.
 
     Raises:
         ConfigError: if there is no such job.
@@ -149,7 +164,7 @@ def train(folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int =
     """
     limit = time_limit(os.environ)
     with status_file(folder) as path:
-        environment = {STATUS_FILE: str(path.absolute())}
+        environment = {STATUS_FILE: str(path.absolute()), **messages.environment}
         if nodes == 1:
             with take_gpus(gpus) as devices:
                 ending = run_torchrun(folder, devices, program, environment, limit=limit)
@@ -166,12 +181,11 @@ def train(folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int =
     if isinstance(status, int):
         return status
     if ending.was_stopped and status is None:
-        print("stopped before training had begun; start again to continue", flush=True)
+        messages.tell("stopped before training had begun; the same command begins again")
         return EXIT_INTERRUPTED
     when = " while it was stopping" if ending.was_stopped else ""
-    print(
-        f"training failed{when} (its starter ended with {ending.code}); the run stays in {folder}",
-        flush=True,
+    messages.tell(
+        f"training failed{when} (its starter ended with {ending.code}); the run stays in {folder}"
     )
     return 1
 

@@ -1,4 +1,8 @@
-"""What a person sees of a run: a progress bar on a terminal, plain lines elsewhere."""
+"""What a person sees of a run: a progress bar on a terminal, plain lines elsewhere.
+
+Where a log is kept beside it, the full text goes there, and the terminal shows only what one waits
+for: progress, validations, warnings.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,20 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
+LOG_FILE = "VRTSPIKE_LOG_FILE"
+"""Environment variable: the log that training writes its full text to."""
+
 PLAIN_INTERVAL_S = 10.0
+BRIEF_INTERVAL_S = 60.0
+"""Seconds between lines of progress beside a log, where there is no terminal."""
+
 _REDRAW_INTERVAL_S = 0.1
 _BAR_CELLS = 24
 
@@ -31,12 +42,12 @@ class Status:
     eta_s: float
 
     def line(self) -> str:
-        """Everything on one line."""
+        """Everything on one line; a narrow terminal cuts its end."""
         metric = "" if self.metric is None else f" | {self.metric[0]} {self.metric[1]:.4g}"
         return (
-            f"step {self.step}/{self.total} | epoch {self.epoch} | loss {self.loss:.4f}{metric}"
+            f"step {self.step}/{self.total} | eta {format_duration(self.eta_s)}"
+            f" | epoch {self.epoch} | loss {self.loss:.4f}{metric}"
             f" | {self.samples_per_second:.3g} samples/s | data {self.data_ms:.1f} ms"
-            f" | eta {format_duration(self.eta_s)}"
         )
 
 
@@ -44,7 +55,10 @@ class Display(Protocol):
     """Shows notes, progress and, as the console of a timing logger, timings."""
 
     def note(self, text: str) -> None:
-        """Show a message that stays."""
+        """Show a message that stays, of the full text."""
+
+    def tell(self, text: str) -> None:
+        """Show a message that stays, one that a person waits for or has to know."""
 
     def update(self, status: Status) -> None:
         """Show the progress."""
@@ -62,18 +76,22 @@ class Display(Protocol):
 class PlainDisplay:
     """Lines without control characters, for logs of batch jobs."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO, interval: float = PLAIN_INTERVAL_S) -> None:
+        self._stream, self._interval = stream, interval
         self._shown_at = float("-inf")
 
     def note(self, text: str) -> None:
         """Print the message, each line marked as the trainer's."""
         self.print("\n".join(f"[train] {line}" for line in text.splitlines()))
 
+    def tell(self, text: str) -> None:
+        """Print the message."""
+        self.note(text)
+
     def update(self, status: Status) -> None:
-        """Print the progress, at most every :data:`PLAIN_INTERVAL_S` seconds and at the end."""
+        """Print the progress, at most every ``interval`` seconds and at the end."""
         now = time.monotonic()
-        if now - self._shown_at >= PLAIN_INTERVAL_S or status.step == status.total:
+        if now - self._shown_at >= self._interval or status.step == status.total:
             self._shown_at = now
             self.note(status.line())
 
@@ -91,9 +109,14 @@ class PlainDisplay:
 
 
 class TerminalDisplay:
-    """One area at the bottom of the terminal: timings and below them the progress bar."""
+    """One area at the bottom of the terminal: timings and below them the progress bar.
 
-    def __init__(self, stream: TextIO) -> None:
+    Args:
+        stream: the terminal.
+        transient: whether the area is gone when the display is closed.
+    """
+
+    def __init__(self, stream: TextIO, transient: bool = False) -> None:
         # Imported here: batch jobs never need it.
         from rich.console import Console
         from rich.live import Live
@@ -101,12 +124,18 @@ class TerminalDisplay:
         self._block: Sequence[str] = ()
         self._status: Status | None = None
         self._drawn_at = float("-inf")
-        self._live: Live = Live(console=Console(file=stream), auto_refresh=False)
+        self._live: Live = Live(
+            console=Console(file=stream), auto_refresh=False, transient=transient
+        )
         self._live.start()
 
     def note(self, text: str) -> None:
         """Print the message above the area."""
         self._live.console.print(text, markup=False, highlight=False)
+
+    def tell(self, text: str) -> None:
+        """Print the message above the area."""
+        self.note(text)
 
     def update(self, status: Status) -> None:
         """Redraw the bar, at most ten times a second and at the end."""
@@ -123,7 +152,7 @@ class TerminalDisplay:
         self.note(text)
 
     def close(self) -> None:
-        """Leave the last state standing."""
+        """Leave the last state standing, or nothing."""
         self._live.stop()
 
     def _redraw(self, force: bool) -> None:
@@ -144,10 +173,56 @@ class TerminalDisplay:
         return Text("\n".join(rows), no_wrap=True, overflow="ellipsis")
 
 
+class LoggedDisplay:
+    """The full text in a log, and on the screen what a person waits for.
+
+    Args:
+        screen: shows progress and what is told, and timings where it can redraw them.
+        log: a file, added to.
+        redraws: whether the screen can redraw timings.
+    """
+
+    def __init__(self, screen: Display, log: TextIO, redraws: bool) -> None:
+        self._screen, self._file, self._redraws = screen, log, redraws
+        self._log = PlainDisplay(log)
+
+    def note(self, text: str) -> None:
+        """Write the message to the log."""
+        self._log.note(text)
+
+    def tell(self, text: str) -> None:
+        """Write the message to the log and show it."""
+        self._log.note(text)
+        self._screen.note(text)
+
+    def update(self, status: Status) -> None:
+        """Show the progress in both places."""
+        self._log.update(status)
+        self._screen.update(status)
+
+    def draw(self, block: Sequence[str], line: str) -> None:
+        """Write timings to the log, and show them where they can be redrawn."""
+        self._log.draw(block, line)
+        if self._redraws:
+            self._screen.draw(block, line)
+
+    def print(self, text: str) -> None:
+        """Write a text to the log."""
+        self._log.print(text)
+
+    def close(self) -> None:
+        """Close the log and leave the screen as it was."""
+        self._screen.close()
+        self._file.close()
+
+
 class SilentDisplay:
     """Shows nothing: for all processes but the first."""
 
     def note(self, text: str) -> None:
+        """Do nothing."""
+
+    def tell(self, text: str) -> None:
         """Do nothing."""
 
     def update(self, status: Status) -> None:
@@ -163,12 +238,26 @@ class SilentDisplay:
         """Do nothing."""
 
 
-def open_display(is_main: bool, stream: TextIO | None = None) -> Display:
-    """The display that fits: a bar on a terminal, lines elsewhere, nothing on other processes."""
+def open_display(
+    is_main: bool, stream: TextIO | None = None, log: str | Path | None = None
+) -> Display:
+    """The display that fits: a bar on a terminal, lines elsewhere, nothing on other processes.
+
+    Args:
+        is_main: whether this is the first process of a run.
+        stream: None is standard output.
+        log: a file that receives the full text; the stream then shows less.
+    """
     stream = sys.stdout if stream is None else stream
     if not is_main:
         return SilentDisplay()
-    return TerminalDisplay(stream) if stream.isatty() else PlainDisplay(stream)
+    terminal = stream.isatty()
+    if log is None:
+        return TerminalDisplay(stream) if terminal else PlainDisplay(stream)
+    screen: Display = PlainDisplay(stream, BRIEF_INTERVAL_S)
+    if terminal:
+        screen = TerminalDisplay(stream, transient=True)
+    return LoggedDisplay(screen, Path(log).open("a", encoding="utf-8"), redraws=terminal)
 
 
 def format_duration(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from vrtspike.config.loading import check_files
+from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.errors import ConfigError, UserError
@@ -77,6 +77,7 @@ class Trainings:
         """
         if not self.is_trained(preset):
             check_files(self._settings(preset))
+            check_packages(self._settings(preset))
         self.weight_lines(preset)
 
     def code_notice(self, preset: str) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vrtspike.config import load_preset
-from vrtspike.config.loading import check_files, settings_from
+from vrtspike.config.loading import check_files, check_packages, settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.reading import given_document
 from vrtspike.data.manifests import DATASET, read_manifest
@@ -47,6 +47,7 @@ def prepare_folder(
     if preset is not None and dataset is not None:
         settings = load_preset(preset, overrides)
         check_files(settings)
+        check_packages(settings)
         run = identify(preset.stem, settings, dataset)
         if known is not None and known.fingerprint != run.fingerprint:
             raise RunError(

@@ -51,6 +51,11 @@ class RunRecord:
         known = read_record(folder) if enabled else None
         self._contents: dict[str, Any] = {"starts": []} if known is None else known
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self._contents.get("status") == "finished"
+
     def start(self, run: RunIdentity, step: int, **facts: Any) -> None:  # noqa: ANN401
         """Note a start, or a resume after ``step``.
 

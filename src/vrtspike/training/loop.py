@@ -155,10 +155,9 @@ class Trainer:
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
         if stopping:
-            self.display.note(
-                f"stopped by {stop.received or 'a signal to another process'} after step "
-                f"{self.progress.step} of {self.total}; the state is saved, "
-                "start again to continue from there"
+            self.display.tell(
+                f"saved at step {self.progress.step} of {self.total}; the same command continues "
+                "from there"
             )
             return "interrupted"
         return "finished"
@@ -286,7 +285,7 @@ class Trainer:
             if self.ranks.is_main:
                 self.state.save_best(step)
         figures = ", ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
-        self.display.note(f"validation after step {step}: {figures}{' (best)' * is_best}")
+        self.display.tell(f"validation after step {step}: {figures}{' (best)' * is_best}")
         if self._is_finished() and self.pace.is_open:
             self._close_epoch()
         return True
@@ -346,6 +345,6 @@ class Trainer:
         """Go on after a checkpoint, or begin."""
         if checkpoint is not None:
             self.state.restore(checkpoint)
-            self.display.note(f"resuming after step {self.progress.step} of {self.total}")
+            self.display.tell(f"resuming after step {self.progress.step} of {self.total}")
         progress = self.progress
         self.log.begin(progress.step, progress.validated_step, self.pace.is_open)

@@ -17,7 +17,7 @@ from vrtspike.data.clips.workers import Workers, resolve_workers
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
 from vrtspike.launching.status import report_begin
-from vrtspike.monitoring.display import Display, open_display
+from vrtspike.monitoring.display import LOG_FILE, Display, open_display
 from vrtspike.monitoring.environment import describe_environment
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
@@ -32,6 +32,7 @@ from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.seeding import seed_everything
 from vrtspike.training.tasks import Task
+from vrtspike.training.trackers import open_trackers
 
 MEMORY_ADVICE = (
     "The memory of the device is full. In this order: lower TRAIN.BATCH_SIZE and raise "
@@ -102,7 +103,7 @@ def train_run(
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
         ranks = stack.enter_context(join(device))
-        display = open_display(ranks.is_main)
+        display = open_display(ranks.is_main, log=os.environ.get(LOG_FILE))
         stack.callback(display.close)
         _hold(folder, ranks, display, stack)
         report_begin()
@@ -116,7 +117,10 @@ def train_run(
         timing = _timing(run.settings, folder, ranks, display)
         record = RunRecord(folder, ranks.is_main)
         board = run.settings.LOG.TENSORBOARD
-        log = RunLog(folder, run.fingerprint, ranks.is_main, board, display, record)
+        trackers = open_trackers(run, folder, display.tell) if ranks.is_main else []
+        for tracker in trackers:
+            stack.callback(lambda tracker=tracker: tracker.close(record.is_finished))
+        log = RunLog(folder, run.fingerprint, ranks.is_main, board, display, record, trackers)
         stack.callback(log.close)
         trainer = Trainer(
             model=problem.model,
@@ -138,7 +142,7 @@ def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[st
     """Say and record what is about to be trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
-    trainer.display.note(
+    trainer.display.tell(
         f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, "
         f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
         f"steps {trainer.progress.step} to {trainer.total}, {trainer.micro_batches} batches of "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -28,6 +29,7 @@ from vrtspike.runs import names
 from vrtspike.runs.checkpoints import remove_leftovers
 from vrtspike.runs.record import RunRecord
 from vrtspike.training.progress import Progress, StepResult
+from vrtspike.training.trackers import Tracker
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -45,6 +47,7 @@ class RunLog:
         tensorboard: whether to write TensorBoard files as well.
         display: for warnings.
         record: ``run.json``, kept up to date with every checkpoint; None for no such file.
+        trackers: further receivers of all figures.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class RunLog:
         tensorboard: bool,
         display: Display,
         record: RunRecord | None = None,
+        trackers: Sequence[Tracker] = (),
     ) -> None:
         self.folder = Path(folder)
         self.checkpoints = self.folder / names.CHECKPOINTS
@@ -63,6 +67,7 @@ class RunLog:
         self._wants_board = tensorboard
         self._display = display
         self._record = record
+        self._trackers = trackers
         self._metrics: Records | None = None
         self._memory: Records | None = None
         self._board: SummaryWriter | None = None
@@ -107,11 +112,9 @@ class RunLog:
             "time": round(time.time(), 3),
         }
         self._metrics.write(record)
-        if self._board is not None:
-            for name, value in result.losses.items():
-                self._board.add_scalar(f"loss/{name}", value, status.step)
-            for name in ("loss", "lr", "grad_norm", "samples_per_second", "data_ms"):
-                self._board.add_scalar(f"train/{name}", record[name], status.step)
+        figures = {f"loss/{name}": value for name, value in result.losses.items()}
+        names = ("loss", "lr", "grad_norm", "samples_per_second", "data_ms")
+        self._curves(status.step, figures | {f"train/{name}": record[name] for name in names})
 
     def epoch(self, step: int, epoch: int, figures: dict[str, float]) -> None:
         """Record and show how long an epoch took: ``seconds``, ``samples``, and their ratio."""
@@ -119,10 +122,8 @@ class RunLog:
             return
         now = round(time.time(), 3)
         self._metrics.write({"kind": "epoch", "step": step, "epoch": epoch, **figures, "time": now})
-        if self._board is not None:
-            # By step, like all else: only so does TensorBoard drop what a resumed run repeats.
-            for name, value in figures.items():
-                self._board.add_scalar(f"epoch/{name}", value, step)
+        # By step, like all else: only so does TensorBoard drop what a resumed run repeats.
+        self._curves(step, {f"epoch/{name}": value for name, value in figures.items()})
         self._display.note(
             f"epoch {epoch}: {format_duration(figures['seconds'])}, {figures['samples']:.0f} "
             f"samples, {figures['samples_per_second']:.3g} samples/s"
@@ -145,9 +146,8 @@ class RunLog:
         for name, picture in pictures.items():
             with atomic_path(self.folder / names.PICTURES / f"step_{step:08d}_{name}.png") as path:
                 cv2.imwrite(str(path), np.ascontiguousarray(picture[..., ::-1]))
+        self._curves(step, {f"validation/{name}": value for name, value in metrics.items()})
         if self._board is not None:
-            for name, value in metrics.items():
-                self._board.add_scalar(f"validation/{name}", value, step)
             for name, picture in pictures.items():
                 self._board.add_image(name, picture, step, dataformats="HWC")
 
@@ -166,7 +166,7 @@ class RunLog:
         self._memory.write(record)
         self._display.note(memory_line(record))
         for warning in memory_warnings(record):
-            self._display.note(f"warning: {warning}")
+            self._display.tell(f"warning: {warning}")
 
     def gpu_categories(self, record: dict[str, object]) -> None:
         """Record and show what filled the memory."""
@@ -198,6 +198,13 @@ class RunLog:
             if stream is not None:
                 stream.close()
         self._metrics = self._memory = self._board = None
+
+    def _curves(self, step: int, figures: Mapping[str, Any]) -> None:
+        if self._board is not None:
+            for name, value in figures.items():
+                self._board.add_scalar(name, value, step)
+        for tracker in self._trackers:
+            tracker.log(step, figures)
 
     def _weights(self, model: nn.Module, name: str) -> None:
         if not self._enabled:

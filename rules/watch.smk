@@ -1,0 +1,29 @@
+"""What a person sees: a line per stage, targets first in lists, the report at the end."""
+
+from vrtspike.watching.workflow import Watch, list_targets_first, provide_cores
+
+provide_cores(workflow)
+list_targets_first(
+    workflow,
+    first=[
+        *["all", "demo", "report", "ablation", "weights"],
+        *expand(
+            "{kind}_{preset}",
+            kind=["train", "evaluate", "analyze_performance", "ablation"],
+            preset=PLAN.presets,
+        ),
+    ],
+)
+WATCH = Watch(
+    workflow,
+    loud=["accept", "train", "evaluate"],
+    announced=["train", "evaluate"],
+    summary=f"{RESULTS}/demo/summary.txt",
+    # The best first: the page that people show, then Snakemake's own report.
+    pages=[
+        f"{RESULTS}/index.html",
+        f"{RESULTS}/demo/index.html",
+        f"{RESULTS}/report.html",
+        f"{RESULTS}/demo/report.html",
+    ],
+)

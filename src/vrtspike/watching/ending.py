@@ -1,0 +1,34 @@
+"""The last lines of a workflow: what it made for people, or how to go on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+
+def results_lines(
+    made: Collection[str], summary: str, pages: Sequence[str], done: str = ""
+) -> list[str]:
+    """What a person wants to see of the files that were asked for.
+
+    Args:
+        made: all files that the plan makes or knows to be up to date.
+        summary: a text to show, if it is among them.
+        pages: reports, the best first; the first among them is named.
+        done: what is said between the two; nothing if it is empty.
+    """
+    lines = []
+    if summary in made and Path(summary).is_file():
+        lines.append(Path(summary).read_text(encoding="utf-8").rstrip())
+    if done:
+        lines.append(done)
+    page = next((page for page in pages if page in made and Path(page).is_file()), None)
+    if page is not None:
+        lines.append(f"report: {page}")
+    return lines
+
+
+def continue_line(arguments: Sequence[str]) -> str:
+    """The command that goes on where this one was stopped."""
+    return f"continue: {shlex.join(arguments)}"

@@ -1,0 +1,89 @@
+"""The trackers themselves, writing to files: no network is needed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from vrtspike.config import Settings
+from vrtspike.errors import RunError
+from vrtspike.files import read_json
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.training.trackers import NUMBERS, open_trackers
+
+
+def run(**log: str) -> RunIdentity:
+    settings = Settings.model_validate({"LOG": log, "TRAIN": {"BATCH_SIZE": 3}})
+    return RunIdentity("small", settings, "dataset.json", "abc123", "d")
+
+
+def fail(text: str) -> None:
+    raise AssertionError(text)
+
+
+def test_none_is_asked_for_by_default(tmp_path):
+    assert open_trackers(run(), tmp_path, fail) == []
+    assert list(tmp_path.iterdir()) == []
+    assert "wandb" not in sys.modules or "mlflow" not in sys.modules
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch) -> Path:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "mlruns"))
+    return tmp_path / "mlruns"
+
+
+@pytest.mark.slow
+def test_mlflow_goes_on_in_the_run_that_it_began(tmp_path, store):
+    from mlflow import MlflowClient
+
+    for steps, finished in (((1, 2), False), ((3,), True)):
+        (tracker,) = open_trackers(run(MLFLOW="deblurring"), tmp_path, fail)
+        for step in steps:
+            tracker.log(step, {"train/loss": 1.0 / step, "validation/psnr": 30.0 + step})
+        tracker.close(finished)
+    client = MlflowClient()
+    (experiment,) = [e for e in client.search_experiments() if e.name == "deblurring"]
+    (found,) = client.search_runs([experiment.experiment_id])
+    assert found.info.run_id == read_json(tmp_path / NUMBERS)["mlflow"]
+    assert (found.info.status, found.info.run_name) == ("FINISHED", "small abc123")
+    assert found.data.params["TRAIN.BATCH_SIZE"] == "3"
+    history = client.get_metric_history(found.info.run_id, "validation/psnr")
+    assert [(figure.step, figure.value) for figure in history] == [(1, 31), (2, 32), (3, 33)]
+
+
+def test_a_store_that_mlflow_refuses_is_told_before_training(tmp_path, store, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "false")
+    with pytest.raises(RunError, match=r"(?s)LOG\.MLFLOW: .*set MLFLOW_TRACKING_URI"):
+        open_trackers(run(MLFLOW="deblurring"), tmp_path, fail)
+
+
+@pytest.mark.slow
+def test_figures_that_cannot_be_sent_are_told_and_stop_nothing(tmp_path, store):
+    said: list[str] = []
+    (tracker,) = open_trackers(run(MLFLOW="deblurring"), tmp_path, said.append)
+    tracker.log(1, {"no such name!": 1.0})
+    tracker.close(True)
+    (text,) = said
+    assert text.startswith("warning: LOG.MLFLOW: figures were not sent: ")
+
+
+@pytest.mark.slow
+def test_weights_and_biases_goes_on_in_the_run_that_it_began(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    for step in (1, 2):
+        (tracker,) = open_trackers(run(WANDB="deblurring"), tmp_path, fail)
+        tracker.log(step, {"train/loss": 0.125 + step})
+        tracker.close(True)
+    number = read_json(tmp_path / NUMBERS)["wandb"]
+    # Two starts within a second share a folder's name.
+    files = sorted((tmp_path / "wandb").glob(f"offline-run-*-{number}/run-{number}.wandb"))
+    assert files
+    text = b"".join(path.read_bytes() for path in files)
+    for expected in (b"deblurring", b"small abc123", b"train/loss", b"2.125", b"BATCH_SIZE"):
+        assert expected in text
