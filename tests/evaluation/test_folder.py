@@ -1,103 +1,292 @@
 from __future__ import annotations
 
+import contextlib
 import json
-import subprocess
-import sys
-import time
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import save_file
 from skimage.metrics import structural_similarity
 
-from vrtspike.config import Settings
-from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.raw.images import read_rgb
-from vrtspike.evaluation.folder import SIMULATED, restore_folder
-from vrtspike.evaluation.restore import load_model
-from vrtspike.evaluation.sources import FolderSequence
-from vrtspike.evaluation.tiling import Tiling
-from vrtspike.models import build_model
-from vrtspike.runs.identity import RunIdentity
+from vrtspike.data.raw.images import read_rgb, write_png
+from vrtspike.deblurring.video import read_video, video_file, video_rate
+from vrtspike.errors import ConfigError, DataError
+from vrtspike.evaluation.folder import NO_SPIKES, SIMULATED, Order, mean_figure, restore_into
+from vrtspike.evaluation.trained import TrainedModel, load
 
-CPU = torch.device("cpu")
+NAMES = [f"{number:06d}" for number in range(1, 6)]
 
 
-def test_restored_frames_comparisons_and_record(small_run, tmp_path):
+@pytest.fixture(scope="module")
+def model(small_run) -> TrainedModel:
+    return load(small_run.train, device="cpu")
+
+
+@pytest.fixture
+def order(small_run, tmp_path) -> Order:
     sequence = small_run.raw / "test" / "b"
-    source = FolderSequence(sequence / "blur", sequence / "spike", 4)
-    model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
-    seen = []
-    started = time.monotonic()
-    record = restore_folder(
-        model, source, load_dataset(small_run.dataset).statistics, CPU, Tiling(0, 0, 3, 1),
-        tmp_path, spikes="recorded", sharp=sequence / "sharp",
-        progress=lambda done, total: seen.append((done, total)),
+    return Order(sequence / "blur", tmp_path / "out", sequence / "spike")
+
+
+@contextlib.contextmanager
+def silent(title: str):
+    yield lambda done, total: None
+
+
+def restore(model: TrainedModel, order: Order, note=lambda text: None, progress=silent):
+    return restore_into(model, order, progress=progress, note=note)
+
+
+def pictures(folder: Path) -> list[np.ndarray]:
+    return [read_rgb(path) for path in sorted(folder.iterdir())]
+
+
+@pytest.fixture(scope="module")
+def whole(small_run, model, tmp_path_factory):
+    """Everything that one call can make of a clip, and its record."""
+    output = tmp_path_factory.mktemp("whole")
+    sequence = small_run.raw / "test" / "b"
+    order = Order(
+        sequence / "blur", output, sequence / "spike", sharp=sequence / "sharp", tile=32,
+        video=True, side_by_side=True, pictures=True, fps=Fraction(10),
     )  # fmt: skip
-    assert seen == [(n, 5) for n in range(1, 6)]
-    assert 0 < 5 * record["seconds_per_frame"] <= time.monotonic() - started
-    assert [frame["frame"] for frame in record["frames"]] == [f"{n:06d}" for n in range(1, 6)]
-    assert (record["size"], record["tile"], record["window"]) == ([48, 64], 0, 3)
-    for frame in record["frames"]:
-        name = f"{frame['frame']}.png"
-        restored = read_rgb(tmp_path / "restored" / name)
-        blur, sharp = (read_rgb(sequence / kind / name) for kind in ("blur", "sharp"))
-        assert np.abs(restored.astype(int) - blur).max() > 5
-        for column, image in (("_blur", blur), ("", restored)):
-            error = np.mean((image.astype(float) - sharp) ** 2)
+    return order, restore(model, order)
+
+
+def test_frames_and_their_figures(small_run, model, whole):
+    order, record = whole
+    restored = pictures(order.output / "restored")
+    source = model.open_source(order.frames, order.spikes)
+    expected = list(model.restore_source(source, model.tiling(source, 32)))
+    np.testing.assert_array_equal(restored, expected)
+    sequence = small_run.raw / "test" / "b"
+    assert [frame["frame"] for frame in record["frames"]] == NAMES
+    for frame, image in zip(record["frames"], restored, strict=True):
+        blur, sharp = (
+            read_rgb(sequence / kind / f"{frame['frame']}.png") for kind in ("blur", "sharp")
+        )
+        for column, picture in (("_blur", blur), ("", image)):
+            error = np.mean((picture.astype(float) - sharp) ** 2)
             assert frame[f"psnr{column}"] == pytest.approx(10 * np.log10(255**2 / error))
             _, similarity = structural_similarity(
-                image.astype(float), sharp.astype(float), data_range=255, gaussian_weights=True,
+                picture.astype(float), sharp.astype(float), data_range=255, gaussian_weights=True,
                 sigma=1.5, use_sample_covariance=False, full=True, channel_axis=-1,
             )  # fmt: skip
             assert frame[f"ssim{column}"] == pytest.approx(similarity[5:-5, 5:-5].mean())
-        # Seven times enlarged, below a band for the labels.
-        picture = read_rgb(tmp_path / "comparison" / name)[24:, ::7]
-        np.testing.assert_array_equal(picture[: 7 * 48 : 7, :64], blur)
-    assert json.loads((tmp_path / "restore.json").read_text()) == record
 
 
-def restore(repository, sequence, train, output, *options, status=0):
-    command = [sys.executable, "scripts/restore.py", "--weights", train / "weights.safetensors"]
-    command += ["--settings", train / "settings.json", "--blur", sequence / "blur"]
-    command += ["--output", output, "--tile", "32", "--device", "cpu", *options]
-    done = subprocess.run(
-        [*map(str, command)], cwd=repository, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if status == 0 else done.stderr
+def test_the_record_says_what_was_done(whole):
+    order, record = whole
+    assert json.loads((order.output / "restore.json").read_text()) == record
+    assert (record["status"], record["precision"], record["device"]) == (
+        "finished", "float32", "cpu",
+    )  # fmt: skip
+    assert (record["size"], record["tile"], record["window"]) == ([48, 64], 32, 3)
+    # 2 x 3 tiles of 32 x 32 for 48 x 64 pixels, 2 windows of 3 for 5 frames.
+    assert record["recomputation"] == pytest.approx(6 * 32 * 32 / (48 * 64) * 6 / 5)
+    assert record["run"]["fingerprint"] == "0123456789ab"
+    assert record["paths"] == {"input": str(order.frames), "spikes": str(order.spikes)}
+    assert record["spikes"]["from"] == "recorded"
+    assert record["seconds_per_frame"] > 0
+    assert {path.name for path in order.output.iterdir()} == {
+        "restored", "comparison", "restored.mp4", "side_by_side.mp4", "restore.json",
+    }  # fmt: skip
 
 
-def test_the_program_says_that_spikes_are_simulated(small_run, repository, tmp_path):
+def test_videos_show_the_frames_in_order(small_run, whole):
+    order, _ = whole
     sequence = small_run.raw / "test" / "b"
-    options = ("--statistics", small_run.dataset, "--simulate-spikes")
-    out = restore(repository, sequence, small_run.train, tmp_path, *options)
-    record = json.loads((tmp_path / "restore.json").read_text())
+    kinds = [
+        pictures(sequence / "blur"), pictures(order.output / "restored"),
+        pictures(sequence / "sharp"),
+    ]  # fmt: skip
+    alone = list(read_video(order.output / "restored.mp4"))
+    beside = list(read_video(order.output / "side_by_side.mp4"))
+    assert len(alone) == len(beside) == 5
+    assert video_rate(order.output / "restored.mp4") == 10
+
+    def nearest(shown: np.ndarray, candidates: list[np.ndarray]) -> int:
+        return int(np.argmin([np.square(shown.astype(float) - c).mean() for c in candidates]))
+
+    for number in range(5):
+        assert nearest(alone[number], kinds[1]) == number
+        assert beside[number].shape == (48, 192, 3)
+        for place in range(3):
+            shown = beside[number][:, 64 * place : 64 * place + 64]
+            assert nearest(shown, [kind[number] for kind in kinds]) == place
+
+
+def test_pictures_to_compare_show_the_blurry_frame_first(small_run, whole):
+    order, _ = whole
+    blur = read_rgb(small_run.raw / "test/b/blur/000002.png")
+    # Seven times enlarged, below a band for the labels.
+    picture = read_rgb(order.output / "comparison/000002.png")[24:, ::7]
+    np.testing.assert_array_equal(picture[: 7 * 48 : 7, :64], blur)
+
+
+def test_a_stopped_call_goes_on_and_gives_the_same(model, order, whole):
+    finished = pictures(whole[0].output / "restored")
+    order = replace(order, tile=32)
+
+    @contextlib.contextmanager
+    def stopping(title):
+        def show(done, total):
+            if done == 8:  # in the second window of six tiles
+                raise KeyboardInterrupt
+
+        yield show
+
+    with pytest.raises(KeyboardInterrupt):
+        restore(model, order, progress=stopping)
+    kept = sorted((order.output / "restored").iterdir())
+    assert [path.stem for path in kept] == NAMES[:2]
+    assert json.loads((order.output / "restore.json").read_text())["status"] == "begun"
+    before = [path.stat().st_mtime_ns for path in kept]
+    notes, tiles = [], []
+
+    @contextlib.contextmanager
+    def counting(title):
+        yield lambda done, total: tiles.append((title, done, total))
+
+    # What was chosen then stays, also where more memory is free now.
+    record = restore(model, replace(order, tile=None), notes.append, counting)
+    assert notes == ["2 of 5 frames are there already, restored before"]
+    # The third frame belongs to both windows.
+    assert ("restore, tiles", 12, 12) in tiles
     assert record["tile"] == 32
-    assert record["spikes"] == SIMULATED
-    assert "simulated from the blurry frames" in out
-    assert len(list((tmp_path / "restored").iterdir())) == 5
-    refused = restore(repository, sequence, small_run.train, tmp_path, *options[:2], status=2)
-    assert "give --spikes or --simulate-spikes\n" in refused
+    np.testing.assert_array_equal(pictures(order.output / "restored"), finished)
+    assert [path.stat().st_mtime_ns for path in kept] == before
+    # A frame that is lost is restored again, alone.
+    kept[0].unlink()
+    tiles.clear()
+    restore(model, order, progress=counting)
+    assert [total for title, _, total in tiles if title == "restore, tiles"] == [6] * 6
+    np.testing.assert_array_equal(pictures(order.output / "restored"), finished)
+    assert kept[1].stat().st_mtime_ns == before[1]
 
 
-def test_a_model_without_spikes_takes_none(small_run, repository, tmp_path):
-    sequence, train = small_run.raw / "test" / "b", tmp_path / "train"
-    train.mkdir()
-    chosen = small_run.settings.model_dump(mode="json")
-    chosen["MODEL"]["USE_SPIKE"] = False
-    settings = Settings.model_validate(chosen)
-    RunIdentity("small", settings, str(small_run.dataset), "abc").write(train)
-    model = build_model(settings.MODEL, bins=4, clip_len=3, crop_size=32)
-    save_file(model.state_dict(), train / "weights.safetensors")
-    output = tmp_path / "output"
-    refused = restore(repository, sequence, train, output, "--simulate-spikes", status=2)
-    assert "trained without spikes" in refused
-    assert "leave out --simulate-spikes" in refused
-    out = restore(repository, sequence, train, output, "--sharp", sequence / "sharp")
-    assert out.startswith("spikes: none, the model takes none")
-    record = json.loads((output / "restore.json").read_text())
-    # A new network returns its input.
-    assert all(abs(frame["psnr"] - frame["psnr_blur"]) < 0.5 for frame in record["frames"])
+def test_what_is_there_is_used_for_what_is_missing(model, order, whole, tmp_path):
+    shutil.copytree(whole[0].output, order.output)
+    for name in ("restored.mp4", "side_by_side.mp4"):
+        (order.output / name).unlink()
+    # No frame is restored: the model need not be called.
+    idle = replace(model, network=None)
+    record = restore(idle, replace(order, video=True))
+    assert len(list(read_video(order.output / "restored.mp4"))) == 5
+    assert record["seconds_per_frame"] == whole[1]["seconds_per_frame"]
+    assert "psnr" not in record["frames"][0]
+
+
+def test_frames_of_something_else_are_not_mixed_in(small_run, model, order, whole, tmp_path):
+    shutil.copytree(whole[0].output, order.output)
+    sequence = small_run.raw / "test" / "b"
+    shutil.copytree(sequence, tmp_path / "moved")
+    moved = replace(order, frames=tmp_path / "moved/blur", spikes=tmp_path / "moved/spike")
+    restore(model, moved)  # the same inputs elsewhere are the same
+
+    def refused(changed: Order, words: str, other: TrainedModel = model) -> None:
+        with pytest.raises(ConfigError, match=f"{words}.*--anew"):
+            restore(other, changed)
+
+    refused(replace(moved, simulate_spikes=True, spikes=None), "frames restored with other spikes")
+    refused(replace(order, tile=40), "restored with --tile 32; leave --tile 40 out")
+    refused(order, "with another model", replace(model, weights="others"))
+    refused(order, "with another precision", replace(model, precision="bfloat16"))
+    spikes = tmp_path / "moved/spike/000003.dat"
+    contents = bytearray(spikes.read_bytes())
+    contents[len(contents) // 2] ^= 1
+    spikes.write_bytes(contents)
+    refused(moved, "with other spikes")
+    write_png(tmp_path / "moved/blur/000003.png", np.zeros((48, 64, 3), np.uint8))
+    refused(moved, "with other blurry frames, other spikes")
+    (order.output / "restore.json").write_text("{")
+    refused(order, r"restore\.json: damaged")
+    (order.output / "restore.json").unlink()
+    refused(order, "holds pictures, and no restore.json tells what they are")
+    assert len(list((order.output / "restored").iterdir())) == 5
+
+
+def test_anew_replaces_what_this_program_has_made(model, order, whole):
+    shutil.copytree(whole[0].output, order.output)
+    (order.output / "notes.txt").touch()
+    (order.output / "restored" / "000009.png").touch()
+    record = restore(model, replace(order, tile=40, anew=True))
+    assert record["tile"] == 40
+    assert {path.name for path in order.output.iterdir()} == {
+        "restored", "restore.json", "notes.txt",
+    }  # fmt: skip
+    assert [path.stem for path in sorted((order.output / "restored").iterdir())] == NAMES
+
+
+def test_a_video_with_simulated_spikes(small_run, model, order, tmp_path):
+    path = tmp_path / "blur.mp4"
+    with video_file(path, fps=Fraction(30000, 1001)) as append:
+        for frame in pictures(order.frames):
+            append([frame])
+    made = replace(order, frames=path, spikes=None, simulate_spikes=True, side_by_side=True)
+    record = restore(model, made)
+    assert record["spikes"]["from"] == SIMULATED
+    assert [frame["frame"] for frame in record["frames"]] == NAMES
+    frames = list(read_video(order.output / "side_by_side.mp4"))
+    assert len(frames) == 5
+    assert frames[0].shape == (48, 128, 3)
+    assert video_rate(order.output / "side_by_side.mp4") == Fraction(30000, 1001)
+    # The same call again finds its frames.
+    notes: list[str] = []
+    restore(model, made, notes.append)
+    assert notes == ["5 of 5 frames are there already, restored before"]
+
+
+def test_frames_equal_to_the_sharp_ones_have_no_finite_figure(model, order, whole):
+    shutil.copytree(whole[0].output, order.output)
+    sharp = order.output.parent / "sharp"
+    shutil.copytree(order.output / "restored", sharp)
+    (sharp / "000004.png").unlink()
+    record = restore(model, replace(order, sharp=sharp))
+    assert json.loads((order.output / "restore.json").read_text()) == record
+    assert record["frames"][0]["psnr"] is None
+    assert record["frames"][0]["ssim"] == pytest.approx(1)
+    assert record["frames"][0]["psnr_blur"] > 10
+    assert record["frames"][3] == {"frame": "000004"}
+    assert mean_figure(record["frames"], "psnr") is None
+
+
+def test_sharp_frames_that_cannot_be_compared_are_told_before_anything(model, order, tmp_path):
+    sharp = tmp_path / "sharp"
+    with pytest.raises(DataError, match="sharp: no such folder"):
+        restore(model, replace(order, sharp=sharp))
+    write_png(sharp / "000003.png", np.zeros((48, 62, 3), np.uint8))
+    with pytest.raises(
+        DataError, match=r"another size \(1\):\n  - .*000003\.png: 48 x 62 pixels\nExpected 48 x 64"
+    ):
+        restore(model, replace(order, sharp=sharp))
+    (sharp / "000003.png").rename(sharp / "3.png")
+    with pytest.raises(DataError, match="no frame has the name of a blurry one, such as 000001"):
+        restore(model, replace(order, sharp=sharp))
+    assert not order.output.exists()
+
+
+def test_spikes_that_do_not_show_the_frames_are_doubted(small_run, model, order):
+    notes: list[str] = []
+    restore(model, replace(order, spikes=small_run.raw / "test/c/spike"), notes.append)
+    (warning,) = notes
+    assert warning.startswith("warning: spikes that do not fit")
+    assert "do not show" in warning
+
+
+def test_the_record_of_a_model_without_spikes(model, order):
+    class Same:
+        def __call__(self, blur, voxels):
+            assert voxels is None
+            return blur
+
+    tree = model.settings.model_dump(mode="json")
+    tree["MODEL"]["USE_SPIKE"] = False
+    run = replace(model.run, settings=type(model.settings).model_validate(tree))
+    plain = replace(model, run=run, network=Same(), statistics=None)
+    record = restore(plain, replace(order, spikes=None))
+    assert record["spikes"]["from"] == NO_SPIKES
+    np.testing.assert_array_equal(pictures(order.output / "restored"), pictures(order.frames))

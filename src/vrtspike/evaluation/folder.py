@@ -258,7 +258,7 @@ def _restore(
     """Restore the missing frames; returns the seconds that each took."""
     files = restored_files(output, source)
     started = time.monotonic()
-    with progress(f"restore {len(missing)} frames, tiles") as show:
+    with progress("restore, tiles") as show:
         frames = model.restore_source(source, tiling, wanted=missing, progress=show)
         for number, image in zip(sorted(missing), frames, strict=True):
             write_png(files[number], image)
