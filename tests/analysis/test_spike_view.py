@@ -106,3 +106,17 @@ def test_the_video_moves_a_window_of_nine_steps(exposure, tmp_path):
         shown = frames[place].mean(axis=2).reshape(48, 10, 64, 10).mean(axis=(1, 3))
         assert np.abs(shown - expected).mean() < 2.5
     assert np.abs(frames[0].astype(int) - frames[31]).mean() > 10
+
+
+def test_columns_of_a_head_are_left_out_unless_the_frame_has_them(tmp_path):
+    frames = film(4, 3, 500, 832, speed=2)
+    write_spikes(tmp_path / "a.dat", simulate_spikes(frames)[:16])
+    write_png(tmp_path / "wide.png", frames[1])
+    write_png(tmp_path / "narrow.png", frames[1][:, :800].copy())
+    for name, columns in (("wide.png", 416), ("narrow.png", 400)):
+        view = view_spikes(tmp_path / "a.dat", (250, 416), tmp_path / name)
+        assert view.spikes.shape == (16, 250, columns)
+        assert view.found.correlation > 0.8
+    (first, *_) = describe(view)
+    assert first.endswith("16 steps of 250 x 416 (400 of them picture)")
+    assert view_spikes(tmp_path / "a.dat", (250, 416)).sensor.columns == 400

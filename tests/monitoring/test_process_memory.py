@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from vrtspike.monitoring import process_memory
 from vrtspike.monitoring.process_memory import (
     SystemMemory,
     page_sums,
@@ -98,6 +100,15 @@ def test_the_machine_agrees_with_its_own_words():
     assert system.page_cache == pytest.approx(cache, rel=0.2, abs=200)
     assert 0 < system.available < system.total
     assert system.swap_used <= read["SwapTotal"]
+
+
+def test_shared_memory_is_no_page_cache(monkeypatch):
+    mb = 2**20
+    memory = SimpleNamespace(
+        total=900 * mb, available=500 * mb, cached=300 * mb, buffers=20 * mb, shared=50 * mb
+    )
+    monkeypatch.setattr(process_memory.psutil, "virtual_memory", lambda: memory)
+    assert system_memory().page_cache == 270
 
 
 def test_the_container_s_limit_counts_where_it_is_lower(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.errors import RunError
+from vrtspike.planning import why
 from vrtspike.planning.why import StaleJob, short_reasons, stages, stale_jobs
 
 PARAMS = "Params have changed since last execution: Union of exclusive params before and now: "
@@ -79,3 +80,23 @@ def test_elsewhere_there_is_no_plan(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match=r"no workflow/Snakefile here; go to the project's folder"):
         stale_jobs(["all"])
+
+
+def test_the_cost_of_several_stages_is_added_up(tmp_path, monkeypatch, capsys):
+    jobs = [
+        job(rule, "Forced execution", benchmark(tmp_path / f"{rule}.tsv", seconds))
+        for rule, seconds in (("survey", 20.0), ("train", 3600.0), ("evaluate", 100.0))
+    ]
+    monkeypatch.setattr(why, "stale_jobs", lambda arguments: jobs)
+    why.print_stages(["all"])
+    assert capsys.readouterr().out.splitlines()[-1] == "together 1:02:00 last time"
+    jobs.append(job("report", "Forced execution"))
+    why.print_stages(["all"])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "together 1:02:00 last time, without 1 that never ran"
+    del jobs[1:]
+    why.print_stages(["all"])
+    assert "together" not in capsys.readouterr().out
+    jobs.clear()
+    why.print_stages(["all"])
+    assert capsys.readouterr().out == "nothing to be done\n"

@@ -187,7 +187,8 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
 
     def fill(figure: Figure) -> None:
         figure.suptitle(view.path.name, fontsize=10)
-        top, middle, bottom = figure.subfigures(3, 1, height_ratios=rows)
+        parts: Any = figure.subfigures(3, 1, height_ratios=rows)
+        top, middle, bottom = parts
         _draw_images(top, view)
         _draw_windows(middle, view)
         left, right = bottom.subplots(1, 2, width_ratios=(1.25, 1))

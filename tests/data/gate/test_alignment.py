@@ -10,6 +10,7 @@ from vrtspike.data.gate.alignment import (
     align,
     center_tolerance,
     check_pair,
+    correlation_curve,
     exposure_center,
 )
 from vrtspike.data.raw.images import luma, read_gray, read_rgb, shrink, write_png
@@ -45,6 +46,16 @@ def test_another_scene_and_an_upside_down_one_do_not_match():
     assert align(spikes, frames[5]).matches
     assert not align(spikes, moving(2, 11)[5]).matches
     assert not align(spikes[:, ::-1], frames[5]).matches
+
+
+def test_the_curve_has_its_peak_where_the_centre_is():
+    frames = moving(1, 11)
+    spikes = simulate_spikes(frames).view(np.uint8)
+    found = align(spikes, frames[5])
+    centres, curve = correlation_curve(spikes, frames[5])
+    assert (centres[0], centres[-1], len(curve)) == (4, len(spikes) - 5, len(spikes) - 8)
+    assert curve.max() == found.correlation
+    assert centres[curve.argmax()] == pytest.approx(found.center, abs=2)
 
 
 def test_no_verdict_on_flat_or_tiny_pictures_and_no_centre_in_a_still_scene():

@@ -24,8 +24,9 @@ def test_the_size_is_found(tmp_path, height, width):
 
 
 def test_two_frames_are_not_taken_for_one(tmp_path):
-    # Slow pixels are in order with every second step left out, too: one frame above the other.
-    dark = [frame // 4 for frame in film(2, 9, 96, 128, speed=1)]
+    # Slow pixels are in order with every second step left out, too, and in a still scene one frame
+    # above the other looks like a picture.
+    dark = [frame // 4 for frame in film(2, 9, 96, 128, speed=0)]
     write_spikes(tmp_path / "a.dat", simulate_spikes(dark))
     found = find_sensor(tmp_path / "a.dat")
     assert (found.height, found.width) == (48, 64)

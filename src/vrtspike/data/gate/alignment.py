@@ -155,7 +155,7 @@ def correlation_curve(
     frames, height, width = _check_shapes(spikes, gray)
     window = max(1, min(WINDOW, frames // 2))
     curve = _correlations(spikes, _band_pass(shrink(gray, height, width) / np.float32(255)), window)
-    return np.arange(len(curve)) + (window - 1) / 2, curve
+    return np.arange(len(curve), dtype=np.float64) + (window - 1) / 2, curve
 
 
 def check_pair(

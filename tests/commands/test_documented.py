@@ -1,0 +1,118 @@
+"""docs/commands.md: every command in it is run, and its output has the documented lines."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.test_compare import evaluation
+from tests.analysis.test_old_logs import TRAIN
+from tests.data.scenes import film
+from vrtspike import main
+from vrtspike.data.raw.images import write_png
+from vrtspike.data.raw.spikes import write_spikes
+from vrtspike.data.simulation.sensor import simulate_spikes
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = (REPOSITORY / "docs/commands.md").read_text(encoding="utf-8")
+IN_A_WORKFLOW = ("why", "verify", "restore")
+"""Need stores or a plan: tests/data/store/test_verify.py, tests/workflow/test_run.py."""
+
+
+def documented(page: str = PAGE) -> list[tuple[list[str], list[str]]]:
+    """The words of each command line and the lines that are shown below it."""
+    found: list[tuple[list[str], list[str]]] = []
+    for block in re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((shlex.split(line)[2:], []))
+            elif line:
+                found[-1][1].append(line)
+    return found
+
+
+def label(line: str) -> str:
+    """What a line is about: its text up to the first number, path, colon or gap."""
+    return re.split(r"[:\d/]|  ", line.strip())[0].strip()
+
+
+@pytest.fixture
+def folder(publish, tmp_path, monkeypatch):
+    """A project's folder with what the page names."""
+    shutil.copytree(REPOSITORY / "config", tmp_path / "config")
+    for name in ("demo", "baseline", "fast"):
+        publish(name)
+        evaluation(tmp_path / "evaluate" / name, name, 31.5)
+    for kind in ("train", "evaluate"):
+        shutil.move(tmp_path / kind, tmp_path / "results" / kind)
+    shutil.copytree(tmp_path / "results/train/demo", tmp_path / "runs/demo/463b5b6d661e")
+    (tmp_path / "dataset.json").write_text("{}")
+    frames = film(1, 6, 96, 128, speed=2)
+    write_spikes(tmp_path / "000226.dat", simulate_spikes(frames)[:40])
+    write_png(tmp_path / "000226.png", frames[2])
+    logs = tmp_path / "outputs/logs"
+    logs.mkdir(parents=True)
+    (logs / "train_20251021.log").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_command_has_a_section():
+    sections = re.findall(r"^## (\w+)$", PAGE, re.MULTILINE)
+    assert sections == list(main.COMMANDS)
+    assert {words[0] for words, _ in documented()} == set(main.COMMANDS)
+    table = re.findall(r"^\| \[`(\w+)`\]", PAGE, re.MULTILINE)
+    assert table == sections
+
+
+def test_every_documented_command_runs(folder, capsys):
+    for words, shown in documented():
+        if words[0] in IN_A_WORKFLOW:
+            continue
+        status = main.run_command(words)
+        printed = capsys.readouterr()
+        said = {label(line) for line in (printed.out + printed.err).splitlines()}
+        # Here are neither data nor weights, which the doctor calls broken.
+        assert (status or 0) == (1 if words[0] == "doctor" else 0), words
+        if words[0] == "memory":  # nothing trains here
+            shown = shown[-4:]
+        missing = {label(line) for line in shown if not line.startswith("no findings")} - said
+        assert not missing, (words, missing, said)
+    assert (folder / "000226_spikes.mp4").stat().st_size > 1000
+    assert (folder / "analysis/findings.html").is_file()
+    assert (folder / "baseline.json").is_file()
+
+
+def test_exit_status_of_a_guard(folder, capsys):
+    run = ["compare", "results/train/demo"]
+    assert main.run_command([*run, "--write-baseline", "b.json"]) == 0
+    path = folder / "b.json"
+    path.write_text(path.read_text().replace("31.5", "32.5"))
+    assert main.run_command([*run, "--baseline", "b.json"]) == 1
+    assert "demo: psnr restored: 31.5, the baseline is 32.5" in capsys.readouterr().err
+    assert main.run_command([*run, "--baseline", "b.json", "--tolerance", "psnr=1"]) == 0
+
+
+def test_results_go_where_they_are_asked_for(folder, capsys):
+    main.run_command(["show", "000226.dat", "-o", "a/b.png", "--video", "c.mp4"])
+    assert (folder / "a/b.png").is_file()
+    assert (folder / "c.mp4").is_file()
+    assert main.run_command(["compare", "results/train/demo", "-o", "pages"]) == 0
+    assert (folder / "pages/table.html").is_file()
+    capsys.readouterr()
+    assert main.run_command(["compare", "results/train/demo", "--format", "csv"]) == 0
+    # Nothing but the table on standard output.
+    assert capsys.readouterr().out.count("\n") == 2
+
+
+def test_nothing_fits(folder, capsys):
+    (folder / "config/config.yaml").write_text(
+        "DATA: {ROOT: nosuch}\nPRESETS: [baseline]\nDEMO: {ROOT: elsewhere}\n"
+    )
+    words = ["advise", "--gpu", "4090", "--hours", "0.00001"]
+    assert main.run_command(words) == 1
+    assert "nothing to recommend: no preset fits" in capsys.readouterr().out
