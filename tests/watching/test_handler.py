@@ -116,6 +116,15 @@ def test_a_bar_is_drawn_on_a_terminal_and_makes_way_for_programs_that_draw():
     assert watched.stream.getvalue()[before:] == new
 
 
+def test_what_is_said_takes_the_place_of_a_bar():
+    watched = Watched(Terminal())
+    watched.send("workflow_started")
+    watched.job(1, "ingest")
+    before = len(watched.stream.getvalue())
+    watched.handler.say("something")
+    assert watched.stream.getvalue()[before:] == "\r\x1b[Ksomething\n"
+
+
 def test_a_failed_job_is_told_with_the_end_of_its_log(watched, tmp_path):
     log = tmp_path / "a.log"
     log.write_text("\n".join(f"line {number}" for number in range(30)) + "\n\n")
@@ -210,3 +219,11 @@ def test_a_message_of_ours_is_shown_whole_however_long(tmp_path):
     assert log_end([str(log)]).splitlines()[1:] == ["    10 of 10"]
     log.write_text(" \n")
     assert log_end([str(log)]) == f"its log is empty: {log}"
+
+
+def test_what_torchrun_adds_to_a_crash_is_left_out(tmp_path):
+    log = tmp_path / "train.log"
+    page = [f"  File torch/distributed/run.py, line {number}" for number in range(30)]
+    starter = "E1122 1 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1)"
+    log.write_text("\n".join(["ValueError: no", starter, *page, "training failed", ""]))
+    assert log_end([str(log)]).splitlines()[1:] == ["    ValueError: no", "    training failed"]

@@ -342,7 +342,7 @@ def test_training_killed_half_way_is_continued(finished):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not (finished.folder / "results/train/long/weights.safetensors").exists()
-    saved = interrupt(finished, after=max(checkpoints))
+    saved = interrupt(finished)
     finished.make("train_long")
     record = json.loads((finished.folder / "results/train/long/run.json").read_text())
     first, second, third = record["starts"]
@@ -353,8 +353,8 @@ def test_training_killed_half_way_is_continued(finished):
     assert len(list((finished.folder / "runs/long").iterdir())) == 1
 
 
-def interrupt(project: Project, after: int) -> int:
-    """Press Ctrl-C in a training that has saved a step after this one; returns the last saved."""
+def interrupt(project: Project) -> int:
+    """Press Ctrl-C in a training that goes on and has saved a step; returns the last saved."""
     process = subprocess.Popen(
         project.command("--cores", "2", "train_long"),
         cwd=project.folder,
@@ -364,7 +364,14 @@ def interrupt(project: Project, after: int) -> int:
         text=True,
         start_new_session=True,
     )
-    wait_for_checkpoints(project.folder / "runs/long", process, after)
+    (record,) = (project.folder / "runs/long").glob("*/run.json")
+
+    def has_saved() -> bool:
+        assert process.poll() is None, process.communicate()[0]
+        run = json.loads(record.read_text())
+        return len(run["starts"]) == 2 and run["step"] > run["starts"][1]["step"]
+
+    wait_until(has_saved, record)
     os.killpg(process.pid, signal.SIGINT)
     output = process.communicate(timeout=120)[0]
     assert process.returncode != 0
@@ -379,12 +386,12 @@ def interrupt(project: Project, after: int) -> int:
     return int(found[1])
 
 
-def wait_for_checkpoints(runs: Path, process: subprocess.Popen, after: int = 0) -> list[int]:
+def wait_for_checkpoints(runs: Path, process: subprocess.Popen) -> list[int]:
     """Wait until a run has saved its state; returns the steps it was saved after."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         saved = [int(path.stem.split("_")[1]) for path in runs.glob("*/checkpoints/step_*.pt")]
-        if max(saved, default=0) > after:
+        if saved:
             return saved
         assert process.poll() is None, "training ended before it was killed"
         time.sleep(0.02)
@@ -410,7 +417,7 @@ def wait_until(happened: Callable[[], bool], log: Path) -> None:
     deadline = time.monotonic() + 120
     while not happened():
         assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 def steps_in(folder: Path) -> list[int]:

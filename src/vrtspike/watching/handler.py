@@ -28,6 +28,7 @@ _KNOWN = ("Assuming unrestricted shared filesystem usage",)
 _FINAL = ("Exiting because a job execution failed", "At least one job did not complete")
 """What Snakemake says at the end of a run after it has named the jobs that failed."""
 _INTERRUPTED = "Terminating processes on user request"
+_STARTER = "torch/distributed/elastic/multiprocessing/api.py"
 _GROWN = "Updating checkpoint dependencies"
 _STATUS = re.compile(r"(?:non-zero exit status \d+|died with [^.]*)")
 
@@ -214,6 +215,10 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
         # A bar that was redrawn leaves its states behind: the last one counts.
         found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.rstrip().split("\n")]
         if any(found):
+            starter = next((number for number, line in enumerate(found) if _STARTER in line), None)
+            if starter is not None:
+                # What torchrun has to add is long and names no cause; the launcher's word is last.
+                found = [*found[:starter], found[-1]]
             errors = [number for number, line in enumerate(found) if line.startswith("error: ")]
             first = errors[-1] if errors else max(0, len(found) - lines)
             shown = "\n".join(f"    {line}" for line in found[first:])
