@@ -1,12 +1,61 @@
-"""Everything with a caption, in one file that needs no network."""
+"""What people are shown: a page of its own, and everything with a caption in Snakemake's report."""
 
 
 include: "functions/report.smk"
 
 
-rule report:
-    """One self-contained HTML file on the presets named by PRESETS."""
+rule page:
+    """One offline page to show on the presets named by PRESETS: pictures, figures, curves, origin."""
     input:
+        assets=PAGE_ASSETS,
+        runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
+        logs=expand(
+            "<results>/train/{preset}/metrics.csv", preset=PLAN.settings.PRESETS
+        ),
+        evaluations=expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
+        performance=expand(
+            rules.analyze_performance.output, preset=PLAN.settings.PRESETS
+        ),
+        alignments=alignments(PLAN.settings.PRESETS),
+    output:
+        "<results>/index.html",
+    log:
+        "<logs>/page.log",
+    benchmark:
+        "<benchmarks>/page.tsv"
+    threads: 4
+    resources:
+        mem_mb=4000,
+    params:
+        *code("report_page.py"),
+        results=results_folder,
+        presets=reported_presets,
+        folder=PLAN.settings.PRESET_DIR,
+    shell:
+        "python scripts/report_page.py --results {params.results:q} --presets {params.presets:q}"
+        " --preset-dir {params.folder:q} --output {output:q} > {log:q} 2>&1"
+
+
+use rule page as demo_page with:
+    input:
+        assets=PAGE_ASSETS,
+        runs=expand("<results>/train/{preset}/run.json", preset="demo"),
+        logs=expand("<results>/train/{preset}/metrics.csv", preset="demo"),
+        evaluations=expand(rules.evaluate.output, preset="demo"),
+        performance=expand(rules.analyze_performance.output, preset="demo"),
+        alignments=alignments(["demo"]),
+    output:
+        "<results>/demo/index.html",
+    log:
+        "<logs>/demo_page.log",
+    benchmark:
+        "<benchmarks>/demo_page.tsv"
+
+
+rule report:
+    """Snakemake's report on the presets named by PRESETS, and the page beside it."""
+    input:
+        page="<results>/index.html",
         captions=CAPTIONS,
         results=[
             *expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
@@ -29,6 +78,7 @@ rule report:
 
 use rule report as demo_report with:
     input:
+        page="<results>/demo/index.html",
         captions=CAPTIONS,
         results=[
             *expand(rules.evaluate.output, preset="demo"),

@@ -3,6 +3,10 @@
 import shlex
 
 CAPTIONS = sorted(str(path) for path in Path("workflow/report").glob("*.rst"))
+# The digest of code does not cover them.
+PAGE_ASSETS = sorted(
+    str(path) for path in Path("src/vrtspike/reporting/assets").iterdir()
+)
 
 
 def alignments(presets):
@@ -12,6 +16,16 @@ def alignments(presets):
     return expand(
         "<results>/data/{dataset}/alignment.{kind}", dataset=names, kind=["csv", "svg"]
     )
+
+
+def results_folder(wildcards):
+    """Where a page finds everything by name."""
+    return RESULTS
+
+
+def reported_presets(wildcards, input):
+    """The runs that a page is on."""
+    return [Path(folder).name for folder in parents(input.runs)]
 
 
 def nested_call(wildcards, resources):

@@ -70,6 +70,27 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
     assert "data:image/png;" in report
 
 
+def test_the_page_says_what_the_evaluations_say(finished):
+    results = finished.folder / "results"
+    page = (results / "index.html").read_text()
+    (text,) = re.findall(r'<script type="application/json" id="report">(.*?)</script>', page)
+    runs = json.loads(text)["runs"]
+    assert [run["name"] for run in runs] == ["tiny", "other"]
+    for run in runs:
+        summary = json.loads((results / "evaluate" / run["name"] / "summary.json").read_text())
+        metrics = {metric["name"]: metric for metric in run["evaluation"]["metrics"]}
+        assert set(metrics) == {"psnr", "ssim"}
+        for name, figures in summary["metrics"].items():
+            assert metrics[name]["restored"] == figures["restored"]
+        assert run["performance"]["sections"]
+        assert run["curves"]["train"]["loss"]["steps"] == [1, 2]
+    bases = [run["origin"]["base"] for run in runs]
+    assert bases == ["the defaults of all keys", "preset tiny"]
+    differences = {key: value for key, _, value in runs[1]["origin"]["differences"]}
+    assert differences == {"DATA.ROOT": '"data/tiny"', "TRAIN.OPTIM.LR": "0.0001"}
+    assert 'href=\\"index.html\\"' in (results / "report.html").read_text()
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 def test_a_browser_shows_the_report(finished, tmp_path):
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]

@@ -71,6 +71,16 @@ def read_preset(path: str | Path) -> Document:
     return result
 
 
+def preset_base(path: str | Path) -> str | None:
+    """The name that a preset file gives as its ``BASE``; None where it has none.
+
+    Raises:
+        ConfigError: if the file cannot be read.
+    """
+    base = canonical(read_yaml(path)).tree.get("BASE")
+    return None if base is None else str(base)
+
+
 def settings_from(document: Document) -> Settings:
     """Validate a document as a preset, with VRT's own arguments and the old worker key put in."""
     document = _with_vrt_arguments(canonical(document))

@@ -1,0 +1,475 @@
+/* Curves and bars, drawn by Plotly, which is unpacked when the first of them comes into view. */
+
+const REST_AFTER_MS = 1500;
+
+const hidden = new Set();
+const settings = { smoothing: 0.6, logarithmic: true, everySection: false };
+const drawn = new Map();
+let library = null;
+
+function loadPlotly() {
+  library ??= (async () => {
+    const packed = Uint8Array.from(atob(stored("plotly")), (letter) => letter.charCodeAt(0));
+    const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    document.head.append(el("script", { textContent: await new Response(unpacked).text() }));
+    return window.Plotly;
+  })();
+  return library;
+}
+
+function css(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function lineColour(index) {
+  return css(`--run-${index % 8}`);
+}
+
+/** A colour with some of the paper in it. */
+function faint(colour, share) {
+  const parts = (text) => [1, 3, 5].map((start) => parseInt(text.slice(start, start + 2), 16));
+  const [ink, paper] = [parts(colour), parts(css("--paper"))];
+  return `rgb(${ink.map((value, place) => Math.round(share * value + (1 - share) * paper[place])).join(",")})`;
+}
+
+function layout(x, y, more = {}) {
+  const axis = {
+    gridcolor: css("--line"),
+    linecolor: css("--line"),
+    zerolinecolor: css("--line"),
+    automargin: true,
+  };
+  const { xaxis = {}, yaxis = {}, ...rest } = more;
+  return {
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: css("--ink") },
+    margin: { l: 50, r: 12, t: 14, b: 44 },
+    hovermode: "closest",
+    hoverlabel: { bgcolor: css("--raised"), bordercolor: css("--line"), font: { color: css("--ink") } },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--accent") },
+    showlegend: false,
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+    xaxis: { ...axis, title: { text: x }, ...xaxis },
+    yaxis: { ...axis, title: { text: y }, ...yaxis },
+    ...rest,
+  };
+}
+
+/** A chart: `make` gives {traces, layout}, or a reason why there is nothing to draw. */
+function chart(title, make, height = null) {
+  const plot = el("div", { className: "plot" });
+  if (height) {
+    plot.style.height = height;
+  }
+  const element = el("div", { className: "chart" }, el("h3", { textContent: title }), plot);
+  drawn.set(plot, make);
+  seen.observe(plot);
+  return element;
+}
+
+const visible = new Set();
+const seen = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries.filter((found) => found.isIntersecting)) {
+      seen.unobserve(entry.target);
+      visible.add(entry.target);
+      draw(entry.target);
+    }
+  },
+  { rootMargin: "400px" },
+);
+
+async function draw(plot) {
+  const made = drawn.get(plot)();
+  if (typeof made === "string") {
+    plot.replaceChildren(el("p", { className: "absent", textContent: made }));
+    return;
+  }
+  const Plotly = await loadPlotly();
+  const options = {
+    responsive: true,
+    displaylogo: false,
+    displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+  };
+  await Plotly.react(plot, made.traces, made.layout, options);
+  plot.dataset.drawn = "yes";
+}
+
+function redraw() {
+  for (const plot of visible) {
+    draw(plot);
+  }
+}
+
+/** Charts that nobody has scrolled to, so that they are there on paper. */
+function drawRest() {
+  for (const plot of drawn.keys()) {
+    if (!visible.has(plot)) {
+      seen.unobserve(plot);
+      visible.add(plot);
+      draw(plot);
+    }
+  }
+}
+
+addEventListener("load", () => setTimeout(drawRest, REST_AFTER_MS));
+addEventListener("beforeprint", drawRest);
+
+for (const query of ["(prefers-color-scheme: dark)", "print"]) {
+  matchMedia(query).addEventListener("change", redraw);
+}
+
+/** Exponential mean over points, freed of its start at zero. */
+function smooth(values, share) {
+  let sum = 0;
+  let weight = 0;
+  return values.map((value) => {
+    if (value === null) {
+      return null;
+    }
+    sum = share * sum + (1 - share) * value;
+    weight = share * weight + (1 - share);
+    return sum / weight;
+  });
+}
+
+/** Lines of one curve of all runs that are switched on. */
+function runLines(pick, smoothed) {
+  return report.runs.flatMap((run, index) => {
+    const curve = hidden.has(index) ? null : pick(run);
+    if (!curve) {
+      return [];
+    }
+    const colour = lineColour(index);
+    const mode = curve.steps.length > 30 ? "lines" : "lines+markers";
+    const line = { x: curve.steps, y: curve.values, mode, name: run.name, line: { color: colour, width: 2 }, marker: { color: colour } };
+    if (!smoothed || settings.smoothing === 0) {
+      return [line];
+    }
+    return [
+      { ...line, line: { color: faint(colour, 0.3), width: 1 }, hoverinfo: "skip" },
+      { ...line, y: smooth(curve.values, settings.smoothing) },
+    ];
+  });
+}
+
+function curveTitles(kind) {
+  return [...new Set(report.runs.flatMap((run) => Object.keys(run.curves[kind])))];
+}
+
+function select(label, titles, action) {
+  const choice = el("select", {}, ...titles.map((title) => el("option", { textContent: title })));
+  choice.addEventListener("change", () => action(choice.value));
+  return el("label", { className: "choice" }, label, choice);
+}
+
+/** Switches of the runs; they act on all curves. */
+function runSwitches() {
+  const group = el("span", { className: "bar", attributes: { role: "group", "aria-label": "Runs" } });
+  report.runs.forEach((run, index) => {
+    const box = el("input", { type: "checkbox", checked: true });
+    box.addEventListener("change", () => {
+      if (!hidden.delete(index)) {
+        hidden.add(index);
+      }
+      redraw();
+    });
+    const swatch = el("span", { className: "swatch", style: `background: ${runColour(index)}` });
+    group.append(el("label", {}, box, swatch, run.name));
+  });
+  return group;
+}
+
+function showTraining() {
+  const place = body("training");
+  const chosen = { train: curveTitles("train")[0], validation: curveTitles("validation")[0] };
+  const smoothing = el("input", { type: "range", min: 0, max: 0.98, step: 0.02, value: settings.smoothing });
+  smoothing.addEventListener("input", () => {
+    settings.smoothing = Number(smoothing.value);
+    redraw();
+  });
+  const logarithmic = el("input", { type: "checkbox", checked: settings.logarithmic });
+  logarithmic.addEventListener("change", () => {
+    settings.logarithmic = logarithmic.checked;
+    redraw();
+  });
+  function chooser(kind) {
+    return select("Show", curveTitles(kind), (title) => {
+      chosen[kind] = title;
+      redraw();
+    });
+  }
+  function lines(kind, smoothed, missing) {
+    return () => {
+      const traces = runLines((run) => run.curves[kind][chosen[kind]], smoothed);
+      const type = kind === "train" && settings.logarithmic ? "log" : "linear";
+      return curveTitles(kind).length
+        ? { traces, layout: layout("step", chosen[kind], { yaxis: { type, tickformat: "~g", ...(type === "log" && { nticks: 3 }) } }) }
+        : missing;
+    };
+  }
+  place.append(
+    el(
+      "div",
+      { className: "bar" },
+      runSwitches(),
+      el("label", {}, "Smoothing", smoothing),
+      el("label", {}, logarithmic, "logarithmic"),
+    ),
+    el(
+      "div",
+      { className: "charts" },
+      el("div", {}, chooser("train"), chart("Training", lines("train", true, "No training step was logged."))),
+      el("div", {}, chooser("validation"), chart("Validation", lines("validation", false, "No validation in these runs."))),
+    ),
+    el("p", { className: "note", textContent: trainingNote() }),
+  );
+}
+
+function trainingNote() {
+  const widths = report.runs.flatMap((run) => Object.values(run.curves.train).map((curve) => curve.width));
+  const widest = Math.max(1, ...widths);
+  const thinned = widest > 1 ? ` A point is the mean of up to ${widest} logged steps.` : "";
+  return `Validations are of centre crops of test frames while training; the figures above are of whole frames.${thinned}`;
+}
+
+function showCost() {
+  const place = body("cost");
+  const known = report.runs.filter((run) => !run.performance.reason);
+  for (const run of report.runs.filter((other) => other.performance.reason)) {
+    place.append(el("p", { className: "absent", textContent: `${run.name}: ${run.performance.reason}` }));
+  }
+  if (!known.length) {
+    return;
+  }
+  const columns = [
+    { title: "preset", text: true },
+    { title: "step, ms", show: short },
+    { title: "samples/s", show: short },
+    { title: "waits for data, %", show: (value) => number(value, 1) },
+    { title: "memory, MB", show: (value) => number(value, 0) },
+    { title: "GPU peak, MB", show: (value) => number(value, 0) },
+    { title: "s per test frame", show: short },
+  ];
+  const rows = known.map(({ name, performance: p, evaluation }) => [
+    name,
+    p.step_ms,
+    p.samples_per_second,
+    p.data_share === null ? null : 100 * p.data_share,
+    p.process_mb,
+    p.gpu_peak_mb,
+    evaluation.seconds_per_frame ?? null,
+  ]);
+  const parts = chart("Where a step goes", stepParts, `${6 + 2.2 * known.length}rem`);
+  const sections = chart("Time per section of a step", sectionBars);
+  const all = el("input", { type: "checkbox" });
+  function resize() {
+    const most = Math.max(1, ...known.map((run) => shownSections(run).length));
+    sections.querySelector(".plot").style.height = `${5 + 1.4 * most}rem`;
+  }
+  all.addEventListener("change", () => {
+    settings.everySection = all.checked;
+    resize();
+    redraw();
+  });
+  resize();
+  place.append(
+    table(columns, rows, { sortable: known.length > 1 }),
+    el(
+      "div",
+      { className: "charts" },
+      parts,
+      sections,
+      chart("Samples per second", () => costLines("throughput", ["samples per second"], "samples per second", "No step was timed (LOG.ENABLE_TIMING_LOG).")),
+      chart("Memory", () => costLines("memory", null, "MB", "No memory was logged.")),
+    ),
+    el("div", { className: "bar" }, el("label", {}, all, "every section, also those outside of steps")),
+    el("p", { className: "note", textContent: "Bars are medians, whiskers end at the 95th percentile; the time of a section contains that of its parts. Seconds compare only between runs on the same machine." }),
+  );
+}
+
+function visibleRuns() {
+  return report.runs
+    .map((run, index) => ({ run, index }))
+    .filter(({ run, index }) => !hidden.has(index) && !run.performance.reason);
+}
+
+function stepParts() {
+  const runs = visibleRuns();
+  const parts = [...new Set(runs.flatMap(({ run }) => Object.keys(run.performance.parts)))];
+  if (!parts.length) {
+    return "No step was timed (LOG.ENABLE_TIMING_LOG).";
+  }
+  const traces = parts.map((part, place) => {
+    const shares = runs.map(({ run }) => 100 * (run.performance.parts[part] ?? 0));
+    return {
+      type: "bar",
+      orientation: "h",
+      name: part,
+      y: runs.map(({ run }) => run.name),
+      x: shares,
+      text: shares.map((share) => (share >= 6 ? `${part} ${share.toFixed(0)} %` : "")),
+      textposition: "inside",
+      insidetextanchor: "middle",
+      textangle: 0,
+      marker: { color: lineColour(place) },
+      insidetextfont: { color: css("--paper") },
+      hovertemplate: `${part}: %{x:.1f} %<extra></extra>`,
+    };
+  });
+  return { traces, layout: layout("share of a step, %", "", { barmode: "stack", yaxis: { type: "category", autorange: "reversed" }, xaxis: { range: [0, 100] } }) };
+}
+
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+
+function costLines(kind, titles, axis, missing) {
+  const traces = visibleRuns().flatMap(({ run, index }) =>
+    Object.entries(run.performance[kind])
+      .filter(([title, curve]) => (titles ? titles.includes(title) : Math.max(...curve.values) > 0))
+      .map(([title, curve], place) => ({
+        x: curve.steps,
+        y: curve.values,
+        mode: curve.steps.length > 30 ? "lines" : "lines+markers",
+        name: severalRuns || !titles ? [severalRuns ? run.name : "", titles ? "" : title].filter(Boolean).join(", ") : title,
+        line: { color: titles || severalRuns ? lineColour(index) : lineColour(place), width: 2, dash: titles || !severalRuns ? "solid" : DASHES[place % DASHES.length] },
+      })),
+  );
+  if (!traces.length) {
+    return missing;
+  }
+  return {
+    traces,
+    layout: layout("step", axis, {
+      yaxis: { rangemode: "tozero" },
+      showlegend: !titles,
+      legend: { orientation: "h", y: -0.28, font: { size: 12 } },
+    }),
+  };
+}
+
+/** Sections of a step and their parts; all that were timed where that is asked for. */
+function shownSections(run) {
+  const { sections } = run.performance;
+  return settings.everySection ? sections : sections.filter(([name, depth]) => name.startsWith("step") && depth <= 2);
+}
+
+function sectionBars() {
+  const runs = visibleRuns().filter(({ run }) => shownSections(run).length);
+  if (!runs.length) {
+    return "No step was timed (LOG.ENABLE_TIMING_LOG).";
+  }
+  const traces = runs.map(({ run, index }) => {
+    const rows = shownSections(run);
+    return {
+      type: "bar",
+      orientation: "h",
+      name: run.name,
+      y: rows.map(([section]) => section),
+      x: rows.map((row) => row[2]),
+      error_x: { type: "data", symmetric: false, array: rows.map((row) => Math.max(0, row[3] - row[2])), arrayminus: rows.map(() => 0), thickness: 1, width: 3, color: css("--soft") },
+      customdata: rows.map((row) => [row[3], row[4] === null ? "–" : (100 * row[4]).toFixed(1)]),
+      marker: { color: lineColour(index) },
+      hovertemplate: `${severalRuns ? "%{fullData.name}, " : ""}%{y}: %{x:.1f} ms, 95th percentile %{customdata[0]:.1f} ms, %{customdata[1]} % of the step<extra></extra>`,
+    };
+  });
+  const sections = [...new Set(runs.flatMap(({ run }) => shownSections(run).map(([section]) => section)))];
+  const names = sections.map((section) => section.split("/").slice(-2).join("/"));
+  return {
+    traces,
+    layout: layout("ms", "", {
+      barmode: "group",
+      bargap: 0.35,
+      yaxis: { type: "category", autorange: "reversed", tickmode: "array", tickvals: sections, ticktext: names, tickfont: { size: 12 } },
+    }),
+  };
+}
+
+/** Every frame of the test split: blurry against restored. */
+function frameChart(metric) {
+  return () => {
+    const traces = report.runs.flatMap((run, index) => {
+      const { evaluation } = run;
+      if (hidden.has(index) || evaluation.reason || evaluation.metrics[0]?.name !== metric.name) {
+        return [];
+      }
+      const rows = evaluation.frame_rows.filter((row) => row[2] !== null && row[3] !== null);
+      return [{
+        x: rows.map((row) => row[2]),
+        y: rows.map((row) => row[3]),
+        customdata: rows.map((row) => `${severalRuns ? `${run.name}, ` : ""}${row[0]}, frame ${row[1]}`),
+        type: "scatter",
+        mode: "markers",
+        name: run.name,
+        marker: { color: lineColour(index), size: 6, opacity: 0.7 },
+        hovertemplate: "%{customdata}<br>%{x} → %{y}<extra></extra>",
+      }];
+    });
+    const all = traces.flatMap((trace) => [...trace.x]);
+    if (!all.length) {
+      return "No finite figures of single frames.";
+    }
+    const ends = [Math.min(...all), Math.max(...all)];
+    const diagonal = { x: ends, y: ends, mode: "lines", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip" };
+    const unit = metric.unit ? `, ${metric.unit}` : "";
+    return { traces: [diagonal, ...traces], layout: layout(`${metric.title} blurry${unit}`, `${metric.title} restored${unit}`) };
+  };
+}
+
+function showAlignments() {
+  const place = body("data");
+  if (!report.alignments.length) {
+    place.append(el("p", { className: "absent", textContent: "No table of the alignment of spikes and frames." }));
+  }
+  for (const data of report.alignments) {
+    if (severalRuns || report.alignments.length > 1) {
+      place.append(el("h3", { textContent: data.dataset }));
+    }
+    place.append(el("p", { textContent: alignmentWords(data) }));
+    if (!data.exposures) {
+      continue;
+    }
+    const names = Object.fromEntries(report.columns.alignment.map((name, index) => [name, index]));
+    const label = (row) => `${row[names.split]}/${row[names.sequence]}`;
+    const strip = (value, x) => () => {
+      const rows = data.rows.filter((row) => row[names[value]] !== null);
+      const side = (end, sign) => rows.map((row) => sign * (row[names[`${value}_${end}`]] - row[names[value]]));
+      return rows.length
+        ? {
+            traces: [{
+              type: "scatter",
+              mode: "markers",
+              x: rows.map((row) => row[names[value]]),
+              y: rows.map(label),
+              error_x: { type: "data", symmetric: false, array: side("high", 1), arrayminus: side("low", -1), thickness: 1.5, width: 0, color: css("--run-0") },
+              marker: { color: css("--run-0"), size: 8 },
+              hovertemplate: "%{y}: %{x}<extra></extra>",
+            }],
+            layout: layout(x, "", { yaxis: { type: "category", autorange: "reversed", tickfont: { size: 11 } } }),
+          }
+        : "Nothing can be said: these sequences do not move enough.";
+    };
+    const height = `${Math.max(14, 5 + 1.2 * data.rows.length)}rem`;
+    place.append(
+      el(
+        "div",
+        { className: "charts" },
+        chart("Correlation of spikes and sharp frame", strip("correlation", "correlation"), height),
+        chart("Found less expected centre of the exposure", strip("offset", "spike steps"), height),
+      ),
+      el("p", { className: "note", textContent: "A dot is the median of a sequence, the line reaches from its lowest to its highest frame." }),
+    );
+  }
+}
+
+function alignmentWords(data) {
+  if (!data.exposures) {
+    return `${data.dataset} has no spikes.`;
+  }
+  const offset = data.offset === null ? "" : `, found ${number(data.offset, 2, true)} spike steps from where it is expected`;
+  const lowest = data.lowest ? `; the sequence with the lowest is ${data.lowest}` : "";
+  return data.correlation === null
+    ? `${data.exposures} exposures; nothing can be said about their alignment.`
+    : `${data.exposures} exposures: spikes and sharp frame correlate by ${number(data.correlation, 3)} (median)${lowest}. The sharp frame is the middle of the exposure${offset}.`;
+}

@@ -1,0 +1,68 @@
+/* Elements and numbers. Text from data enters the document as text only. */
+
+const report = JSON.parse(document.getElementById("report").textContent);
+
+/** An element; `properties` are set as they are, attributes stand under `attributes`. */
+function el(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  const { attributes = {}, ...rest } = properties;
+  Object.assign(element, rest);
+  for (const [name, value] of Object.entries(attributes)) {
+    element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** The place of a section's contents. */
+function body(section) {
+  return document.querySelector(`#${section} > .body`);
+}
+
+/** What the page stores under a name, base64. */
+function stored(name) {
+  return document.getElementById(name).textContent;
+}
+
+function pictureAddress(example, what) {
+  return `data:image/webp;base64,${stored(`${example.id}-${what}`)}`;
+}
+
+function number(value, decimals, sign = false) {
+  if (value === null || value === undefined) {
+    return "–";
+  }
+  const text = Math.abs(value).toFixed(decimals);
+  if (value < 0 && Number(text) !== 0) {
+    return `−${text}`;
+  }
+  return sign ? `+${text}` : text;
+}
+
+/** Three digits of a figure whose size is not known. */
+function short(value) {
+  if (value === null || value === undefined) {
+    return "–";
+  }
+  return value.toLocaleString("en", { maximumSignificantDigits: 3, useGrouping: true });
+}
+
+function withUnit(text, unit) {
+  return unit ? `${text} ${unit}` : text;
+}
+
+/** What figures of the spikes alone are called: the sensor sees no colours. */
+function spikesTitle(metric) {
+  return metric.spikes_in_gray ? "spikes alone, grey" : "spikes alone";
+}
+
+function clamp(value, low, high) {
+  return Math.min(high, Math.max(low, value));
+}
+
+/** The colour of a run, the same everywhere. */
+function runColour(index) {
+  return `var(--run-${index % 8})`;
+}
+
+const severalRuns = report.runs.length > 1;

@@ -1,0 +1,194 @@
+/* The sections of the page, in order. */
+
+function metricColumns(metrics) {
+  return metrics.flatMap((metric) => {
+    const group = metric.unit ? `${metric.title}, ${metric.unit}` : metric.title;
+    const same = { group, show: (value) => number(value, metric.decimals), explanation: metric.definition };
+    return [
+      { ...same, title: "blurry" },
+      ...(metric.withSpikes ? [{ ...same, title: spikesTitle(metric) }] : []),
+      { ...same, title: "restored" },
+      { ...same, title: "gain", show: (value) => number(value, metric.decimals, true), signed: true },
+    ];
+  });
+}
+
+/** Metrics of all evaluations, each once; those with a figure of the spikes alone say so. */
+function allMetrics(evaluations) {
+  const found = new Map();
+  for (const metric of evaluations.flatMap((evaluation) => evaluation.metrics)) {
+    const known = found.get(metric.name) ?? { ...metric, withSpikes: false };
+    known.withSpikes ||= metric.spikes !== null;
+    found.set(metric.name, known);
+  }
+  return [...found.values()];
+}
+
+function gain(metric, blurry, restored) {
+  if (blurry === null || restored === null) {
+    return null;
+  }
+  return metric.larger_is_better ? restored - blurry : blurry - restored;
+}
+
+function showFigures() {
+  const place = body("figures");
+  const evaluated = report.runs.filter((run) => !run.evaluation.reason);
+  for (const run of report.runs.filter((other) => other.evaluation.reason)) {
+    place.append(el("p", { className: "absent", textContent: `${run.name}: ${run.evaluation.reason}` }));
+  }
+  if (!evaluated.length) {
+    return;
+  }
+  const metrics = allMetrics(evaluated.map((run) => run.evaluation));
+  const columns = [{ title: "preset", text: true }, ...metricColumns(metrics)];
+  const rows = evaluated.map((run) => [run.name, ...metrics.flatMap((metric) => overall(run.evaluation, metric))]);
+  const first = metrics[0];
+  place.append(
+    table(columns, rows, { sortable: rows.length > 1, caption: "Means over the test sequences" }),
+    table(...sequenceTable(evaluated, metrics), { tall: true, caption: "By sequence" }),
+  );
+  if (first) {
+    place.append(
+      el(
+        "div",
+        { className: "charts" },
+        chart("Every test frame", frameChart(first)),
+        el("div", { className: "chart" }, el("h3", { textContent: "Worst frames" }), worstTable(evaluated, first)),
+      ),
+    );
+  }
+  place.append(figureNotes(evaluated, metrics));
+}
+
+function overall(evaluation, metric) {
+  const own = evaluation.metrics.find((other) => other.name === metric.name);
+  return [
+    own?.blurry ?? null,
+    ...(metric.withSpikes ? [own?.spikes ?? null] : []),
+    own?.restored ?? null,
+    own?.gain ?? null,
+  ];
+}
+
+function sequenceTable(evaluated, metrics) {
+  const scales = new Set(evaluated.flatMap(({ evaluation: e }) => e.sequence_rows.map((row) => row[e.sequence_columns.indexOf("scale")])));
+  const columns = [
+    ...(evaluated.length > 1 ? [{ title: "preset", text: true }] : []),
+    { title: "sequence", text: true },
+    ...(scales.size > 1 ? [{ title: "scale", show: short }] : []),
+    { title: "frames" },
+    ...metricColumns(metrics),
+  ];
+  const rows = evaluated.flatMap(({ name, evaluation: e }) =>
+    e.sequence_rows.map((row) => {
+      const at = (column) => row[e.sequence_columns.indexOf(column)] ?? null;
+      return [
+        ...(evaluated.length > 1 ? [name] : []),
+        at("sequence"),
+        ...(scales.size > 1 ? [at("scale")] : []),
+        at("frames"),
+        ...metrics.flatMap((metric) => [
+          at(`${metric.name}_blur`),
+          ...(metric.withSpikes ? [at(`${metric.name}_spikes`)] : []),
+          at(metric.name),
+          gain(metric, at(`${metric.name}_blur`), at(metric.name)),
+        ]),
+      ];
+    }),
+  );
+  return [columns, rows];
+}
+
+function worstTable(evaluated, metric) {
+  const columns = [
+    ...(evaluated.length > 1 ? [{ title: "preset", text: true }] : []),
+    { title: "sequence", text: true },
+    { title: "frame", text: true },
+    { title: withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""), show: (value) => number(value, metric.decimals) },
+  ];
+  const rows = evaluated.flatMap((run) =>
+    run.evaluation.worst.map((row) => [...(evaluated.length > 1 ? [run.name] : []), ...row]),
+  );
+  return table(columns, rows, {});
+}
+
+function figureNotes(evaluated, metrics) {
+  const lines = metrics.map((metric) => `${metric.title}: ${metric.definition}.`);
+  for (const note of new Set(evaluated.map((run) => run.evaluation.spikes_note))) {
+    lines.push(`Spikes alone: ${note.replace(/^spikes alone: /, "")}.`);
+  }
+  const thinned = Math.max(1, ...evaluated.map((run) => run.evaluation.frame_step));
+  if (thinned > 1) {
+    lines.push(`The plot of frames shows every ${thinned}th of them.`);
+  }
+  lines.push("A gain above 0 is better, also of metrics whose lower values are.");
+  return el("details", {}, el("summary", { textContent: "What is measured" }), ...lines.map((text) => el("p", { className: "note", textContent: text })));
+}
+
+const SEVERITY_WORDS = { error: "Spoils the result", warning: "Costs time or memory", hint: "Possible" };
+
+function showFindings() {
+  const place = body("findings");
+  for (const run of report.runs) {
+    if (severalRuns) {
+      place.append(el("h3", { textContent: run.name }));
+    }
+    const { findings = [], reason } = run.performance;
+    if (!findings.length) {
+      place.append(el("p", { className: "soft", textContent: reason ?? "Nothing to mend: no symptom crossed its limit." }));
+    }
+    for (const finding of findings) {
+      place.append(
+        el(
+          "div",
+          { className: `finding ${finding.severity}` },
+          el("p", {}, el("strong", { textContent: `${SEVERITY_WORDS[finding.severity] ?? finding.severity}: ${finding.symptom}` })),
+          el("p", { textContent: `Measured: ${finding.figure}.` }),
+          el("p", { textContent: `To do: ${finding.change}. Then: ${finding.effect}.` }),
+          finding.keys.length ? el("p", {}, ...finding.keys.flatMap((key) => [el("code", { textContent: key }), " "])) : null,
+        ),
+      );
+    }
+  }
+}
+
+function showOrigin() {
+  const place = body("origin");
+  for (const { name, origin } of report.runs) {
+    const facts = origin.facts.flatMap(([title, text]) => [el("dt", { textContent: title }), el("dd", { textContent: text })]);
+    const count = origin.differences.length;
+    const differences = el(
+      "details",
+      { open: count > 0 && count <= 12 },
+      el("summary", { textContent: count ? `${count} ${count === 1 ? "setting differs" : "settings differ"} from ${origin.base}` : `All settings are those of ${origin.base}` }),
+    );
+    if (count) {
+      differences.append(
+        table(
+          [{ title: "key", text: true, key: true }, { title: origin.base, text: true, key: true }, { title: name, text: true, key: true }],
+          origin.differences,
+          { tall: true },
+        ),
+      );
+    }
+    place.append(el("div", { className: "origin" }, severalRuns ? el("h3", { textContent: name }) : null, el("dl", {}, ...facts), differences));
+  }
+}
+
+function showNavigation() {
+  const links = [...document.querySelectorAll("main > section")].map((section) =>
+    el("a", { href: `#${section.id}`, textContent: section.querySelector("h2").textContent }),
+  );
+  document.querySelector("nav").append(el("div", {}, ...links));
+}
+
+showNavigation();
+showPictures();
+showFigures();
+showTraining();
+showCost();
+showAlignments();
+showFindings();
+showOrigin();
+document.documentElement.dataset.ready = "yes";

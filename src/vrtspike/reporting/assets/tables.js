@@ -1,0 +1,109 @@
+/* Tables that sort by a click or a key on their headers. */
+
+/**
+ * A table.
+ *
+ * columns: {title, group (a heading above neighbours), text (words instead of numbers),
+ *   show (value -> text), signed (coloured by sign), key (monospace), explanation}.
+ * rows: arrays of values; null is shown as a dash and comes last in any order.
+ * options: caption, sortable, tall (scrolls in a box of its own).
+ */
+function table(columns, rows, options = {}) {
+  const { caption, sortable = true, tall = false } = options;
+  const head = el("tr");
+  const lines = el("tbody");
+  const element = el(
+    "table",
+    {},
+    caption ? el("caption", { textContent: caption }) : null,
+    el("thead", {}, groupRow(columns), head),
+    lines,
+  );
+
+  function line(row) {
+    const cells = columns.map((column, place) => {
+      const value = row[place];
+      const cell = el("td", { textContent: value === null ? "–" : (column.show ?? String)(value) });
+      const classes = [column.text && "text", column.key && "key", signClass(column, value)];
+      cell.className = classes.filter(Boolean).join(" ");
+      return cell;
+    });
+    return el("tr", {}, ...cells);
+  }
+
+  function fill(ordered) {
+    lines.replaceChildren(...ordered.map(line));
+  }
+
+  columns.forEach((column, place) => {
+    const cell = el("th", { scope: "col", className: column.text ? "text" : "" });
+    if (column.explanation) {
+      cell.title = column.explanation;
+    }
+    if (sortable) {
+      const button = el("button", { type: "button", textContent: column.title });
+      button.addEventListener("click", () => sort(place, cell));
+      cell.append(button);
+    } else {
+      cell.textContent = column.title;
+    }
+    head.append(cell);
+  });
+
+  function sort(place, cell) {
+    const upwards = cell.getAttribute("aria-sort") !== "ascending";
+    for (const other of head.children) {
+      other.removeAttribute("aria-sort");
+    }
+    cell.setAttribute("aria-sort", upwards ? "ascending" : "descending");
+    fill([...rows].sort((a, b) => compareValues(a[place], b[place], upwards)));
+  }
+
+  fill(rows);
+  const label = caption || columns.map((column) => column.title).join(", ");
+  return el(
+    "div",
+    {
+      className: tall ? "scroll tall" : "scroll",
+      tabIndex: 0,
+      attributes: { role: "region", "aria-label": label },
+    },
+    element,
+  );
+}
+
+function signClass(column, value) {
+  return column.signed && value !== null && (value >= 0 ? "gain" : "loss");
+}
+
+/** A row of headings above columns of one group; none where no column has a group. */
+function groupRow(columns) {
+  if (!columns.some((column) => column.group)) {
+    return null;
+  }
+  const row = el("tr", { className: "groups" });
+  let last = null;
+  for (const column of columns) {
+    if (column.group && last?.textContent === column.group) {
+      last.colSpan += 1;
+      continue;
+    }
+    last = el(column.group ? "th" : "td", { textContent: column.group ?? "", className: column.group ? "group" : "" });
+    if (column.group) {
+      last.scope = "colgroup";
+    }
+    row.append(last);
+  }
+  return row;
+}
+
+function compareValues(a, b, upwards) {
+  if (a === null || b === null) {
+    return (a === null) - (b === null);
+  }
+  const order =
+    typeof a === "number" && typeof b === "number"
+      ? a - b
+      : String(a).localeCompare(String(b), undefined, { numeric: true });
+  return upwards ? order : -order;
+}

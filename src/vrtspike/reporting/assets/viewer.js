@@ -1,0 +1,488 @@
+/* Pictures: two of them with a boundary to move, others beside, all zoomed in step. */
+
+const PICTURE_NAMES = {
+  blurry: "Blurry",
+  restored: "Restored",
+  sharp: "Sharp",
+  spikes: "Spike image",
+  error: "Error map",
+};
+const MOST_ZOOM = 16;
+const PIXELS_FROM = 5;
+
+/** What all views show; whoever changes it calls `update`. */
+const look = { run: 0, example: 0, left: "blurry", right: "restored", split: 50, zoom: 1, x: 0, y: 0 };
+const views = new Set();
+
+function examplesOf(run) {
+  return report.runs[run].evaluation.examples ?? [];
+}
+
+function shownExample() {
+  return examplesOf(look.run)[look.example];
+}
+
+/** Pictures of an example by name: its own, and the restored ones of other runs. */
+function picturesOf(example) {
+  const found = new Map();
+  for (const what of Object.keys(PICTURE_NAMES)) {
+    if (example.pictures.includes(what)) {
+      found.set(what, { title: PICTURE_NAMES[what], address: () => pictureAddress(example, what) });
+    }
+  }
+  report.runs.forEach((run, index) => {
+    const same = examplesOf(index).find(
+      (other) => other.label === example.label && other.frame === example.frame,
+    );
+    if (same && index !== look.run) {
+      found.set(`run-${index}`, {
+        title: `Restored by ${run.name}`,
+        address: () => pictureAddress(same, "restored"),
+      });
+    }
+  });
+  return found;
+}
+
+function zoomTo(zoom, x, y) {
+  // The point (x, y) of the view, 0 to 1, stays where it is.
+  const wanted = clamp(zoom, 1, MOST_ZOOM);
+  look.x += x / look.zoom - x / wanted;
+  look.y += y / look.zoom - y / wanted;
+  look.zoom = wanted;
+  keepInside();
+}
+
+function panBy(x, y) {
+  look.x -= x / look.zoom;
+  look.y -= y / look.zoom;
+  keepInside();
+}
+
+function keepInside() {
+  const most = 1 - 1 / look.zoom;
+  look.x = clamp(look.x, 0, most);
+  look.y = clamp(look.y, 0, most);
+  for (const view of views) {
+    view.place();
+  }
+}
+
+/** A box with pictures that zooms and pans with all others; `move` takes drags at full view. */
+class View {
+  constructor(className, move = null) {
+    this.images = [];
+    this.move = move;
+    this.pointers = new Map();
+    this.element = el("div", { className: `view ${className}` });
+    views.add(this);
+    this.element.addEventListener("pointerdown", (event) => this.press(event));
+    this.element.addEventListener("pointermove", (event) => this.drag(event));
+    for (const end of ["pointerup", "pointercancel"]) {
+      this.element.addEventListener(end, (event) => this.pointers.delete(event.pointerId));
+    }
+    this.element.addEventListener("dblclick", (event) => {
+      const [x, y] = this.at(event);
+      zoomTo(look.zoom < 2 ? 3 : 1, x, y);
+    });
+    this.element.addEventListener(
+      "wheel",
+      (event) => {
+        if (event.ctrlKey || event.metaKey) {
+          event.preventDefault();
+          zoomTo(look.zoom * 2 ** (-event.deltaY / 200), ...this.at(event));
+        }
+      },
+      { passive: false },
+    );
+  }
+
+  image(address, alternative) {
+    const image = el("img", { src: address, alt: alternative, draggable: false });
+    image.addEventListener("load", () => this.place());
+    this.images.push(image);
+    return image;
+  }
+
+  /** Where an event is within the view, 0 to 1 along both sides. */
+  at(event) {
+    const box = this.element.getBoundingClientRect();
+    return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+  }
+
+  press(event) {
+    if (event.button !== 0 || event.target.closest("select")) {
+      return;
+    }
+    this.pointers.set(event.pointerId, this.at(event));
+    event.target.setPointerCapture(event.pointerId);
+    this.moves = this.move && (look.zoom === 1 || event.target.closest(".handle"));
+    if (this.moves && this.pointers.size === 1) {
+      this.move(this.at(event)[0]);
+    }
+  }
+
+  drag(event) {
+    const before = this.pointers.get(event.pointerId);
+    if (!before) {
+      return;
+    }
+    const now = this.at(event);
+    const others = [...this.pointers].filter(([name]) => name !== event.pointerId);
+    this.pointers.set(event.pointerId, now);
+    if (others.length) {
+      const other = others[0][1];
+      const far = (place) => Math.hypot(place[0] - other[0], place[1] - other[1]) || 1e-3;
+      zoomTo((look.zoom * far(now)) / far(before), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
+      panBy((now[0] - before[0]) / 2, (now[1] - before[1]) / 2);
+    } else if (this.moves) {
+      this.move(now[0]);
+    } else if (look.zoom > 1) {
+      panBy(now[0] - before[0], now[1] - before[1]);
+    }
+  }
+
+  place() {
+    const { zoom, x, y } = look;
+    this.element.classList.toggle("zoomed", zoom > 1);
+    for (const image of this.images) {
+      image.style.transform = `translate(${-100 * x * zoom}%, ${-100 * y * zoom}%) scale(${zoom})`;
+      const magnified = (this.element.clientWidth * zoom) / (image.naturalWidth || Infinity);
+      image.classList.toggle("pixels", magnified >= PIXELS_FROM);
+    }
+  }
+}
+
+/** The section of the pictures. */
+function showPictures() {
+  const place = body("pictures");
+  const withExamples = report.runs.map((_, index) => index).filter((run) => examplesOf(run).length);
+  if (!withExamples.length) {
+    const reasons = report.runs.map((run) => `${run.name}: ${run.evaluation.reason ?? "the evaluation has kept no examples; evaluate again"}`);
+    place.append(el("p", { className: "absent", textContent: `No pictures. ${reasons.join(" · ")}` }));
+    return;
+  }
+  look.run = withExamples[0];
+  const stage = new View("stage", (x) => moveSplit(100 * x));
+  const left = el("div", { className: "layer" });
+  const right = el("div", { className: "layer" });
+  const handle = el("div", {
+    className: "handle",
+    tabIndex: 0,
+    attributes: {
+      role: "slider",
+      "aria-label": "Boundary between the two pictures",
+      "aria-orientation": "horizontal",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+    },
+  });
+  const choices = { left: sideChoice("left"), right: sideChoice("right") };
+  stage.element.append(right, left, handle, choices.left, choices.right);
+  const strip = el("div", {
+    className: "strip",
+    attributes: { role: "listbox", "aria-label": "Frames from worst to best" },
+  });
+  const caption = el("div", { className: "caption", attributes: { "aria-live": "polite" } });
+  const panels = el("div", { className: "panels" });
+  const together = el("div", { className: "together" }, stage.element, panels);
+  const shown = new Set(["sharp", "spikes", "error"]);
+  const toggles = el("span", { className: "bar" });
+  const zoomText = el("output", { className: "zoom number" });
+  views.add({ place: () => (zoomText.textContent = `${Math.round(100 * look.zoom)} %`) });
+
+  function moveSplit(value) {
+    look.split = clamp(value, 0, 100);
+    left.style.clipPath = `inset(0 ${100 - look.split}% 0 0)`;
+    handle.style.left = `${look.split}%`;
+    const names = picturesOf(shownExample());
+    const rounded = Math.round(look.split);
+    handle.setAttribute("aria-valuenow", rounded);
+    handle.setAttribute(
+      "aria-valuetext",
+      `${names.get(look.left).title} up to ${rounded} %, then ${names.get(look.right).title}`,
+    );
+  }
+
+  handle.addEventListener("keydown", (event) => {
+    const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
+    const pans = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+    const zooms = { "+": 1.5, "=": 1.5, "-": 1 / 1.5 };
+    if (event.shiftKey && event.key in pans) {
+      panBy(...pans[event.key].map((step) => step / 10));
+    } else if (event.key in steps) {
+      moveSplit(look.split + steps[event.key]);
+    } else if (event.key === "Home" || event.key === "End") {
+      moveSplit(event.key === "Home" ? 0 : 100);
+    } else if (event.key in zooms) {
+      zoomTo(look.zoom * zooms[event.key], 0.5, 0.5);
+    } else if (event.key === "0") {
+      zoomTo(1, 0, 0);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
+
+  function sideChoice(side) {
+    const choice = el("select", { className: `side ${side}` });
+    choice.setAttribute("aria-label", `Picture on the ${side}`);
+    choice.addEventListener("change", () => {
+      look[side] = choice.value;
+      fillStage();
+    });
+    return choice;
+  }
+
+  function fillStage() {
+    const example = shownExample();
+    const pictures = picturesOf(example);
+    for (const [side, usual] of [["left", "blurry"], ["right", "restored"]]) {
+      look[side] = pictures.has(look[side]) ? look[side] : usual;
+      choices[side].replaceChildren(
+        ...[...pictures].map(([name, picture]) =>
+          el("option", { value: name, textContent: picture.title, selected: name === look[side] }),
+        ),
+      );
+    }
+    stage.images = [];
+    for (const [layer, side] of [[left, look.left], [right, look.right]]) {
+      const picture = pictures.get(side);
+      layer.replaceChildren(stage.image(picture.address(), `${picture.title}: ${frameName(example)}`));
+    }
+    stage.images[0].addEventListener("load", (event) => {
+      const { naturalWidth, naturalHeight } = event.target;
+      place.style.setProperty("--ratio", naturalWidth / naturalHeight);
+      keepInside();
+    });
+    moveSplit(look.split);
+  }
+
+  function fillPanels() {
+    for (const view of views) {
+      if (view.isPanel) {
+        views.delete(view);
+      }
+    }
+    const example = shownExample();
+    const wanted = ["sharp", "spikes", "error"].filter((what) => example.pictures.includes(what));
+    toggles.replaceChildren(
+      ...wanted.map((what) => {
+        const button = el("button", {
+          type: "button",
+          textContent: PICTURE_NAMES[what],
+          attributes: { "aria-pressed": shown.has(what) },
+        });
+        button.addEventListener("click", () => {
+          if (!shown.delete(what)) {
+            shown.add(what);
+          }
+          fillPanels();
+          [...toggles.children].find((other) => other.textContent === button.textContent).focus();
+        });
+        return button;
+      }),
+    );
+    together.classList.toggle("alone", !wanted.some((what) => shown.has(what)));
+    panels.replaceChildren(
+      ...wanted.filter((what) => shown.has(what)).map((what) => {
+        const view = new View("panel");
+        view.isPanel = true;
+        const title = `${PICTURE_NAMES[what]}: ${frameName(example)}`;
+        view.element.append(view.image(pictureAddress(example, what), title));
+        const words = [PICTURE_NAMES[what], what === "error" ? errorScale() : null];
+        return el("figure", {}, view.element, el("figcaption", {}, ...words.filter(Boolean)));
+      }),
+    );
+    keepInside();
+  }
+
+  function fillCaption() {
+    const example = shownExample();
+    const metrics = report.runs[look.run].evaluation.metrics.filter((m) => m.name in example.metrics);
+    caption.replaceChildren(
+      el("div", { textContent: frameName(example) }),
+      el("dl", {}, ...metrics.map((metric) => figureOf(example, metric))),
+    );
+  }
+
+  function choose(index, focus = false) {
+    look.example = index;
+    [...strip.children].forEach((thumb, other) => {
+      thumb.setAttribute("aria-selected", other === index);
+      thumb.tabIndex = other === index ? 0 : -1;
+    });
+    const thumb = strip.children[index];
+    if (focus) {
+      thumb.focus({ preventScroll: true });
+    }
+    strip.scrollTo({
+      left: thumb.offsetLeft - strip.offsetLeft - strip.clientWidth / 2 + thumb.clientWidth / 2,
+      top: thumb.offsetTop - strip.offsetTop - strip.clientHeight / 2 + thumb.clientHeight / 2,
+    });
+    fillStage();
+    fillPanels();
+    fillCaption();
+  }
+
+  strip.addEventListener("keydown", (event) => {
+    const last = strip.children.length - 1;
+    const to = {
+      ArrowRight: look.example + 1,
+      ArrowDown: look.example + 1,
+      ArrowLeft: look.example - 1,
+      ArrowUp: look.example - 1,
+      Home: 0,
+      End: last,
+    }[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      choose(clamp(to, 0, last), true);
+    }
+  });
+
+  function chooseRun(run) {
+    look.run = run;
+    const before = shownExample();
+    strip.replaceChildren(...examplesOf(run).map((example, index) => thumbnail(example, index)));
+    choose(before ? look.example : 0);
+  }
+
+  function thumbnail(example, index) {
+    const metric = report.runs[look.run].evaluation.metrics[0];
+    const value = metric && example.metrics[metric.name];
+    const thumb = el(
+      "div",
+      { className: "thumb", attributes: { role: "option" } },
+      el("img", { src: pictureAddress(example, "thumbnail"), alt: "", loading: "lazy" }),
+      el(
+        "span",
+        {},
+        el("b", { textContent: metric ? withUnit(number(value, metric.decimals), metric.unit) : "" }),
+        el("br"),
+        `${example.label} ${example.frame}`,
+      ),
+    );
+    thumb.addEventListener("click", () => choose(index));
+    return thumb;
+  }
+
+  const bar = el("div", { className: "bar" });
+  if (withExamples.length > 1) {
+    const choice = el("select", {});
+    choice.append(
+      ...withExamples.map((run) => el("option", { value: run, textContent: report.runs[run].name })),
+    );
+    choice.addEventListener("change", () => chooseRun(Number(choice.value)));
+    bar.append(el("label", {}, "Preset", choice));
+  }
+  bar.append(
+    toggles,
+    el("span", { className: "gap" }),
+    zoomButton("−", "Zoom out", () => zoomTo(look.zoom / 1.5, 0.5, 0.5)),
+    zoomText,
+    zoomButton("+", "Zoom in", () => zoomTo(look.zoom * 1.5, 0.5, 0.5)),
+    zoomButton("Whole", "Show the whole picture", () => zoomTo(1, 0, 0)),
+  );
+  place.append(
+    el(
+      "div",
+      { className: "gallery" },
+      el("div", {}, together, caption),
+      el("div", { className: "thumbs" }, el("div", { className: "note", textContent: "Worst frames first" }), strip),
+    ),
+    bar,
+    ...pictureNotes(),
+  );
+  chooseRun(look.run);
+  new ResizeObserver(keepInside).observe(stage.element);
+  showVideos(place);
+}
+
+function zoomButton(text, label, action) {
+  const button = el("button", { type: "button", textContent: text });
+  button.setAttribute("aria-label", label);
+  button.addEventListener("click", action);
+  return button;
+}
+
+function frameName(example) {
+  const chosen = example.chosen.length ? `, ${example.chosen.join(" and ")} of its sequence` : "";
+  return `${example.label}, frame ${example.frame}${chosen}`;
+}
+
+function figureOf(example, metric) {
+  const [before, after, alone] = ["_blur", "", "_spikes"].map((end) => example.metrics[metric.name + end] ?? null);
+  const figures = [before, after].filter((value) => value !== null);
+  const words = figures.map((value) => number(value, metric.decimals)).join(" → ");
+  const extra = alone === null ? "" : ` (${spikesTitle(metric)} ${number(alone, metric.decimals)})`;
+  return el(
+    "div",
+    {},
+    el("dt", { textContent: metric.title }),
+    el("dd", { textContent: withUnit(words, metric.unit) + extra }),
+  );
+}
+
+function errorScale() {
+  const gradient = `linear-gradient(to right, ${report.error.colours.join(", ")})`;
+  const bar = el("i", { style: `background: ${gradient}` });
+  return el("span", { className: "scale" }, " 0", bar, `${report.error.top}+`);
+}
+
+function pictureNotes() {
+  const choices = new Set(report.runs.map((run) => run.evaluation.choice).filter(Boolean));
+  const left = report.pictures.left_out;
+  const { top } = report.error;
+  const notes = [
+    "The spike image is what the sensor saw, made from its spikes alone.",
+    `The error map is the distance of restored and sharp, mean over the colours: black is 0, the lightest colour ${top} or more of 255 grey values.`,
+    `Pictures are kept as ${report.pictures.form}; error maps were computed before that.`,
+    "Double click, pinch, or turn the wheel with Ctrl to zoom; drag to move. With the boundary in focus: arrows, Home and End move it, + and − zoom, Shift and arrows move the picture.",
+  ];
+  const sentences = [
+    `Frames: ${[...choices].join("; ")}.`,
+    left ? `To keep this page small, ${left} more were left out evenly from worst to best.` : "",
+  ];
+  return [
+    el("p", { className: "note", textContent: sentences.join(" ") }),
+    el(
+      "details",
+      {},
+      el("summary", { textContent: "About these pictures" }),
+      ...notes.map((text) => el("p", { className: "note", textContent: text })),
+    ),
+  ];
+}
+
+/** Videos of the evaluations; large ones are links to files beside the page. */
+function showVideos(place) {
+  const figures = report.runs.flatMap((run) =>
+    (run.evaluation.videos ?? []).map((video) => videoFigure(run, video)),
+  );
+  if (figures.length) {
+    place.append(
+      el("h3", { textContent: "Videos: blurry, restored, sharp" }),
+      el("div", { className: "videos" }, ...figures),
+    );
+  }
+}
+
+function videoFigure(run, video) {
+  const name = severalRuns ? `${run.name}: ${video.label}` : video.label;
+  const size = `${video.megabytes} MB`;
+  if (video.id === null) {
+    const link = el("a", { href: encodeURI(video.link), textContent: name });
+    return el("figure", {}, link, ` (${size}, in a file of its own beside this page)`);
+  }
+  const player = el("video", {
+    controls: true,
+    loop: true,
+    muted: true,
+    playsInline: true,
+    preload: "metadata",
+    src: `data:video/mp4;base64,${stored(video.id)}`,
+  });
+  player.setAttribute("aria-label", name);
+  return el("figure", {}, player, el("figcaption", { className: "note", textContent: `${name}, ${size}` }));
+}

@@ -1,0 +1,226 @@
+"""Pictures of a page, as small as a budget of bytes asks for."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.cpus import available_cpus
+from vrtspike.data.raw.images import read_gray, read_rgb
+from vrtspike.errors import DataError
+
+ERROR = "error"
+THUMBNAIL = "thumbnail"
+ERROR_TOP = 32
+"""Grey values that the brightest colour of an error map stands for."""
+
+GRAY = frozenset({"spikes"})
+"""Pictures that may have no colours."""
+
+THREADS = 4
+"""As the rule asks for."""
+
+THUMBNAIL_SIDE = 176
+_LOSSLESS = 101
+_MOST_LOSSLESS_PIXELS = 4_000_000
+_COLOURS = cv2.COLORMAP_INFERNO
+_SAMPLE = 3
+
+Picture = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How pictures are kept.
+
+    Attributes:
+        side: longest side in pixels; larger pictures are averaged down. None: as they are.
+        quality: of WebP, 1 to 100; 101 is without loss.
+    """
+
+    side: int | None
+    quality: int
+
+    def __str__(self) -> str:
+        """Words for the page.
+
+        >>> str(Form(960, 70)), str(Form(None, 101))
+        ('WebP, quality 70, longest side 960 pixels', 'WebP, without loss, full size')
+        """
+        quality = "without loss" if self.quality >= _LOSSLESS else f"quality {self.quality}"
+        size = "full size" if self.side is None else f"longest side {self.side} pixels"
+        return f"WebP, {quality}, {size}"
+
+
+FORMS = (
+    Form(None, _LOSSLESS),
+    Form(None, 92),
+    Form(None, 84),
+    Form(1280, 76),
+    Form(1280, 64),
+    Form(960, 68),
+    Form(960, 56),
+    Form(720, 56),
+    Form(560, 50),
+    Form(400, 44),
+)
+"""From the best to the smallest."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures of some examples.
+
+    Attributes:
+        form: how they are kept.
+        kept: positions of the examples that have pictures, in order; not all where even the
+            smallest form would be too much.
+        of: for each of these the pictures by what they show, base64 of WebP files; ``error`` and
+            ``thumbnail`` are made here.
+    """
+
+    form: Form
+    kept: tuple[int, ...]
+    of: tuple[Mapping[str, str], ...]
+
+
+def error_map(restored: Picture, sharp: Picture) -> Picture:
+    """How far a frame is from the sharp one, in colours from black (equal) to light yellow.
+
+    Args:
+        restored: uint8 (H, W, 3).
+        sharp: the same shape.
+
+    Returns:
+        uint8 (H, W, 3) RGB: the mean absolute difference over the channels, ``ERROR_TOP`` grey
+        values and more in the brightest colour.
+    """
+    difference = cv2.absdiff(restored, sharp).astype(np.float32).mean(axis=-1)
+    scaled = np.rint(difference * (255 / ERROR_TOP)).clip(0, 255).astype(np.uint8)
+    return np.ascontiguousarray(cv2.applyColorMap(scaled, _COLOURS)[..., ::-1])
+
+
+def error_colours(stops: int = 9) -> list[str]:
+    """The colours of :func:`error_map` from 0 to ``ERROR_TOP``, as CSS writes them."""
+    levels = np.linspace(0, 255, stops).round().astype(np.uint8)[None]
+    colours = cv2.applyColorMap(levels, _COLOURS)[0, :, ::-1]
+    return [f"rgb({r} {g} {b})" for r, g, b in colours.tolist()]
+
+
+def encode(picture: Picture, form: Form) -> bytes:
+    """A picture as WebP.
+
+    Args:
+        picture: uint8 (H, W, 3) RGB or (H, W).
+        form: how.
+    """
+    longest = max(picture.shape[:2])
+    if form.side is not None and longest > form.side:
+        height, width = (max(1, round(s * form.side / longest)) for s in picture.shape[:2])
+        picture = np.asarray(
+            cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8
+        )
+    if picture.ndim == 3:
+        picture = np.ascontiguousarray(picture[..., ::-1])
+    done, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, form.quality])
+    if not done:
+        raise DataError("OpenCV cannot write WebP on this machine; install opencv-python-headless")
+    return contents.tobytes()
+
+
+def encode_examples(
+    examples: Sequence[Mapping[str, Path]], budget: int, forms: Sequence[Form] = FORMS
+) -> Pictures:
+    """Pictures of examples in the best form that fits into a budget.
+
+    Args:
+        examples: worst first; files by what they show: ``blurry``, ``restored``, ``sharp``, and
+            ``spikes`` where there are any.
+        budget: characters that all together may take.
+        forms: from the best to the smallest. Where even the last is too much, examples are left
+            out evenly.
+
+    Raises:
+        DataError: if a picture cannot be read.
+    """
+    kept = tuple(range(len(examples)))
+    for number, form in enumerate(forms):
+        is_last = number == len(forms) - 1
+        if not is_last and not _may_fit(examples, form, budget):
+            continue
+        found = _encode_all(examples, form)
+        size = sum(map(_characters, found))
+        if size > budget and is_last:
+            kept = _evenly(len(found), int(len(found) * budget / size))
+            while kept and sum(_characters(found[place]) for place in kept) > budget:
+                kept = _evenly(len(found), len(kept) - 1)
+            found = [found[place] for place in kept]
+        if size <= budget or is_last:
+            return Pictures(form, kept, tuple(found))
+    raise ValueError("no form to keep pictures in")
+
+
+def _may_fit(examples: Sequence[Mapping[str, Path]], form: Form, budget: int) -> bool:
+    """Whether a few examples let expect that all fit; the guess costs little and may be wrong."""
+    if not examples:
+        return True
+    if form.quality >= _LOSSLESS:
+        height, width = read_rgb(examples[0]["sharp"]).shape[:2]
+        if height * width * 5 * len(examples) > _MOST_LOSSLESS_PIXELS:
+            return False
+    sample = [examples[place] for place in _evenly(len(examples), _SAMPLE)]
+    size = sum(map(_characters, _encode_all(sample, form)))
+    return size / len(sample) * len(examples) <= budget
+
+
+def _evenly(count: int, wanted: int) -> tuple[int, ...]:
+    """Positions spread over ``count``, the first and the last among them.
+
+    >>> _evenly(10, 3), _evenly(2, 3), _evenly(5, 1), _evenly(5, 0)
+    ((0, 4, 9), (0, 1), (0,), ())
+    """
+    wanted = min(count, wanted)
+    if wanted <= 1:
+        return tuple(range(wanted))
+    return tuple(place * (count - 1) // (wanted - 1) for place in range(wanted))
+
+
+def _characters(pictures: Mapping[str, str]) -> int:
+    return sum(map(len, pictures.values()))
+
+
+def _encode_all(examples: Sequence[Mapping[str, Path]], form: Form) -> list[dict[str, str]]:
+    # OpenCV computes outside Python's lock.
+    with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
+        return list(threads.map(lambda files: _encode_example(files, form), examples))
+
+
+def _encode_example(files: Mapping[str, Path], form: Form) -> dict[str, str]:
+    forms = {THUMBNAIL: Form(THUMBNAIL_SIDE, 60)}
+    return {
+        what: base64.b64encode(encode(picture, forms.get(what, form))).decode()
+        for what, picture in _pictures(files)
+    }
+
+
+def _pictures(files: Mapping[str, Path]) -> Iterator[tuple[str, Picture]]:
+    loaded: dict[str, Picture] = {}
+    for what, path in files.items():
+        read: Callable[[Path], Picture] = read_gray if what in GRAY else read_rgb
+        loaded[what] = read(path)
+        yield what, loaded[what]
+    restored, sharp = loaded["restored"], loaded["sharp"]
+    if restored.shape != sharp.shape:
+        raise DataError(
+            f"{files['restored']}: {restored.shape[1]} x {restored.shape[0]} pixels, but "
+            f"{files['sharp']} has {sharp.shape[1]} x {sharp.shape[0]}; evaluate again"
+        )
+    yield ERROR, error_map(restored, sharp)
+    yield THUMBNAIL, restored

@@ -1,0 +1,404 @@
+"""The page in a real Chromium: mouse, finger, keyboard, narrow and dark."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.reporting.results import (
+    FINDING,
+    HEIGHT,
+    WIDTH,
+    make_alignment,
+    make_evaluation,
+    make_performance,
+    make_run,
+    picture,
+)
+from vrtspike.deblurring.video import video_file
+from vrtspike.reporting.page import write_report_page
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+HANDLE = ".handle"
+STAGE = ".stage"
+
+pytestmark = pytest.mark.slow
+
+
+def browser_module() -> ModuleType:
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        return importlib.import_module("browser")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two runs: one with spikes, two scales, a video and findings; one without spikes."""
+    results = tmp_path_factory.mktemp("results")
+    make_run(results, "with_spikes")
+    folder = make_evaluation(results, "with_spikes", ("街道_夜间", "GOPR2"), scales=(1.0, 0.5))
+    make_performance(results, "with_spikes", [FINDING])
+    make_run(results, "without", MODEL={"USE_SPIKE": False})
+    make_evaluation(results, "without", ("街道_夜间",), gain=-1.0, spikes=False)
+    make_alignment(results)
+    write_video(folder / "videos/GOPR2.mp4")
+    output = results / "index.html"
+    write_report_page(results, ["with_spikes", "without"], results, output)
+    return output.as_uri()
+
+
+def write_video(path: Path) -> None:
+    path.parent.mkdir()
+    with video_file(path) as append:
+        for seed in range(3):
+            append([picture(seed), picture(seed + 5)])
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Any]:
+    module = browser_module()
+    if module.PROGRAM is None:
+        pytest.skip("needs Chromium")
+    with module.chromium() as page:
+        yield page
+
+
+@pytest.fixture
+def page(tab: Any, address: str) -> Iterator[Any]:
+    tab.open(address)
+    yield tab
+    assert tab.messages == []
+
+
+def split(page: Any) -> float:
+    """Where the boundary is, by the slider and by what is seen of the left picture."""
+    value = float(page.value("document.querySelector('.handle').getAttribute('aria-valuenow')"))
+    box = "document.querySelector('.stage').getBoundingClientRect()"
+    handle = "document.querySelector('.handle').getBoundingClientRect()"
+    seen = page.value(f"100 * ({handle}.x + {handle}.width / 2 - {box}.x) / {box}.width")
+    clip = page.value("document.querySelectorAll('.stage .layer')[1].style.clipPath")
+    assert seen == pytest.approx(value, abs=1)
+    assert 100 - float(clip.split()[1].rstrip("%")) == pytest.approx(value, abs=1)
+    return value
+
+
+def transforms(page: Any) -> list[str]:
+    """Of all pictures of the example."""
+    return page.value("[...document.querySelectorAll('.view img')].map(i => i.style.transform)")
+
+
+def shown_part(page: Any) -> tuple[float, float, float]:
+    """Shift to the side and down in percent, and zoom: the same of all pictures.
+
+    Pointers stand on whole pixels, so shifts are exact to about one of 200.
+    """
+    (transform,) = set(transforms(page))
+    x, y, zoom = (float(number) for number in re.findall(r"-?[\d.]+", transform))
+    return x, y, zoom
+
+
+def selected(page: Any) -> int:
+    return page.value(
+        "[...document.querySelectorAll('.thumb')]"
+        ".findIndex(thumb => thumb.getAttribute('aria-selected') === 'true')"
+    )
+
+
+def column(page: Any, place: int) -> list[str]:
+    """Texts of a column of the table of sequences."""
+    cell = f"row => row.children[{place}].textContent"
+    rows = "document.querySelectorAll('#figures .tall tbody tr')"
+    return page.value(f"[...{rows}].map({cell})")
+
+
+def test_it_asks_for_nothing_and_says_the_verdict(page):
+    assert page.value("document.documentElement.dataset.ready") == "yes"
+    assert [address for address in page.requests if not address.startswith("data:")] == [
+        page.value("location.href")
+    ]
+    headline = page.value("document.querySelector('h1').textContent")
+    assert headline.startswith("Preset with_spikes, best of 2, takes 6 frames")
+    assert "from 18.50 dB (blurry) to 22.50 dB" in headline
+
+
+def test_the_boundary_follows_the_mouse(page):
+    assert split(page) == 50
+    page.drag(page.place(HANDLE), page.place(STAGE, 0.2))
+    assert split(page) == pytest.approx(20, abs=1)
+    # A click anywhere brings it there; beyond the edge it stays at the edge.
+    page.drag(page.place(STAGE, 0.7, 0.9), page.place(STAGE, 0.7, 0.9))
+    assert split(page) == pytest.approx(70, abs=1)
+    page.drag(page.place(HANDLE), page.place(STAGE, 1.3))
+    assert split(page) == 100
+
+
+def test_the_boundary_follows_the_keyboard(page):
+    page.value("document.querySelector('.handle').focus()")
+    for key, value in (
+        ("ArrowLeft", 49),
+        ("ArrowRight", 50),
+        ("PageUp", 60),
+        ("PageDown", 50),
+        ("Home", 0),
+        ("ArrowLeft", 0),
+        ("End", 100),
+    ):
+        page.key(key)
+        assert split(page) == value, key
+    says = page.value("document.querySelector('.handle').getAttribute('aria-valuetext')")
+    assert says == "Blurry up to 100 %, then Restored"
+    role = page.value("document.querySelector('.handle').getAttribute('role')")
+    assert role == "slider"
+    ring = "getComputedStyle(document.querySelector('.handle'), '::after').outlineStyle"
+    assert page.value(ring) == "solid"
+
+
+def test_the_boundary_follows_a_finger_and_two_fingers_zoom(tab, address):
+    tab.open(address, 390, 844, touch=True)
+    tab.swipe(tab.place(HANDLE), tab.place(STAGE, 0.25))
+    assert split(tab) == pytest.approx(25, abs=2)
+    tab.pinch(tab.place(STAGE), 60, 3)
+    assert shown_part(tab)[2] == pytest.approx(3, abs=0.2)
+    assert tab.messages == []
+
+
+def test_all_pictures_zoom_and_move_in_step(page):
+    assert len(transforms(page)) == 5
+    place = page.place(STAGE, 0.25, 0.5)
+    page.double_click(place)
+    # The point under the pointer stays: a quarter of the picture is left of it, times three.
+    assert shown_part(page) == pytest.approx((-50, -100, 3), abs=1)
+    assert page.value("document.querySelector('.zoom').textContent") == "300 %"
+    before = split(page)
+    page.drag(page.place(STAGE, 0.8, 0.5), page.place(STAGE, 0.9, 0.25))
+    assert shown_part(page) == pytest.approx((-40, -125, 3), abs=2)
+    assert split(page) == before
+    # Beyond the edge there is nothing to be seen.
+    page.drag(page.place(".panel", 0.1, 0.1), page.place(".panel", 0.9, 0.9))
+    page.drag(page.place(".panel", 0.1, 0.1), page.place(".panel", 0.9, 0.9))
+    assert shown_part(page) == (0, 0, 3)
+    page.click("button[aria-label='Show the whole picture']")
+    assert shown_part(page) == (0, 0, 1)
+    page.value("document.querySelector('.handle').focus()")
+    page.key("+")
+    page.key("ArrowRight", shift=True)
+    assert shown_part(page) == pytest.approx((-35, -25, 1.5))
+    page.key("0")
+    assert shown_part(page) == (0, 0, 1)
+
+
+def test_thumbnails_lead_from_the_worst_to_the_best(page):
+    assert page.value("document.querySelectorAll('.thumb').length") == 12
+    texts = page.value("[...document.querySelectorAll('.thumb')].map(t => t.textContent)")
+    assert texts[0] == "20.00 dB街道_夜间 000001"
+    assert texts[6] == "20.00 dB街道_夜间_x0.5 000001"
+    shown = "document.querySelector('.stage img').src"
+    first = page.value(shown)
+    page.click(".thumb:nth-child(3)")
+    assert selected(page) == 2
+    assert page.value(shown) != first
+    caption = page.value("document.querySelector('.caption').textContent")
+    assert caption.startswith("街道_夜间, frame 000003, best of its sequence")
+    assert "PSNR18.00 → 22.00 dB (spikes alone, grey 15.00)" in caption
+    page.key("ArrowDown")
+    page.key("ArrowDown")
+    assert selected(page) == 4
+    page.key("ArrowLeft")
+    assert selected(page) == 3
+    page.key("End")
+    assert selected(page) == 11
+    page.key("Home")
+    assert selected(page) == 0
+    assert page.value("document.activeElement.className") == "thumb"
+
+
+def test_panels_are_switched_and_the_sides_chosen(page):
+    panels = "[...document.querySelectorAll('.panels figcaption')].map(c => c.firstChild.data)"
+    assert page.value(panels) == ["Sharp", "Spike image", "Error map"]
+    page.click("#pictures .bar button:nth-child(2)")
+    assert page.value(panels) == ["Sharp", "Error map"]
+    button = "document.querySelector('#pictures .bar button:nth-child(2)')"
+    assert page.value(f"{button}.getAttribute('aria-pressed')") == "false"
+    page.click("#pictures .bar button:nth-child(2)")
+    assert page.value(panels) == ["Sharp", "Spike image", "Error map"]
+    legend = page.value("document.querySelector('.scale').textContent")
+    assert legend == " 032+"
+    options = "[...document.querySelector('.side.right').options].map(o => o.text)"
+    assert page.value(options) == [
+        "Blurry",
+        "Restored",
+        "Sharp",
+        "Spike image",
+        "Error map",
+        "Restored by without",
+    ]
+    page.value(
+        "(c => { c.value = 'sharp'; c.dispatchEvent(new Event('change')); })"
+        "(document.querySelector('.side.right'))"
+    )
+    same = "document.querySelector('.layer img').src === document.querySelector('.panel img').src"
+    assert page.value(same)
+
+
+def test_another_run_shows_its_own_frames(page):
+    page.value(
+        "(c => { c.value = '1'; c.dispatchEvent(new Event('change')); })"
+        "(document.querySelector('#pictures .bar label select'))"
+    )
+    assert page.value("document.querySelectorAll('.thumb').length") == 3
+    panels = "[...document.querySelectorAll('.panels figcaption')].map(c => c.firstChild.data)"
+    assert page.value(panels) == ["Sharp", "Error map"]
+
+
+def test_tables_sort_by_mouse_and_keyboard(page):
+    heads = page.value(
+        "[...document.querySelectorAll('#figures .tall thead tr:last-child th')]"
+        ".map(h => h.textContent)"
+    )
+    assert heads[:8] == [
+        "preset",
+        "sequence",
+        "scale",
+        "frames",
+        "blurry",
+        "spikes alone, grey",
+        "restored",
+        "gain",
+    ]
+    restored = "#figures .tall thead tr:last-child th:nth-child(7)"
+    sorting = f"document.querySelector('{restored}').getAttribute('aria-sort')"
+    assert page.value(sorting) is None
+    page.click(f"{restored} button")
+    assert page.value(sorting) == "ascending"
+    assert column(page, 6) == ["21.00", "21.00", "21.00", "24.00", "24.00"]
+    page.value(f"document.querySelector('{restored} button').focus()")
+    page.key("Enter")
+    assert page.value(sorting) == "descending"
+    assert column(page, 6) == ["24.00", "24.00", "21.00", "21.00", "21.00"]
+    # What there is no figure of comes last, upwards and downwards.
+    spikes = "#figures .tall thead tr:last-child th:nth-child(6) button"
+    for _ in range(2):
+        page.click(spikes)
+        assert column(page, 5)[-1] == "–"
+    assert page.value(sorting) is None
+    assert "−1.00" in column(page, 7)
+
+
+def drawn(page: Any, selector: str) -> None:
+    page.place(selector)
+    page.wait(f"document.querySelector('{selector} .plot').dataset.drawn === 'yes'")
+
+
+def test_curves_obey_their_switches(page):
+    drawn(page, "#training .charts")
+    plot = "document.querySelector('#training .plot')"
+    traces = f"{plot}.data.map(t => t.name)"
+    assert page.value(traces) == ["with_spikes"] * 2 + ["without"] * 2
+    axis = f"{plot}.layout.yaxis.type"
+    assert page.value(axis) == "log"
+    page.click("#training [role=group] label:nth-child(1) input")
+    page.wait(f"{plot}.data.length === 2")
+    assert page.value(traces) == ["without"] * 2
+    page.click("#training .bar > label:nth-child(3) input")
+    page.wait(f"{axis} === 'linear'")
+    smoothing = "document.querySelector('#training input[type=range]')"
+    page.value(f"(r => {{ r.value = 0; r.dispatchEvent(new Event('input')); }})({smoothing})")
+    page.wait(f"{plot}.data.length === 1")
+    assert page.value(f"{plot}.data[0].y[1]") == 0.5  # the second loss of 1, 1/2, 1/3, ...
+    page.value(f"(r => {{ r.value = 0.5; r.dispatchEvent(new Event('input')); }})({smoothing})")
+    page.wait(f"{plot}.data.length === 2")
+    # (0.25 x 1 + 0.5 x 1/2) / 0.75
+    assert page.value(f"{plot}.data[1].y[1]") == pytest.approx(2 / 3)
+    page.value(
+        "(c => { c.value = 'learning rate'; c.dispatchEvent(new Event('change')); })"
+        "(document.querySelector('#training .charts select'))"
+    )
+    page.wait(f"{plot}.data[0].y[0] === 0.001")
+
+
+def test_every_chart_is_drawn_and_says_what_is_under_the_pointer(page):
+    count = page.value("document.querySelectorAll('.plot').length")
+    assert count == 9
+    # Without a look at them, too: a page that is printed shows them all.
+    page.wait(
+        "[...document.querySelectorAll('.plot')].every(p => p.dataset.drawn || p.textContent)"
+    )
+    validation = "#training .charts > div:nth-child(2)"
+    drawn(page, validation)
+    x, y = page.place(f"{validation} .points path", 0.5, 0.5)
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    page.wait(f"document.querySelector('{validation} .hoverlayer text') !== null")
+    hover = page.value(f"document.querySelector('{validation} .hoverlayer').textContent")
+    assert "28" in hover
+    assert "with" in hover
+
+
+def test_a_video_plays(page):
+    page.place("video")
+    page.wait("document.querySelector('video').readyState >= 2")
+    size = (
+        "[document.querySelector('video').videoWidth, document.querySelector('video').videoHeight]"
+    )
+    assert page.value(size) == [2 * WIDTH, HEIGHT]
+    page.value("document.querySelector('video').play()")
+    page.wait("document.querySelector('video').currentTime > 0")
+
+
+def test_findings_data_and_origin_in_words(page):
+    findings = page.value("document.querySelector('#findings').textContent")
+    assert "Costs time or memory: waits for data" in findings
+    assert "DATALOADER.TRAIN_WORKERS: 4" in findings
+    assert "not analysed" in findings
+    data = page.value("document.querySelector('#data').textContent")
+    assert "4 exposures: spikes and sharp frame correlate by 0.900" in data
+    origin = page.value("document.querySelector('#origin').textContent")
+    assert "0123456789abcdef" in origin
+    assert "MODEL.USE_SPIKE" in origin
+
+
+def test_a_narrow_screen_needs_no_scrolling_to_the_side(tab, address):
+    tab.open(address, 390, 844, touch=True)
+    tab.value("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert tab.value("document.documentElement.scrollWidth") == 390
+    assert tab.value("document.querySelector('.stage').clientWidth") > 340
+    sizes = tab.value(
+        "[...document.querySelectorAll('.bar button')].map(b => b.getBoundingClientRect().height)"
+    )
+    assert min(sizes) >= 44
+    assert tab.messages == []
+
+
+def test_dark_is_dark_and_curves_follow(tab, address):
+    ink = {}
+    for dark in (False, True):
+        tab.open(address, dark=dark)
+        drawn(tab, "#training .charts")
+        paper = tab.value("getComputedStyle(document.body).backgroundColor")
+        ink[dark] = tab.value("document.querySelector('#training .plot').layout.font.color")
+        assert paper == ("rgb(20, 23, 28)" if dark else "rgb(255, 255, 255)")
+    assert ink[False] != ink[True]
+    # The scheme of the system changes while the page is open.
+    tab.call(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}]
+    )
+    tab.wait(f"document.querySelector('#training .plot').layout.font.color === '{ink[False]}'")
+    assert tab.messages == []
+
+
+def test_on_paper_there_are_no_switches(tab, address):
+    tab.open(address)
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    shown = "s => getComputedStyle(document.querySelector(s)).display"
+    for selector in ("nav", ".bar", ".thumbs"):
+        assert tab.value(f"({shown})('{selector}')") == "none"
+    assert tab.value(f"({shown})('.stage')") != "none"
+    tab.call("Emulation.setEmulatedMedia", media="")
