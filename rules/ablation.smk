@@ -28,7 +28,7 @@ rule ablation_of_preset:
     benchmark:
         "<benchmarks>/ablation/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of(PLAN.presets),
+        preset=one_of(PLAN.folder_names),
     params:
         *code("ablation.py"),
         runs=run_folders,
@@ -65,7 +65,7 @@ use rule report as ablation_report_of_preset with:
     benchmark:
         "<benchmarks>/ablation_report/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of(PLAN.presets),
+        preset=one_of(PLAN.folder_names),
     localrule: True
 
 

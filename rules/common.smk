@@ -33,9 +33,11 @@ def user_errors():
         yield
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
+        NOTICES.leave_out(str(error))
         raise SystemExit(EXIT_USER_ERROR)
 
 
+NOTICES = Notices()
 OVERLAYS = [str(path) for path in workflow.overwrite_configfiles]
 CONFIGFILES = [*map(str, workflow.configfiles[len(OVERLAYS) :]), *OVERLAYS]
 with user_errors():
@@ -46,11 +48,15 @@ with user_errors():
 
 RESULTS = PLAN.settings.RESULTS
 SCRIPTS = Path("scripts")
-NOTICES = Notices()
 RAW_DATA = RawData(PLAN, lambda: workflow.dryrun, NOTICES.add)
-TRAININGS = Trainings(PLAN, SCRIPTS / "train.py")
+TRAININGS = Trainings(PLAN, SCRIPTS / "train.py", NOTICES.add)
 # More than any machine has: Snakemake lowers it to --cores; clusters set it in their profile.
 EVERY_CORE = 1024
+
+
+if workflow.is_main_process:
+    for name, error in PLAN.broken.items():
+        NOTICES.add(f"preset {name} cannot be used, others can:\n{error}")
 
 
 def code(*programs):

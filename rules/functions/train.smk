@@ -53,7 +53,7 @@ def weights_before(wildcards):
     What else a training cannot do without has to be there before anything is computed.
     """
     preset = wildcards.preset
-    TRAININGS.require_files(preset)
+    TRAININGS.require_files(preset, anew=preset in presets_to_retrain())
     if not TRAININGS.is_trained(preset):
         find_machines()
     if preset in presets_to_retrain():

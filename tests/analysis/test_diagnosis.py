@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from vrtspike.analysis.diagnosis import find, findings_table
+from vrtspike.analysis.diagnosis import find, findings_table, with_rules_table
 from vrtspike.analysis.figures import Health, Memory, RunFigures, Speed
 from vrtspike.config import Settings
+from vrtspike.errors import DataError
 
 
 def settings(**sections: Any) -> Settings:
@@ -130,6 +133,7 @@ def test_cache_and_system_memory():
     assert symptoms(full)["system memory nearly full"] == {
         "DATA.CACHE_SIZE_GB": 2,
         "DATALOADER.TOTAL_WORKERS": "cpu*0.4",
+        "DATALOADER.TRAIN_PREFETCH_FACTOR": 2,
     }
 
 
@@ -138,7 +142,10 @@ def test_headroom_is_counted_in_samples():
         memory=Memory(gpu_peak_mb=12_000, gpu_total_mb=40_000, gpu_activations_mb=10_000)
     )
     # 0.9 * 40000 - 12000 = 24000 MB are free: two more samples of 10000 MB.
-    assert symptoms(roomy)["unused GPU memory"] == {"TRAIN.BATCH_SIZE": 3}
+    assert symptoms(roomy)["unused GPU memory"] == {
+        "TRAIN.BATCH_SIZE": 3,
+        "TRAIN.GRADIENT_ACCUMULATION_STEPS": 2,
+    }
     tight = RunFigures(memory=Memory(gpu_peak_mb=31_000, gpu_total_mb=40_000))
     assert symptoms(tight) == {}
 
@@ -148,12 +155,13 @@ def test_headroom_is_counted_in_samples():
     [
         Health(logged_steps=9, losses_not_finite=2, first_not_finite=7),
         Health(logged_steps=9, gradient_norm_median=0.5, gradient_norm_max=51),
+        Health(logged_steps=9, skipped_steps=1),
     ],
 )
 def test_unstable_training_proposes_calmer_arithmetic(health):
     half = settings(TRAIN={"PRECISION": "16-mixed", "MAX_GRAD_NORM": 1.0})
     (finding,) = find(RunFigures(health=health), half)
-    assert finding.severity == "error"
+    assert finding.severity == ("error" if health.losses_not_finite else "warning")
     assert finding.keys == {
         "TRAIN.PRECISION": "bf16-mixed",
         "TRAIN.AMP_INIT_SCALE": 1024,
@@ -177,3 +185,23 @@ def test_errors_come_first_then_the_largest_share():
         "unused GPU memory",
     ]  # fmt: skip
     assert table.loc[0, "keys"].startswith("TRAIN.MAX_GRAD_NORM: 0.5")
+
+
+def test_the_page_of_findings_holds_the_rules(repository, tmp_path):
+    text = (repository / "docs/findings.md").read_text(encoding="utf-8")
+    assert with_rules_table(text) == text, "run: python scripts/findings_reference.py"
+    page = tmp_path / "findings.md"
+    page.write_text(text.replace("GPU idle", "GPU asleep"), encoding="utf-8")
+    command = [sys.executable, "scripts/findings_reference.py", "--page", str(page)]
+    stale = subprocess.run(
+        [*command, "--check"], cwd=repository, capture_output=True, text=True, check=False
+    )
+    assert stale.returncode == 2
+    assert "older than the rules" in stale.stderr
+    subprocess.run(command, cwd=repository, check=True, capture_output=True)
+    assert page.read_text(encoding="utf-8") == text
+
+
+def test_a_page_without_the_table_is_refused():
+    with pytest.raises(DataError, match="no table"):
+        with_rules_table("# Findings\n")

@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.analysis.performance import FINDINGS, PLOTS, PROPOSED, TABLES, analyze_run
 from vrtspike.config import load_preset
-from vrtspike.files import read_json
+from vrtspike.files import read_json, write_json
 
 
 @pytest.fixture
@@ -52,18 +52,29 @@ def test_findings_name_figures_and_keys(analysed):
     assert contents["proposed"] == {
         "DATALOADER.TOTAL_WORKERS": "auto",
         "DATALOADER.TRAIN_PREFETCH_FACTOR": 8,
-        "DATA.CACHE_SIZE_GB": 8,
-        "TRAIN.BATCH_SIZE": 7,
+        "DATA.CACHE_SIZE_GB": 5.2,  # half of 10,000 MB
+        "TRAIN.BATCH_SIZE": 6,
+        "TRAIN.GRADIENT_ACCUMULATION_STEPS": 1,
     }
     page = (output / "findings.html").read_text()
     assert "50.0 ms wait for each batch" in page
     assert '<td class="text">10000 MB</td>' in page
 
 
+def test_the_batch_of_all_processes_is_the_base_of_a_scaled_rate(publish, tmp_path):
+    folder = publish("slow", gpu=True, TRAIN={"GRADIENT_ACCUMULATION_STEPS": 1})
+    record = read_json(folder / "run.json")
+    write_json(folder / "run.json", record | {"processes": 4})
+    findings = {found.symptom: found for found in analyze_run(folder, tmp_path / "out")}
+    assert findings["unused GPU memory"].keys == {
+        "TRAIN.BATCH_SIZE": 7, "TRAIN.SCALE_LR": "sqrt", "TRAIN.BASE_BATCH_SIZE": 4,
+    }  # fmt: skip
+
+
 def test_the_proposed_preset_loads_on_top_of_its_base(analysed):
     _, output = analysed
     (output / "slow.yaml").write_text("DATALOADER:\n  TOTAL_WORKERS: 2\n")
-    assert load_preset(output / PROPOSED).TRAIN.BATCH_SIZE == 7
+    assert load_preset(output / PROPOSED).TRAIN.BATCH_SIZE == 6
 
 
 def test_a_run_without_timing_is_analysed_all_the_same(publish, tmp_path):

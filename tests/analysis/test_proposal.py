@@ -25,6 +25,20 @@ def test_the_more_important_finding_wins(preset):
     assert proposed_keys(findings, preset) == {"TRAIN.BATCH_SIZE": 2, "TRAIN.COMPILE_MODEL": True}
 
 
+def test_what_fills_the_memory_is_taken_from_one_finding(preset):
+    findings = [
+        finding("first", MODEL__VRT__USE_CHECKPOINT_FFN=False),
+        finding("second", TRAIN__BATCH_SIZE=2, TRAIN__COMPILE_MODEL=True),
+        finding("third", TRAIN__SCALE_LR="sqrt"),
+    ]
+    first = {"MODEL.VRT.USE_CHECKPOINT_FFN": False, "TRAIN.COMPILE_MODEL": True}
+    assert proposed_keys(findings, preset) == first
+    assert proposed_keys(findings[1:], preset) == {
+        "TRAIN.BATCH_SIZE": 2,
+        "TRAIN.COMPILE_MODEL": True,
+    }
+
+
 def test_what_the_schema_refuses_is_left_out(preset):
     findings = [finding("bad", TRAIN__BATCH_SIZE=0), finding("good", TRAIN__BATCH_SIZE=2)]
     assert proposed_keys(findings, preset) == {"TRAIN.BATCH_SIZE": 2}

@@ -99,7 +99,16 @@ def test_settings_are_frozen(tmp_path):
         ("TRAIN: {PRECISION: '32', AMP_ENABLED: true}\n", r"PRECISION is '32' but AMP_ENABLED"),
         ("TRAIN: {AMP_OPT_LEVEL: O7}\n", r"AMP_OPT_LEVEL is 'O7', expected O0, O1 or O2"),
         ("DATA: {NORM: {MEAN: 0.1}}\n", r"give both MEAN and STD"),
-        ("BASE: nowhere\n", r":1: BASE is 'nowhere', but there is no .*nowhere.yaml"),
+        ("BASE: nowhere\n", r":1: BASE is 'nowhere', but there is no preset .*; presets there"),
+        ("BASE: ../presets/baseline\n", r":1: BASE is '../presets/baseline', but there is no"),
+        ("BASE: [parent]\n", r":1: BASE is \['parent'\], but there is no"),
+        ("SEED: 1\nTRAIN:\n", r":2: TRAIN: found None; expected keys below it, or no such line"),
+        ("TRAIN: {OPTIM: adamw}\n", r":1: TRAIN.OPTIM: found 'adamw'; expected keys below it"),
+        ("TOTAL_WORKERS: 3\nDATALOADER: x\n", r":2: DATALOADER: found 'x'; expected keys below"),
+        ("SEED: 1\nDATA:\n  ROOT: &a [*a]\n", r":3: DATA.ROOT.0 holds itself"),
+        ("SEED: 2020-13-45\n", r":1: found '2020-13-45': month must be in 1..12"),
+        ("SEED: 1\nbase: parent\n", r":2: unknown key base; did you mean BASE\?"),
+        ("Bases: parent\n", r":1: unknown key Bases; did you mean BASE\?"),
         ("SEED: [\n", r"not YAML"),
         ("- 1\n", r":1: the top level must be a mapping"),
     ],
@@ -113,6 +122,14 @@ def test_all_faults_of_a_file_are_reported_at_once(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, "SEEED: 1\nTRAIN: {EPOCHS: -1}\nDATA: {K: many}\n")
     assert len(re.findall(r"preset.yaml:\d: ", str(caught.value))) == 3
+
+
+def test_a_parent_that_is_missing_is_answered_with_the_nearest_one(tmp_path):
+    for name in ("baseline", "opt"):
+        (tmp_path / f"{name}.yaml").write_text("SEED: 1\n")
+    for name, near in (("base_line", "baseline"), ("opt.yaml", "opt")):
+        with pytest.raises(ConfigError, match=rf":1: BASE is .*; did you mean {near}\?"):
+            load(tmp_path, f"BASE: {name}\n")
 
 
 def test_a_circle_of_parents_is_an_error(tmp_path):

@@ -64,6 +64,7 @@ def test_two_sources_of_one_name_are_refused(folder):
         ("SETTINGS:\n  TRAIN:\n    EPOCH: 3\n", r"over.yaml:3: unknown key TRAIN.EPOCH; did"),
         ("GPUS: some\n", r"over.yaml:1: GPUS: found 'some'"),
         ("GPUS: 1\nGPUS: 2\n", r"GPUS is given twice, at line 1 and at line 2"),
+        ("PRESETS:\n", r"over.yaml:1: PRESETS: found None; expected a list\n"),
         ("SET: TRAIN.EPOCHS\n", r"expected KEY=value"),
     ],
 )
@@ -71,6 +72,49 @@ def test_errors_name_file_and_line(folder, text, message):
     (folder / "over.yaml").write_text(text)
     with pytest.raises(ConfigError, match=message):
         load_workflow(["config.yaml", "over.yaml"])
+
+
+@pytest.mark.parametrize("value", ["plain", "plain rooted", "plain, rooted", ["plain", "rooted"]])
+def test_names_of_presets_may_be_given_as_a_text(folder, value):
+    names = value if isinstance(value, list) else value.replace(",", " ").split()
+    settings = load_workflow(["config.yaml"], {"PRESETS": value, "RETRAIN": value}).settings
+    assert settings.PRESETS == settings.RETRAIN == tuple(names)
+
+
+def test_a_single_value_in_place_of_a_list_is_told_what_a_list_looks_like(folder):
+    for key, given, example in [
+        ("TEST.METRICS", "psnr", r"\[psnr\]"),
+        ("TEST.EVAL_SCALES", "0.5", r"\[0.5\]"),
+    ]:
+        with pytest.raises(ConfigError, match=rf"SET {key}: .*expected a list, such as {example}"):
+            load_workflow(["config.yaml"], {"SET": f"{key}={given}"})
+
+
+def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
+    (folder / "config/presets/draft.yaml").write_text("TRAIN:\n  EPOCH: 3\n")
+    (folder / "config/presets/cut.yaml").write_text("TRAIN: {EPOCHS: 3\n")
+    plan = load_workflow(["config.yaml"], {"PRESETS": ["draft"]})
+    assert list(plan.presets) == ["plain", "rooted"]
+    assert plan.folder_names == ["cut", "draft", "plain", "rooted"]
+    assert {"draft", "draft-without-spikes", "plain"} <= set(plan.names)
+    assert set(plan.datasets) == {"go_pro", "demo"}
+    for name in ("draft", "draft-without-spikes"):
+        with pytest.raises(ConfigError, match=r"draft\.yaml:2: unknown key TRAIN\.EPOCH; did"):
+            plan.preset(name)
+    with pytest.raises(ConfigError, match=r"cut\.yaml.*not YAML"):
+        plan.preset("cut")
+
+
+def test_what_all_presets_have_wrong_is_said_once(folder):
+    (folder / "config/presets/draft.yaml").write_text("TRAIN:\n  EPOCH: 3\n")
+    with pytest.raises(ConfigError) as error:
+        load_workflow(["config.yaml"], {"SET": "SEED=-1"})
+    lines = str(error.value).splitlines()
+    assert sorted(line.split(":")[0].rpartition("/")[2] for line in lines[:-1]) == [
+        "SET SEED",
+        "draft.yaml",
+    ]
+    assert lines[-1].startswith("Every key is explained")
 
 
 def test_an_error_in_a_command_line_value_names_the_option(folder):

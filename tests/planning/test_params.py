@@ -26,6 +26,21 @@ def test_a_line_per_key_of_the_jobs_own_preset():
     assert not any(line.startswith(("LOG.TENSORBOARD", "TEST.")) for line in found("slow"))
 
 
+def test_what_other_presets_have_changes_no_line_of_a_preset():
+    """Snakemake compares sets of lines: a file that comes or goes makes no other preset stale."""
+    with_vgg = Settings.model_validate({"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}})
+
+    def found(preset: str, presets: dict[str, Settings]) -> set[str]:
+        lines = setting_lines(Workflow(WorkflowSettings(), presets), result_settings)
+        return {line(SimpleNamespace(preset=preset)) for line in lines}
+
+    alone = found("plain", {"plain": Settings()})
+    assert found("plain", {"plain": Settings(), "vgg": with_vgg}) == alone
+    assert found("vgg", {"plain": Settings(), "vgg": with_vgg}) - alone == {
+        line for line in found("vgg", {"vgg": with_vgg}) if line.startswith("LOSS.VGG_PERCEPTUAL.")
+    }
+
+
 def test_a_line_per_source_file_of_all_programs(tmp_path):
     (tmp_path / "shared.py").write_text("def f():\n    return 1\n")
     for name in ("a", "b"):

@@ -6,8 +6,9 @@ import pytest
 
 from vrtspike.config import Settings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
+from vrtspike.data.manifests import DATASET
 from vrtspike.errors import ConfigError
-from vrtspike.files import file_digest
+from vrtspike.files import file_digest, write_json
 from vrtspike.planning.training import Trainings, retrained
 from vrtspike.runs.code import training_code, write_code
 from vrtspike.runs.identity import RunIdentity
@@ -21,9 +22,9 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def trainings(**presets) -> Trainings:
+def trainings(notice=lambda text: None, /, **presets) -> Trainings:
     known = {name: Settings.model_validate(sections) for name, sections in presets.items()}
-    return Trainings(Workflow(WorkflowSettings(), known), Path("scripts/train.py"))
+    return Trainings(Workflow(WorkflowSettings(), known), Path("scripts/train.py"), notice)
 
 
 def give(path: str, contents: bytes = b"weights") -> str:
@@ -62,18 +63,71 @@ def test_a_teacher_from_elsewhere_is_given(here):
     found.require_files("student")
 
 
-def test_given_weights_must_be_there_until_the_preset_is_trained(here):
-    sections = {"MODEL": {"VRT": {"PRETRAINED": "vrt.pth"}}}
-    found = trainings(p=sections)
-    with pytest.raises(ConfigError, match=r"MODEL\.VRT\.PRETRAINED: no such file: vrt\.pth"):
-        found.require_files("p")
+GIVEN = {"MODEL": {"VRT": {"PRETRAINED": "vrt.pth"}}}
+MISSING = r"preset p: MODEL\.VRT\.PRETRAINED: no such file: vrt\.pth"
+
+
+def publish(sections: dict, digest: str = "ab") -> None:
+    """The result of a run of the preset p that was given weights with this digest."""
     give("results/train/p/weights.safetensors")
-    identity = RunIdentity(
-        "p", Settings.model_validate(sections), "d.json", "abc", "d", {"MODEL.VRT.PRETRAINED": "ab"}
-    )
-    identity.write(Path("results/train/p"))
+    weights = {"MODEL.VRT.PRETRAINED": digest}
+    settings = Settings.model_validate(sections)
+    RunIdentity("p", settings, "d.json", "abc", "d", weights).write(Path("results/train/p"))
+
+
+def test_given_weights_must_be_there_until_the_preset_is_trained(here):
+    notices: list[str] = []
+    found = trainings(notices.append, p=GIVEN)
+    with pytest.raises(ConfigError, match=MISSING):
+        found.require_files("p")
+    publish(GIVEN)
+    assert notices == []
     found.require_files("p")
     assert found.weight_lines("p") == ["MODEL.VRT.PRETRAINED: SHA-256 ab"]
+    (notice,) = notices
+    assert "MODEL.VRT.PRETRAINED (vrt.pth)" in notice
+    assert "Its result stays" in notice
+
+
+@pytest.mark.parametrize("changed", ["settings", "data", "other weights", "anew", "no weights"])
+def test_given_weights_must_be_there_where_a_trained_preset_is_trained_again(here, changed):
+    sections: dict = {"MODEL": {"VRT": {**GIVEN["MODEL"]["VRT"], "SPYNET": "spynet.pth"}}}
+    digest = give("spynet.pth")
+    publish(sections)
+    identity = RunIdentity.read(Path("results/train/p"))
+    identity.weights["MODEL.VRT.SPYNET"] = digest
+    identity.write(Path("results/train/p"))
+    trainings(p=sections).require_files("p")
+    if changed == "settings":
+        sections = {**sections, "SEED": 4}
+    elif changed == "data":
+        dataset = Path("results/data/gopro_spike/k32/dataset.json")
+        write_json(dataset, dict.fromkeys(DATASET.keys) | {"schema": DATASET.schema})
+    elif changed == "other weights":
+        give("spynet.pth", b"others")
+    elif changed == "no weights":
+        Path("results/train/p/weights.safetensors").unlink()
+    found = trainings(p=sections)
+    with pytest.raises(ConfigError, match=MISSING):
+        found.require_files("p", anew=changed == "anew")
+    if changed != "anew":
+        with pytest.raises(ConfigError, match=MISSING):
+            found.weight_lines("p")
+
+
+def test_a_preset_that_was_trained_without_weights_needs_those_it_is_given_now(here):
+    publish(GIVEN)
+    RunIdentity("p", Settings(), "d.json", "abc", "d").write(Path("results/train/p"))
+    with pytest.raises(ConfigError, match=MISSING):
+        trainings(p=GIVEN).weight_lines("p")
+
+
+def test_arguments_of_vrt_that_are_missing_are_told_of_a_trained_preset_too(here):
+    sections = {"MODEL": {"VRT_CFG": "vrt.yaml"}}
+    publish(sections)
+    notices: list[str] = []
+    trainings(notices.append, p=sections).require_files("p")
+    assert "MODEL.VRT_CFG (vrt.yaml)" in notices[0]
 
 
 def test_changed_code_of_a_trained_preset_is_one_line(here):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import cv2
 import pytest
 
 from tests.workflow.project import Project
+from vrtspike.config.workflow import load_workflow
 
 PAGES = (
     "README.md",
@@ -43,6 +46,19 @@ def test_every_documented_command_can_be_planned(repository, clone):
     for command in commands:
         done = clone.snakemake("--dry-run", *shlex.split(command)[1:])
         assert done.returncode == 0, f"{command}\n{done.stdout}"
+
+
+def test_the_help_of_the_trainer_names_files_that_the_demo_makes(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    done = subprocess.run(
+        [sys.executable, "scripts/train.py", "--help"], capture_output=True, text=True, check=True
+    )
+    (preset,) = re.findall(r"--preset (\S+\.yaml)", done.stdout)
+    (dataset,) = re.findall(r"--dataset (\S+\.json)", done.stdout)
+    plan = load_workflow(["config/config.yaml"])
+    assert preset == f"{plan.settings.PRESET_DIR}/demo.yaml"
+    bins, name = plan.preset("demo").DATA.K, plan.dataset("demo").name
+    assert dataset == f"{plan.settings.RESULTS}/data/{name}/k{bins}/dataset.json"
 
 
 @pytest.mark.workflow

@@ -128,6 +128,39 @@ def test_a_wrong_configuration_is_named_by_file_and_line(clone, file, text, mess
     assert len(re.findall("^error: ", done.stdout, re.MULTILINE)) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["train_demo", "--configfile", "nosuch.yaml"], "nosuch.yaml: no such file"),
+        # What follows the option is a file to Snakemake, the target too.
+        (["--configfile", "config/config.yaml", "train_demo"], "train_demo: no such file"),
+    ],
+)
+def test_a_missing_configuration_file_is_named(clone, arguments, fault):
+    done = clone.snakemake("--dry-run", *arguments)
+    assert done.returncode != 0
+    assert f"error: {fault}" in done.stdout
+    assert "write targets before it" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_a_preset_that_is_not_finished_is_told_and_blocks_nothing_else(clone):
+    path = clone.write("config/presets/draft.yaml", "base: baseline\nTRAIN: {EPOCHS: 3}\n")
+    try:
+        asked = clone.snakemake("--dry-run", "demo", "--config", "PRESETS=draft")
+        own = [clone.snakemake("--dry-run", f"{kind}_draft") for kind in ("evaluate", "ablation")]
+    finally:
+        path.unlink()
+    fault = "config/presets/draft.yaml:1: unknown key base; did you mean BASE?"
+    assert asked.returncode == 0, asked.stdout
+    assert asked.stdout.endswith(f"preset draft cannot be used, others can:\n{fault}\n")
+    for done in own:
+        assert done.returncode == EXIT_USER_ERROR, done.stdout
+        assert f"error: {fault}" in done.stdout
+        assert done.stdout.count(fault) == 1
+        assert "Traceback" not in done.stdout
+
+
 def test_a_preset_with_spikes_is_refused_for_data_without(clone):
     root = clone.folder / "data/gopro_spike"
     for split in ("train", "test"):

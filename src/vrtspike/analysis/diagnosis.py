@@ -6,31 +6,62 @@ from the run's own figures; where nothing was measured that would bound them, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 
 import pandas as pd
 
 from vrtspike.analysis import health_rules, speed_rules
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.finding import SEVERITIES, Finding
+from vrtspike.analysis.finding import SEVERITIES, Finding, Rule
 from vrtspike.config import Settings
+from vrtspike.errors import DataError
 
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
-
-Rule = Callable[[RunFigures, Settings], Finding | None]
 
 RULES: tuple[Rule, ...] = (
     health_rules.not_finite,
     health_rules.exploding_gradient,
+    health_rules.vanishing_gradient,
+    health_rules.skipped_steps,
+    health_rules.stuck_loss,
+    health_rules.late_run,
     health_rules.full_memory,
+    health_rules.growing_memory,
+    health_rules.large_cache,
     speed_rules.data_wait,
+    speed_rules.stalls,
+    speed_rules.cold_cache,
     speed_rules.idle_gpu,
     speed_rules.slow_forward,
     speed_rules.low_throughput,
-    speed_rules.cold_cache,
+    speed_rules.slow_loss,
+    speed_rules.slow_sync,
+    speed_rules.slow_validation,
+    speed_rules.slow_checkpoints,
+    speed_rules.single_precision,
+    speed_rules.deterministic,
+    health_rules.full_gpu,
+    health_rules.large_optimizer,
     health_rules.gpu_headroom,
 )
 """Every rule; a new symptom is one function and one line here."""
+
+_TABLE = re.compile(r"\| symptom \| measured \|.*?\n(?!\|)", re.DOTALL)
+
+
+def with_rules_table(page: str) -> str:
+    """A Markdown page with its table of rules (``| symptom | measured |...``) as the rules are now.
+
+    Raises:
+        DataError: if the page has no such table.
+    """
+    if not _TABLE.search(page):
+        raise DataError("no table that begins with | symptom | measured |; expected one to replace")
+    rows = [f"| {r.symptom} | {r.measured} | {r.limit} | {r.cure} |" for r in RULES]
+    head = ["| symptom | measured | reported | what helps |", "|---|---|---|---|"]
+    table = "\n".join([*head, *rows]) + "\n"
+    return _TABLE.sub(lambda _: table, page, count=1)
 
 
 def find(figures: RunFigures, settings: Settings) -> list[Finding]:

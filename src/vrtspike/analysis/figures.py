@@ -13,10 +13,24 @@ from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.logs import RunLogs
 
+VALIDATION, CHECKPOINT = "validation", "checkpoint"
+"""Sections beside the steps."""
+
 DATA = f"{ROOT}/data"
 FORWARD = f"{ROOT}/forward"
 BACKWARD = f"{ROOT}/backward"
 RECOMPUTATION = f"{BACKWARD}/recomputation"
+
+PART = 10
+"""The beginning and the end of a run are a tenth of it each, where trends are looked at."""
+FEWEST = 2 * PART
+"""Steps of the shortest run that has trends."""
+MEMORY_LINES = 12
+"""Lines of the shortest memory log that tells of growth."""
+FILLED = 1.02
+"""A cache whose items grow by less in half a run is as full as it gets."""
+STALL = 10
+"""Steps' time that a single step waits for data before that counts as a stall."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +38,10 @@ class Speed:
     """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
 
     ``data_ms``, ``forward_ms`` and ``slowest_section`` are for one micro-batch of one process, so
-    that presets with different gradient accumulation compare; ``step_ms`` is a whole step.
+    that presets with different gradient accumulation compare; ``step_ms`` is a whole step. A stall
+    is a step that waits for data longer than :data:`STALL` usual steps take; ``stalled_share`` is
+    what these waits take. The shares of validation and checkpoints are of all time in and between
+    steps.
     """
 
     step_ms: float | None = None
@@ -34,20 +51,37 @@ class Speed:
     recomputation_share: float | None = None
     slowest_section: tuple[str, float] | None = None
     step_parts: dict[str, float] = field(default_factory=dict)
+    stalls: int = 0
+    longest_wait_ms: float | None = None
+    stalled_share: float | None = None
+    validation_share: float | None = None
+    checkpoint_share: float | None = None
     samples_per_second: float | None = None
     frames_per_second: float | None = None
 
 
 @dataclass(frozen=True)
 class Health:
-    """Whether training went well; ``best`` holds the best value of each validation metric."""
+    """Whether training went well; ``best`` holds the best value of each validation metric.
+
+    Medians of the first and the last tenth of the logged steps stand under ``first_`` and
+    ``last_``, None in short runs. ``best_step`` is that of the best validation by the main metric,
+    ``later_validations`` how many came after it.
+    """
 
     logged_steps: int = 0
+    skipped_steps: int = 0
     losses_not_finite: int = 0
     first_not_finite: int | None = None
     last_loss: float | None = None
     gradient_norm_median: float | None = None
     gradient_norm_max: float | None = None
+    first_losses: float | None = None
+    last_losses: float | None = None
+    first_gradient_norms: float | None = None
+    last_gradient_norms: float | None = None
+    best_step: int | None = None
+    later_validations: int = 0
     best: dict[str, float] = field(default_factory=dict)
 
 
@@ -55,17 +89,25 @@ class Health:
 class Memory:
     """Largest values of a run in megabytes (2**20 bytes), of the process that logs.
 
-    ``process_mb`` includes the data loading workers; ``cache_hit_rate`` (0 to 1) is the last one
-    logged; ``gpu_activations_mb`` is the peak less parameters, gradients and optimiser state.
+    ``process_mb`` includes the data loading workers; ``growth_mb`` is by how much it grew in the
+    second half of the run, ``growth_steps`` in how many steps, and None where a cache was still
+    being filled. ``cache_hit_rate`` (0 to 1) and ``cache_is_full`` are the last ones logged,
+    ``gpu_utilisation`` the median of those logged; ``gpu_activations_mb`` is the peak less
+    parameters, gradients and optimiser state.
     """
 
     process_mb: float | None = None
+    growth_mb: float | None = None
+    growth_steps: int | None = None
     system_percent: float | None = None
+    system_total_mb: float | None = None
     gpu_peak_mb: float | None = None
     gpu_total_mb: float | None = None
     gpu_activations_mb: float | None = None
+    gpu_optimizer_mb: float | None = None
     gpu_utilisation: float | None = None
     cache_hit_rate: float | None = None
+    cache_is_full: bool | None = None
 
     @property
     def has_gpu(self) -> bool:
@@ -75,22 +117,27 @@ class Memory:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One run in numbers; None where nothing was logged that would give the number."""
+    """One run in numbers; None where nothing was logged that would give the number.
+
+    ``processes`` trained together, each on its own batches.
+    """
 
     speed: Speed = Speed()
     health: Health = Health()
     memory: Memory = Memory()
+    processes: int = 1
 
 
-def run_figures(logs: RunLogs, micro_batches: int) -> RunFigures:
+def run_figures(logs: RunLogs, micro_batches: int, processes: int = 1) -> RunFigures:
     """The figures of a run.
 
     Args:
         logs: what it logged.
         micro_batches: forward passes of one process in a step
             (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
+        processes: that trained together.
     """
-    return RunFigures(_speed(logs, micro_batches), _health(logs), _memory(logs))
+    return RunFigures(_speed(logs, micro_batches), _health(logs), _memory(logs), processes)
 
 
 def _speed(logs: RunLogs, micro_batches: int) -> Speed:
@@ -106,11 +153,35 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
         data_share=_value(by_name, DATA, "share"),
         forward_ms=_value(by_name, FORWARD, "mean", micro_batches),
         recomputation_share=_value(by_name, RECOMPUTATION, "share"),
+        **_stalls(steady),
+        validation_share=_share_beside(by_name, VALIDATION),
+        checkpoint_share=_share_beside(by_name, CHECKPOINT),
         slowest_section=_slowest_leaf(sections, micro_batches),
         step_parts=step_parts(sections),
         samples_per_second=float(counted["samples"].sum()) / seconds if seconds else None,
         frames_per_second=float(counted["frames"].sum()) / seconds if seconds else None,
     )
+
+
+def _stalls(steady: pd.DataFrame) -> dict[str, Any]:
+    """The waits for data of single steps that are out of all proportion."""
+    steps = steady[steady["section"] == ROOT]["ms"]
+    waits = steady[steady["section"] == DATA]["ms"]
+    if steps.empty or waits.empty:
+        return {}
+    long = waits[waits > STALL * steps.median()]
+    return {
+        "stalls": len(long),
+        "longest_wait_ms": float(waits.max()),
+        "stalled_share": float(long.sum() / steps.sum()),
+    }
+
+
+def _share_beside(sections: pd.DataFrame, name: str) -> float | None:
+    """Share of a section beside the steps in all time; that of the table is of the steps'."""
+    share = _value(sections, name, "share")
+    beside = [_value(sections, other, "share") for other in (VALIDATION, CHECKPOINT)]
+    return None if share is None else share / (1 + sum(other or 0.0 for other in beside))
 
 
 def _slowest_leaf(sections: pd.DataFrame, micro_batches: int) -> tuple[str, float] | None:
@@ -133,15 +204,44 @@ def _health(logs: RunLogs) -> Health:
         if not math.isfinite(loss)
     ]
     norms = _numbers(logs.train, "grad_norm").dropna()
+    best_step, later = _best_validation(logs.validation)
+    first_losses, last_losses = _ends(pd.Series(losses, dtype=float))
+    first_norms, last_norms = _ends(norms)
     return Health(
         logged_steps=len(losses),
+        skipped_steps=int(logs.train["skipped"].eq(True).sum()) if "skipped" in logs.train else 0,
         losses_not_finite=len(lost),
         first_not_finite=lost[0] if lost else None,
         last_loss=_finite(losses[-1]) if losses else None,
         gradient_norm_median=_finite(norms.median()),
         gradient_norm_max=_finite(norms.max()),
+        first_losses=first_losses,
+        last_losses=last_losses,
+        first_gradient_norms=first_norms,
+        last_gradient_norms=last_norms,
+        best_step=best_step,
+        later_validations=later,
         best=_best(logs.validation),
     )
+
+
+def _ends(values: pd.Series) -> tuple[float | None, float | None]:
+    """Medians of the first and the last tenth; None where there are too few."""
+    if len(values) < FEWEST:
+        return None, None
+    size = len(values) // PART
+    return _finite(values.iloc[:size].median()), _finite(values.iloc[-size:].median())
+
+
+def _best_validation(validation: pd.DataFrame) -> tuple[int | None, int]:
+    """Step of the best validation by the first metric that was measured, and how many followed."""
+    for metric in METRICS.values():
+        values = _numbers(validation, metric.name).dropna()
+        if len(values):
+            best = int(values.argmax() if metric.larger_is_better else values.argmin())
+            step = validation["step"].loc[values.index].iloc[best]
+            return int(step), len(values) - best - 1
+    return None, 0
 
 
 def _best(validation: pd.DataFrame) -> dict[str, float]:
@@ -155,16 +255,40 @@ def _memory(logs: RunLogs) -> Memory:
         return _finite(_numbers(logs.memory, column).max())
 
     rates = _numbers(logs.memory, "cache.hit_rate").dropna()
+    full = _numbers(logs.memory, "cache.full").dropna()
     processes = _numbers(logs.memory, "process_mb") + _numbers(logs.memory, "children_mb")
+    growth, growth_steps = _growth(logs.memory, processes)
     return Memory(
         process_mb=_finite(processes.max()),
+        growth_mb=growth,
+        growth_steps=growth_steps,
         system_percent=largest("system_percent"),
+        system_total_mb=largest("system_total_mb"),
         gpu_peak_mb=largest("gpu.peak_mb"),
         gpu_total_mb=largest("gpu.total_mb"),
         gpu_activations_mb=logs.gpu_categories.get("activations_mb"),
-        gpu_utilisation=largest("gpu.utilisation_percent"),
+        gpu_optimizer_mb=logs.gpu_categories.get("optimizer_mb"),
+        gpu_utilisation=_finite(_numbers(logs.memory, "gpu.utilisation_percent").median()),
         cache_hit_rate=float(rates.iloc[-1]) if len(rates) else None,
+        cache_is_full=bool(full.iloc[-1]) if len(full) else None,
     )
+
+
+def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float | None, int | None]:
+    """Megabytes that a run grew by in its second half, and that half's steps.
+
+    None for a run with too few lines, or whose cache was still being filled then: that ends.
+    """
+    half = len(memory) // 2
+    if half < MEMORY_LINES // 2 or _finite(processes.iloc[half:].min()) is None:
+        return None, None
+    items = _numbers(memory, "cache.items").iloc[half:].dropna()
+    if len(items) and items.iloc[-1] > FILLED * items.iloc[0]:
+        return None, None
+    steps = int(memory["step"].iloc[-1] - memory["step"].iloc[half])
+    # A single line may be that of a validation; the least of a few neighbours is not.
+    least = [float(processes.iloc[part].min()) for part in (slice(half, half + 3), slice(-3, None))]
+    return least[1] - least[0], steps
 
 
 def _numbers(table: pd.DataFrame, column: str) -> pd.Series:

@@ -1,13 +1,19 @@
-"""What a finding is."""
+"""What a finding is, and what a rule that makes it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from vrtspike.analysis.figures import RunFigures
+from vrtspike.config import Settings
+
 Severity = Literal["error", "warning", "hint"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "hint")
+
+WORTH_A_WARNING = 0.05
+"""Share of a run's time; what can gain less is a hint."""
 
 
 @dataclass(frozen=True)
@@ -16,8 +22,8 @@ class Finding:
 
     Attributes:
         symptom: short name of the rule.
-        severity: ``error`` spoils the result, ``warning`` costs time or memory, ``hint`` is a
-            possibility.
+        severity: ``error`` spoils the result or ends the run, ``warning`` costs a good part of the
+            time or puts the run at risk, ``hint`` is a possibility.
         weight: share of the run's time (0 to 1) that is at stake; ranks findings of one severity.
         figure: what was measured, with the limit it crossed.
         change: what to do, in words.
@@ -32,3 +38,56 @@ class Finding:
     change: str
     effect: str
     keys: Mapping[str, Any] = field(default_factory=dict)
+
+
+Look = Callable[[RunFigures, Settings], Finding | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A symptom and how it is looked for; called as the function that looks.
+
+    Attributes:
+        symptom: its name, that of its findings.
+        measured: from which figures.
+        limit: from where on it is reported, and as what.
+        cure: what helps.
+        look: answers with a finding or nothing.
+    """
+
+    symptom: str
+    measured: str
+    limit: str
+    cure: str
+    look: Look
+
+    def __call__(self, figures: RunFigures, settings: Settings) -> Finding | None:
+        """The finding, where a run has the symptom."""
+        return self.look(figures, settings)
+
+
+def rule(*, symptom: str, measured: str, limit: str, cure: str) -> Callable[[Look], Rule]:
+    """Make a function a :class:`Rule`; the texts are a row of ``docs/findings.md``."""
+
+    def made(look: Look) -> Rule:
+        return Rule(symptom, measured, limit, cure, look)
+
+    return made
+
+
+def by_gain(share: float) -> Severity:
+    """How much it matters that a share of a run's time (0 to 1) could be saved.
+
+    >>> by_gain(0.05), by_gain(0.008)
+    ('warning', 'hint')
+    """
+    return "warning" if share >= WORTH_A_WARNING else "hint"
+
+
+def speed_up(share: float) -> str:
+    """By how much a run is faster that is spared a share of its time.
+
+    >>> speed_up(0.2)
+    '25%'
+    """
+    return f"{1 / (1 - share) - 1:.0%}" if share < 0.999 else "1000 times"

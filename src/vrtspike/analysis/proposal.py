@@ -13,16 +13,27 @@ from ruamel.yaml import YAML
 from vrtspike.analysis.finding import Finding
 from vrtspike.config import Settings
 
+FILLING = frozenset(
+    {"TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS"}
+    | {"TRAIN.SCALE_LR", "TRAIN.BASE_BATCH_SIZE"}
+    | {"MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN"}
+)
+"""Keys that say how much memory a step takes, and those of batches, which go together."""
+
 
 def proposed_keys(findings: Sequence[Finding], settings: Settings) -> dict[str, Any]:
     """The changes of all findings together; where two disagree, the more important one wins.
 
     A change that the schema refuses in this preset is left out: a finding knows one key, the
-    schema knows what goes together.
+    schema knows what goes together. Of several that fill the GPU's memory the first one is taken:
+    each was counted alone.
     """
     accepted: dict[str, Any] = {}
     for finding in findings:
-        candidate = {**finding.keys, **accepted}
+        keys = dict(finding.keys)
+        if FILLING & accepted.keys():
+            keys = {key: value for key, value in keys.items() if key not in FILLING}
+        candidate = {**keys, **accepted}
         if _is_valid(candidate, settings):
             accepted = candidate
     return accepted

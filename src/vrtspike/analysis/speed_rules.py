@@ -4,30 +4,71 @@ from __future__ import annotations
 
 from typing import Any
 
-from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.finding import Finding
+from vrtspike.analysis.figures import STALL, RunFigures
+from vrtspike.analysis.finding import WORTH_A_WARNING, Finding, by_gain, rule, speed_up
 from vrtspike.config import Settings
 
+NOTHING_TO_GAIN = 0.01
+"""Share of a run's time; what takes less is not reported."""
 DATA_MS = 10.0
-DATA_SHARE = 0.05
+STALLED_SHARE = 0.01
 GPU_UTILISATION = 50.0
 GPU_UTILISATION_TARGET = 90.0
+GPU_MEMORY_USABLE = 0.90
 FORWARD_MS = 1500.0
 SAMPLES_PER_SECOND = 1.0
+LOSS_SHARE = 0.10
+SYNC_SHARE = 0.10
+VALIDATION_SHARE = 0.20
+CHECKPOINT_SHARE = 0.05
 CACHE_HIT_RATE = 0.60
 CACHE_HIT_RATE_TARGET = 0.75
 MEMORY_FOR_CACHE_PERCENT = 70.0
+CACHE_OF_MEMORY = 0.5
+"""Most that a cache should take of a machine's memory."""
 MOST_PREFETCH = 8
+CHUNK_TOKENS = 65536
 
 
+@rule(
+    symptom="waiting for data",
+    measured="section `step/data` without stalls: wait for one micro-batch, and its share of a "
+    "step",
+    limit=f"hint: over {DATA_MS:.0f} ms and {NOTHING_TO_GAIN:.0%} of a step; warning: over "
+    f"{WORTH_A_WARNING:.0%}, however short",
+    cure="more workers, a longer queue; workers that stay, page-locked memory, stored voxel "
+    "counts, the reader with a cache and its cache, where they are off; then a faster disk",
+)
 def data_wait(figures: RunFigures, settings: Settings) -> Finding | None:
     """Steps that wait for data."""
     wait, share = figures.speed.data_ms, figures.speed.data_share
-    if wait is None or share is None or (wait <= DATA_MS and share <= DATA_SHARE):
+    if not wait or not share:
         return None
+    usual = share - (figures.speed.stalled_share or 0.0)  # more workers end no stalls
+    wait, share = wait * usual / share, usual
+    if share < NOTHING_TO_GAIN:
+        return None
+    if wait <= DATA_MS and share <= WORTH_A_WARNING:
+        return None
+    return Finding(
+        data_wait.symptom,
+        by_gain(share),
+        share,
+        f"{wait:.1f} ms wait for each batch, {share:.1%} of a step's time "
+        f"(limits {DATA_MS:.0f} ms and {WORTH_A_WARNING:.0%})",
+        "more workers, a longer queue, a cache that is used; then look at the disk",
+        f"at most {speed_up(share)} more samples a second, where the wait vanishes",
+        _faster_data(figures, settings),
+    )
+
+
+def _faster_data(figures: RunFigures, settings: Settings) -> dict[str, Any]:
+    """What of the data's way is not at its fastest."""
     loader, data = settings.DATALOADER, settings.DATA
     keys: dict[str, Any] = {}
-    if loader.TOTAL_WORKERS == "auto":
+    if loader.TRAIN_WORKERS != "auto":
+        keys["DATALOADER.TRAIN_WORKERS"] = "auto"  # TOTAL_WORKERS decides nothing beside it
+    elif loader.TOTAL_WORKERS == "auto":
         keys["DATALOADER.TOTAL_WORKERS"] = "cpu*1.0"
     elif isinstance(loader.TOTAL_WORKERS, int):
         keys["DATALOADER.TOTAL_WORKERS"] = "auto"
@@ -35,92 +76,256 @@ def data_wait(figures: RunFigures, settings: Settings) -> Finding | None:
         keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = min(
             MOST_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR
         )
-    if not data.USE_RAM_CACHE:
+    if not loader.PERSISTENT_WORKERS:
+        keys["DATALOADER.PERSISTENT_WORKERS"] = True
+    if figures.memory.has_gpu and not loader.PIN_MEMORY:
+        keys["DATALOADER.PIN_MEMORY"] = True
+    if settings.MODEL.USE_SPIKE and not data.USE_PRECOMPUTED_VOXELS:
+        keys["DATA.USE_PRECOMPUTED_VOXELS"] = True
+    if data.READER != "tensorstore":
+        keys["DATA.READER"] = "tensorstore"  # the other one has no cache and is slower
+    elif not data.USE_RAM_CACHE and _has_memory(figures):
         keys["DATA.USE_RAM_CACHE"] = True
+    return keys
+
+
+@rule(
+    symptom="stalls of the data loader",
+    measured=f"section `step/data`: steps that wait longer than {STALL} usual steps take",
+    limit=f"their waits take over {NOTHING_TO_GAIN:.0%} of all steps' time; warning: over "
+    f"{WORTH_A_WARNING:.0%}",
+    cure="workers that stay from epoch to epoch (`DATALOADER.PERSISTENT_WORKERS`); a disk or "
+    "network that hangs at times: copy the stores to a local disk. A loader that never answers: "
+    "`DATALOADER.TOTAL_WORKERS=0` reads in the training process, where the fault shows",
+)
+def stalls(figures: RunFigures, settings: Settings) -> Finding | None:
+    """Single steps that wait for data out of all proportion."""
+    speed = figures.speed
+    share, longest = speed.stalled_share, speed.longest_wait_ms
+    if not share or longest is None or share <= STALLED_SHARE:
+        return None
+    keys = {} if settings.DATALOADER.PERSISTENT_WORKERS else {"DATALOADER.PERSISTENT_WORKERS": True}
     return Finding(
-        "waiting for data",
-        "warning",
+        stalls.symptom,
+        by_gain(share),
         share,
-        f"{wait:.1f} ms wait for each batch, {share:.1%} of a step's time "
-        f"(limits {DATA_MS:.0f} ms and {DATA_SHARE:.0%})",
-        "more workers, a longer queue, the cache; then look at the disk",
-        f"at most {_gain(share)} more samples a second, where the wait vanishes",
+        f"{speed.stalls} steps waited for data longer than {STALL} usual steps take, up to "
+        f"{longest / 1e3:.1f} s, {share:.1%} of all steps' time",
+        "workers that stay from one epoch to the next"
+        if keys
+        else "look at the disk or network that the stores lie on; copy them to a local disk",
+        f"at most {speed_up(share)} more samples a second",
         keys,
     )
 
 
+@rule(
+    symptom="GPU idle",
+    measured="`gpu.utilisation_percent` of the memory log, the median",
+    limit=f"under {GPU_UTILISATION:.0f} % (target {GPU_UTILISATION_TARGET:.0f} %)",
+    cure="where steps wait for data, that first; else batches of twice the size, if they fit, with "
+    "half of the micro-steps, and compiled blocks",
+)
 def idle_gpu(figures: RunFigures, settings: Settings) -> Finding | None:
-    """A device that is idle half of the time although data is there."""
+    """A device that is idle half of the time."""
     busy = figures.memory.gpu_utilisation
     if busy is None or busy >= GPU_UTILISATION:
         return None
-    keys: dict[str, Any] = {"TRAIN.BATCH_SIZE": 2 * settings.TRAIN.BATCH_SIZE}
-    if settings.TRAIN.GRADIENT_ACCUMULATION_STEPS % 2 == 0:
-        # The batch an optimiser step sees, and with it the learning rate's meaning, stays.
-        keys["TRAIN.GRADIENT_ACCUMULATION_STEPS"] = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS // 2
-    if not settings.TRAIN.COMPILE_MODEL:
-        keys["TRAIN.COMPILE_MODEL"] = True
+    gain = 1 - busy / GPU_UTILISATION_TARGET
+    keys: dict[str, Any] = {}
+    if (figures.speed.data_share or 0.0) > WORTH_A_WARNING:
+        change = "steps wait for data: begin with that"
+    else:
+        keys = _larger_work(figures, settings)
+        change = "more work at a time: larger batches, compiled blocks"
+        if not keys:
+            change = "look at what the host does: LOG.PROFILE_STEPS"
     return Finding(
-        "GPU idle",
-        "warning",
+        idle_gpu.symptom,
+        by_gain(gain),
         1 - busy / 100,
         f"the GPU is busy {busy:.0f} % of the time (limit {GPU_UTILISATION:.0f} %, target "
         f"{GPU_UTILISATION_TARGET:.0f} %)",
-        "larger batches, compiled blocks",
-        f"at most {_gain(1 - busy / GPU_UTILISATION_TARGET)} more samples a second at the target",
+        change,
+        f"at most {speed_up(gain)} more samples a second at the target",
         keys,
     )
 
 
+def _larger_work(figures: RunFigures, settings: Settings) -> dict[str, Any]:
+    """Batches of twice the size where they fit, and compiled blocks."""
+    train, memory = settings.TRAIN, figures.memory
+    keys: dict[str, Any] = {}
+    peak, total, more = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_activations_mb
+    known = peak is not None and total is not None and more is not None
+    if not known or peak + more <= GPU_MEMORY_USABLE * total:  # type: ignore[operator]
+        keys |= larger_batch(figures, settings, most=2 * train.BATCH_SIZE)
+    if not train.COMPILE_MODEL:
+        keys["TRAIN.COMPILE_MODEL"] = True
+    return keys
+
+
+def larger_batch(figures: RunFigures, settings: Settings, most: int) -> dict[str, Any]:
+    """Batches of up to ``most`` samples, and what keeps the learning rate's meaning."""
+    train = settings.TRAIN
+    step = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
+    equal = max(size for size in range(1, most + 1) if step % size == 0)
+    if equal > train.BATCH_SIZE:
+        # An optimiser step sees as many samples as before, in fewer micro-steps.
+        return {
+            "TRAIN.BATCH_SIZE": equal,
+            "TRAIN.GRADIENT_ACCUMULATION_STEPS": step // equal,
+        }
+    keys: dict[str, Any] = {"TRAIN.BATCH_SIZE": most}
+    if train.SCALE_LR == "none":
+        keys |= {"TRAIN.SCALE_LR": "sqrt", "TRAIN.BASE_BATCH_SIZE": step * figures.processes}
+    return keys
+
+
+@rule(
+    symptom="slow forward pass",
+    measured="section `step/forward` of one micro-batch, and its slowest part",
+    limit=f"over {FORWARD_MS:.0f} ms; a warning where something helps that leaves the network as "
+    "it is",
+    cure="on a GPU half precision and compiled blocks; larger chunks, where fusion or the "
+    "attention along time is the slowest part; else fewer blocks in the slowest stage "
+    "(`MODEL.VRT_DEPTHS`), windows of 7 or 6 (`MODEL.WINDOW_SIZE`), smaller crops",
+)
 def slow_forward(figures: RunFigures, settings: Settings) -> Finding | None:
     """A forward pass over the limit."""
-    if figures.speed.forward_ms is None or figures.speed.forward_ms <= FORWARD_MS:
+    forward = figures.speed.forward_ms
+    if forward is None or forward <= FORWARD_MS:
         return None
     slowest = ""
+    keys = _faster_arithmetic(figures, settings)
     if figures.speed.slowest_section is not None:
         name, ms = figures.speed.slowest_section
-        slowest = f"; most of it in {name}, {ms:.0f} ms ({ms / figures.speed.forward_ms:.0%})"
+        slowest = f"; most of it in {name}, {ms:.0f} ms ({ms / forward:.0%})"
+        keys |= _larger_chunks(name, settings)
+    share = figures.speed.step_parts.get("forward", 1.0)
+    return Finding(
+        slow_forward.symptom,
+        by_gain(share) if keys else "hint",
+        share,
+        f"{forward:.0f} ms forward (limit {FORWARD_MS:.0f} ms){slowest}",
+        _less_arithmetic(settings)
+        if not keys
+        else "the keys below leave the network as it is; beyond them: "
+        + _less_arithmetic(settings),
+        f"at most {speed_up(share)} more samples a second if it took no time; run some steps with "
+        "the change and compare",
+        keys,
+    )
+
+
+def _faster_arithmetic(figures: RunFigures, settings: Settings) -> dict[str, Any]:
+    """Half precision and compiled blocks, on a GPU that has neither."""
     keys: dict[str, Any] = {}
     if figures.memory.has_gpu and settings.TRAIN.PRECISION == "32":
         keys["TRAIN.PRECISION"] = "bf16-mixed"
     if figures.memory.has_gpu and not settings.TRAIN.COMPILE_MODEL:
         keys["TRAIN.COMPILE_MODEL"] = True
+    return keys
+
+
+def _larger_chunks(section: str, settings: Settings) -> dict[str, Any]:
+    """More pixels at a time for the attention along time, where that is the slowest part."""
+    if settings.MODEL.TYPE != "vrt_spike":
+        return {}
+    for part, name, chunks in (
+        ("fusion", "FUSE", settings.MODEL.FUSE),
+        ("spike_attention", "SPIKE_TSA", settings.MODEL.SPIKE_TSA),
+    ):
+        if part in section and chunks.ADAPTIVE_CHUNK and chunks.MAX_BATCH_TOKENS < CHUNK_TOKENS:
+            return {f"MODEL.{name}.MAX_BATCH_TOKENS": CHUNK_TOKENS}
+    return {}
+
+
+def _less_arithmetic(settings: Settings) -> str:
+    """What costs less and gives another network."""
     depth = settings.MODEL.depth_key
-    smaller = f"fewer blocks ({depth}) in the slowest stage" if depth else "a smaller model"
-    return Finding(
-        "slow forward pass",
-        "warning",
-        figures.speed.step_parts.get("forward", 1.0),
-        f"{figures.speed.forward_ms:.0f} ms forward (limit {FORWARD_MS:.0f} ms){slowest}",
-        f"half precision and compiled blocks on a GPU; else {smaller} or smaller crops "
-        "(DATA.CROP_SIZE), which change the result",
-        "measure: run the preset for some steps and compare",
-        keys,
+    if depth is None:
+        return "a smaller model or smaller crops (DATA.CROP_SIZE), which change the result"
+    return (
+        f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
+        "(MODEL.WINDOW_SIZE) or smaller crops (DATA.CROP_SIZE), which change the result"
     )
 
 
+@rule(
+    symptom="float32 on a GPU",
+    measured="`TRAIN.PRECISION` of a run on a GPU",
+    limit="`32`, where the forward pass is not slow",
+    cure="`bf16-mixed`: half the memory for activations, and matrix units that are several times "
+    "as fast",
+)
+def single_precision(figures: RunFigures, settings: Settings) -> Finding | None:
+    """Arithmetic in float32 where the device has faster one."""
+    if not figures.memory.has_gpu or settings.TRAIN.PRECISION != "32":
+        return None
+    if (figures.speed.forward_ms or 0.0) > FORWARD_MS:
+        return None  # the slow forward pass proposes it
+    parts = figures.speed.step_parts
+    share = parts.get("forward", 0.0) + parts.get("backward", 0.0)
+    return Finding(
+        single_precision.symptom,
+        "hint",
+        share,
+        f"TRAIN.PRECISION is 32; {share:.0%} of a step are forward and backward",
+        "half precision, with float32 where it matters",
+        "half the memory for activations; the time is to be measured. Compare the validation",
+        {"TRAIN.PRECISION": "bf16-mixed"},
+    )
+
+
+@rule(
+    symptom="deterministic algorithms",
+    measured="`DETERMINISTIC` of a run on a GPU",
+    limit="`true`",
+    cure="`false`, unless two runs have to be equal to the last bit",
+)
+def deterministic(figures: RunFigures, settings: Settings) -> Finding | None:
+    """Algorithms that are chosen to be repeatable and not to be fast."""
+    if not figures.memory.has_gpu or not settings.DETERMINISTIC:
+        return None
+    return Finding(
+        deterministic.symptom,
+        "hint",
+        0.0,
+        "DETERMINISTIC is true",
+        "let cuDNN choose the fastest algorithms, unless two runs have to be equal to the last bit",
+        "some per cent, where convolutions take the time; measure it",
+        {"DETERMINISTIC": False},
+    )
+
+
+@rule(
+    symptom="low throughput",
+    measured="samples of all steps over their time; the largest part of a step",
+    limit=f"under {SAMPLES_PER_SECOND:.0f} sample a second; a warning where something helps that "
+    "leaves the network as it is",
+    cure="begin with the largest part. Backward: switch recomputation off, where memory allows, "
+    "first `MODEL.VRT.USE_CHECKPOINT_FFN`, then `USE_CHECKPOINT_ATTN`; without recomputation, what "
+    "makes forward cheaper makes backward cheaper. Data, loss, sync: their own rows. Optimiser: "
+    "more micro-steps to a step",
+)
 def low_throughput(figures: RunFigures, settings: Settings) -> Finding | None:
     """Less than one sample a second."""
-    rate = figures.speed.samples_per_second
+    speed = figures.speed
+    rate = speed.samples_per_second
     if rate is None or rate >= SAMPLES_PER_SECOND:
         return None
-    name, share = max(
-        figures.speed.step_parts.items(), key=lambda part: part[1], default=("step", 1.0)
-    )
-    keys: dict[str, Any] = {}
-    change = f"begin with {name}, the largest part of a step"
-    recomputing = settings.MODEL.recomputing
-    effect = f"at most {_gain(share)} more samples a second if {name} took no time"
-    if name == "backward" and recomputing and figures.speed.recomputation_share is not None:
-        change = (
-            "backward is the largest part of a step and includes recomputation: switch it off "
-            "where memory allows, key by key"
-        )
-        keys[recomputing[0]] = False
-        effect = f"at most {_gain(figures.speed.recomputation_share)} more samples a second"
+    name, share = max(speed.step_parts.items(), key=lambda part: part[1], default=("step", 1.0))
+    keys, change, gain = _advice(name, share, figures, settings)
+    if not speed.step_parts:
+        effect = "what to expect is seen then"
+    elif gain is None:
+        effect = f"at most {speed_up(share)} more samples a second if {name} took no time"
+    else:
+        effect = f"at most {speed_up(gain)} more samples a second"
     return Finding(
-        "low throughput",
-        "warning",
+        low_throughput.symptom,
+        by_gain(share if gain is None else gain) if keys else "hint",
         share,
         f"{rate:.3g} samples a second (limit {SAMPLES_PER_SECOND:.0f}); {name} takes {share:.0%} "
         "of a step",
@@ -130,32 +335,223 @@ def low_throughput(figures: RunFigures, settings: Settings) -> Finding | None:
     )
 
 
-def cold_cache(figures: RunFigures, settings: Settings) -> Finding | None:
-    """A cache that mostly misses."""
-    rate = figures.memory.cache_hit_rate
-    if rate is None or rate >= CACHE_HIT_RATE:
+def _advice(
+    name: str, share: float, figures: RunFigures, settings: Settings
+) -> tuple[dict[str, Any], str, float | None]:
+    """What to do about the largest part of a step: keys, words, and the share that can be saved.
+
+    The share is None where nothing bounds it but the part itself.
+    """
+    if name == "data":
+        return _faster_data(figures, settings), "steps wait for data most of all: see there", None
+    if name == "loss":
+        return {}, "the terms of the loss take most of a step: see there", None
+    if name == "sync":
+        return {}, "exchanging gradients takes most of a step: see there", None
+    if name == "optimizer":
+        return (
+            {},
+            "more micro-steps to an optimiser step (TRAIN.GRADIENT_ACCUMULATION_STEPS), with a "
+            "smaller TRAIN.BATCH_SIZE if its batch shall stay",
+            None,
+        )
+    if name == "backward" and settings.MODEL.recomputing:
+        return _less_recomputation(figures, settings)
+    keys = _faster_arithmetic(figures, settings)
+    words = _less_arithmetic(settings)
+    if keys:
+        words = f"half precision and compiled blocks, where proposed; beyond that {words}"
+    if name == "backward":
+        words = (
+            "nothing is recomputed, so backward costs about twice forward and what makes forward "
+            f"cheaper makes it cheaper: {words}"
+        )
+    return keys, words if name in ("forward", "backward") else _profile(name), None
+
+
+def _profile(name: str) -> str:
+    return f"{name} is the largest part of a step; LOG.PROFILE_STEPS=[20,22] shows what it does"
+
+
+def _less_recomputation(
+    figures: RunFigures, settings: Settings
+) -> tuple[dict[str, Any], str, float | None]:
+    """Backward without computing again what was not stored, where memory allows."""
+    first, *then = settings.MODEL.recomputing
+    # Where it was not timed: what is computed again is forward once more, at most.
+    gain = figures.speed.recomputation_share
+    if gain is None:
+        gain = figures.speed.step_parts.get("forward")
+    memory = figures.memory
+    order = f"{first}=false" + "".join(f", then {name}=false" for name in then)
+    change = f"backward computes parts of forward again: store them instead, key by key ({order})"
+    if memory.gpu_peak_mb and memory.gpu_total_mb:
+        used = memory.gpu_peak_mb / memory.gpu_total_mb
+        if used > GPU_MEMORY_USABLE:
+            return (
+                {},
+                f"{change}; the GPU's memory is {used:.0%} full, so make room first: "
+                "TRAIN.OPTIM.TYPE=adamw8bit, or a smaller TRAIN.BATCH_SIZE with more "
+                "TRAIN.GRADIENT_ACCUMULATION_STEPS",
+                gain,
+            )
+    return {first: False}, f"{change}; watch the memory", gain
+
+
+@rule(
+    symptom="slow loss",
+    measured="section `step/loss`, share of a step, where a term has a network of its own",
+    limit=f"over {LOSS_SHARE:.0%}",
+    cure="compute it in every second step only (`LOSS.VGG_PERCEPTUAL.EVERY`), or fewer layers",
+)
+def slow_loss(figures: RunFigures, settings: Settings) -> Finding | None:
+    """Perceptual terms that take a good part of a step."""
+    share = figures.speed.step_parts.get("loss", 0.0)
+    networks = [name for name, term in settings.LOSS.active.items() if name != "CHARBONNIER"]
+    if share <= LOSS_SHARE or not networks:
         return None
-    keys: dict[str, Any] = {}
-    effect = "fewer reads"
-    if (
-        figures.memory.system_percent is None
-        or figures.memory.system_percent < MEMORY_FOR_CACHE_PERCENT
-    ):
-        keys["DATA.CACHE_SIZE_GB"] = 2 * settings.DATA.CACHE_SIZE_GB
-        effect = "with a random order the hit rate grows in proportion to the cache"
+    vgg = settings.LOSS.VGG_PERCEPTUAL
+    keys = {"LOSS.VGG_PERCEPTUAL.EVERY": 2 * vgg.EVERY} if vgg.WEIGHT else {}
     return Finding(
-        "cache misses",
-        "warning",
-        (figures.speed.data_share or 0.0) * (1 - rate),
-        f"{rate:.0%} of the chunks were found in the cache (limit {CACHE_HIT_RATE:.0%}, target "
-        f"{CACHE_HIT_RATE_TARGET:.0%})",
-        "a larger cache if the machine has the memory; where steps do not wait for data, leave it, "
-        "or switch it off",
-        effect,
+        slow_loss.symptom,
+        by_gain(share / 2),
+        share,
+        f"the loss takes {share:.0%} of a step (limit {LOSS_SHARE:.0%}); with networks of their "
+        f"own: {', '.join(networks)}",
+        "compute the perceptual term in fewer steps, which changes the result"
+        if keys
+        else "look which term needs its network, and leave it out for PSNR",
+        f"at most {speed_up(share / 2)} more samples a second, and as much again in backward",
         keys,
     )
 
 
-def _gain(share: float) -> str:
-    """The speed-up from removing a share of the time, in percent."""
-    return f"{1 / (1 - share) - 1:.0%}" if share < 0.999 else "1000 times"
+@rule(
+    symptom="slow exchange of gradients",
+    measured="section `step/sync`, share of a step",
+    limit=f"over {SYNC_SHARE:.0%}",
+    cure="more micro-steps to an optimiser step (`TRAIN.GRADIENT_ACCUMULATION_STEPS`); a faster "
+    "connection between the GPUs, or fewer of them",
+)
+def slow_sync(figures: RunFigures, settings: Settings) -> Finding | None:
+    """Processes that wait for each other's gradients."""
+    share = figures.speed.step_parts.get("sync", 0.0)
+    if share <= SYNC_SHARE:
+        return None
+    return Finding(
+        slow_sync.symptom,
+        by_gain(share / 2),
+        share,
+        f"exchanging gradients takes {share:.0%} of a step (limit {SYNC_SHARE:.0%})",
+        f"TRAIN.GRADIENT_ACCUMULATION_STEPS={2 * settings.TRAIN.GRADIENT_ACCUMULATION_STEPS} "
+        "halves it, with half the TRAIN.BATCH_SIZE or TRAIN.SCALE_LR for the larger batch; or "
+        "fewer GPUs",
+        f"about {speed_up(share / 2)} more samples a second",
+    )
+
+
+@rule(
+    symptom="much time in validation",
+    measured="section `validation`, share of all that was timed",
+    limit=f"over {VALIDATION_SHARE:.0%}",
+    cure="validate half as often (`LOG.VAL_EVERY_STEPS`); batches in validation "
+    "(`TRAIN.VAL_BATCH_SIZE`)",
+)
+def slow_validation(figures: RunFigures, settings: Settings) -> Finding | None:
+    """A run that measures more than it should."""
+    return _too_often(
+        slow_validation.symptom,
+        figures.speed.validation_share,
+        VALIDATION_SHARE,
+        "LOG.VAL_EVERY_STEPS",
+        settings.LOG.VAL_EVERY_STEPS,
+    )
+
+
+@rule(
+    symptom="much time in checkpoints",
+    measured="section `checkpoint`, share of all that was timed",
+    limit=f"over {CHECKPOINT_SHARE:.0%}",
+    cure="save half as often (`TRAIN.SAVE_EVERY_STEPS`); a faster disk for `RUNS`",
+)
+def slow_checkpoints(figures: RunFigures, settings: Settings) -> Finding | None:
+    """A run that saves its state too often."""
+    return _too_often(
+        slow_checkpoints.symptom,
+        figures.speed.checkpoint_share,
+        CHECKPOINT_SHARE,
+        "TRAIN.SAVE_EVERY_STEPS",
+        settings.TRAIN.SAVE_EVERY_STEPS,
+    )
+
+
+def _too_often(
+    symptom: str, share: float | None, limit: float, key: str, interval: int
+) -> Finding | None:
+    """Something beside the steps that takes over ``limit`` of the time, and is done every so often.
+
+    Done half as often it takes half of its time.
+    """
+    if share is None or share <= limit:
+        return None
+    return Finding(
+        symptom,
+        by_gain(share / 2),
+        share,
+        f"{share:.0%} of the run's time (limit {limit:.0%}), every {interval} steps",
+        "half as often",
+        f"about {speed_up(share / 2)} more samples a second",
+        {key: 2 * interval},
+    )
+
+
+@rule(
+    symptom="cache misses",
+    measured="`cache.hit_rate` of the memory log, where there is a cache and it is full",
+    limit=f"under {CACHE_HIT_RATE:.0%} (target {CACHE_HIT_RATE_TARGET:.0%}), where steps wait for "
+    f"data over {NOTHING_TO_GAIN:.0%} of their time",
+    cure="a cache of twice the size, up to half of the machine's memory; clips that lie near each "
+    "other one after the other (`DATALOADER.SHUFFLE_BLOCK`, another order of samples)",
+)
+def cold_cache(figures: RunFigures, settings: Settings) -> Finding | None:
+    """A cache that mostly misses."""
+    rate, share = figures.memory.cache_hit_rate, figures.speed.data_share
+    if rate is None or rate >= CACHE_HIT_RATE:
+        return None
+    if not uses_cache(settings) or figures.memory.cache_is_full is False:
+        return None  # what is not full misses what is read for the first time
+    if share is not None and share < NOTHING_TO_GAIN:
+        return None
+    stake = (share or 0.0) * (1 - rate)
+    size = larger_cache(figures, settings)
+    blocks = "DATALOADER.SHUFFLE_BLOCK keeps clips together that share chunks (another order)"
+    return Finding(
+        cold_cache.symptom,
+        by_gain(stake),
+        stake,
+        f"{rate:.0%} of the chunks were found in the cache (limit {CACHE_HIT_RATE:.0%}, target "
+        f"{CACHE_HIT_RATE_TARGET:.0%})",
+        f"a larger cache, or {blocks}" if size else f"no memory for a larger cache; {blocks}",
+        "with a random order the hit rate grows in proportion to the cache",
+        {"DATA.CACHE_SIZE_GB": size} if size else {},
+    )
+
+
+def uses_cache(settings: Settings) -> bool:
+    """Whether a run reads its data through a cache."""
+    data = settings.DATA
+    return data.USE_RAM_CACHE and data.READER == "tensorstore" and data.CACHE_SIZE_GB > 0
+
+
+def larger_cache(figures: RunFigures, settings: Settings) -> float | None:
+    """Twice the cache, or what of that may be taken of the machine's memory; None for no more."""
+    size, total = settings.DATA.CACHE_SIZE_GB, figures.memory.system_total_mb
+    if not _has_memory(figures):
+        return None
+    most = 2 * size if total is None else min(2 * size, CACHE_OF_MEMORY * total * 2**20 / 1e9)
+    return round(most, 1) if most > 1.1 * size else None
+
+
+def _has_memory(figures: RunFigures) -> bool:
+    used = figures.memory.system_percent
+    return used is None or used < MEMORY_FOR_CACHE_PERCENT

@@ -78,10 +78,12 @@ def canonical_keys(
         parent = _mapping(result, old[:-1])
         if parent is None or old[-1] not in parent:
             continue
-        value = parent.pop(old[-1])
-        target = result
+        target: Any = result
         for name in new[:-1]:
-            target = target.setdefault(str(name), {})
+            target = target.setdefault(str(name), {}) if isinstance(target, dict) else None
+        if not isinstance(target, dict):
+            continue  # no section at all, which the schema refuses with its line
+        value = parent.pop(old[-1])
         if target.setdefault(str(new[-1]), value) != value:
             raise ValueError(
                 f"{dotted(new)} is {target[str(new[-1])]!r} and {dotted(old)} is {value!r}; "

@@ -48,6 +48,12 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "value_error":
         return f"{place}: {name}: {message}"
+    if detail["type"] in ("tuple_type", "list_type"):
+        message = "expected a list"
+        if isinstance(detail["input"], str | int | float):
+            message += f", such as [{detail['input']}]"
+    if detail["type"] in ("model_type", "model_attributes_type"):
+        message = "expected keys below it, or no such line"
     return f"{place}: {name}: found {detail['input']!r}; {message[0].lower()}{message[1:]}"
 
 

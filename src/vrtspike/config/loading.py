@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import warnings
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ from vrtspike.config.merging import canonical, overlay, parse_overrides
 from vrtspike.config.reading import Document, read_yaml
 from vrtspike.config.schema import Settings
 from vrtspike.errors import ConfigError
+
+BASE = "BASE"
+"""The key that names a preset's parent; it stands in files only."""
 
 _ADVICE = "Every key is explained in config/README.md."
 _VRT_ARGUMENTS = {
@@ -55,16 +59,12 @@ def read_preset(path: str | Path) -> Document:
             raise ConfigError(f"{chain[0]}: BASE goes in a circle: {names}")
         chain.append(path)
         document = canonical(read_yaml(path))
-        base = document.tree.pop("BASE", None)
+        _require_base_spelled(document)
+        base = document.tree.pop(BASE, None)
         layers.append(document)
         if base is None:
             break
-        parent = path.with_name(f"{base}.yaml")
-        if not parent.is_file():
-            raise ConfigError(
-                f"{document.places[('BASE',)]}: BASE is {base!r}, but there is no {parent}"
-            )
-        path = parent
+        path = _parent(path, base, document.places[(BASE,)])
     result = Document({})
     for layer in reversed(layers):
         result = overlay(result, layer)
@@ -79,6 +79,30 @@ def preset_base(path: str | Path) -> str | None:
     """
     base = canonical(read_yaml(path)).tree.get("BASE")
     return None if base is None else str(base)
+
+
+def _require_base_spelled(document: Document) -> None:
+    """Refuse what was meant as ``BASE``: no schema knows that key, so none would suggest it."""
+    known = [BASE, *Settings.model_fields]
+    for name in document.tree:
+        meant = difflib.get_close_matches(name.upper(), known, n=1)
+        if name not in known and meant == [BASE]:
+            raise ConfigError(
+                f"{document.places[(name,)]}: unknown key {name}; did you mean {BASE}?"
+            )
+
+
+def _parent(path: Path, base: object, place: str) -> Path:
+    """The file of the preset that ``path`` names as its ``BASE``."""
+    parent = path.parent / f"{base}.yaml"
+    if isinstance(base, str) and parent.name == f"{base}.yaml" and parent.is_file():
+        return parent
+    names = sorted(other.stem for other in path.parent.glob("*.yaml") if other != path)
+    near = difflib.get_close_matches(str(base).removesuffix(".yaml"), names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"presets there: {', '.join(names) or 'none'}"
+    raise ConfigError(
+        f"{place}: BASE is {base!r}, but there is no preset of that name in {path.parent}; {hint}"
+    )
 
 
 def settings_from(document: Document) -> Settings:
@@ -103,23 +127,24 @@ def settings_from(document: Document) -> Settings:
     return settings.model_copy(update={"DATALOADER": loader})
 
 
-def check_files(settings: Settings) -> None:
-    """Refuse paths that do not exist among the files a run would read.
-
-    Raises:
-        ConfigError: naming the key and the path.
-    """
+def missing_files(settings: Settings) -> dict[str, str]:
+    """The paths that do not exist among the files a run would read, by the key that names them."""
     vrt = settings.MODEL.VRT
     named: dict[str, str | None] = {
         "MODEL.VRT_CFG": settings.MODEL.VRT_CFG,
         "MODEL.VRT.PRETRAINED": vrt.PRETRAINED,
         "MODEL.VRT.SPYNET": vrt.SPYNET,
     }
-    missing = [
-        f"{key}: no such file: {path}"
-        for key, path in named.items()
-        if path and not Path(path).is_file()
-    ]
+    return {key: path for key, path in named.items() if path and not Path(path).is_file()}
+
+
+def check_files(settings: Settings) -> None:
+    """Refuse paths that do not exist among the files a run would read.
+
+    Raises:
+        ConfigError: naming the key and the path.
+    """
+    missing = [f"{key}: no such file: {path}" for key, path in missing_files(settings).items()]
     if missing:
         raise ConfigError("\n".join([*missing, "Give an existing file, or remove the key."]))
 

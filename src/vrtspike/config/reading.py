@@ -82,17 +82,27 @@ class _Reader:
         self.places: dict[KeyPath, str] = {}
         self._yaml = yaml
         self._name = name
+        self._open: list[Node] = []
 
     def value(self, node: Node, path: KeyPath) -> Any:  # noqa: ANN401 - a YAML value
-        if isinstance(node, MappingNode):
-            return self._mapping(node, path)
+        if not isinstance(node, MappingNode | SequenceNode):
+            return self._scalar(node)
+        if any(node is outer for outer in self._open):
+            raise ConfigError(f"{self._place(node)}: {dotted(path)} holds itself (*)")
+        self._open.append(node)
+        found: Any = self._mapping(node, path) if isinstance(node, MappingNode) else []
         if isinstance(node, SequenceNode):
-            items = []
             for index, item in enumerate(node.value):
                 self._note(item, (*path, index))
-                items.append(self.value(item, (*path, index)))
-            return items
-        return self._yaml.constructor.construct_object(node)
+                found.append(self.value(item, (*path, index)))
+        self._open.pop()
+        return found
+
+    def _scalar(self, node: Node) -> Any:  # noqa: ANN401 - a YAML value
+        try:
+            return self._yaml.constructor.construct_object(node)
+        except ValueError as error:  # a date that there is not
+            raise ConfigError(f"{self._place(node)}: found {node.value!r}: {error}") from error
 
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
         first_line: dict[str, int] = {}
@@ -111,4 +121,7 @@ class _Reader:
         return result
 
     def _note(self, node: Node, path: KeyPath) -> None:
-        self.places[path] = f"{self._name}:{node.start_mark.line + 1}"
+        self.places[path] = self._place(node)
+
+    def _place(self, node: Node) -> str:
+        return f"{self._name}:{node.start_mark.line + 1}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -92,11 +92,11 @@ class WorkflowSettings(Section):
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
 
-    @field_validator("RETRAIN", mode="before")
+    @field_validator("PRESETS", "RETRAIN", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
-        """``--config RETRAIN=demo`` gives a text."""
-        return tuple(value.split()) if isinstance(value, str) else value
+        """``--config PRESETS=demo`` gives a text; names stand between spaces or commas."""
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -122,25 +122,37 @@ class Workflow:
         settings: of ``config/config.yaml``.
         presets: those of the folder, by name; what ablations derive from them is not among them,
             so that it is no target of its own and asks nothing of data.
+        broken: presets of the folder that cannot be used, with the message that says why. What
+            does not need them goes on without.
     """
 
     settings: WorkflowSettings
     presets: Mapping[str, Settings]
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder_names(self) -> list[str]:
+        """The presets of the folder, whether they can be used or not."""
+        return sorted([*self.presets, *self.broken])
 
     @property
     def names(self) -> list[str]:
         """Every name that :meth:`preset` may be asked for."""
-        return [name for preset in self.presets for name in (preset, *derived_names(preset))]
+        return [name for preset in self.folder_names for name in (preset, *derived_names(preset))]
 
     def preset(self, name: str) -> Settings:
         """A preset of the folder, or one that its ablation derives from it.
 
         Raises:
-            ConfigError: if there is no such preset, or nothing can be derived from it.
+            ConfigError: if there is no such preset, its file is wrong, or nothing can be derived
+                from it.
         """
         base, variant = split_name(name)
         if name in self.presets:
             return self.presets[name]
+        for asked in (name, base):
+            if asked in self.broken:
+                raise ConfigError(self.broken[asked])
         if variant is None or base not in self.presets:
             raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
         return derive(base, self.presets[base], variant)
@@ -207,35 +219,58 @@ def load_workflow(
         document = overlay(document, read_yaml(path))
     document = overlay(document, given_document(dict(overrides or {}), "--config"))
     settings = validate(WorkflowSettings, document, _ADVICE)
-    folder = Path(settings.PRESET_DIR)
-    presets = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    files = _preset_files(Path(settings.PRESET_DIR))
+    _require_presets(settings, document, files)
+    pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
+    above = overlay(section(document, "SETTINGS"), parse_overrides(pieces, "SET"))
+    beneath = section(document, "DATA", nested=True)
+    presets: dict[str, Settings] = {}
+    broken: dict[str, str] = {}
+    for name, path in files.items():
+        try:
+            own = overlay(beneath, read_preset(path))
+            presets[name] = settings_from(overlay(own, above))
+        except ConfigError as error:
+            broken[name] = str(error)
     if not presets:
-        raise ConfigError(f"PRESET_DIR is {settings.PRESET_DIR!r}: no preset (*.yaml) stands there")
-    for base in presets:
+        # What all of them have in common is most often wrong: SETTINGS, SET or DATA.
+        raise ConfigError(_each_line_once(broken.values()))
+    return Workflow(settings, presets, broken)
+
+
+def _preset_files(folder: Path) -> dict[str, Path]:
+    """The files of the presets by their names."""
+    files = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    if not files:
+        raise ConfigError(f"PRESET_DIR is {str(folder)!r}: no preset (*.yaml) stands there")
+    for base in files:
         for name in derived_names(base):
-            if name in presets:
+            if name in files:
                 raise ConfigError(
-                    f"{presets[name]}: {name} is what the ablation of preset {base} is called "
-                    f"({presets[base]}); give the file another name"
+                    f"{files[name]}: {name} is what the ablation of preset {base} is called "
+                    f"({files[base]}); give the file another name"
                 )
-    derived = [name for base in presets for name in derived_names(base)]
-    for key_name, names in (("PRESETS", presets), ("RETRAIN", [*presets, *derived])):
+    return files
+
+
+def _require_presets(
+    settings: WorkflowSettings, document: Document, files: Mapping[str, Path]
+) -> None:
+    """Refuse names of presets that are no files."""
+    derived = [name for base in files for name in derived_names(base)]
+    for key_name, names in (("PRESETS", files), ("RETRAIN", [*files, *derived])):
         for name in getattr(settings, key_name):
             if name not in names:
                 raise ConfigError(
                     f"{document.places.get((key_name,), key_name)}: {key_name} names {name!r}; "
-                    f"presets in {folder}: {', '.join(presets)}"
+                    f"presets in {settings.PRESET_DIR}: {', '.join(files)}"
                 )
-    pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
-    above = overlay(section(document, "SETTINGS"), parse_overrides(pieces, "SET"))
-    beneath = section(document, "DATA", nested=True)
-    return Workflow(
-        settings,
-        {
-            name: settings_from(overlay(overlay(beneath, read_preset(path)), above))
-            for name, path in presets.items()
-        },
-    )
+
+
+def _each_line_once(messages: Iterable[str]) -> str:
+    """Messages as one; what stands in several of them, their advice too, is said once, last."""
+    lines = [line for message in messages for line in reversed(message.splitlines())]
+    return "\n".join(reversed(dict.fromkeys(lines)))
 
 
 def _slug(name: str) -> str:

@@ -41,4 +41,11 @@ def setting_lines(plan: Workflow, select: Callable[[Settings], Mapping[str, Any]
 
 
 def _line(lines: Callable[[str], dict[str, str]], key: str, wildcards: Any) -> str:  # noqa: ANN401
-    return f"{key}: {lines(wildcards.preset).get(key)}"
+    """The line of a key; that of another key, once more, where this preset has no such key.
+
+    Snakemake compares sets of lines. So a preset stays what it is when a file comes or goes, or
+    cannot be read for now, that alone has some key.
+    """
+    own = lines(wildcards.preset)
+    shown = key if key in own else next(iter(own))
+    return f"{shown}: {own[shown]}"

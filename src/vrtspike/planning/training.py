@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from vrtspike.config.loading import check_files, check_packages
+from vrtspike.config.loading import check_packages, missing_files
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Workflow
+from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.errors import ConfigError, UserError
 from vrtspike.pretrained import PUBLISHED
 from vrtspike.runs.code import changes_since, describe_code
-from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.weight_files import training_weights, weight_digests
 
@@ -22,11 +23,13 @@ class Trainings:
     Args:
         plan: the configuration.
         program: ``scripts/train.py``.
+        notice: takes what a user should read at the end.
     """
 
-    def __init__(self, plan: Workflow, program: Path) -> None:
+    def __init__(self, plan: Workflow, program: Path, notice: Callable[[str], None]) -> None:
         self._plan = plan
         self._program = program
+        self._notice = notice
         # A plan asks for the same large file again and again.
         self._digests: dict[Path, str] = {}
 
@@ -49,36 +52,49 @@ class Trainings:
     def weight_lines(self, preset: str) -> list[str]:
         """A line per file of weights that a user gives: its key and SHA-256.
 
-        Of a preset that is trained and whose files have gone since, those it was trained with: they
-        are needed for nothing any more.
+        Of a preset that stays as it is trained and whose files have gone since, those it was
+        trained with: they are needed for nothing any more.
 
         Raises:
-            ConfigError: if a file is not there and the preset is not trained.
+            ConfigError: if a file is not there and the preset is to be trained with it.
         """
-        given = {
-            key: path
-            for key, path in self._files(preset).items()
-            if not self._is_made(path) and path.name not in PUBLISHED
-        }
-        known = self._known_weights(preset)
-        gone = [key for key, path in given.items() if not path.is_file()]
-        for key in gone:
-            if key not in known:
-                raise ConfigError(f"preset {preset}: {key}: no such file: {given[key]}")
-        digests = {key: known[key] for key in gone}
-        digests |= {key: self._digest(key, path) for key, path in given.items() if key not in gone}
+        given = self._given(preset)
+        gone = {key: str(path) for key, path in given.items() if not path.is_file()}
+        digests = {key: self._digest(key, path) for key, path in given.items() if key not in gone}
+        if gone:
+            trained = self._lasting(preset)
+            if trained is None:
+                raise ConfigError(_missing(preset, gone))
+            digests |= {key: trained.weights[key] for key in gone}
         return [f"{key}: SHA-256 {digests[key]}" for key in sorted(digests)]
 
-    def require_files(self, preset: str) -> None:
+    def require_files(self, preset: str, *, anew: bool = False) -> None:
         """Before anything is computed: what a training reads and no job makes is there.
+
+        Where the preset stays as it is trained, what has gone since is only told.
+
+        Args:
+            preset: its name.
+            anew: whether it is trained again in any case.
 
         Raises:
             ConfigError: naming keys and paths.
         """
-        if not self.is_trained(preset):
-            check_files(self._settings(preset))
+        begins = anew or self._lasting(preset) is None
+        if begins:
             check_packages(self._settings(preset))
-        self.weight_lines(preset)
+        given = self._given(preset)
+        gone = missing_files(self._settings(preset))
+        gone |= {key: str(path) for key, path in given.items() if not path.is_file()}
+        if not gone:
+            return
+        if begins:
+            raise ConfigError(_missing(preset, gone))
+        files = ", ".join(f"{key} ({path})" for key, path in gone.items())
+        self._notice(
+            f"preset {preset} was trained with files that are no longer there: {files}. Its "
+            "result stays; to train it again, give them back"
+        )
 
     def code_notice(self, preset: str) -> str | None:
         """What of the code behind a preset's weights is no longer today's, in one line."""
@@ -107,11 +123,51 @@ class Trainings:
             self._digests[path] = weight_digests({key: path})[key]
         return self._digests[path]
 
-    def _known_weights(self, preset: str) -> dict[str, str]:
+    def _given(self, preset: str) -> dict[str, Path]:
+        """The files of weights that neither a job trains nor one fetches."""
+        return {
+            key: path
+            for key, path in self._files(preset).items()
+            if not self._is_made(path) and path.name not in PUBLISHED
+        }
+
+    def _lasting(self, preset: str) -> RunIdentity | None:
+        """The run that trained a preset, if its settings, weights and data are still today's.
+
+        Files of weights that have gone count as those it was trained with, and so do data that
+        are not prepared.
+        """
         try:
-            return dict(RunIdentity.read(self.result(preset)).weights)
+            run = RunIdentity.read(self.result(preset))
         except UserError:
-            return {}
+            return None
+        given = self._given(preset)
+        same = (
+            self.is_trained(preset)
+            and result_settings(run.settings) == result_settings(self._settings(preset))
+            and self._data_digest(preset) in (None, run.dataset_digest)
+            and given.keys() <= run.weights.keys()
+            and all(
+                self._digest(key, path) == run.weights[key]
+                for key, path in given.items()
+                if path.is_file()
+            )
+        )
+        return run if same else None
+
+    def _data_digest(self, preset: str) -> str | None:
+        name, bins = self._plan.dataset(preset).name, self._settings(preset).DATA.K
+        path = Path(self._plan.settings.RESULTS) / f"data/{name}/k{bins}/dataset.json"
+        try:
+            return str(read_manifest(path, DATASET)["digest"])
+        except UserError:
+            return None
+
+
+def _missing(preset: str, files: Mapping[str, str]) -> str:
+    """What to say of files, by the key that names them, that a training needs."""
+    lines = [f"preset {preset}: {key}: no such file: {path}" for key, path in files.items()]
+    return "\n".join([*lines, "Give an existing file, or remove the key."])
 
 
 def retrained(plan: Workflow, forced: Iterable[str]) -> frozenset[str]:
