@@ -92,6 +92,13 @@ def test_arrows_lead_to_the_right_and_the_longest_way_is_straight():
     assert places["side"].top > places["middle"].bottom
 
 
+def test_of_two_rules_the_one_that_more_others_read_stays_in_the_first_lane():
+    after = {"a": "", "b": "a", "c": "a", "d": "c", "e": "bc", "f": "de"}
+    places = boxes(drawn(RuleGraph({name: frozenset(before) for name, before in after.items()})))
+    assert places["c"].top == places["a"].top < places["b"].top
+    assert places["d"].top == places["a"].top < places["e"].top
+
+
 def test_every_arrow_that_says_something_is_drawn_once():
     picture = drawn(RuleGraph.from_dot(DOT))
     tips = [path for path in picture.iter(f"{SVG}path") if path.get("class") == "tip"]

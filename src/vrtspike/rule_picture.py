@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
@@ -150,14 +151,15 @@ def draw(graph: RuleGraph, words: Mapping[str, str], title: str) -> str:
 
 
 def _places(graph: RuleGraph) -> dict[str, _Place]:
-    """A lane is free where no rule stands; the rule that leads farthest stays in the first one."""
+    """The rule that leads farthest stays in the first lane, of several the one to most others."""
     layers = graph.layers()
     length = dict.fromkeys(graph.after, 0)
     for name in sorted(graph.after, key=lambda name: -layers[name]):
         for before in graph.after[name]:
             length[before] = max(length[before], 1 + length[name])
+    followers = Counter(before for all_before in graph.after.values() for before in all_before)
     columns: dict[int, list[str]] = {}
-    for name in sorted(graph.after, key=lambda name: (-length[name], name)):
+    for name in sorted(graph.after, key=lambda name: (-length[name], -followers[name], name)):
         columns.setdefault(layers[name], []).append(name)
     return {
         name: _Place(*divmod(layer, COLUMNS), lane)
