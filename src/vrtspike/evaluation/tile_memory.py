@@ -6,6 +6,7 @@ import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -22,12 +23,15 @@ LARGEST_TILE = 2**18
 """Pixels of the largest tile that is chosen. Frames of 720p are 4 such, and what they share is a
 fourteenth; more would cost memory and gain next to nothing."""
 
-SHARE = {"cuda": 0.85, "cpu": 0.6}
-"""Of the free memory, what a tile may need: libraries take their part beside PyTorch, and on a CPU
-other programs go on."""
+SHARE = {"cuda": 0.85, "cpu": 0.8}
+"""Of the free memory, what a tile may need: others want some, too."""
 
-_PLENTY = 20_000
-"""Bytes for each pixel of each frame that no preset of this project needs half of."""
+CPU_OVERHEAD = 1.8
+"""What a process grows by on a CPU for each byte of its tensors: libraries work on copies, and
+freed memory stays in pieces; 1.5 to 1.7 by ``benchmarks/restore_memory.py``."""
+
+_PLENTY = 30_000
+"""Bytes for each pixel of each frame; presets of this project need half of it at most."""
 
 _PROBES = (64, 128)
 """Sides of the tiles that are tried: what a model needs grows with their area."""
@@ -83,7 +87,8 @@ def measure_tile_memory(
             model(blur, voxels)
 
     peak = _cuda_peak if device.type == "cuda" else _counted_peak
-    small, large = (peak(lambda side=side: restore(side)) for side in _PROBES)  # type: ignore[misc]
+    overhead = CPU_OVERHEAD if device.type == "cpu" else 1.0
+    small, large = (overhead * peak(partial(restore, side)) for side in _PROBES)
     areas = [side * side * frames for side in _PROBES]
     per_pixel = max(1.0, (large - small) / (areas[1] - areas[0]))
     return TileMemory(max(0.0, small - per_pixel * areas[0]), per_pixel)
