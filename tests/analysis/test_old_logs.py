@@ -106,7 +106,11 @@ def test_lines_of_progress_memory_and_cache(tmp_path):
     assert (memory.process_mb, memory.system_percent) == (15678.9, 91.2)
     assert memory.cache_hit_rate == pytest.approx(0.8245)
     assert found.logs.train["lr"].tolist() == [2e-4, 1e-4]
-    assert "system memory nearly full" in [finding.symptom for finding in found.findings]
+    told = {finding.symptom: finding for finding in found.findings}
+    assert "system memory nearly full" in told
+    assert told["low throughput"].figure == (
+        "0.5 samples a second (limit 1); the parts of a step were not timed"
+    )
     assert not any("clocks" in note for note in found.notes)
     log.write_text("step 7/9 | loss=nan | 0.5 samples/s\n")
     assert analyze_old_logs(log).figures.health.first_not_finite == 7

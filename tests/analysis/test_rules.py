@@ -508,6 +508,15 @@ def test_a_vanishing_gradient_proposes_bf16_where_there_is_a_loss_scale():
     assert health_rules.vanishing_gradient(gone, settings()).keys == {}
 
 
+def test_a_loss_of_trained_weights_need_not_fall():
+    stuck = health(first_losses=1.0, last_losses=1.0)
+    finding = health_rules.stuck_loss(stuck, settings())
+    assert (finding.severity, finding.keys) == ("warning", {"TRAIN.OPTIM.LR": 1e-4})
+    tuned = settings(MODEL={"VRT": {"PRETRAINED": "vrt.pth"}})
+    finding = health_rules.stuck_loss(stuck, tuned)
+    assert (finding.severity, finding.keys) == ("hint", {})
+
+
 def test_early_stopping_is_proposed_to_runs_without():
     late = health(best_step=2000, later_validations=9)
     finding = health_rules.late_run(late, settings())

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import random
+
 import cv2
 import numpy as np
 import pytest
 
 from tests.data.scenes import film
-from vrtspike.analysis.spike_view import describe, draw_spikes, film_spikes, view_spikes
+from vrtspike.analysis.spike_view import describe, draw_spikes, faults, film_spikes, view_spikes
 from vrtspike.data.raw.images import write_png
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
@@ -40,7 +42,8 @@ def test_figures(exposure):
     silent = np.count_nonzero(spikes.sum(axis=0) == 0)
     assert silent >= 1
     assert lines[3].startswith(f"pixels that never fire: {silent} of 3072 (")
-    assert lines[4].endswith("as an integrating sensor")
+    assert lines[4].startswith("order of the steps: a pixel fires twice in a row 0.0")
+    assert faults(view_spikes(folder / "a.dat")) == []
     assert len(lines) == 5
 
 
@@ -63,9 +66,11 @@ def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exp
 def test_another_scene_is_named(exposure, tmp_path):
     folder, _ = exposure
     write_png(tmp_path / "other.png", film(9, 1, 96, 128)[0])
-    line = describe(view_spikes(folder / "a.dat", frame=tmp_path / "other.png"))[-1]
-    assert "below 0.3: another scene, or a wrong sensor size" in line
-    with pytest.raises(DataError, match=r"does not cover spikes of 64 x 48.*--size"):
+    view = view_spikes(folder / "a.dat", frame=tmp_path / "other.png")
+    (told,) = faults(view)
+    assert "do not show the frame" in told
+    assert "0.3 is needed" in told
+    with pytest.raises(DataError, match=r"does not cover spikes of 64 x 48.*--sensor"):
         view_spikes(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
 
@@ -120,3 +125,29 @@ def test_columns_of_a_head_are_left_out_unless_the_frame_has_them(tmp_path):
     (first, *_) = describe(view)
     assert first.endswith("16 steps of 250 x 416 (400 of them picture)")
     assert view_spikes(tmp_path / "a.dat", (250, 416)).sensor.columns == 400
+
+
+@pytest.mark.shared
+def test_real_files_that_are_cut_shuffled_or_another_s(shared, tmp_path):
+    samples = shared / "samples"
+    file, frame = samples / "spk_gopro/000226.dat", samples / "spk_gopro/000226.png"
+    view = view_spikes(file, frame=frame)
+    assert faults(view) == []
+    assert view.found.center == pytest.approx(40, abs=1)
+    assert describe(view)[-1].endswith("of 88 (expected at 40 +- 11)")
+    size = 360 * 640 // 8
+    content = file.read_bytes()
+    steps = [content[i : i + size] for i in range(0, len(content), size)]
+    changed = tmp_path / "changed.dat"
+    changed.write_bytes(b"".join(steps[:30]))
+    assert "may be cut" in describe(view_spikes(changed, frame=frame))[-1]
+    random.Random(0).shuffle(steps)
+    changed.write_bytes(b"".join(steps))
+    # Its size cannot be guessed, since nothing is in order.
+    (told,) = faults(view_spikes(changed, frame=frame))
+    assert told.startswith("the steps are shuffled")
+    changed.write_bytes(content[:-1])
+    with pytest.raises(DataError, match="the file is cut"):
+        view_spikes(changed, (360, 640))
+    other = samples / "gopro_test/GOPR0384_11_00/sharp/000001.png"
+    assert len(faults(view_spikes(file, frame=other))) == 1

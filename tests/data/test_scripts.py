@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import sys
 
@@ -134,34 +133,6 @@ def test_more_sequences_than_a_command_line_can_name(script, tmp_path):
         *("--dataset", "many", "--bins", "8", "--output", output),
     )
     assert len(load_dataset(output).split(split)) == 3000
-
-
-@pytest.mark.shared
-def test_check_alignment_prints_the_centre_or_refuses(script, shared):
-    folder = shared / "samples" / "spk_gopro"
-    pair = (folder / "000226.dat", folder / "000226.png")
-    out = script("check_alignment", *pair)
-    step = float(out.removeprefix("exposure centre: step ").split()[0])
-    assert abs(step - 40) <= 1
-    assert "of 88 (correlation 0.9" in out
-    assert "expected at step 40 +- 11" in out
-    assert "warning" not in out
-    wrong = script("check_alignment", *pair, "--height", 250, "--width", 400, status=2)
-    assert "250 x 400" in wrong
-
-
-@pytest.mark.shared
-def test_check_alignment_finds_cut_and_shuffled_files(script, shared, tmp_path):
-    folder = shared / "samples" / "spk_gopro"
-    step_bytes = 360 * 640 // 8
-    content = (folder / "000226.dat").read_bytes()
-    steps = [content[i : i + step_bytes] for i in range(0, len(content), step_bytes)]
-    changed = tmp_path / "changed.dat"
-    changed.write_bytes(b"".join(steps[:30]))
-    assert "may be cut" in script("check_alignment", changed, folder / "000226.png")
-    random.Random(0).shuffle(steps)
-    changed.write_bytes(b"".join(steps))
-    assert "shuffled" in script("check_alignment", changed, folder / "000226.png", status=2)
 
 
 @pytest.mark.shared

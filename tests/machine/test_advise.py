@@ -108,8 +108,10 @@ def test_what_a_person_reads(project):
 def test_a_preset_of_ones_own(project):
     (project / "config/presets/mine.yaml").write_text("BASE: fast\nTRAIN: {BATCH_SIZE: 1}\n")
     (project / "config/presets/odd.yaml").write_text("BASE: fast\nMODEL: {WINDOW_SIZE: 5}\n")
+    (project / "config/presets/wrong.yaml").write_text("TRAIN: {EPOCH: 3}\n")
     found = ask("A6000")
     assert reasons(found)["mine"] == ""
+    assert reasons(found)["wrong"] == "its file is wrong"
     assert reasons(found)["odd"] == "its model was never counted"
     text = "\n".join(advice_lines(found))
     assert "no: its model was never counted" in text

@@ -121,6 +121,18 @@ def test_a_wrong_configuration_is_told_and_nothing_else(project):
     assert "nosuch" in found.found
 
 
+def test_a_preset_that_nobody_asks_for_may_be_broken(project):
+    (project / "config/presets/mine.yaml").write_text("TRAIN: {EPOCH: 3}\n")
+    found = checks("PRESETS=[demo]")
+    assert found["configuration"].state == "ok"
+    assert found["preset mine"].state == "note"
+    assert "EPOCH" in found["preset mine"].found
+    asked = checks("PRESETS=[mine]")
+    assert list(asked) == ["configuration"]
+    assert asked["configuration"].state == "broken"
+    assert "EPOCH" in asked["configuration"].found
+
+
 def test_data_that_are_there(project, tmp_path_factory):
     from tests.data.scenes import film
     from vrtspike.data.simulation.sequence import write_sequence

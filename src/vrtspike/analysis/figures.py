@@ -23,7 +23,7 @@ RECOMPUTATION = f"{BACKWARD}/recomputation"
 
 PART = 10
 """The beginning and the end of a run are a tenth of it each, where trends are looked at."""
-FEWEST = 2 * PART
+FEWEST = 5 * PART
 """Steps of the shortest run that has trends."""
 MEMORY_LINES = 12
 """Lines of the shortest memory log that tells of growth."""

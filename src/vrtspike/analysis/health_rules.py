@@ -156,7 +156,7 @@ def _calmer_words(settings: Settings) -> str:
 @rule(
     symptom="loss does not fall",
     measured="`loss`, median of the last tenth of the logged steps over that of the first",
-    limit=f"over {FALLEN:.0%}",
+    limit=f"over {FALLEN:.0%}; a hint where training began with `MODEL.VRT.PRETRAINED`",
     cure="a lower `TRAIN.OPTIM.LR` or a longer warm-up; then the weights that it started from, "
     "and the alignment of spikes and frames (`alignment.csv`)",
 )
@@ -165,16 +165,18 @@ def stuck_loss(figures: RunFigures, settings: Settings) -> Finding | None:
     first, last = figures.health.first_losses, figures.health.last_losses
     if first is None or last is None or last <= FALLEN * first:
         return None
-    rate = settings.TRAIN.OPTIM.LR
+    trained = settings.MODEL.VRT.PRETRAINED is not None
     return Finding(
         stuck_loss.symptom,
-        "warning",
-        1.0,
+        "hint" if trained else "warning",
+        0.0 if trained else 1.0,
         f"median loss {last:.3g} in the last tenth of the steps, {first:.3g} in the first",
         "a lower rate; then look at the weights it started from, and at the alignment of spikes "
         "and frames (results/data/<data set>/alignment.csv)",
-        "a loss that falls; if it was trained to its end before, nothing is wrong",
-        {"TRAIN.OPTIM.LR": rate / 2},
+        "the weights it started from may have been trained to their end: compare the validation"
+        if trained
+        else "a loss that falls",
+        {} if trained else {"TRAIN.OPTIM.LR": settings.TRAIN.OPTIM.LR / 2},
     )
 
 

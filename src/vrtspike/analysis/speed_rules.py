@@ -315,11 +315,19 @@ def low_throughput(figures: RunFigures, settings: Settings) -> Finding | None:
     rate = speed.samples_per_second
     if rate is None or rate >= SAMPLES_PER_SECOND:
         return None
-    name, share = max(speed.step_parts.items(), key=lambda part: part[1], default=("step", 1.0))
-    keys, change, gain = _advice(name, share, figures, settings)
+    figure = f"{rate:.3g} samples a second (limit {SAMPLES_PER_SECOND:.0f})"
     if not speed.step_parts:
-        effect = "what to expect is seen then"
-    elif gain is None:
+        return Finding(
+            low_throughput.symptom,
+            "hint",
+            1.0,
+            f"{figure}; the parts of a step were not timed",
+            "time them (LOG.ENABLE_TIMING_LOG), and begin with the largest",
+            "what to expect is seen then",
+        )
+    name, share = max(speed.step_parts.items(), key=lambda part: part[1])
+    keys, change, gain = _advice(name, share, figures, settings)
+    if gain is None:
         effect = f"at most {speed_up(share)} more samples a second if {name} took no time"
     else:
         effect = f"at most {speed_up(gain)} more samples a second"
@@ -327,8 +335,7 @@ def low_throughput(figures: RunFigures, settings: Settings) -> Finding | None:
         low_throughput.symptom,
         by_gain(share if gain is None else gain) if keys else "hint",
         share,
-        f"{rate:.3g} samples a second (limit {SAMPLES_PER_SECOND:.0f}); {name} takes {share:.0%} "
-        "of a step",
+        f"{figure}; {name} takes {share:.0%} of a step",
         change,
         effect,
         keys,

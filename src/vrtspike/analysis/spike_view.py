@@ -115,7 +115,7 @@ def view_spikes(
         try:
             found = align(spikes, gray)
         except DataError as error:
-            raise DataError(f"{path}, {frame}: {error} (--size)") from error
+            raise DataError(f"{path}, {frame}: {error} (--sensor)") from error
     return SpikeView(path, sensor, total, start, spikes, gray, found)
 
 
@@ -149,28 +149,43 @@ def describe(view: SpikeView) -> list[str]:
         f"pixels that never fire: {silent} of {rate.size} ({silent / rate.size:.1%})",
         _order_line(disorder(view.spikes)),
     ]
-    return lines + ([] if view.found is None else [_match_line(view.found, view.total)])
+    return lines + ([] if view.found is None else [_match_line(view, view.found)])
+
+
+def faults(view: SpikeView) -> list[str]:
+    """What is wrong with a spike file, a sentence each; nothing where all is well."""
+    found = []
+    order = disorder(view.spikes)
+    if order is not None and order > MOST_DISORDER:
+        found.append("the steps are shuffled, or the sensor has another size (--sensor)")
+    if view.found is not None and not view.found.matches:
+        found.append(
+            f"the spikes do not show the frame (correlation {view.found.correlation:.2f}, "
+            f"{MIN_CORRELATION} is needed): another frame's file, or another size (--sensor)"
+        )
+    return found
 
 
 def _order_line(found: float | None) -> str:
     if found is None:
         return "order of the steps: too few spikes to tell"
-    shuffled = found > MOST_DISORDER
-    said = "shuffled, or another sensor size" if shuffled else "as an integrating sensor"
-    often = f"{found:.2f} times as often as by chance"
-    return f"order of the steps: a pixel fires twice in a row {often}, {said}"
+    often = f"a pixel fires twice in a row {max(0.0, found):.2f} times as often as by chance"
+    return f"order of the steps: {often}; an integrating sensor's hardly ever"
 
 
-def _match_line(found: Alignment, steps: int) -> str:
-    line = f"correlation with the frame: {found.correlation:.2f} at step {found.center:.1f}"
-    line += (
-        f" of {steps} (expected at {expected_center(steps):.0f} +- {center_tolerance(steps):.0f})"
-    )
+def _match_line(view: SpikeView, found: Alignment) -> str:
+    steps = view.total
+    expected, tolerance = expected_center(steps), center_tolerance(steps)
+    center = view.start + found.center
+    line = f"correlation with the frame: {found.correlation:.2f} at step {center:.1f}"
+    line += f" of {steps} (expected at {expected:.0f} +- {tolerance:.0f})"
     if not found.assessable:
         return f"{line}; the frame is too small or too plain for a verdict"
-    if not found.matches:
-        return f"{line}; below {MIN_CORRELATION}: another scene, or a wrong sensor size"
-    return line if found.locates else f"{line}; nothing moves, so the step says little"
+    if found.matches and not found.locates:
+        return f"{line}; nothing moves, so the step says little"
+    if found.locates and abs(center - expected) > tolerance:
+        return f"{line}; the file may be cut, shifted or reversed in time: see the others"
+    return line
 
 
 def draw_spikes(view: SpikeView, path: Path) -> None:
@@ -214,12 +229,20 @@ def _steps_of_window(view: SpikeView) -> int:
 
 def _draw_images(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
     steps = _steps_of_window(view)
-    middle = int(expected_center(view.total)) if view.found is None else round(view.found.center)
+    middle = (
+        int(expected_center(view.total))
+        if view.found is None
+        else round(view.start + view.found.center)
+    )
     first = int(np.clip(middle - view.start - steps // 2, 0, len(view.spikes) - steps))
     rate, instant = view.rate, view.window(first, steps)
     panels: list[tuple[NDArray[Any], str, float]] = [
         (rate, f"mean rate of {len(view.spikes)} steps", _white(rate)),
-        (instant, f"{steps} steps about the sharp instant ({middle})", _white(instant)),
+        (
+            instant,
+            f"{steps} steps about the sharp instant ({view.start + middle})",
+            _white(instant),
+        ),
     ]
     if view.gray is not None and view.found is not None:
         panels.append((view.gray, f"frame, correlation {view.found.correlation:.2f}", 255.0))

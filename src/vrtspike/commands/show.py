@@ -1,7 +1,8 @@
 """Show what a spike file holds: figures, a picture, and a video of a window that slides over it.
 
 The sensor's size is taken from the file or a config.yaml beside it, else guessed from the spikes.
-With the sharp frame of the exposure the two are compared.
+With the sharp frame of the exposure the two are compared. The exit status is 1 if the steps are
+shuffled or the spikes do not show the frame.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="spike file (.dat or .npz)")
     parser.add_argument("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
     parser.add_argument(
-        "--size",
+        "--sensor",
         type=int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
@@ -36,17 +37,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Print the figures, then write picture and video.
+def run(arguments: argparse.Namespace) -> int:
+    """Print the figures, then write picture and video; 1 if something is wrong with them.
 
     Raises:
         DataError: if a file cannot be read or files do not fit together.
     """
-    from vrtspike.analysis.spike_view import describe, draw_spikes, film_spikes, view_spikes
+    from vrtspike.analysis.spike_view import (
+        describe,
+        draw_spikes,
+        faults,
+        film_spikes,
+        view_spikes,
+    )
 
-    size = tuple(arguments.size) if arguments.size else None
-    view = view_spikes(arguments.file, size, arguments.frame, arguments.start, arguments.steps)
-    print("\n".join(describe(view)), flush=True)
+    sensor = tuple(arguments.sensor) if arguments.sensor else None
+    view = view_spikes(arguments.file, sensor, arguments.frame, arguments.start, arguments.steps)
+    wrong = faults(view)
+    print("\n".join([*describe(view), *(f"! {fault}" for fault in wrong)]), flush=True)
     picture = arguments.output or Path(f"{arguments.file.stem}_spikes.png")
     draw_spikes(view, picture)
     print(f"picture: {picture}")
@@ -54,3 +62,4 @@ def run(arguments: argparse.Namespace) -> None:
         video = arguments.video if arguments.video.name else picture.with_suffix(".mp4")
         film_spikes(view, video)
         print(f"video: {video}")
+    return 1 if wrong else 0

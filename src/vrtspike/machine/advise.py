@@ -134,6 +134,7 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) ->
             data[dataset.name] = find_data(plan, dataset, results)
         found = data[dataset.name]
         fits.append(weigh(name, settings, found, machine, speed, free, most_hours))
+    fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in plan.broken]
     command, because = recommend(plan, fits, data, machine)
     return Advice(machine, speed, data, fits, free, command, because)
 

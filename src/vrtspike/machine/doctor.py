@@ -247,7 +247,10 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     except UserError as error:
         yield Check("configuration", "broken", str(error), "mend it; config/README.md has all keys")
         return
-    yield Check("configuration", "ok", f"presets {', '.join(names)} of {len(plan.presets)}")
+    count = len(plan.folder_names)
+    yield Check("configuration", "ok", f"presets {', '.join(names)} of {count}")
+    for name, fault in plan.broken.items():
+        yield Check(f"preset {name}", "note", fault, "mend its file; the other presets do not mind")
     results = Path(plan.settings.RESULTS)
     data = {name: find_data(plan, dataset, results) for name, dataset in datasets.items()}
     yield from disk_checks(plan, data)

@@ -9,12 +9,11 @@ from vrtspike.data.gate.alignment import (
     Alignment,
     align,
     center_tolerance,
-    check_pair,
     correlation_curve,
     exposure_center,
 )
-from vrtspike.data.raw.images import luma, read_gray, read_rgb, shrink, write_png
-from vrtspike.data.raw.spikes import PackedSpikes, pack_rows, read_spikes, write_spikes
+from vrtspike.data.raw.images import luma, read_gray, read_rgb, shrink
+from vrtspike.data.raw.spikes import PackedSpikes, pack_rows, read_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.errors import DataError
 
@@ -130,28 +129,6 @@ def test_real_exposure_centre_is_step_40_of_88(shared):
 
 
 @pytest.mark.shared
-def test_real_pair_and_what_is_wrong_with_others(shared, tmp_path):
-    samples = shared / "samples"
-    spikes, frame = samples / "spk_gopro" / "000226.dat", samples / "spk_gopro" / "000226.png"
-    found, frames = check_pair(spikes, frame)
-    assert frames == 88
-    assert found.center == pytest.approx(40, abs=1)
-    assert check_pair(spikes, frame, 360, 640)[0] == found
-    cut = tmp_path / "cut.dat"
-    cut.write_bytes(spikes.read_bytes()[:-1])
-    other = samples / "gopro_test" / "GOPR0384_11_00" / "sharp" / "000001.png"
-    for arguments, reason in [
-        ((cut, frame), "the file is cut"),
-        ((spikes, frame, 250, 400), "not a whole number of 250 x 400"),
-        ((spikes, frame, 640, 360), "does not cover spikes of 640 x 360"),
-        ((spikes, frame, 180, 320), "do not show"),
-        ((spikes, other), r"do not show .*000001\.png \(correlation"),
-    ]:
-        with pytest.raises(DataError, match=reason):
-            check_pair(*arguments)
-
-
-@pytest.mark.shared
 def test_other_sensor_size_with_its_frame_at_the_middle(shared):
     folder = shared / "samples" / "sreds"
     spikes = read_spikes(folder / "200_part1_key_id151.dat", 250, 400)
@@ -224,16 +201,3 @@ def test_pictures_of_little_contrast_give_no_verdict(contrast, assessable):
     found = align(spikes, 127 + details * np.float32(contrast / texture))
     assert found.texture == pytest.approx(contrast, rel=1e-3)
     assert found.assessable == assessable
-
-
-def test_a_pair_of_a_sensor_of_half_the_size(tmp_path):
-    frames = moving(0, 12)
-    write_spikes(tmp_path / "a.dat", simulate_spikes(frames)[:88])
-    write_png(tmp_path / "a.png", frames[5])
-    found, steps = check_pair(tmp_path / "a.dat", tmp_path / "a.png")
-    assert steps == 88
-    assert found == align(simulate_spikes(frames)[:88], frames[5])
-    assert check_pair(tmp_path / "a.dat", tmp_path / "a.png", 64, 96)[0] == found
-    write_png(tmp_path / "a.png", frames[5][::-1])
-    with pytest.raises(DataError, match=r"a\.dat: the spikes do not show .*a\.png"):
-        check_pair(tmp_path / "a.dat", tmp_path / "a.png")

@@ -67,8 +67,8 @@ def test_what_cannot_be_told_is_asked_for_with_sizes_that_fit(tmp_path):
         find_sensor(file)
     text = str(told.value)
     assert f"{file}: the sensor's size cannot be told from 288000 bytes" in text
-    assert "--size 360 640 (10 spike frames; Spk-GoPro)" in text
-    assert "--size 250 416" not in text  # 104,000 bits do not divide the file
+    assert "--sensor 360 640 (10 spike frames; Spk-GoPro)" in text
+    assert "--sensor 250 416" not in text  # 104,000 bits do not divide the file
     random = np.random.default_rng(0)
     file.write_bytes(random.integers(0, 256, 40_000, np.uint8).tobytes())
     with pytest.raises(DataError, match="cannot be told"):

@@ -14,9 +14,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.shuffling import require_order
-from vrtspike.data.raw.images import read_gray, shrink
-from vrtspike.data.raw.spikes import PackedSpikes, Steps, picture_columns, read_rows
+from vrtspike.data.raw.images import shrink
+from vrtspike.data.raw.spikes import Steps
 from vrtspike.errors import DataError
 
 WINDOW = 9
@@ -156,35 +155,6 @@ def correlation_curve(
     window = max(1, min(WINDOW, frames // 2))
     curve = _correlations(spikes, _band_pass(shrink(gray, height, width) / np.float32(255)), window)
     return np.arange(len(curve), dtype=np.float64) + (window - 1) / 2, curve
-
-
-def check_pair(
-    spike_file: Path, frame_file: Path, height: int | None = None, width: int | None = None
-) -> tuple[Alignment, int]:
-    """Read a spike file and a sharp frame, and refuse the pair if it does not belong together.
-
-    Args:
-        spike_file: ``.dat`` file of one exposure.
-        frame_file: picture of its sharp frame.
-        height: rows of the sensor; None is half the frame's.
-        width: columns of the sensor as in the file; None is half the frame's.
-
-    Returns:
-        What was found, and the number of spike frames T.
-
-    Raises:
-        DataError: if a file cannot be read, sizes do not fit together, its steps are shuffled, or
-            the spikes do not show the frame.
-    """
-    gray = read_gray(frame_file)
-    height, width = height or gray.shape[0] // 2, width or gray.shape[1] // 2
-    columns = picture_columns((height, width), (gray.shape[0], gray.shape[1]))
-    spikes = PackedSpikes(read_rows(spike_file, height, width, columns=columns), columns)
-    found = align(spikes, gray)
-    require_match(found, spike_file, frame_file, (height, columns))
-    # After the match: read with a wrong width, an ordered file looks shuffled too.
-    require_order(spikes, str(spike_file))
-    return found, len(spikes)
 
 
 def require_match(

@@ -158,12 +158,12 @@ def _first_steps(file: Path, height: int, width: int) -> PackedSpikes:
 def _no_guess(file: Path) -> str:
     size = file.stat().st_size
     fitting = [
-        f"--size {height} {width} ({8 * size // (height * width)} spike frames; {name})"
+        f"--sensor {height} {width} ({8 * size // (height * width)} spike frames; {name})"
         for (height, width), name in CAMERAS.items()
         if size and size * 8 % (height * width) == 0
     ]
     which = f"; what would fit: {', '.join(fitting)}" if fitting else ""
     return (
         f"{file}: the sensor's size cannot be told from {size} bytes; give rows and columns by "
-        f"--size, or spike_h and spike_w in a {SENSOR_FILE} beside the file{which}"
+        f"--sensor, or spike_h and spike_w in a {SENSOR_FILE} beside the file{which}"
     )
