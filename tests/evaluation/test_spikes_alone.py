@@ -9,7 +9,9 @@ from tests.evaluation.conftest import SmallRun
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.raw.images import luma, read_rgb
 from vrtspike.data.raw.spikes import read_spikes
+from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store, open_store
+from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     SpikesAlone,
@@ -112,3 +114,25 @@ def test_a_smaller_frame_averages_areas():
 def test_grey_is_the_luma_of_colours():
     image = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], np.uint8)
     assert gray_frame(image)[0].tolist() == [[76] * 3, [150] * 3, [29] * 3]
+
+
+def test_a_shorter_exposure_ends_where_its_own_spikes_do(tmp_path):
+    """The store pads its bits with zeros; they are no steps without a spike."""
+    rng = np.random.default_rng(0)
+    steps = (24, 40)
+    exposures = [(rng.random((count, 2, 8)) < 0.2).astype(np.uint8) for count in steps]
+    exposures[0][:8] = 0  # nothing before the sharp step of 24, so that all of it is the interval
+    layout = StoreLayout(("1", "2"), steps, rgb_size=(4, 16), spike_size=(2, 8), bins=1)
+    frames = [
+        StoredFrame(
+            blur=rng.integers(1, 256, (4, 16, 3), dtype=np.uint8),
+            sharp=rng.integers(0, 256, (4, 16, 3), dtype=np.uint8),
+            voxels=spikes.sum(axis=0, dtype=np.uint8)[None],
+            bits=np.packbits(spikes, axis=2, bitorder="little"),
+        )
+        for spikes in exposures
+    ]
+    gain = write_store(tmp_path / "a.zarr", layout, frames).gain
+    alone = SpikesAlone(open_store(tmp_path / "a.zarr"), RECONSTRUCTIONS["tfi"])
+    expected = 255 * gain * exposures[0].sum(axis=0) / 24
+    np.testing.assert_allclose(alone.read(0), expected, rtol=1e-5)
