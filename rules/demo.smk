@@ -1,11 +1,7 @@
 """The whole way on generated data."""
 
-from vrtspike.watching.workflow import benchmarks_before
 
-
-def demo_benchmarks(wildcards, resources):
-    """What the demo's own jobs cost; no reason to run again, hence `resources`."""
-    return benchmarks_before(workflow, "demo")
+include: "functions/demo.smk"
 
 
 rule demo:

@@ -1,4 +1,4 @@
-"""Where progress is shown, and the time that is left, by a clock that the tests set."""
+"""The time that is left, with a clock that the tests set, and where progress is shown."""
 
 from __future__ import annotations
 
@@ -12,15 +12,6 @@ import time
 import pytest
 
 from vrtspike.progress_bar import progress_bar
-
-PROGRAM = """
-import vrtspike.progress_bar as module
-module.PLAIN_INTERVAL = 0.0
-with module.progress_bar("evaluate") as show:
-    print("in the log", flush=True)
-    for done in (1, 2):
-        show(done, 2)
-"""
 
 
 class Clock:
@@ -66,6 +57,19 @@ def test_frames_that_come_in_bursts_do_not_make_the_time_left_jump(monkeypatch, 
     assert 3600 * hours + 60 * minutes + seconds == pytest.approx(520, rel=0.2)
 
 
+PROGRAM = """
+import vrtspike.progress_bar as module
+module.PLAIN_INTERVAL = 0.0
+with module.progress_bar("evaluate") as show:
+    print("in the log", flush=True)
+    for done in (1, 2):
+        show(done, 2)
+"""
+
+
+LINES = "evaluate: 1 of 2, 0:00:00 left\nevaluate: 2 of 2\n"
+
+
 def shell(command: str, **options) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PROGRAM": PROGRAM, "PYTHON": sys.executable}
     return subprocess.run(
@@ -76,10 +80,7 @@ def shell(command: str, **options) -> subprocess.CompletedProcess[str]:
 def test_progress_goes_where_the_shell_says_and_the_rest_to_the_log(tmp_path):
     log = tmp_path / "a.log"
     command = f'VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&2 > {log} 2>&1'
-    assert (
-        shell(command, stderr=subprocess.PIPE).stderr
-        == "evaluate: 1 of 2, 0:00:00 left\nevaluate: 2 of 2\n"
-    )
+    assert shell(command, stderr=subprocess.PIPE).stderr == (LINES)
     assert log.read_text() == "in the log\n"
     master, slave = pty.openpty()
     shell(command, stderr=slave)
@@ -93,4 +94,4 @@ def test_progress_goes_where_the_shell_says_and_the_rest_to_the_log(tmp_path):
 def test_a_screen_that_is_not_open_is_standard_error():
     command = 'VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&-'
     done = shell(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert done.stderr == "evaluate: 1 of 2, 0:00:00 left\nevaluate: 2 of 2\n"
+    assert done.stderr == LINES

@@ -3,6 +3,7 @@
 import json
 import shlex
 
+from vrtspike.config.packages import check_packages
 from vrtspike.launching.launch import require_machines
 from vrtspike.planning.training import retrained
 from vrtspike.runs.identity import result_settings
@@ -56,6 +57,7 @@ def weights_before(wildcards):
     TRAININGS.require_files(preset, anew=preset in presets_to_retrain())
     if not TRAININGS.is_trained(preset):
         find_machines()
+        check_packages(PLAN.preset(preset))
     if preset in presets_to_retrain():
         make_again(f"{TRAININGS.result(preset)}/weights.safetensors")
     elif notice := TRAININGS.code_notice(preset):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import textwrap
 
 import pytest
 
 from vrtspike.config import Settings, load_preset
-from vrtspike.config.loading import check_files, check_packages
+from vrtspike.config.loading import check_files
 from vrtspike.errors import ConfigError
 
 SHIPPED = ["baseline", "compact", "demo", "fast", "low_memory", "low_ram", "opt", "reproduce"]
@@ -261,18 +260,3 @@ def test_every_yaml_block_of_the_seed_documents(shared, tmp_path):
     assert blocks == 31
     assert len(refused) == 1
     assert re.search(r"key LOG is given twice, at line 1 and at line 8", refused[0])
-
-
-@pytest.mark.parametrize(("key", "package"), [("WANDB", "wandb"), ("MLFLOW", "mlflow-skinny")])
-def test_a_logger_whose_package_is_missing_is_told(tmp_path, monkeypatch, key, package):
-    settings = load(tmp_path, f"LOG: {{{key}: mine}}\n")
-    found = importlib.util.find_spec
-    absent = {package.partition("-")[0]}
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name in absent else found(name)
-    )
-    with pytest.raises(ConfigError, match=f"LOG.{key} needs the package {package}, .*pip install"):
-        check_packages(settings)
-    # Another one's absence is no matter.
-    absent = {"wandb", "mlflow"} - absent
-    check_packages(load(tmp_path, ""))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -147,21 +146,6 @@ def check_files(settings: Settings) -> None:
     missing = [f"{key}: no such file: {path}" for key, path in missing_files(settings).items()]
     if missing:
         raise ConfigError("\n".join([*missing, "Give an existing file, or remove the key."]))
-
-
-def check_packages(settings: Settings) -> None:
-    """Refuse loggers whose package is not installed.
-
-    Raises:
-        ConfigError: naming the key and the package.
-    """
-    wanted = {"WANDB": ("wandb", "wandb"), "MLFLOW": ("mlflow", "mlflow-skinny")}
-    for key, (module, package) in wanted.items():
-        if getattr(settings.LOG, key) is not None and importlib.util.find_spec(module) is None:
-            raise ConfigError(
-                f"LOG.{key} needs the package {package}, which is not installed: "
-                f"pip install {package}, or remove the key"
-            )
 
 
 def _with_vrt_arguments(document: Document) -> Document:

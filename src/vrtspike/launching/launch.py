@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 import psutil
 
-from vrtspike.config.loading import check_files, check_packages
+from vrtspike.config.loading import check_files
+from vrtspike.config.packages import check_packages
 from vrtspike.config.workflow import load_workflow
 from vrtspike.launching.gpus import installed_gpus, require_gpus, take_gpus
 from vrtspike.launching.messages import Messages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from vrtspike.config.loading import check_packages, missing_files
+from vrtspike.config.loading import missing_files
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.manifests import DATASET, read_manifest
@@ -81,8 +81,6 @@ class Trainings:
             ConfigError: naming keys and paths.
         """
         begins = anew or self._lasting(preset) is None
-        if begins:
-            check_packages(self._settings(preset))
         given = self._given(preset)
         gone = missing_files(self._settings(preset))
         gone |= {key: str(path) for key, path in given.items() if not path.is_file()}

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from vrtspike.config import load_preset
-from vrtspike.config.loading import check_files, check_packages, settings_from
+from vrtspike.config.loading import check_files, settings_from
 from vrtspike.config.merging import overlay, parse_overrides
+from vrtspike.config.packages import check_packages
 from vrtspike.config.reading import given_document
 from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.errors import RunError

@@ -32,7 +32,7 @@ from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.seeding import seed_everything
 from vrtspike.training.tasks import Task
-from vrtspike.training.trackers import open_trackers
+from vrtspike.training.trackers import Tracker, open_trackers
 
 MEMORY_ADVICE = (
     "The memory of the device is full. In this order: lower TRAIN.BATCH_SIZE and raise "
@@ -119,7 +119,7 @@ def train_run(
         board = run.settings.LOG.TENSORBOARD
         trackers = open_trackers(run, folder, display.tell) if ranks.is_main else []
         for tracker in trackers:
-            stack.callback(lambda tracker=tracker: tracker.close(record.is_finished))
+            stack.callback(_close_tracker, tracker, record)
         log = RunLog(folder, run.fingerprint, ranks.is_main, board, display, record, trackers)
         stack.callback(log.close)
         trainer = Trainer(
@@ -136,6 +136,10 @@ def train_run(
         )
         _begin(run, trainer, record, facts)
         return _train(trainer, record, stop)
+
+
+def _close_tracker(tracker: Tracker, record: RunRecord) -> None:
+    tracker.close(record.is_finished)
 
 
 def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
