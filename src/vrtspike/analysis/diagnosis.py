@@ -58,8 +58,8 @@ def with_rules_table(page: str) -> str:
     """
     if not _TABLE.search(page):
         raise DataError("no table that begins with | symptom | measured |; expected one to replace")
-    rows = [f"| {r.symptom} | {r.measured} | {r.limit} | {r.cure} |" for r in RULES]
-    head = ["| symptom | measured | reported | what helps |", "|---|---|---|---|"]
+    rows = [f"| {r.symptom} | {r.measured} | {r.limit} | {r.cause} | {r.cure} |" for r in RULES]
+    head = ["| symptom | measured | reported | usual cause | what helps |", "|---|---|---|---|---|"]
     table = "\n".join([*head, *rows]) + "\n"
     return _TABLE.sub(lambda _: table, page, count=1)
 

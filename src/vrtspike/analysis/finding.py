@@ -49,6 +49,7 @@ class Rule:
 
     Attributes:
         symptom: its name, that of its findings.
+        cause: what is behind it as a rule.
         measured: from which figures.
         limit: from where on it is reported, and as what.
         cure: what helps.
@@ -56,6 +57,7 @@ class Rule:
     """
 
     symptom: str
+    cause: str
     measured: str
     limit: str
     cure: str
@@ -66,11 +68,13 @@ class Rule:
         return self.look(figures, settings)
 
 
-def rule(*, symptom: str, measured: str, limit: str, cure: str) -> Callable[[Look], Rule]:
+def rule(
+    *, symptom: str, cause: str, measured: str, limit: str, cure: str
+) -> Callable[[Look], Rule]:
     """Make a function a :class:`Rule`; the texts are a row of ``docs/findings.md``."""
 
     def made(look: Look) -> Rule:
-        return Rule(symptom, measured, limit, cure, look)
+        return Rule(symptom, cause, measured, limit, cure, look)
 
     return made
 

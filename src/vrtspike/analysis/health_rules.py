@@ -32,6 +32,7 @@ LATER_VALIDATIONS = 5
 
 @rule(
     symptom="loss not finite",
+    cause="numbers beyond the range of 16 bits, too large a first loss scale, a step too far",
     measured="`loss` of every logged step",
     limit="one that is no number",
     cure="`bf16-mixed` instead of `16-mixed`, or a first loss scale of 1024 "
@@ -57,6 +58,7 @@ def not_finite(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="gradient norm exploding",
+    cause="a bad batch, a rate that is too high, too short a warm-up",
     measured="`grad_norm` of every logged step, the largest over the median",
     limit=f"over {GRADIENT_EXPLOSION:.0f} times; an error without clipping or where the loss was "
     "lost, else a warning",
@@ -82,6 +84,7 @@ def exploding_gradient(figures: RunFigures, settings: Settings) -> Finding | Non
 
 @rule(
     symptom="gradient norm vanishing",
+    cause="small gradients that are 0 in 16 bits; weights that were destroyed",
     measured="`grad_norm`, median of the last tenth of the logged steps over that of the first",
     limit=f"under {GRADIENT_VANISHING:g}",
     cure="`bf16-mixed` instead of `16-mixed`, whose small gradients become 0; else look whether "
@@ -109,6 +112,7 @@ def vanishing_gradient(figures: RunFigures, settings: Settings) -> Finding | Non
 
 @rule(
     symptom="skipped steps",
+    cause="a loss scale too large for 16 bits",
     measured="`skipped` of every logged step: its gradient was not finite",
     limit=f"over {SKIPPED_SHARE:.0%} of them",
     cure="`bf16-mixed`, or a smaller `TRAIN.AMP_INIT_SCALE`",
@@ -155,6 +159,7 @@ def _calmer_words(settings: Settings) -> str:
 
 @rule(
     symptom="loss does not fall",
+    cause="a rate that is too high or low, wrong weights at the start, spikes of other frames",
     measured="`loss`, median of the last tenth of the logged steps over that of the first",
     limit=f"over {FALLEN:.0%}; a hint where training began with `MODEL.VRT.PRETRAINED`",
     cure="a lower `TRAIN.OPTIM.LR` or a longer warm-up; then the weights that it started from, "
@@ -182,6 +187,7 @@ def stuck_loss(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="validation no longer improves",
+    cause="more epochs than the data are worth",
     measured="validations after the best one, by the first metric that was measured",
     limit=f"{LATER_VALIDATIONS} or more, without `TRAIN.EARLY_STOPPING`",
     cure="`TRAIN.EARLY_STOPPING`, or fewer epochs; the best weights are kept in any case "
@@ -208,6 +214,7 @@ def late_run(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="system memory nearly full",
+    cause="cache, workers with their queues, other programs",
     measured="`system_percent` of the memory log, the largest",
     limit=f"over {SYSTEM_MEMORY_PERCENT:.0f} %",
     cure="half of the cache, of the workers and of their queue; other programs on the machine",
@@ -254,6 +261,7 @@ def _fewer_workers(settings: Settings) -> dict[str, Any]:
 
 @rule(
     symptom="memory grows",
+    cause="workers that gather what they have read",
     measured="`process_mb` with `children_mb`: growth over the second half of the run, once the "
     "cache is as full as it gets",
     limit=f"over {GROWTH:.0%} of the largest value, and {GROWTH_MB:.0f} MB",
@@ -287,6 +295,7 @@ def growing_memory(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="cache of most of the memory",
+    cause="a preset of a larger machine",
     measured="`DATA.CACHE_SIZE_GB` over the machine's memory",
     limit=f"over {CACHE_OF_MEMORY:.0%}",
     cure="half of the memory, so that workers, page-locked batches and other programs have room",
@@ -314,6 +323,7 @@ def large_cache(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="GPU memory nearly full",
+    cause="batches, crops or clips as large as they can be",
     measured="`gpu.peak_mb` over `gpu.total_mb` of the memory log",
     limit=f"over {GPU_NEARLY_FULL:.0%}",
     cure="smaller batches with more micro-steps, recomputation (`MODEL.VRT.USE_CHECKPOINT_ATTN`, "
@@ -351,6 +361,7 @@ def full_gpu(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="optimiser fills the GPU",
+    cause="two moments of 32 bits for every parameter",
     measured="`optimizer_mb` over `peak_mb` of what filled the GPU, where it is used by more than "
     f"{1 - GPU_HEADROOM:.0%}",
     limit=f"over {OPTIMIZER_SHARE:.0%} with `adamw`",
@@ -383,6 +394,7 @@ def large_optimizer(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="unused GPU memory",
+    cause="a preset of a smaller GPU; batches of one sample use a large one badly",
     measured="`gpu.peak_mb` and `gpu.total_mb` of the memory log, activations of a sample",
     limit=f"over {GPU_HEADROOM:.0%} never used",
     cure="less recomputation; larger batches with as many micro-steps less, or with a learning "

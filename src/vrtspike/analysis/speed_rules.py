@@ -32,6 +32,7 @@ CHUNK_TOKENS = 65536
 
 @rule(
     symptom="waiting for data",
+    cause="too few workers, too short a queue, chunks that are read and decoded again and again",
     measured="section `step/data` without stalls: wait for one micro-batch, and its share of a "
     "step",
     limit=f"hint: over {DATA_MS:.0f} ms and {NOTHING_TO_GAIN:.0%} of a step; warning: over "
@@ -91,6 +92,7 @@ def _faster_data(figures: RunFigures, settings: Settings) -> dict[str, Any]:
 
 @rule(
     symptom="stalls of the data loader",
+    cause="workers that start anew in every epoch; a disk or network that hangs",
     measured=f"section `step/data`: steps that wait longer than {STALL} usual steps take",
     limit=f"their waits take over {NOTHING_TO_GAIN:.0%} of all steps' time; warning: over "
     f"{WORTH_A_WARNING:.0%}",
@@ -121,6 +123,7 @@ def stalls(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="GPU idle",
+    cause="data that come late; batches too small for the device, many small kernels",
     measured="`gpu.utilisation_percent` of the memory log, the median",
     limit=f"under {GPU_UTILISATION:.0f} % (target {GPU_UTILISATION_TARGET:.0f} %)",
     cure="where steps wait for data, that first; else batches of twice the size, if they fit, with "
@@ -184,6 +187,7 @@ def larger_batch(figures: RunFigures, settings: Settings, most: int) -> dict[str
 
 @rule(
     symptom="slow forward pass",
+    cause="float32, kernels one by one; stages 1 and 8 work at full size",
     measured="section `step/forward` of one micro-batch, and its slowest part",
     limit=f"over {FORWARD_MS:.0f} ms; a warning where something helps that leaves the network as "
     "it is",
@@ -254,6 +258,7 @@ def _less_arithmetic(settings: Settings) -> str:
 
 @rule(
     symptom="float32 on a GPU",
+    cause="a preset for the CPU, or the way back from a loss that was not finite",
     measured="`TRAIN.PRECISION` of a run on a GPU",
     limit="`32`, where the forward pass is not slow",
     cure="`bf16-mixed`: half the memory for activations, and matrix units that are several times "
@@ -280,6 +285,7 @@ def single_precision(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="deterministic algorithms",
+    cause="left on after a comparison",
     measured="`DETERMINISTIC` of a run on a GPU",
     limit="`true`",
     cure="`false`, unless two runs have to be equal to the last bit",
@@ -301,6 +307,7 @@ def deterministic(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="low throughput",
+    cause="the largest part of a step, most often backward with recomputation",
     measured="samples of all steps over their time; the largest part of a step",
     limit=f"under {SAMPLES_PER_SECOND:.0f} sample a second; a warning where something helps that "
     "leaves the network as it is",
@@ -407,6 +414,7 @@ def _less_recomputation(
 
 @rule(
     symptom="slow loss",
+    cause="a network for a perceptual term, forward and backward in each step",
     measured="section `step/loss`, share of a step, where a term has a network of its own",
     limit=f"over {LOSS_SHARE:.0%}",
     cure="compute it in every second step only (`LOSS.VGG_PERCEPTUAL.EVERY`), or fewer layers",
@@ -435,6 +443,7 @@ def slow_loss(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="slow exchange of gradients",
+    cause="a slow connection between GPUs, exchanges after little work",
     measured="section `step/sync`, share of a step",
     limit=f"over {SYNC_SHARE:.0%}",
     cure="more micro-steps to an optimiser step (`TRAIN.GRADIENT_ACCUMULATION_STEPS`); a faster "
@@ -459,6 +468,7 @@ def slow_sync(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="much time in validation",
+    cause="validations too close to each other, or many frames",
     measured="section `validation`, share of all that was timed",
     limit=f"over {VALIDATION_SHARE:.0%}",
     cure="validate half as often (`LOG.VAL_EVERY_STEPS`); batches in validation "
@@ -477,6 +487,7 @@ def slow_validation(figures: RunFigures, settings: Settings) -> Finding | None:
 
 @rule(
     symptom="much time in checkpoints",
+    cause="checkpoints too close to each other, a slow disk",
     measured="section `checkpoint`, share of all that was timed",
     limit=f"over {CHECKPOINT_SHARE:.0%}",
     cure="save half as often (`TRAIN.SAVE_EVERY_STEPS`); a faster disk for `RUNS`",
@@ -514,6 +525,7 @@ def _too_often(
 
 @rule(
     symptom="cache misses",
+    cause="a cache smaller than what an epoch reads, in random order",
     measured="`cache.hit_rate` of the memory log, where there is a cache and it is full",
     limit=f"under {CACHE_HIT_RATE:.0%} (target {CACHE_HIT_RATE_TARGET:.0%}), where steps wait for "
     f"data over {NOTHING_TO_GAIN:.0%} of their time",
