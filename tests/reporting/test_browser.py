@@ -215,6 +215,7 @@ def test_thumbnails_lead_from_the_worst_to_the_best(page):
     page.key("ArrowLeft")
     assert selected(page) == 3
     page.key("End")
+    page.key("ArrowDown")
     assert selected(page) == 11
     page.key("Home")
     assert selected(page) == 0
@@ -314,10 +315,10 @@ def test_curves_obey_their_switches(page):
     page.value(f"(r => {{ r.value = 0; r.dispatchEvent(new Event('input')); }})({smoothing})")
     page.wait(f"{plot}.data.length === 1")
     assert page.value(f"{plot}.data[0].y[1]") == 0.5  # the second loss of 1, 1/2, 1/3, ...
-    page.value(f"(r => {{ r.value = 0.5; r.dispatchEvent(new Event('input')); }})({smoothing})")
+    page.value(f"(r => {{ r.value = 0.2; r.dispatchEvent(new Event('input')); }})({smoothing})")
     page.wait(f"{plot}.data.length === 2")
-    # (0.25 x 1 + 0.5 x 1/2) / 0.75
-    assert page.value(f"{plot}.data[1].y[1]") == pytest.approx(2 / 3)
+    # (0.2 x 0.8 x 1 + 0.8 x 1/2) / 0.96
+    assert page.value(f"{plot}.data[1].y[1]") == pytest.approx(0.56 / 0.96)
     page.value(
         "(c => { c.value = 'learning rate'; c.dispatchEvent(new Event('change')); })"
         "(document.querySelector('#training .charts select'))"

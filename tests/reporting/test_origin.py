@@ -25,6 +25,15 @@ def test_settings_are_compared_with_the_base_of_the_preset(tmp_path):
     assert found.differences == (("SEED", "5", "6"),)
 
 
+def test_what_an_ablation_derives_is_compared_with_its_preset(tmp_path):
+    (tmp_path / "mine.yaml").write_text("SEED: 6\n")
+    name = "mine-without-spikes"
+    folder = make_run(tmp_path, name, SEED=6, MODEL={"USE_SPIKE": False})
+    found = origin(folder, tmp_path)
+    assert found.base == "preset mine"
+    assert found.differences == (("MODEL.USE_SPIKE", "true", "false"),)
+
+
 def test_without_a_base_they_are_compared_with_the_defaults(tmp_path):
     folder = make_run(tmp_path, "mine", SEED=6)
     found = origin(folder, tmp_path)

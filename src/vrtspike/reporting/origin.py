@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.config import Settings
+from vrtspike.config.ablation import split_name
 from vrtspike.config.loading import load_preset, preset_base
 from vrtspike.files import file_digest
 from vrtspike.flatten import flatten
@@ -105,12 +106,17 @@ def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float
 
 
 def _base(name: str, presets: Path) -> tuple[str, Settings]:
-    """What a preset is compared with: its ``BASE``, or for one without the schema's defaults."""
+    """What a preset is compared with: its ``BASE``, or for one without the schema's defaults.
+
+    One that an ablation derives has no file; its base is the preset that it is derived from.
+    """
     path = presets / f"{name}.yaml"
-    parent = preset_base(path) if path.is_file() else None
-    if parent is None:
+    original, variant = split_name(name)
+    parent = preset_base(path) if path.is_file() else original if variant else None
+    file = path.with_name(f"{parent}.yaml")
+    if parent is None or not file.is_file():
         return DEFAULTS, Settings()
-    return f"preset {parent}", load_preset(path.with_name(f"{parent}.yaml"))
+    return f"preset {parent}", load_preset(file)
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:
