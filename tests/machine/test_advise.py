@@ -121,6 +121,7 @@ def test_gpus_are_known_by_name():
     assert known_bandwidth("NVIDIA GeForce RTX 4090") == 1.008e12
     assert known_bandwidth("NVIDIA RTX A6000") == 0.768e12
     assert known_bandwidth("NVIDIA A10") is None
+    assert known_bandwidth("NVIDIA RTX A1000") is None
     with pytest.raises(RunError, match=r"--gpu T4: the table has .*A6000"):
         named_gpu("T4", 1)
     unknown = Machine(4, 64, GpuKind("NVIDIA A10", 1, 24))

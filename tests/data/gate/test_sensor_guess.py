@@ -75,6 +75,9 @@ def test_what_cannot_be_told_is_asked_for_with_sizes_that_fit(tmp_path):
         find_sensor(file)
     with pytest.raises(DataError, match="no such file"):
         find_sensor(tmp_path / "b.dat")
+    file.rename(tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"found a file \*\.png, expected spikes"):
+        find_sensor(tmp_path / "a.png")
 
 
 @pytest.mark.shared

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.gate.shuffling import disorder
-from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, sensor_size
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, SPIKE_SUFFIXES, SequenceFiles, sensor_size
 from vrtspike.data.raw.spikes import (
     HEADER_COLUMNS,
     PackedSpikes,
@@ -76,6 +76,11 @@ def find_sensor(path: str | os.PathLike[str]) -> Sensor:
     file = Path(path)
     if not file.is_file():
         raise DataError(f"{file}: no such file; expected a spike file (.dat or .npz)")
+    if file.suffix not in SPIKE_SUFFIXES:
+        raise DataError(
+            f"{file}: found a file *{file.suffix}, expected spikes (.dat or .npz); if it holds "
+            "nothing but spikes, give rows and columns by --sensor"
+        )
     noted = _noted_beside(file)
     if noted is not None:
         return noted
