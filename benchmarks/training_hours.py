@@ -22,7 +22,7 @@ from presets import REPOSITORY, load, training_tflop
 from vrtspike import cli
 from vrtspike.config.schema import Settings
 from vrtspike.files import read_json
-from vrtspike.training.schedules import total_steps
+from vrtspike.machine.costs import training_steps
 
 # Clips a second of `baseline` on one H200: what benchmarks/roofline.py counts, and half of it.
 ESTIMATED_SPEED = (2.0, 4.0)
@@ -72,10 +72,7 @@ def plan(settings: Settings, relative_work: float, sequences: int, frames: int) 
         sequences: of the training split.
         frames: blurry frames of all of them; every run of CLIP_LEN frames is a clip.
     """
-    train = settings.TRAIN
-    clips = frames - sequences * (settings.DATA.CLIP_LEN - 1)
-    per_epoch = clips // train.BATCH_SIZE
-    steps = total_steps(settings, per_epoch, train.GRADIENT_ACCUMULATION_STEPS)
+    train, steps = settings.TRAIN, training_steps(settings, sequences, frames)
     return Plan(train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS, steps, relative_work)
 
 

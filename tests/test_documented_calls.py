@@ -43,3 +43,11 @@ def test_every_command_is_shown_somewhere(repository):
 def test_a_wrong_call_is_noticed():
     with pytest.raises(SystemExit):
         parser_for("verify").parse_args(["verify", "--no-such-option"])
+
+
+def test_the_lines_of_the_readme_are_those_that_the_page_on_python_is_tested_with(repository):
+    readme, page = (
+        re.findall(r"^```python\n(.*?)^```", (repository / name).read_text("utf-8"), re.M | re.S)
+        for name in ("README.md", "docs/api.md")
+    )
+    assert readme[0] == page[0]

@@ -131,7 +131,7 @@ def test_columns_of_a_head_are_left_out_unless_the_frame_has_them(tmp_path):
 
 
 @pytest.mark.shared
-def test_real_files_that_are_cut_shuffled_or_another_s(shared, tmp_path):
+def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     samples = shared / "samples"
     file, frame = samples / "spk_gopro/000226.dat", samples / "spk_gopro/000226.png"
     view = view_spikes(file, frame=frame)
@@ -152,5 +152,3 @@ def test_real_files_that_are_cut_shuffled_or_another_s(shared, tmp_path):
     changed.write_bytes(content[:-1])
     with pytest.raises(DataError, match="the file is cut"):
         view_spikes(changed, (360, 640))
-    other = samples / "gopro_test/GOPR0384_11_00/sharp/000001.png"
-    assert len(faults(view_spikes(file, frame=other))) == 1

@@ -142,6 +142,14 @@ class TrainingCost:
         return (kept + 1) * _MOMENTS * 4 * self.mean.parameters / GIB
 
 
+def training_steps(settings: Settings, sequences: int, frames: int, gpus: int = 1) -> int:
+    """Optimiser steps of a training; arguments as for :func:`training_cost`."""
+    train = settings.TRAIN
+    clips = max(1, frames - sequences * (settings.DATA.CLIP_LEN - 1))
+    per_epoch = max(1, clips // (train.BATCH_SIZE * max(1, gpus)))
+    return total_steps(settings, per_epoch, train.GRADIENT_ACCUMULATION_STEPS)
+
+
 def training_cost(
     name: str, settings: Settings, sequences: int, frames: int, gpus: int
 ) -> TrainingCost | None:
@@ -166,8 +174,6 @@ def training_cost(
     epochs = sum(count for _, count in phases)
     area = sum(side**2 * count for side, count in phases) / epochs
     mean = largest.scaled(area / max(side for side, _ in phases) ** 2)
-    clips = max(1, frames - sequences * (data.CLIP_LEN - 1))
-    per_epoch = max(1, clips // (train.BATCH_SIZE * max(1, gpus)))
-    steps = total_steps(settings, per_epoch, train.GRADIENT_ACCUMULATION_STEPS)
+    steps = training_steps(settings, sequences, frames, gpus)
     seen = steps * train.GRADIENT_ACCUMULATION_STEPS * train.BATCH_SIZE
     return TrainingCost(steps, seen, mean, largest, train.BATCH_SIZE)

@@ -81,6 +81,7 @@ class Trainings:
         Raises:
             ConfigError: naming keys and paths.
         """
+        begins = anew or self._lasting(preset) is None
         given = self._given(preset)
         gone = missing_files(self._settings(preset))
         gone |= {key: str(path) for key, path in given.items() if not path.is_file()}
@@ -88,7 +89,7 @@ class Trainings:
             check_packages(self._settings(preset))
         if not gone:
             return
-        if anew or self._lasting(preset) is None:
+        if begins:
             raise ConfigError(_missing(preset, gone))
         files = ", ".join(f"{key} ({path})" for key, path in gone.items())
         self._notice(
