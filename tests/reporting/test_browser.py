@@ -292,6 +292,7 @@ def test_tables_sort_by_mouse_and_keyboard(page):
         assert column(page, 5)[-1] == "–"
     assert page.value(sorting) is None
     assert "−1.00" in column(page, 7)
+    assert set(column(page, 11)) == {"+0.2500"}  # LPIPS went down by as much
 
 
 def drawn(page: Any, selector: str) -> None:
@@ -335,6 +336,8 @@ def test_every_chart_is_drawn_and_says_what_is_under_the_pointer(page):
     )
     validation = "#training .charts > div:nth-child(2)"
     drawn(page, validation)
+    plot = f"document.querySelector('{validation} .plot')"
+    assert page.value(f"{plot}.layout.yaxis.type") == "linear"
     x, y = page.place(f"{validation} .points path", 0.5, 0.5)
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     page.wait(f"document.querySelector('{validation} .hoverlayer text') !== null")
@@ -356,7 +359,8 @@ def test_a_video_plays(page):
 
 def test_findings_data_and_origin_in_words(page):
     findings = page.value("document.querySelector('#findings').textContent")
-    assert "Costs time or memory: waits for data" in findings
+    assert "Worth mending: waits for data" in findings
+    assert "To do: more loading processes. Then: shorter steps." in findings
     assert "DATALOADER.TRAIN_WORKERS: 4" in findings
     assert "not analysed" in findings
     data = page.value("document.querySelector('#data').textContent")

@@ -44,6 +44,16 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
     return settings_from(overlay(read_preset(path), parse_overrides(overrides)))
 
 
+def preset_base(path: str | Path) -> str | None:
+    """The name that a preset file gives as its ``BASE``; None where it has none.
+
+    Raises:
+        ConfigError: if the file cannot be read.
+    """
+    base = canonical(read_yaml(path)).tree.get("BASE")
+    return None if base is None else str(base)
+
+
 def read_preset(path: str | Path) -> Document:
     """A preset and its parents as one document, not yet validated.
 
@@ -68,16 +78,6 @@ def read_preset(path: str | Path) -> Document:
     for layer in reversed(layers):
         result = overlay(result, layer)
     return result
-
-
-def preset_base(path: str | Path) -> str | None:
-    """The name that a preset file gives as its ``BASE``; None where it has none.
-
-    Raises:
-        ConfigError: if the file cannot be read.
-    """
-    base = canonical(read_yaml(path)).tree.get("BASE")
-    return None if base is None else str(base)
 
 
 def _require_base_spelled(document: Document) -> None:

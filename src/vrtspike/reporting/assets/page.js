@@ -126,7 +126,12 @@ function figureNotes(evaluated, metrics) {
   return el("details", {}, el("summary", { textContent: "What is measured" }), ...lines.map((text) => el("p", { className: "note", textContent: text })));
 }
 
-const SEVERITY_WORDS = { error: "Spoils the result", warning: "Costs time or memory", hint: "Possible" };
+/** Words with one full stop at their end. */
+function sentence(words) {
+  return words.replace(/[.\s]*$/, ".");
+}
+
+const SEVERITY_WORDS = { error: "Spoils the run", warning: "Worth mending", hint: "Possible" };
 
 function showFindings() {
   const place = body("findings");
@@ -144,8 +149,8 @@ function showFindings() {
           "div",
           { className: `finding ${finding.severity}` },
           el("p", {}, el("strong", { textContent: `${SEVERITY_WORDS[finding.severity] ?? finding.severity}: ${finding.symptom}` })),
-          el("p", { textContent: `Measured: ${finding.figure}.` }),
-          el("p", { textContent: `To do: ${finding.change}. Then: ${finding.effect}.` }),
+          el("p", { textContent: `Measured: ${sentence(finding.figure)}` }),
+          el("p", { textContent: `To do: ${sentence(finding.change)} Then: ${sentence(finding.effect)}` }),
           finding.keys.length ? el("p", {}, ...finding.keys.flatMap((key) => [el("code", { textContent: key }), " "])) : null,
         ),
       );
