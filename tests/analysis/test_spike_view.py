@@ -97,6 +97,10 @@ def test_the_picture_shows_what_was_read(exposure, tmp_path):
         ">steps 0 to 8<", ">steps 31 to 39<", ">spikes of row 24<", ">correlation with the frame<",
     ):  # fmt: skip
         assert words in text, words
+    # Of a part, steps are still those of the file, whose sharp instant is 16.
+    for start, words in ((8, ">9 steps about the sharp instant (16)<"), (24, ">steps 24 to 32<")):
+        draw_spikes(view_spikes(folder / "a.dat", start=start), tmp_path / "part.svg")
+        assert words in (tmp_path / "part.svg").read_text()
     draw_spikes(view_spikes(folder / "a.dat", start=20), tmp_path / "b.png")
     picture = cv2.imread(str(tmp_path / "b.png"))
     assert picture.shape[1] == 1100

@@ -33,7 +33,6 @@ WINDOWS = 5
 """Windows of the picture, evenly over the file."""
 MOST_STEPS = 2000
 """Steps of a long recording that are looked at unless others are asked for."""
-FRAMES_PER_SECOND = 24.0
 VIDEO_WIDTH = 640
 """Smaller sensors are enlarged, whole pixels repeated, to at least about this."""
 _INCHES = 11.0
@@ -229,20 +228,16 @@ def _steps_of_window(view: SpikeView) -> int:
 
 def _draw_images(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
     steps = _steps_of_window(view)
-    middle = (
-        int(expected_center(view.total))
-        if view.found is None
-        else round(view.start + view.found.center)
-    )
-    first = int(np.clip(middle - view.start - steps // 2, 0, len(view.spikes) - steps))
-    rate, instant = view.rate, view.window(first, steps)
+    instant = expected_center(view.total) - view.start if view.found is None else view.found.center
+    first = int(np.clip(round(instant) - steps // 2, 0, len(view.spikes) - steps))
+    rate, window = view.rate, view.window(first, steps)
+    if first <= instant < first + steps:
+        title = f"{steps} steps about the sharp instant ({view.start + round(instant)})"
+    else:  # the sharp instant lies in another part of the file
+        title = f"steps {view.start + first} to {view.start + first + steps - 1}"
     panels: list[tuple[NDArray[Any], str, float]] = [
         (rate, f"mean rate of {len(view.spikes)} steps", _white(rate)),
-        (
-            instant,
-            f"{steps} steps about the sharp instant ({view.start + middle})",
-            _white(instant),
-        ),
+        (window, title, _white(window)),
     ]
     if view.gray is not None and view.found is not None:
         panels.append((view.gray, f"frame, correlation {view.found.correlation:.2f}", 255.0))
@@ -304,9 +299,9 @@ def film_spikes(view: SpikeView, path: Path) -> None:
         view: the file.
         path: ends in ``.mp4``.
     """
-    white = max(float(np.percentile(view.rate, _WHITE)), 1e-6)
+    white = _white(view.rate)
     factor = max(1, VIDEO_WIDTH // view.sensor.columns)
-    with video_file(path, FRAMES_PER_SECOND) as append:
+    with video_file(path) as append:
         for window in _windows(view):
             gray = np.clip(window / white * 255, 0, 255).round().astype(np.uint8)
             large = gray.repeat(factor, axis=0).repeat(factor, axis=1)

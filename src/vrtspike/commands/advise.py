@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+
+from vrtspike.cli import add_configuration, positive_int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
-    parser.add_argument(
-        "--configfile",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="laid over config/config.yaml",
-    )
-    parser.add_argument(
-        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="as snakemake takes them"
-    )
+    add_configuration(parser)
     parser.add_argument("--gpu", help="for a machine with such GPUs: A6000, 4090, A100, H100, H200")
-    parser.add_argument("--gpus", type=int, default=1, help="how many, with --gpu")
+    parser.add_argument("--gpus", type=positive_int, default=1, help="how many, with --gpu")
     parser.add_argument(
         "--hours", type=float, default=336.0, help="that a training may take at most"
     )

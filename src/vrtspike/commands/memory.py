@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vrtspike.cli import positive_number
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
@@ -17,7 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (RUNS)")
     parser.add_argument(
-        "--watch", type=float, metavar="SECONDS", help="look again after so many seconds, for ever"
+        "--watch",
+        type=positive_number,
+        metavar="SECONDS",
+        help="look again after so many seconds, for ever",
     )
 
 

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from vrtspike.cli import positive_number
 from vrtspike.evaluation.device import DEVICE_NAMES
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
@@ -55,7 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write OUT/side_by_side.mp4, too: blurry, restored and sharp where there is one",
     )
     add("--pictures", action="store_true", help="write OUT/comparison/<frame>.png, too")
-    add("--fps", type=float, help="frames per second of videos; without it the input's, else 24")
+    add(
+        "--fps",
+        type=positive_number,
+        help="frames per second of videos; without it the input's, else 24",
+    )
     add(
         "--tile",
         type=int,
@@ -80,8 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "--sensor describes recorded spikes; the simulated sensor has half the frames' size"
         )
-    if arguments.fps is not None and not 0 < arguments.fps < float("inf"):
-        raise ConfigError(f"--fps: found {arguments.fps}, expected a number above 0")
     try:
         _restore(arguments)
     except KeyboardInterrupt:
