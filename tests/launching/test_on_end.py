@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,13 @@ def test_a_command_that_fails_is_told_and_changes_nothing(tmp_path, capsys):
     assert log.read_text() == f"LOG.ON_END:\none\ntwo\n{warning}\n"
     run_on_end("exit 4", "demo", tmp_path, tmp_path, 0, Messages())
     assert capsys.readouterr().out == "warning: LOG.ON_END ended with 4: it said nothing\n"
+
+
+def test_what_a_command_leaves_in_the_background_is_not_waited_for(tmp_path, capsys):
+    begun = time.monotonic()
+    run_on_end("sleep 20 & echo $!", "demo", tmp_path, tmp_path, 0, Messages())
+    assert time.monotonic() - begun < 10
+    os.kill(int(capsys.readouterr().out.splitlines()[1]), signal.SIGTERM)
 
 
 def test_beside_a_log_only_what_is_told_is_shown(tmp_path, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 from vrtspike.launching.messages import Messages
@@ -40,19 +41,21 @@ def run_on_end(
         "VRTSPIKE_RUN": str(folder.absolute()),
         "VRTSPIKE_RESULT": str(output.absolute()),
     }
-    done = subprocess.run(
-        command,
-        shell=True,
-        env={**os.environ, **facts},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if done.stdout.strip():
-        messages.note(f"LOG.ON_END:\n{done.stdout.rstrip()}")
+    # A file, no pipe: what the command leaves in the background would hold that open.
+    with tempfile.TemporaryFile() as output_file:
+        done = subprocess.run(
+            command,
+            shell=True,
+            env={**os.environ, **facts},
+            stdin=subprocess.DEVNULL,
+            stdout=output_file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        output_file.seek(0)
+        said = output_file.read().decode(errors="replace").rstrip()
+    if said:
+        messages.note(f"LOG.ON_END:\n{said}")
     if done.returncode:
-        last = (done.stdout.strip().splitlines() or ["it said nothing"])[-1]
+        last = (said.splitlines() or ["it said nothing"])[-1]
         messages.tell(f"warning: LOG.ON_END ended with {done.returncode}: {last}")
