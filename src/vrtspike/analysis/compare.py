@@ -19,6 +19,7 @@ from vrtspike.analysis.evaluations import (
 )
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.plots import plot_lines
+from vrtspike.config.shown import shown_settings
 from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.files import atomic_write_text
 from vrtspike.flatten import flatten
@@ -167,7 +168,7 @@ def comparison_table(candidates: Sequence[Candidate], metrics: Sequence[Metric])
 def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
     """One row per key whose value is not the same in all runs, one column per run."""
     flat = [
-        {key: str(value) for key, value in flatten(run.settings.model_dump(mode="json")).items()}
+        {key: str(value) for key, value in flatten(shown_settings(run.settings)).items()}
         for run in runs
     ]
     every = dict.fromkeys(key for values in flat for key in values)

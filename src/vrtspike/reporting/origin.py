@@ -12,6 +12,7 @@ from typing import Any
 from vrtspike.config import Settings
 from vrtspike.config.ablation import split_name
 from vrtspike.config.loading import load_preset, preset_base
+from vrtspike.config.shown import shown_settings
 from vrtspike.files import file_digest
 from vrtspike.flatten import flatten
 from vrtspike.runs.names import WEIGHTS
@@ -78,7 +79,7 @@ def read_origin(
 
 def setting_changes(there: Settings, here: Settings) -> tuple[tuple[str, str, str], ...]:
     """Key, value there and value here of every setting that differs, values as JSON."""
-    before, after = (flatten(settings.model_dump(mode="json")) for settings in (there, here))
+    before, after = (flatten(shown_settings(settings)) for settings in (there, here))
     keys = dict.fromkeys([*before, *after])
     return tuple(
         (key, _text(before, key), _text(after, key))
