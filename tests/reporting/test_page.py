@@ -181,7 +181,13 @@ def test_small_videos_are_put_in_and_large_ones_linked(results, monkeypatch):
     monkeypatch.setattr("vrtspike.reporting.page.ALL_VIDEO_BYTES", 60)
     folder = results / "evaluate/a/videos"
     folder.mkdir()
-    for name, size in (("large", 51), ("first", 20), ("second", 30), ("too many", 40)):
+    for name, size in (
+        ("large", 51),
+        ("a#b? 100%", 52),
+        ("first", 20),
+        ("second", 30),
+        ("too many", 40),
+    ):
         (folder / f"{name}.mp4").write_bytes(name[:1].encode() * size)
     page = Elements(write(results, "a"))
     (run,) = json.loads(page.stored["report"])["runs"]
@@ -189,6 +195,7 @@ def test_small_videos_are_put_in_and_large_ones_linked(results, monkeypatch):
     assert [name for name, video in videos.items() if video["id"]] == ["first", "second"]
     assert base64.b64decode(page.stored[videos["second"]["id"]]) == b"s" * 30
     assert videos["large"]["link"] == "evaluate/a/videos/large.mp4"
+    assert videos["a#b? 100%"]["link"] == "evaluate/a/videos/a%23b%3F%20100%25.mp4"
     monkeypatch.setattr("vrtspike.reporting.page.ALL_VIDEO_BYTES", 1000)
     found = embedded_videos([read_run(results, "a", results)])
     assert [path.stem for path in found] == ["first", "second", "too many"]

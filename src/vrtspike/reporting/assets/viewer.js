@@ -472,7 +472,7 @@ function videoFigure(run, video) {
   const name = severalRuns ? `${run.name}: ${video.label}` : video.label;
   const size = `${video.megabytes} MB`;
   if (video.id === null) {
-    const link = el("a", { href: encodeURI(video.link), textContent: name });
+    const link = el("a", { href: video.link, textContent: name });
     return el("figure", {}, link, ` (${size}, in a file of its own beside this page)`);
   }
   const player = el("video", {
