@@ -16,6 +16,7 @@ from vrtspike.analysis.run_memory import (
 from vrtspike.config import Settings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
+from vrtspike.runs.logs import read_run_logs
 
 GB = 1024.0
 CALM = SystemMemory(100 * GB, 60 * GB, 30 * GB, 10 * GB, 1 * GB, 0.0)
@@ -109,23 +110,28 @@ def test_swap_shared_memory_and_stores(state):
     assert advice(state, stores_mb=89 * GB) == []
 
 
-def grow(folder, sums):
+def grown(state, sums):
+    folder = state.folder
     lines = [
         {"kind": "memory", "step": 100 * n, "process_mb": mb, "children_mb": 0, "time": n}
         for n, mb in enumerate(sums)
     ]
     (folder / "memory.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "metrics.jsonl").write_text('{"kind": "train", "step": 57, "loss": 1.0}\n')
+    return replace(state, logs=read_run_logs(folder))
 
 
 def test_a_run_that_keeps_growing_is_named(state):
-    grow(state.folder, [1000, 2000, 3000, 3900, 4000, 4100])
-    assert advice(state) == []  # the cache filled, then it stayed
-    grow(state.folder, [1000, 2000, 3000, 4000, 5000, 6000])
-    (told,) = advice(state)
-    assert told.startswith("the run grew by 2.0 GB from step 300 to 500, after its first half")
+    filled = [1000, 2000, 3000, 4000, 5000, 5900, *6 * [6000]]
+    assert advice(grown(state, filled)) == []  # the cache filled, then it stayed
+    found = grown(state, [1000 * n for n in range(1, 13)])
+    (told,) = advice(found)
+    assert told == (
+        "memory grows: 3000 MB more within 500 steps, of 12000 MB at most: workers that begin anew "
+        "in every epoch; DATALOADER.PERSISTENT_WORKERS: false"
+    )
     # Its log is newer than its record.
-    assert memory_lines(state)[0].endswith("training, step 57 of 90")
+    assert memory_lines(found)[0].endswith("training, step 57 of 90")
 
 
 def test_where_no_process_trains(state, publish):

@@ -11,8 +11,9 @@ from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Dataset, Workflow
 from vrtspike.data.clips.workers import resolve_workers
 from vrtspike.errors import DataError, RunError, UserError
+from vrtspike.files import folder_bytes
 from vrtspike.machine.costs import TrainingCost, gpu_ms, table, training_cost
-from vrtspike.machine.data_size import GB, GOPRO, DataSize, folder_bytes, measure_data
+from vrtspike.machine.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.machine.hardware import Machine, free_bytes
 from vrtspike.runs.weight_files import training_weights
 
