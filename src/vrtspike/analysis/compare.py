@@ -21,6 +21,7 @@ from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.plots import plot_lines
 from vrtspike.config.shown import shown_settings
 from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.evaluation.names import SUMMARY
 from vrtspike.files import atomic_write_text
 from vrtspike.flatten import flatten
 from vrtspike.pages import Table, write_page
@@ -119,7 +120,7 @@ def find_candidates(train_folders: Sequence[Path]) -> list[Candidate]:
         RunError: if a folder holds no run.
     """
     beside = [f.absolute().parent.parent / "evaluate" / f.absolute().name for f in train_folders]
-    found = [folder for folder in beside if (folder / "summary.json").is_file()]
+    found = [folder for folder in beside if (folder / SUMMARY).is_file()]
     evaluations = read_evaluations(found)
     candidates = [_candidate(folder, evaluations) for folder in train_folders]
     names = [candidate.run.name for candidate in candidates]

@@ -8,6 +8,7 @@ from typing import Any
 
 from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.evaluation.names import SUMMARY
 from vrtspike.files import read_json
 
 KINDS = ("blurry", "restored", "gain")
@@ -19,7 +20,7 @@ Summary = Mapping[str, Any]
 
 def read_evaluations(folders: Sequence[Path]) -> dict[str, Summary]:
     """The summaries of evaluations (``results/evaluate/<preset>``) by their run's fingerprint."""
-    summaries = [read_json(folder / "summary.json") for folder in folders]
+    summaries = [read_json(folder / SUMMARY) for folder in folders]
     return {summary["fingerprint"]: summary for summary in summaries}
 
 

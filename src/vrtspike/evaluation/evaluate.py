@@ -38,6 +38,15 @@ from vrtspike.evaluation.measure import (
     sequence_means,
     worst_frames,
 )
+from vrtspike.evaluation.names import (
+    EXAMPLES,
+    FRAMES,
+    PICTURES,
+    SEQUENCES,
+    SUMMARY,
+    TABLE,
+    VIDEOS,
+)
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import FrameSource, ScaledSource, StoredSequence, resize_image
 from vrtspike.evaluation.spikes_alone import (
@@ -50,14 +59,6 @@ from vrtspike.evaluation.spikes_alone import (
 from vrtspike.evaluation.summary import summarize, write_summary_page
 from vrtspike.files import atomic_path, atomic_write_text, write_json
 from vrtspike.runs.published import PublishedRun
-
-FRAMES = "frames.csv"
-SEQUENCES = "sequences.csv"
-SUMMARY = "summary.json"
-TABLE = "metrics.html"
-PICTURES = "pictures"
-EXAMPLES = "examples"
-VIDEOS = "videos"
 
 MOST_IMAGES = len(get_args(Kind))
 """Images that are compared of a frame."""
