@@ -13,6 +13,7 @@ from vrtspike.config import Settings
 from vrtspike.config.ablation import split_name
 from vrtspike.config.loading import load_preset, preset_base
 from vrtspike.config.shown import shown_settings
+from vrtspike.durations import duration_words
 from vrtspike.files import file_digest
 from vrtspike.flatten import flatten
 from vrtspike.runs.names import WEIGHTS
@@ -158,7 +159,7 @@ def _machine(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
 def _training(record: Mapping[str, Any], times: Sequence[float]) -> str:
     parts = [f"{record['step']:,} steps"] if record.get("step") is not None else []
     if starts := record.get("starts"):
-        parts.append(duration(training_seconds(record, times)))
+        parts.append(duration_words(training_seconds(record, times)))
         begun = datetime.datetime.fromtimestamp(starts[0]["time"], datetime.UTC)
         parts.append(f"begun {begun:%Y-%m-%d %H:%M} UTC")
         if len(starts) > 1:
@@ -166,19 +167,6 @@ def _training(record: Mapping[str, Any], times: Sequence[float]) -> str:
     if record.get("status") not in (None, "finished"):
         parts.append(str(record["status"]))
     return ", ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that fits.
-
-    >>> duration(42), duration(270), duration(7000), duration(400000)
-    ('42 s', '4.5 min', '1.94 h', '111 h')
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.3g} h"
 
 
 def _versions(environment: Mapping[str, Any]) -> str:
