@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.launching.messages import Messages
@@ -13,6 +16,34 @@ from vrtspike.launching.signals import EXIT_INTERRUPTED
 from vrtspike.runs.record import read_record
 
 _STATUS = {0: "finished", EXIT_INTERRUPTED: "interrupted"}
+
+
+@dataclass
+class Ending:
+    """How a training ended.
+
+    Attributes:
+        status: of it; 1 until it is known.
+    """
+
+    status: int = 1
+
+
+@contextlib.contextmanager
+def told_on_end(
+    command: str | None, preset: str, folder: Path, output: Path, messages: Messages
+) -> Iterator[Ending]:
+    """Run a command (:func:`run_on_end`) when the body has ended, by an error too; None: nothing.
+
+    Yields:
+        What the body says of the ending.
+    """
+    ending = Ending()
+    try:
+        yield ending
+    finally:
+        if command is not None:
+            run_on_end(command, preset, folder, output, ending.status, messages)
 
 
 def run_on_end(
