@@ -12,7 +12,8 @@ from vrtspike.data.raw.images import write_png
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.video import read_video
-from vrtspike.errors import DataError
+from vrtspike.errors import ConfigError, DataError
+from vrtspike.main import run_command
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +157,10 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     changed.write_bytes(content[:-1])
     with pytest.raises(DataError, match="the file is cut"):
         view_spikes(changed, (360, 640))
+
+
+@pytest.mark.parametrize("options", [["-o", "a.foo"], ["-o", "a"], ["--video", "a.gif"]])
+def test_a_format_that_is_not_written_is_refused_at_once(exposure, options):
+    folder, _ = exposure
+    with pytest.raises(ConfigError, match=f"{options[1]}: expected a name that ends in \\."):
+        run_command(["show", str(folder / "nosuch.dat"), *options])

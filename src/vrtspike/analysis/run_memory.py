@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -261,5 +260,5 @@ def _growth(found: RunMemory) -> Iterator[str]:
     figures = run_figures(found.logs, found.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
     finding = growing_memory(figures, found.settings)
     if finding is not None:
-        keys = "".join(f"; {key}: {json.dumps(value)}" for key, value in finding.keys.items())
-        yield f"{finding.symptom}: {finding.figure}: {finding.change}{keys}"
+        lines = [f"{finding.figure}: {finding.change}", *finding.key_lines]
+        yield f"{finding.symptom}: {'; '.join(lines)}"

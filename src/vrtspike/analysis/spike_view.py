@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from vrtspike.data.gate.shuffling import MOST_DISORDER, disorder
 from vrtspike.data.raw.images import read_gray
 from vrtspike.data.raw.spikes import PackedSpikes, count_spike_frames, picture_columns, read_rows
 from vrtspike.deblurring.video import video_file
-from vrtspike.errors import DataError
+from vrtspike.errors import ConfigError, DataError
 
 WINDOW = 9
 """Steps of the window that slides."""
@@ -35,6 +35,8 @@ MOST_STEPS = 2000
 """Steps of a long recording that are looked at unless others are asked for."""
 VIDEO_WIDTH = 640
 """Smaller sensors are enlarged, whole pixels repeated, to at least about this."""
+PICTURE_SUFFIXES = (".png", ".svg")
+VIDEO_SUFFIXES = (".mp4",)
 _INCHES = 11.0
 _WHITE = 99.5
 """Percentile of the rate that is shown as white."""
@@ -73,6 +75,16 @@ class SpikeView:
         for step in range(first, first + steps):
             total += self.spikes[step]
         return total / steps
+
+
+def require_suffix(option: str, path: Path, suffixes: Sequence[str]) -> None:
+    """Refuse to write a file of another format, before anything is computed.
+
+    Raises:
+        ConfigError: naming the option.
+    """
+    if path.suffix not in suffixes:
+        raise ConfigError(f"{option} {path}: expected a name that ends in {' or '.join(suffixes)}")
 
 
 def view_spikes(

@@ -45,25 +45,33 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the figures, then write picture and video; 1 if something is wrong with them.
 
     Raises:
+        ConfigError: if the name of a picture or a video ends in no format that is written.
         DataError: if a file cannot be read or files do not fit together.
     """
     from vrtspike.analysis.spike_view import (
+        PICTURE_SUFFIXES,
+        VIDEO_SUFFIXES,
         describe,
         draw_spikes,
         faults,
         film_spikes,
+        require_suffix,
         view_spikes,
     )
 
+    picture = arguments.output or Path(f"{arguments.file.stem}_spikes.png")
+    require_suffix("--output", picture, PICTURE_SUFFIXES)
+    video = arguments.video
+    if video is not None:
+        video = video if video.name else picture.with_suffix(VIDEO_SUFFIXES[0])
+        require_suffix("--video", video, VIDEO_SUFFIXES)
     sensor = tuple(arguments.sensor) if arguments.sensor else None
     view = view_spikes(arguments.file, sensor, arguments.frame, arguments.start, arguments.steps)
     wrong = faults(view)
     print("\n".join([*describe(view), *(f"! {fault}" for fault in wrong)]), flush=True)
-    picture = arguments.output or Path(f"{arguments.file.stem}_spikes.png")
     draw_spikes(view, picture)
     print(f"picture: {picture}")
-    if arguments.video is not None:
-        video = arguments.video if arguments.video.name else picture.with_suffix(".mp4")
+    if video is not None:
         film_spikes(view, video)
         print(f"video: {video}")
     return 1 if wrong else 0

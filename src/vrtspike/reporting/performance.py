@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vrtspike.analysis.finding import key_line
 from vrtspike.reporting.curves import Curve, curves_of
 from vrtspike.reporting.evaluations import rows_of
 from vrtspike.reporting.stored import Stage
@@ -119,16 +120,5 @@ def _finding(entry: Mapping[str, Any]) -> Finding:
         figure=str(entry["figure"]),
         change=str(entry["change"]),
         effect=str(entry["effect"]),
-        keys=tuple(f"{key}: {_yaml(value)}" for key, value in entry["keys"].items()),
+        keys=tuple(key_line(key, value) for key, value in entry["keys"].items()),
     )
-
-
-def _yaml(value: object) -> str:
-    """A value as a preset writes it.
-
-    >>> _yaml(True), _yaml(None), _yaml([2, 8]), _yaml(0.5)
-    ('true', 'null', '[2, 8]', '0.5')
-    """
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
