@@ -23,6 +23,7 @@ from tests.reporting.results import (
     picture,
 )
 from vrtspike.deblurring.video import video_file
+from vrtspike.files import read_json, write_json
 from vrtspike.reporting.page import write_report_page
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -126,7 +127,7 @@ def test_it_asks_for_nothing_and_says_the_verdict(page):
         page.value("location.href")
     ]
     headline = page.value("document.querySelector('h1').textContent")
-    assert headline.startswith("Preset with_spikes, best of 2, takes 6 frames")
+    assert headline.startswith("Preset with_spikes takes 6 frames")
     assert "from 18.50 dB (blurry) to 22.50 dB" in headline
 
 
@@ -293,6 +294,47 @@ def test_tables_sort_by_mouse_and_keyboard(page):
     assert page.value(sorting) is None
     assert "−1.00" in column(page, 7)
     assert set(column(page, 11)) == {"+0.2500"}  # LPIPS went down by as much
+
+
+HOSTILE = "</script><script>alert(1)</script>\"'&{{data}}"
+
+
+def test_runs_of_other_frames_and_metrics_are_not_mixed_up(tab, tmp_path):
+    """One ranked by LPIPS beside one ranked by PSNR, names that are no names."""
+    made = {
+        "psnr": {"sequences": (HOSTILE.replace("/", ""), "b" * 200)},
+        "lpips": {"sequences": ("b" * 200,), "data": "reds"},
+    }
+    for name, contents in made.items():
+        make_run(tmp_path, name)
+        make_evaluation(tmp_path, name, **contents)
+    path = tmp_path / "evaluate/lpips/summary.json"
+    figures = {"lpips": {"blurry": 0.25, "restored": 0.250001, "gain": -0.000001}}
+    worst = [{"sequence": HOSTILE, "frame": "1", "lpips": 0.25}]
+    write_json(path, read_json(path) | {"metrics": figures, "worst": worst})
+    for names in (("psnr", "lpips"), ("lpips", "psnr")):
+        write_report_page(tmp_path, names, tmp_path, tmp_path / "index.html")
+        tab.open((tmp_path / "index.html").as_uri())
+        figures = tab.value("document.querySelector('#figures').textContent")
+        assert "evaluated on different frames" in figures
+        assert "lpips: 3 frames of 1 sequence in reds/test, blurry ones of blur" in figures
+        options = tab.value("[...document.querySelector('.side.right').options].map(o => o.text)")
+        assert not [option for option in options if option.startswith("Restored by")]
+        worst = "[...document.querySelectorAll('#figures .chart tbody td:nth-child(1)')]"
+        assert set(tab.value(f"{worst}.map(cell => cell.textContent)")) == {names[0]}
+        better = {"psnr": "improved above the line", "lpips": "improved below the line"}
+        assert better[names[0]] in figures
+    # What is shown as nothing is neither better nor worse.
+    (gain,) = tab.value(
+        "[...document.querySelectorAll('#figures table')][0].querySelectorAll('tbody tr')"
+        ".values().filter(row => row.children[0].textContent === 'lpips')"
+        ".map(row => [row.children[4].textContent, row.children[4].className]).toArray()"
+    )
+    assert gain == ["0.0000", ""]
+    assert tab.value("document.documentElement.scrollWidth") == 1280
+    tab.open((tmp_path / "index.html").as_uri(), 390, 844, touch=True)
+    assert tab.value("document.documentElement.scrollWidth") == 390
+    assert tab.messages == []
 
 
 def drawn(page: Any, selector: str) -> None:

@@ -130,6 +130,18 @@ class Evaluation:
     videos: Mapping[str, Path]
 
     @property
+    def test_frames(self) -> tuple[str, str, str, float, int, int]:
+        """What the figures are of; they compare with those of the same frames only."""
+        return (
+            self.dataset,
+            self.split,
+            self.blur_dir,
+            self.scale,
+            self.frames,
+            self.sequences,
+        )
+
+    @property
     def leading(self) -> MetricFigures | None:
         """The metric that sentences name: the first with finite figures."""
         whole = (m for m in self.metrics if m.gain is not None and m.restored is not None)

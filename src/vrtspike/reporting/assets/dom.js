@@ -33,7 +33,10 @@ function number(value, decimals, sign = false) {
     return "–";
   }
   const text = Math.abs(value).toFixed(decimals);
-  if (value < 0 && Number(text) !== 0) {
+  if (Number(text) === 0) {
+    return text;
+  }
+  if (value < 0) {
     return `−${text}`;
   }
   return sign ? `+${text}` : text;

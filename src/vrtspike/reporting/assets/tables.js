@@ -4,7 +4,7 @@
  * A table.
  *
  * columns: {title, group (a heading above neighbours), text (words instead of numbers),
- *   show (value -> text), signed (coloured by sign), key (monospace), explanation}.
+ *   show (value -> text), signed (decimals shown of what is coloured by its sign), key (monospace), explanation}.
  * rows: arrays of values; null is shown as a dash and comes last in any order.
  * options: caption, sortable, tall (scrolls in a box of its own).
  */
@@ -73,7 +73,10 @@ function table(columns, rows, options = {}) {
 }
 
 function signClass(column, value) {
-  return column.signed && value !== null && (value >= 0 ? "gain" : "loss");
+  if (column.signed === undefined || value === null || Number(value.toFixed(column.signed)) === 0) {
+    return null;
+  }
+  return value > 0 ? "gain" : "loss";
 }
 
 /** A row of headings above columns of one group; none where no column has a group. */

@@ -22,6 +22,11 @@ function shownExample() {
   return examplesOf(look.run)[look.example];
 }
 
+/** Whether two runs were evaluated on one split, where equal names are equal frames. */
+function sameSplit(one, other) {
+  return one.dataset === other.dataset && one.split === other.split;
+}
+
 /** Pictures of an example by name: its own, and the restored ones of other runs. */
 function picturesOf(example) {
   const found = new Map();
@@ -34,7 +39,7 @@ function picturesOf(example) {
     const same = examplesOf(index).find(
       (other) => other.label === example.label && other.frame === example.frame,
     );
-    if (same && index !== look.run) {
+    if (same && index !== look.run && sameSplit(run.evaluation, report.runs[look.run].evaluation)) {
       found.set(`run-${index}`, {
         title: `Restored by ${run.name}`,
         address: () => pictureAddress(same, "restored"),
