@@ -24,7 +24,8 @@ from vrtspike.runs.names import METRICS, RECORD
 from vrtspike.runs.record import read_record
 
 _FULL_SHARE = 0.8
-_GIGABYTE = 1024.0
+_GIGABYTE = 1e9 / 2**20
+"""In megabytes of 2**20 bytes; keys of the configuration mean 10**9 bytes by it."""
 _LEAK_MB = 256.0
 _LEAK_SHARE = 0.2
 
@@ -172,8 +173,8 @@ def _sum_lines(processes: Sequence[ProcessMemory]) -> Iterator[str]:
 
 
 def _size(megabytes: float) -> str:
-    gigabytes = megabytes / _GIGABYTE
-    return f"{gigabytes:.1f} GB" if gigabytes >= 1 else f"{megabytes:.0f} MB"
+    gibibytes = megabytes / 1024
+    return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{megabytes:.0f} MB"
 
 
 def _log_lines(folder: Path) -> Iterator[str]:
