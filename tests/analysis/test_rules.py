@@ -496,7 +496,9 @@ def test_a_full_gpu_halves_even_batches():
 def test_moments_of_8_bits_free_three_quarters():
     figures = memory(gpu_peak_mb=30_720.0, gpu_total_mb=40_960.0, gpu_optimizer_mb=12_288.0)
     finding = health_rules.large_optimizer(figures, settings())
-    assert finding.figure.startswith("the optimiser's state is 12.0 GiB of 30.0 GiB at the peak, 40%")
+    assert finding.figure.startswith(
+        "the optimiser's state is 12.0 GiB of 30.0 GiB at the peak, 40%"
+    )
     assert finding.effect == "about 9.0 GiB are free"
     assert "MODEL.VRT.USE_CHECKPOINT_FFN=false" in finding.change
 

@@ -71,7 +71,9 @@ def test_nothing_is_said_where_all_is_well(state):
 def test_a_full_machine_names_what_fills_it(state):
     full = replace(CALM, available=9 * GB)
     (other,) = advice(state, system=full)
-    assert "memory is 91 % full, and only 10.1 GiB of it are this run's: end other programs" in other
+    assert (
+        "memory is 91 % full, and only 10.1 GiB of it are this run's: end other programs" in other
+    )
     small = replace(CALM, total=11 * GB, available=0.5 * GB)
     little = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": 1}})
     (training,) = advice(state, system=small, settings=little)

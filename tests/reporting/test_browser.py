@@ -337,6 +337,28 @@ def test_runs_of_other_frames_and_metrics_are_not_mixed_up(tab, tmp_path):
     assert tab.messages == []
 
 
+def test_frames_that_equal_the_sharp_ones_have_no_figure_and_no_other_ones(tab, tmp_path):
+    """A dash for the infinite PSNR of the restored frame, not the blurry one's PSNR alone."""
+    make_run(tmp_path, "a")
+    reason = "some frames equal the sharp ones: the mean is not finite"
+    figures = {"psnr": {"blurry": 18.0, "restored": None, "gain": None, "reason": reason}}
+    folder = make_evaluation(tmp_path, "a", ("one",), metrics=figures)
+    index = read_json(folder / "examples/examples.json")
+    index["examples"] = index["examples"][:1]
+    index["examples"][0]["metrics"] |= {"psnr": None, "lpips": None, "lpips_blur": None}
+    write_json(folder / "examples/examples.json", index)
+    write_report_page(tmp_path, ["a"], tmp_path, tmp_path / "index.html")
+    tab.open((tmp_path / "index.html").as_uri())
+    assert tab.value("document.querySelector('.thumb b').textContent") == "–"
+    caption = tab.value("document.querySelector('.caption').textContent")
+    assert caption.endswith("PSNR16.00 → – dB (spikes alone, grey 15.00)")
+    told = tab.value("document.querySelector('#figures details').textContent")
+    assert f"No PSNR of a: {reason}." in told
+    cells = tab.value("[...document.querySelectorAll('#figures tbody td')].map(c => c.textContent)")
+    assert cells[:5] == ["a", "18.00", "15.00", "–", "–"]
+    assert tab.messages == []
+
+
 def drawn(page: Any, selector: str) -> None:
     page.place(selector)
     page.wait(f"document.querySelector('{selector} .plot').dataset.drawn === 'yes'")

@@ -45,6 +45,7 @@ class MetricFigures:
         spikes: of the classical reconstruction from spikes alone; None where it was not measured.
         spikes_in_gray: whether that is a comparison of grey values, of a metric that is of colours
             otherwise.
+        reason: why figures are missing; empty where none is.
     """
 
     name: str
@@ -58,6 +59,7 @@ class MetricFigures:
     gain: float | None
     spikes: float | None
     spikes_in_gray: bool
+    reason: str
 
     def text(self, value: float) -> str:
         """A figure with its unit, such as ``31.20 dB``."""
@@ -262,6 +264,7 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
                 gain=finite(figures.get("gain")),
                 spikes=finite(alone.get(name)),
                 spikes_in_gray=getattr(known, "of_colour", True),
+                reason=str(figures.get("reason", "")),
             )
         )
     return tuple(found)

@@ -54,6 +54,12 @@ function withUnit(text, unit) {
   return unit ? `${text} ${unit}` : text;
 }
 
+/** A figure of a metric with its unit; a dash where there is none. */
+function figureText(metric, value) {
+  const text = number(value, metric.decimals);
+  return value === null || value === undefined ? text : withUnit(text, metric.unit);
+}
+
 /** What figures of the spikes alone are called: the sensor sees no colours. */
 function spikesTitle(metric) {
   return metric.spikes_in_gray ? "spikes alone, grey" : "spikes alone";

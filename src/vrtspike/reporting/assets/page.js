@@ -134,6 +134,11 @@ function figureNotes(evaluated, metrics) {
   for (const note of new Set(evaluated.map((run) => run.evaluation.spikes_note))) {
     lines.push(`Spikes alone: ${note.replace(/^spikes alone: /, "")}.`);
   }
+  for (const run of evaluated) {
+    for (const metric of run.evaluation.metrics.filter((other) => other.reason)) {
+      lines.push(`No ${metric.title} of ${run.name}: ${metric.reason}.`);
+    }
+  }
   const thinned = Math.max(1, ...evaluated.map((run) => run.evaluation.frame_step));
   if (thinned > 1) {
     lines.push(`The plot of frames shows one of every ${thinned}.`);

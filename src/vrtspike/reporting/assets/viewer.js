@@ -363,7 +363,7 @@ function showPictures() {
       el(
         "span",
         {},
-        el("b", { textContent: metric ? withUnit(number(value, metric.decimals), metric.unit) : "" }),
+        el("b", { textContent: metric ? figureText(metric, value) : "" }),
         el("br"),
         `${example.label} ${example.frame}`,
       ),
@@ -418,8 +418,11 @@ function frameName(example) {
 
 function figureOf(example, metric) {
   const [before, after, alone] = ["_blur", "", "_spikes"].map((end) => example.metrics[metric.name + end] ?? null);
-  const figures = [before, after].filter((value) => value !== null);
-  const words = figures.map((value) => number(value, metric.decimals)).join(" → ");
+  if (before === null && after === null) {
+    return null;
+  }
+  // A dash stands for an infinite one: what equals the sharp frame.
+  const words = [before, after].map((value) => number(value, metric.decimals)).join(" → ");
   const extra = alone === null ? "" : ` (${spikesTitle(metric)} ${number(alone, metric.decimals)})`;
   return el(
     "div",
