@@ -332,6 +332,9 @@ def test_runs_of_other_frames_and_metrics_are_not_mixed_up(tab, tmp_path):
     )
     assert gain == ["0.0000", ""]
     assert tab.value("document.documentElement.scrollWidth") == 1280
+    # A long name leaves the figures in sight.
+    seen = "document.querySelector('#figures .tall td:nth-child(4)').getBoundingClientRect().right"
+    assert tab.value(seen) < 1280
     tab.open((tmp_path / "index.html").as_uri(), 390, 844, touch=True)
     assert tab.value("document.documentElement.scrollWidth") == 390
     assert tab.messages == []
@@ -429,6 +432,8 @@ def test_findings_data_and_origin_in_words(page):
     assert "not analysed" in findings
     data = page.value("document.querySelector('#data').textContent")
     assert "4 exposures: spikes and sharp frame correlate by 0.900" in data
+    # Centres are found at 39, 42 and 40.5 where 40 is expected.
+    assert "found 0.50 spike steps after its expected place (median)" in data
     origin = page.value("document.querySelector('#origin').textContent")
     assert "0123456789abcdef" in origin
     assert "MODEL.USE_SPIKE" in origin

@@ -23,7 +23,8 @@ function table(columns, rows, options = {}) {
   function line(row) {
     const cells = columns.map((column, place) => {
       const value = row[place];
-      const cell = el("td", { textContent: value === null ? "–" : (column.show ?? String)(value) });
+      const text = value === null ? "–" : (column.show ?? String)(value);
+      const cell = el("td", {}, column.text && !column.key ? el("span", { className: "name", textContent: text }) : text);
       const classes = [column.text && "text", column.key && "key", signClass(column, value)];
       cell.className = classes.filter(Boolean).join(" ");
       return cell;
