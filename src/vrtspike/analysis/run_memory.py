@@ -235,7 +235,7 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
             "/dev/shm is nearly full, a worker that finds no room ends with a bus error: lower "
             "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
         )
-    room = system.page_cache + system.available
+    room = total - used  # page cache is part of it: it is given back when asked for
     if found.stores_mb is not None and found.processes and found.stores_mb > room:
         yield (
             f"the stores ({_size(found.stores_mb)}) do not fit into the page cache: every epoch "
