@@ -413,6 +413,34 @@ def test_every_chart_is_drawn_and_says_what_is_under_the_pointer(page):
     assert "with" in hover
 
 
+def test_charts_and_costs_show_the_figures_of_the_results(page):
+    cells = "[...document.querySelectorAll('#cost tbody td')].map(cell => cell.textContent)"
+    assert page.value(cells) == ["with_spikes", "1,000", "2", "30.0", "1000", "10000", "0.5"]
+    page.wait(
+        "[...document.querySelectorAll('.plot')].every(p => p.dataset.drawn || p.textContent)"
+    )
+
+    def traces(title: str, what: str) -> list[Any]:
+        charts = "[...document.querySelectorAll('.chart')]"
+        plot = f"{charts}.find(c => c.querySelector('h3').textContent.startsWith('{title}'))"
+        return page.value(f"{plot}.querySelector('.plot').data.map(t => {what})")
+
+    line, first, second = traces("Every test frame", "[t.x, t.y]")
+    assert (first[0][:2], first[1][:2]) == ([16, 17], [20, 21])
+    assert second == [[21, 22, 23], [20, 21, 22]]  # worse than blurry
+    assert line == [[16, 23], [16, 23]]
+    shares = dict(traces("Where a step goes", "[t.name, t.x[0]]"))
+    assert shares == pytest.approx({"data": 30, "forward": 20, "backward": 40, "other": 10})
+    ((names, medians, more),) = traces("Time per section", "[t.y, t.x, t.error_x.array]")
+    assert (names, medians, more) == (["step", "step/forward"], [990, 190], [110, 30])
+    assert traces("Samples per second", "[t.x, t.y]") == [[[2, 4], [2, 2.5]]]
+    memory = dict(traces("Memory", "[t.name, t.y]"))
+    assert memory["with_spikes, GPU, peak"] == [9000, 10_000]
+    assert traces("Correlation", "t.x") == [[0.95, 0.8]]
+    offsets = traces("Found less expected", "[t.x, t.error_x.array, t.error_x.arrayminus]")
+    assert offsets == [[[0.5, 0.5], [0, 1.5], [0, 1.5]]]
+
+
 def test_a_video_plays(page):
     page.place("video")
     page.wait("document.querySelector('video').readyState >= 2")
