@@ -28,7 +28,7 @@ SHARE = {"cuda": 0.85, "cpu": 0.8}
 
 CPU_OVERHEAD = 1.8
 """What a process grows by on a CPU for each byte of its tensors: libraries work on copies, and
-freed memory stays in pieces; 1.5 to 1.7 by ``benchmarks/restore_memory.py``."""
+freed memory stays in pieces; 1.64 to 1.74 by ``benchmarks/restore_memory.py``."""
 
 _PLENTY = 30_000
 """Bytes for each pixel of each frame; presets of this project need half of it at most."""
