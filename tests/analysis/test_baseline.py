@@ -8,6 +8,7 @@ from tests.analysis.test_compare import evaluation
 from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
 from vrtspike.analysis.compare import find_candidates
 from vrtspike.errors import RunError
+from vrtspike.files import read_json, write_json
 
 FIGURES = {"psnr restored": 31.5, "ssim restored": 0.9, "lpips restored": 0.125, "samples/s": 2.0}
 
@@ -105,3 +106,15 @@ def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
     assert not (tmp_path / "new.json").exists()
     with pytest.raises(RunError, match="one run of a preset, found: one, one"):
         write_baseline(tmp_path / "new.json", [runs[0], runs[0]])
+
+
+def test_figures_of_other_test_frames_are_not_judged_by_it(tmp_path, runs):
+    path = tmp_path / "baseline.json"
+    write_baseline(path, runs[:1])
+    summary = tmp_path / "evaluate/one/summary.json"
+    write_json(summary, read_json(summary) | {"split": "val"})
+    (told,) = below_baseline(path, find_candidates([tmp_path / "train/one"]), {})
+    assert told == (
+        "one: evaluated on other frames than the baseline (split: val, the baseline's None); its "
+        "figures do not compare"
+    )

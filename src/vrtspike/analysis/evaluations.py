@@ -24,6 +24,35 @@ def read_evaluations(folders: Sequence[Path]) -> dict[str, Summary]:
     return {summary["fingerprint"]: summary for summary in summaries}
 
 
+TEST_FRAMES = ("dataset", "split", "blur_dir", "scale", "sequences", "frames")
+"""Entries of a summary that say what its figures are of: those of other frames do not compare."""
+
+
+def test_frames(summary: Summary) -> dict[str, Any]:
+    """What the figures of an evaluation are of, by :data:`TEST_FRAMES`."""
+    return {name: summary.get(name) for name in TEST_FRAMES}
+
+
+def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
+    """A warning where runs were not evaluated on the same frames; empty where they were.
+
+    Args:
+        evaluations: by the name of the run.
+    """
+    known = {name: test_frames(e) for name, e in evaluations.items() if e is not None}
+    differing = [key for key in TEST_FRAMES if len({str(of[key]) for of in known.values()}) > 1]
+    if not differing:
+        return ""
+    each = (
+        f"{name}: {', '.join(f'{key} {of[key]}' for key in differing)}"
+        for name, of in known.items()
+    )
+    return (
+        "The runs were evaluated on different frames, so that their metrics do not compare ("
+        f"{'; '.join(each)})."
+    )
+
+
 def measured_metrics(summaries: Iterable[Summary]) -> list[Metric]:
     """The metrics that any of some evaluations has measured, in the order of the table."""
     names = {name for summary in summaries for name in summary["metrics"]}

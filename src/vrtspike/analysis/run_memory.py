@@ -26,7 +26,8 @@ from vrtspike.runs.names import METRICS, RECORD
 from vrtspike.runs.record import read_record
 
 _FULL_SHARE = 0.8
-_GIGABYTE = 1024.0
+_GIGABYTE = 1e9 / 2**20
+"""In megabytes of 2**20 bytes; keys of the configuration mean 10**9 bytes by it."""
 
 
 def find_run_folder(given: Path, runs: Path) -> Path:
@@ -166,8 +167,8 @@ def _sum_lines(processes: Sequence[ProcessMemory]) -> Iterator[str]:
 
 
 def _size(megabytes: float) -> str:
-    gigabytes = megabytes / _GIGABYTE
-    return f"{gigabytes:.1f} GB" if gigabytes >= 1 else f"{megabytes:.0f} MB"
+    gibibytes = megabytes / 1024
+    return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{megabytes:.0f} MB"
 
 
 def _log_lines(logs: RunLogs | None) -> Iterator[str]:
@@ -228,8 +229,8 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
             "/dev/shm is nearly full, a worker that finds no room ends with a bus error: lower "
             "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
         )
-    room = system.page_cache + system.available
-    if found.stores_mb is not None and found.processes and found.stores_mb > room:
+    # Page cache is part of the room: it is given back when asked for.
+    if found.stores_mb is not None and found.processes and found.stores_mb > system.room:
         yield (
             f"the stores ({_size(found.stores_mb)}) do not fit into the page cache: every epoch "
             "reads them from the disk; DATALOADER.SHUFFLE_BLOCK: 32 reads less of a slow one"

@@ -238,18 +238,28 @@ def _steps_of_window(view: SpikeView) -> int:
     return min(WINDOW, len(view.spikes))
 
 
+def _instant(view: SpikeView) -> tuple[int, str]:
+    """The step of the file that is shown closely, and what is there."""
+    if view.found is not None and view.found.locates:
+        return round(view.start + view.found.center), "the sharp instant"
+    middle = int(expected_center(view.total))
+    if view.start <= middle < view.start + len(view.spikes):
+        return middle, "the expected instant"
+    return view.start + len(view.spikes) // 2, "the middle"
+
+
 def _draw_images(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
     steps = _steps_of_window(view)
-    instant = expected_center(view.total) - view.start if view.found is None else view.found.center
-    first = int(np.clip(round(instant) - steps // 2, 0, len(view.spikes) - steps))
-    rate, window = view.rate, view.window(first, steps)
-    if first <= instant < first + steps:
-        title = f"{steps} steps about the sharp instant ({view.start + round(instant)})"
-    else:  # the sharp instant lies in another part of the file
-        title = f"steps {view.start + first} to {view.start + first + steps - 1}"
+    middle, words = _instant(view)
+    first = int(np.clip(middle - view.start - steps // 2, 0, len(view.spikes) - steps))
+    rate, instant = view.rate, view.window(first, steps)
     panels: list[tuple[NDArray[Any], str, float]] = [
         (rate, f"mean rate of {len(view.spikes)} steps", _white(rate)),
-        (window, title, _white(window)),
+        (
+            instant,
+            f"{steps} steps about {words} ({middle})",
+            _white(instant),
+        ),
     ]
     if view.gray is not None and view.found is not None:
         panels.append((view.gray, f"frame, correlation {view.found.correlation:.2f}", 255.0))

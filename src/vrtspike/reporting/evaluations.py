@@ -48,6 +48,7 @@ class MetricFigures:
         spikes: of the classical reconstruction from spikes alone; None where it was not measured.
         spikes_in_gray: whether that is a comparison of grey values, of a metric that is of colours
             otherwise.
+        reason: why figures are missing; empty where none is.
     """
 
     name: str
@@ -61,6 +62,7 @@ class MetricFigures:
     gain: float | None
     spikes: float | None
     spikes_in_gray: bool
+    reason: str
 
     def text(self, value: float) -> str:
         """A figure with its unit, such as ``31.20 dB``."""
@@ -131,6 +133,18 @@ class Evaluation:
     choice: str
     examples: tuple[Example, ...]
     videos: Mapping[str, Path]
+
+    @property
+    def test_frames(self) -> tuple[str, str, str, float, int, int]:
+        """What the figures are of; they compare with those of the same frames only."""
+        return (
+            self.dataset,
+            self.split,
+            self.blur_dir,
+            self.scale,
+            self.frames,
+            self.sequences,
+        )
 
     @property
     def leading(self) -> MetricFigures | None:
@@ -234,6 +248,7 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
                 gain=finite(figures.get("gain")),
                 spikes=finite(alone.get(name)),
                 spikes_in_gray=getattr(known, "of_colour", True),
+                reason=str(figures.get("reason", "")),
             )
         )
     return tuple(found)

@@ -28,12 +28,14 @@ class Origin:
 
     Attributes:
         commit: of the code that trained it, shortened; empty where it was none of git.
+        changed: whether that code was not quite this commit's, or became another on the way.
         base: what the settings are compared with.
         differences: key, value there, value here.
         facts: name and value of everything else, in order.
     """
 
     commit: str
+    changed: bool
     base: str
     differences: tuple[tuple[str, str, str], ...]
     facts: tuple[tuple[str, str], ...]
@@ -72,6 +74,7 @@ def read_origin(
     }
     return Origin(
         commit[:8],
+        bool((environment.get("git") or {}).get("changed") or record.get("code_changed")),
         base,
         setting_changes(there, run.settings),
         tuple((name, value) for name, value in facts.items() if value),
