@@ -12,7 +12,8 @@ from vrtspike.data.raw.images import write_png
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.video import read_video
-from vrtspike.errors import DataError
+from vrtspike.errors import ConfigError, DataError
+from vrtspike.main import run_command
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +153,26 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     changed.write_bytes(content[:-1])
     with pytest.raises(DataError, match="the file is cut"):
         view_spikes(changed, (360, 640))
+
+
+def test_steps_and_places_that_cannot_be_are_refused(exposure, tmp_path):
+    folder, _ = exposure
+    with pytest.raises(DataError, match="--steps 0: expected 1 or more"):
+        view_spikes(folder / "a.dat", steps=0)
+    with pytest.raises(DataError, match="a folder; expected a spike file"):
+        view_spikes(folder)
+    for options, match in (
+        (["-o", "a.bmp"], r"--output: found a\.bmp, expected a file \.png or \.svg"),
+        (["-o", str(tmp_path)], "--output: found"),
+        (["--video", "a.avi"], r"--video: found a\.avi, expected a file \.mp4"),
+        (["--video", str(tmp_path)], "--video: found"),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            run_command(["show", str(folder / "a.dat"), *options])
+
+
+def test_a_chinese_name_leaves_no_warnings(exposure, tmp_path, recwarn):
+    path = tmp_path / "\u5e8f\u5217.dat"
+    path.write_bytes((exposure[0] / "a.dat").read_bytes())
+    draw_spikes(view_spikes(path), tmp_path / "a.png")
+    assert [str(each.message) for each in recwarn] == []

@@ -105,6 +105,8 @@ def view_spikes(
     total = count_spike_frames(path, sensor.height, sensor.width)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
+    if steps is not None and steps < 1:
+        raise DataError(f"{path}: --steps {steps}: expected 1 or more")
     count = min(total - start, MOST_STEPS) if steps is None else steps
     rows = read_rows(
         path, sensor.height, sensor.width, start=start, count=count, columns=sensor.columns

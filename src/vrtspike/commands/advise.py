@@ -38,14 +38,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the advice; 1 if nothing fits, else 0.
 
     Raises:
-        ConfigError: if the configuration is wrong.
+        ConfigError: if the configuration or an option is wrong.
         RunError: if there is no such GPU in the table.
     """
     from dataclasses import replace
 
+    from vrtspike.errors import ConfigError
     from vrtspike.machine.advise import advice_lines, advise, measure_speed, read_plan
     from vrtspike.machine.hardware import named_gpu, this_machine
 
+    if arguments.gpus < 1:
+        raise ConfigError(f"--gpus: found {arguments.gpus}, expected 1 or more")
+    if not arguments.hours > 0:
+        raise ConfigError(f"--hours: found {arguments.hours:g}, expected a number above 0")
     plan = read_plan(arguments.configfile, arguments.config)
     machine = this_machine()
     if arguments.gpu is not None:

@@ -25,12 +25,16 @@ def run(arguments: argparse.Namespace) -> None:
     """Print what is found, once or again and again.
 
     Raises:
+        ConfigError: if --watch is no time.
         RunError: if there is no such run.
     """
     import time
 
     from vrtspike.analysis.run_memory import find_run_folder, measure_run, memory_lines
+    from vrtspike.errors import ConfigError
 
+    if arguments.watch is not None and not 0 < arguments.watch < float("inf"):
+        raise ConfigError(f"--watch: found {arguments.watch}, expected seconds above 0")
     folder = find_run_folder(arguments.run_path, arguments.runs)
     while True:
         print("\n".join(memory_lines(measure_run(folder))), flush=True)

@@ -14,9 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from vrtspike.evaluation.device import DEVICE_NAMES
+from vrtspike.evaluation.device import DEVICE_NAMES, PRECISIONS
 
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 EXIT_STOPPED = 130
 """As a shell tells that Ctrl-C has ended a program."""
 
@@ -82,6 +81,12 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.fps is not None and not 0 < arguments.fps < float("inf"):
         raise ConfigError(f"--fps: found {arguments.fps}, expected a number above 0")
+    if arguments.tile is not None and (arguments.tile < 0 or arguments.tile % 2):
+        raise ConfigError(
+            f"--tile: found {arguments.tile}, expected an even number of pixels, 0 for whole frames"
+        )
+    if arguments.sensor is not None and min(arguments.sensor) < 1:
+        raise ConfigError(f"--sensor: found {arguments.sensor}, expected two numbers above 0")
     try:
         _restore(arguments)
     except KeyboardInterrupt:
@@ -145,9 +150,7 @@ def _decibel(value: float | None) -> str:
 
 
 def _stopped(output: Path) -> str:
-    """What is saved, and how to go on."""
-    from vrtspike.evaluation.folder import RESTORED
-
-    saved = len(list((output / RESTORED).glob("*.png")))
+    """What is saved, and how to go on; an import may have been stopped, so that none is begun."""
+    saved = len(list((output / "restored").glob("*.png")))
     words = [word for word in sys.argv[1:] if word != "--anew"]
     return f"stopped with {saved} frames restored; continue: vrtspike {shlex.join(words)}"

@@ -41,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the figures, then write picture and video; 1 if something is wrong with them.
 
     Raises:
+        ConfigError: if picture or video have a name that cannot be.
         DataError: if a file cannot be read or files do not fit together.
     """
     from vrtspike.analysis.spike_view import (
@@ -51,15 +52,28 @@ def run(arguments: argparse.Namespace) -> int:
         view_spikes,
     )
 
+    picture = arguments.output or Path(f"{arguments.file.stem}_spikes.png")
+    video = arguments.video
+    if video is not None and not video.name:
+        video = picture.with_suffix(".mp4")
+    # Before the file is read, which may take a while.
+    _require_suffix("--output", picture, (".png", ".svg"))
+    if video is not None:
+        _require_suffix("--video", video, (".mp4",))
     sensor = tuple(arguments.sensor) if arguments.sensor else None
     view = view_spikes(arguments.file, sensor, arguments.frame, arguments.start, arguments.steps)
     wrong = faults(view)
     print("\n".join([*describe(view), *(f"! {fault}" for fault in wrong)]), flush=True)
-    picture = arguments.output or Path(f"{arguments.file.stem}_spikes.png")
     draw_spikes(view, picture)
     print(f"picture: {picture}")
-    if arguments.video is not None:
-        video = arguments.video if arguments.video.name else picture.with_suffix(".mp4")
+    if video is not None:
         film_spikes(view, video)
         print(f"video: {video}")
     return 1 if wrong else 0
+
+
+def _require_suffix(option: str, path: Path, suffixes: tuple[str, ...]) -> None:
+    from vrtspike.errors import ConfigError
+
+    if path.suffix not in suffixes or path.is_dir():
+        raise ConfigError(f"{option}: found {path}, expected a file {' or '.join(suffixes)}")
