@@ -106,6 +106,14 @@ def test_a_write_that_fails_says_where(tmp_path):
     assert error.value.filename == str(path)
 
 
+def test_a_name_that_is_taken_by_a_folder_is_told_and_not_the_temporary_one(tmp_path):
+    path = tmp_path / "a.txt"
+    path.mkdir()
+    with pytest.raises(OSError, match="directory") as error, atomic_path(path) as temporary:
+        temporary.touch()
+    assert error.value.filename == str(path)
+
+
 def test_digests_are_of_all_contents(tmp_path):
     contents = bytes(range(256)) * 10_000
     (tmp_path / "large").write_bytes(contents)

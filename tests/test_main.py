@@ -40,6 +40,11 @@ def test_an_unknown_command_is_answered_with_the_nearest():
         (["memory", "demo", "--watch", "-1"], "found -1, expected a number above 0"),
         (["show", "a.dat", "--steps", "0"], "found 0, expected 1 or more"),
         (["advise", "--gpu", "A100", "--gpus", "0"], "found 0, expected 1 or more"),
+        (["advise", "--hours", "nan"], "found nan, expected a number above 0"),
+        (
+            ["restore", "run", "in", "-o", "out", "--sensor", "0", "8"],
+            "found 0, expected 1 or more",
+        ),
     ],
 )
 def test_a_number_that_makes_no_sense_is_refused(words, told, capsys):

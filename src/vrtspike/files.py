@@ -53,7 +53,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.replace(target)
         _sync_directory(target.parent)
     except OSError as error:
-        if error.filename is None:  # a write that fails does not say where
+        # A write that fails does not say where; nobody knows the temporary name.
+        if error.filename is None or os.fspath(error.filename) == str(temporary):
             error.filename = os.fspath(target)
         raise
     finally:

@@ -166,8 +166,24 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
         view_spikes(changed, (360, 640))
 
 
-@pytest.mark.parametrize("options", [["-o", "a.foo"], ["-o", "a"], ["--video", "a.gif"]])
-def test_a_format_that_is_not_written_is_refused_at_once(exposure, options):
+def test_steps_and_places_that_cannot_be_are_refused(exposure, tmp_path):
     folder, _ = exposure
-    with pytest.raises(ConfigError, match=f"{options[1]}: expected a name that ends in \\."):
-        run_command(["show", str(folder / "nosuch.dat"), *options])
+    with pytest.raises(DataError, match="--steps 0: expected 1 or more"):
+        view_spikes(folder / "a.dat", steps=0)
+    with pytest.raises(DataError, match="a folder; expected a spike file"):
+        view_spikes(folder)
+    for options, match in (
+        (["-o", "a.bmp"], r"--output: found a\.bmp, expected a file \.png or \.svg"),
+        (["-o", str(tmp_path)], "--output: found"),
+        (["--video", "a.avi"], r"--video: found a\.avi, expected a file \.mp4"),
+        (["--video", str(tmp_path)], "--video: found"),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            run_command(["show", str(folder / "a.dat"), *options])
+
+
+def test_a_chinese_name_leaves_no_warnings(exposure, tmp_path, recwarn):
+    path = tmp_path / "\u5e8f\u5217.dat"
+    path.write_bytes((exposure[0] / "a.dat").read_bytes())
+    draw_spikes(view_spikes(path), tmp_path / "a.png")
+    assert [str(each.message) for each in recwarn] == []

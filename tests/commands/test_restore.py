@@ -56,7 +56,7 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
 def test_options_that_make_no_sense_together_are_refused(call):
     for options, match in (
         (["--simulate-spikes", "--sensor", 24, 32], "--sensor describes recorded spikes"),
-        (["--simulate-spikes", "--tile", 63], "found 63, expected an even number"),
+        (["--simulate-spikes", "--tile", 63], "--tile: found 63, expected an even number"),
         ([], r"takes spikes \(MODEL.USE_SPIKE is true\); give recorded ones \(--spikes\)"),
     ):
         with pytest.raises(UserError, match=match):
@@ -100,3 +100,29 @@ def test_ctrl_c_says_how_to_go_on_and_that_works(small_run, tmp_path, capsys):
     assert run_command(shlex.split(command)) == 0
     assert "59 of 60 frames are there already" in capsys.readouterr().out
     assert len(list((output / "restored").glob("*.png"))) == 60
+
+
+def test_ctrl_c_while_libraries_are_imported_leaves_no_traceback(tmp_path):
+    # PyTorch cannot be imported again in a process where that was stopped.
+    words = ["restore", "run", "frames", "-o", str(tmp_path / "out")]
+    ended = subprocess.run(
+        [sys.executable, "-c", RAISING_ONCE, *words], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 130, ended.stderr
+    line = "stopped with 0 frames restored; continue: vrtspike restore run frames -o "
+    assert ended.stderr == f"{line}{tmp_path}/out\n"
+
+
+RAISING_ONCE = """
+import sys
+class Stopped:
+    def __init__(self):
+        self.seen = 0
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            self.seen += 1
+            raise KeyboardInterrupt if self.seen == 1 else ImportError("cannot be imported again")
+sys.meta_path.insert(0, Stopped())
+from vrtspike.main import main
+main()
+"""

@@ -54,6 +54,21 @@ def test_a_result_folder_alone_makes_a_model(small_run, model, tmp_path):
     assert not other.network.training
 
 
+def test_a_model_is_shown_in_a_line(model, plain):
+    assert repr(model) == "<TrainedModel small (0123456789ab), with spikes, float32 on cpu>"
+    assert ", without spikes, " in repr(plain)
+
+
+def test_devices_and_precisions_that_do_not_exist_are_refused(small_run, monkeypatch):
+    with pytest.raises(ConfigError, match="device: found gpu, expected cpu or cuda"):
+        load(small_run.train, device="gpu")
+    with pytest.raises(ConfigError, match="precision: found half, expected auto, float32"):
+        load(small_run.train, device="cpu", precision="half")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="device: found cuda:0, and there is no GPU"):
+        load(small_run.train, device="cuda:0")
+
+
 def test_arrays_are_restored_as_files_are(small_run, model):
     sequence = small_run.raw / "test" / "b"
     frames, spikes = arrays(sequence)

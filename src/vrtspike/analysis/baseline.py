@@ -207,7 +207,7 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise RunError(f"{path}: no such file; make it with --write-baseline {path}") from error
     except ValueError as error:
-        raise RunError(f"{path}: no baseline, no JSON ({error}); remove it") from error
+        raise RunError(f"{path}: no baseline, no JSON ({error}); name another file") from error
     runs = found.get("runs") if isinstance(found, dict) else None
     if not isinstance(runs, dict) or found.get("schema") != SCHEMA:
         raise RunError(f"{path}: no baseline of runs; give another file")

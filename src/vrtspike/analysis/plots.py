@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
+from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
@@ -21,6 +24,16 @@ from vrtspike.monitoring.timing_layout import ROOT
 MOST_BARS = 24
 _BLUE = "#2b6cb0"
 _COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#b7791f", "#4a5568")
+_CHINESE = (
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "PingFang SC",
+    "Microsoft YaHei",
+    "SimHei",
+)
 _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -47,13 +60,22 @@ def draw(
         size: width and height in inches.
     """
     buffer = io.BytesIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE | {"font.family": _fonts()}), warnings.catch_warnings():
+        # A character that no font here has becomes a box; the file's name tells it, too.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
         fill(figure)
         kind = Path(path).suffix.removeprefix(".")
         metadata = {"Date": None} if kind == "svg" else None
         figure.savefig(buffer, format=kind, metadata=metadata)
     atomic_write_bytes(path, buffer.getvalue())
+
+
+@cache
+def _fonts() -> list[str]:
+    """The usual font, and one with Chinese characters where this machine has one."""
+    here = set(font_manager.get_font_names())
+    return ["DejaVu Sans", *[name for name in _CHINESE if name in here][:1]]
 
 
 def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from vrtspike.data.gate.shuffling import MOST_DISORDER, disorder
 from vrtspike.data.raw.images import read_gray
 from vrtspike.data.raw.spikes import PackedSpikes, count_spike_frames, picture_columns, read_rows
 from vrtspike.deblurring.video import video_file
-from vrtspike.errors import ConfigError, DataError
+from vrtspike.errors import DataError
 
 WINDOW = 9
 """Steps of the window that slides."""
@@ -35,8 +35,6 @@ MOST_STEPS = 2000
 """Steps of a long recording that are looked at unless others are asked for."""
 VIDEO_WIDTH = 640
 """Smaller sensors are enlarged, whole pixels repeated, to at least about this."""
-PICTURE_SUFFIXES = (".png", ".svg")
-VIDEO_SUFFIXES = (".mp4",)
 _INCHES = 11.0
 _WHITE = 99.5
 """Percentile of the rate that is shown as white."""
@@ -77,16 +75,6 @@ class SpikeView:
         return total / steps
 
 
-def require_suffix(option: str, path: Path, suffixes: Sequence[str]) -> None:
-    """Refuse to write a file of another format, before anything is computed.
-
-    Raises:
-        ConfigError: naming the option.
-    """
-    if path.suffix not in suffixes:
-        raise ConfigError(f"{option} {path}: expected a name that ends in {' or '.join(suffixes)}")
-
-
 def view_spikes(
     path: Path,
     size: tuple[int, int] | None = None,
@@ -116,6 +104,8 @@ def view_spikes(
     total = count_spike_frames(path, sensor.height, sensor.width)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
+    if steps is not None and steps < 1:
+        raise DataError(f"{path}: --steps {steps}: expected 1 or more")
     count = min(total - start, MOST_STEPS) if steps is None else steps
     rows = read_rows(
         path, sensor.height, sensor.width, start=start, count=count, columns=sensor.columns

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from vrtspike.cli import add_configuration, positive_int
+from vrtspike.cli import add_configuration, positive_int, positive_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu", help="for a machine with such GPUs: A6000, 4090, A100, H100, H200")
     parser.add_argument("--gpus", type=positive_int, default=1, help="how many, with --gpu")
     parser.add_argument(
-        "--hours", type=float, default=336.0, help="that a training may take at most"
+        "--hours", type=positive_number, default=336.0, help="that a training may take at most"
     )
     parser.add_argument(
         "--no-probe", action="store_true", help="measure nothing, take the table's figures"

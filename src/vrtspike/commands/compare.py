@@ -47,12 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the comparison; 1 if a run is below the baseline, else 0.
 
     Raises:
+        ConfigError: if there is a tolerance and no baseline.
         RunError: if a folder holds no run, or the baseline nothing of one.
     """
     from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
     from vrtspike.analysis.compare import find_candidates, write_comparison
     from vrtspike.analysis.compare_text import comparison_text
+    from vrtspike.errors import ConfigError
 
+    if arguments.tolerance and arguments.baseline is None:
+        raise ConfigError("--tolerance judges by a baseline; give its file (--baseline)")
     tolerances = parse_tolerances(arguments.tolerance)
     candidates = find_candidates(arguments.runs)
     print(comparison_text(candidates, arguments.format), end="", flush=True)

@@ -24,5 +24,5 @@ def run(arguments: argparse.Namespace) -> int:
     checks = all_checks(arguments.configfile, arguments.config)
     broken = show_checks(checks, lambda line: print(line, flush=True))
     if broken:
-        print(f"{broken} of these are broken")
+        print(f"{broken} of these {'is' if broken == 1 else 'are'} broken")
     return 1 if broken else 0

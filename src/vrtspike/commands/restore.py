@@ -14,10 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from vrtspike.cli import positive_number
-from vrtspike.evaluation.device import DEVICE_NAMES
+from vrtspike.cli import positive_int, positive_number
+from vrtspike.evaluation.device import DEVICE_NAMES, PRECISIONS
 
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 EXIT_STOPPED = 130
 """As a shell tells that Ctrl-C has ended a program."""
 
@@ -43,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--sensor",
-        type=int,
+        type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
         help="size of the spike sensor; without it that of .npz files, else half the frames' size",
@@ -84,6 +83,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.simulate_spikes and arguments.sensor is not None:
         raise ConfigError(
             "--sensor describes recorded spikes; the simulated sensor has half the frames' size"
+        )
+    if arguments.tile is not None and (arguments.tile < 0 or arguments.tile % 2):
+        raise ConfigError(
+            f"--tile: found {arguments.tile}, expected an even number of pixels, 0 for whole frames"
         )
     try:
         _restore(arguments)
@@ -148,9 +151,7 @@ def _decibel(value: float | None) -> str:
 
 
 def _stopped(output: Path) -> str:
-    """What is saved, and how to go on."""
-    from vrtspike.evaluation.folder import RESTORED
-
-    saved = len(list((output / RESTORED).glob("*.png")))
+    """What is saved, and how to go on; an import may have been stopped, so that none is begun."""
+    saved = len(list((output / "restored").glob("*.png")))
     words = [word for word in sys.argv[1:] if word != "--anew"]
     return f"stopped with {saved} frames restored; continue: vrtspike {shlex.join(words)}"

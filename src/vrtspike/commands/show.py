@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
     parser.add_argument(
         "--sensor",
-        type=int,
+        type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
         help="of the sensor as in the file; found by itself unless given",
@@ -45,26 +45,25 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the figures, then write picture and video; 1 if something is wrong with them.
 
     Raises:
-        ConfigError: if the name of a picture or a video ends in no format that is written.
+        ConfigError: if picture or video have a name that cannot be.
         DataError: if a file cannot be read or files do not fit together.
     """
     from vrtspike.analysis.spike_view import (
-        PICTURE_SUFFIXES,
-        VIDEO_SUFFIXES,
         describe,
         draw_spikes,
         faults,
         film_spikes,
-        require_suffix,
         view_spikes,
     )
 
     picture = arguments.output or Path(f"{arguments.file.stem}_spikes.png")
-    require_suffix("--output", picture, PICTURE_SUFFIXES)
     video = arguments.video
+    if video is not None and not video.name:
+        video = picture.with_suffix(".mp4")
+    # Before the file is read, which may take a while.
+    _require_suffix("--output", picture, (".png", ".svg"))
     if video is not None:
-        video = video if video.name else picture.with_suffix(VIDEO_SUFFIXES[0])
-        require_suffix("--video", video, VIDEO_SUFFIXES)
+        _require_suffix("--video", video, (".mp4",))
     sensor = tuple(arguments.sensor) if arguments.sensor else None
     view = view_spikes(arguments.file, sensor, arguments.frame, arguments.start, arguments.steps)
     wrong = faults(view)
@@ -75,3 +74,10 @@ def run(arguments: argparse.Namespace) -> int:
         film_spikes(view, video)
         print(f"video: {video}")
     return 1 if wrong else 0
+
+
+def _require_suffix(option: str, path: Path, suffixes: tuple[str, ...]) -> None:
+    from vrtspike.errors import ConfigError
+
+    if path.suffix not in suffixes or path.is_dir():
+        raise ConfigError(f"{option}: found {path}, expected a file {' or '.join(suffixes)}")

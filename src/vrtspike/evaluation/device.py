@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 
 @contextlib.contextmanager

@@ -228,8 +228,8 @@ def picture_files(folder: Path) -> list[Path]:
     ]
     if not files:
         raise DataError(
-            f"{folder}: no pictures ({', '.join(PICTURE_SUFFIXES)}); expected the blurry frames of "
-            "one sequence"
+            f"{folder}: no pictures ({', '.join(PICTURE_SUFFIXES)}); expected the frames of one "
+            "sequence"
         )
     files.sort(key=lambda path: (frame_order(path.stem), path.name))
     pairs = zip(files[1:], files, strict=False)

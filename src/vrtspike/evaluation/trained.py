@@ -14,6 +14,7 @@ from torch import nn
 from vrtspike.config import Settings
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.errors import ConfigError, RunError
+from vrtspike.evaluation.device import PRECISIONS
 from vrtspike.evaluation.pictures import ArrayFrames, Pictures
 from vrtspike.evaluation.restore import load_model, restore_frames, tile_unit, tiling_for
 from vrtspike.evaluation.sources import (
@@ -62,6 +63,14 @@ class TrainedModel:
     statistics: Statistics | None
     device: torch.device
     precision: str
+
+    def __repr__(self) -> str:
+        """A line: a notebook shows it, and the network has a thousand."""
+        return (
+            f"<TrainedModel {self.run.name} ({self.run.fingerprint}), "
+            f"{'with' if self.takes_spikes else 'without'} spikes, {self.precision} on "
+            f"{self.device}>"
+        )
 
     @property
     def settings(self) -> Settings:
@@ -243,8 +252,12 @@ def load(
             GPU the half type that suits it.
 
     Raises:
+        ConfigError: if there is no such device or precision.
         RunError: if the folder is not that of a finished run, or a file in it is damaged.
     """
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision: found {precision}, expected {', '.join(PRECISIONS)}")
+    found = _device(device)
     folder = Path(run)
     published = read_published(folder)
     weights = folder / WEIGHTS
@@ -253,17 +266,24 @@ def load(
             f"{weights}: no such file; expected the folder of a finished run, such as "
             "results/train/<preset>"
         )
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(device)
     return TrainedModel(
         published.identity,
         file_digest(weights),
-        load_model(weights, published.settings, device),
+        load_model(weights, published.settings, found),
         read_statistics(folder) if published.settings.MODEL.USE_SPIKE else None,
-        device,
-        choose_precision(precision, device),
+        found,
+        choose_precision(precision, found),
     )
+
+
+def _device(asked: str | torch.device | None) -> torch.device:
+    if asked is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if str(asked).partition(":")[0] not in ("cpu", "cuda"):
+        raise ConfigError(f"device: found {asked}, expected cpu or cuda")
+    if str(asked) != "cpu" and not torch.cuda.is_available():
+        raise ConfigError(f"device: found {asked}, and there is no GPU that PyTorch can use")
+    return torch.device(asked)
 
 
 def choose_precision(name: str, device: torch.device) -> str:

@@ -277,6 +277,8 @@ def _data_lines(name: str, data: DataFound) -> Iterator[str]:
         yield f"data:    {name}: {data.dataset.root} {why}{stands}"
         if data.dataset.kind != "raw":
             return
+    else:
+        yield f"data:    {name}: {data.dataset.root}"
     yield f"         {', '.join(parts)}, {height} x {width}"
     if size.faults:
         yield f"         {len(size.faults)} with faults are left out (vrtspike doctor)"

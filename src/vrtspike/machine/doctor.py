@@ -352,7 +352,8 @@ def weight_check(path: Path, key: str) -> Check:
         try:
             verify_weights(path)
         except DataError as error:
-            mend = "remove it if it is there, then: snakemake --cores 1 weights"
+            remove = f"remove {path}, then: " if path.exists() else ""
+            mend = f"{remove}snakemake --cores 1 weights"
             return Check(name, "broken", _without_advice(error), mend)
         return Check(name, "ok", f"{path}, as published")
     if path.is_file():
