@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -308,6 +309,9 @@ def test_runs_of_other_frames_and_metrics_are_not_mixed_up(tab, tmp_path):
     for name, contents in made.items():
         make_run(tmp_path, name)
         make_evaluation(tmp_path, name, **contents)
+    video = tmp_path / "evaluate/psnr/videos" / "街 #1?%20&.mp4"
+    video.parent.mkdir()
+    video.write_bytes(bytes(2_100_000))  # too large for the page
     path = tmp_path / "evaluate/lpips/summary.json"
     figures = {"lpips": {"blurry": 0.25, "restored": 0.250001, "gain": -0.000001}}
     worst = [{"sequence": HOSTILE, "frame": "1", "lpips": 0.25}]
@@ -317,6 +321,8 @@ def test_runs_of_other_frames_and_metrics_are_not_mixed_up(tab, tmp_path):
         tab.open((tmp_path / "index.html").as_uri())
         figures = tab.value("document.querySelector('#figures').textContent")
         assert "evaluated on different frames" in figures
+        link = tab.value("document.querySelector('.videos a').href")
+        assert unquote(urlsplit(link).path) == str(video)
         assert "lpips: 3 frames of 1 sequence in reds/test, blurry ones of blur" in figures
         options = tab.value("[...document.querySelector('.side.right').options].map(o => o.text)")
         assert not [option for option in options if option.startswith("Restored by")]

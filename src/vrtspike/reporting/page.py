@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from plotly.offline import get_plotlyjs
 
@@ -180,7 +179,7 @@ def _video(label: str, path: Path, embedded: Mapping[Path, str], output: Path) -
     return {
         "label": label,
         "id": embedded.get(path),
-        "link": quote(Path(link).as_posix()),
+        "link": Path(link).as_posix(),
         "megabytes": round(path.stat().st_size / 1e6, 2),
     }
 

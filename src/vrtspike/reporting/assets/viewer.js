@@ -480,7 +480,9 @@ function videoFigure(run, video) {
   const name = severalRuns ? `${run.name}: ${video.label}` : video.label;
   const size = `${video.megabytes} MB`;
   if (video.id === null) {
-    const link = el("a", { href: video.link, textContent: name });
+    // Each part by itself, so that # and ? in names stay parts of them.
+    const href = video.link.split("/").map(encodeURIComponent).join("/");
+    const link = el("a", { href, textContent: name });
     return el("figure", {}, link, ` (${size}, in a file of its own beside this page)`);
   }
   const player = el("video", {
