@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 
 from tests.reporting.results import make_evaluation
@@ -153,3 +154,15 @@ def test_finite():
         None,
         0.5,
     ]
+
+
+def test_an_evaluation_that_names_no_worst_frames_has_those_of_its_table(tmp_path):
+    """The largest where lower is better, of the scale of the figures only."""
+    folder = make_evaluation(tmp_path, "a", ("one", "two"), scales=(1.0, 0.5), worst=[])
+    change(folder, metrics={"lpips": {"blurry": 0.5, "restored": 0.25, "gain": 0.25}})
+    frames = pd.read_csv(folder / "frames.csv", dtype={"frame": str})
+    frames["lpips"] = [0.1, 0.2, float("inf"), 0.6, 0.4, 0.3, *[0.9] * 6]
+    frames.to_csv(folder / "frames.csv", index=False)
+    found = read(folder)
+    assert [row[2] for row in found.worst] == [0.6, 0.4, 0.3, 0.2, 0.1]
+    assert found.worst[0][:2] == ("two", "000001")

@@ -293,10 +293,11 @@ def _worst(
     named = summary.get("worst")
     if named:
         return tuple((str(w["sequence"]), str(w["frame"]), float(w[first.name])) for w in named)
-    main = frames[frames["scale"] == float(summary["scale"])]
+    finite_ones = frames[first.name].map(math.isfinite)
+    main = frames[(frames["scale"] == float(summary["scale"])) & finite_ones]
     worst = main.sort_values(first.name, ascending=first.larger_is_better, kind="stable")
     rows = rows_of(worst[["sequence", "frame", first.name]].head(WORST))
-    return tuple((a, b, c) for a, b, c in rows if c is not None)
+    return tuple((a, b, c) for a, b, c in rows)
 
 
 def _examples(folder: Path) -> tuple[str, tuple[Example, ...]]:
