@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
+import select
 import sys
 import warnings
 from collections.abc import Callable
@@ -14,6 +16,9 @@ from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
 
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
 """What a place that this user may not write to answers."""
+
+EXIT_UNREAD = 141
+"""As a shell tells of a program whose output nobody wants any more (``| head``)."""
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -62,9 +67,15 @@ def run(
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
     try:
         status = main()
+        sys.stdout.flush()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         status = EXIT_USER_ERROR
+    except BrokenPipeError:
+        if not _nobody_reads():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = EXIT_UNREAD
     except OSError as error:
         if is_disk_full(error):
             reason = (
@@ -82,3 +93,10 @@ def run(
         status = 130
     sys.stdout.flush()
     leave(status)
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe whose reader has ended."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
