@@ -10,14 +10,14 @@ import pytest
 
 from vrtspike.main import COMMANDS, parser_for
 
-_CALL = re.compile(r"(?:^|^\$ |`)(vrtspike [a-z][^`\n]*)", re.MULTILINE)
+_CALL = re.compile(r"^(?:\$ )?(vrtspike [a-z][^`\n]*)|`(vrtspike [a-z][^`]*)`", re.MULTILINE)
 
 
 def calls(repository: Path) -> set[str]:
     """Every call in a block or between backticks."""
     pages = [repository / "README.md", *(repository / "docs").glob("*.md")]
     texts = [path.read_text(encoding="utf-8") for path in pages]
-    found = {call for text in texts for call in _CALL.findall(text.replace("\\\n", " "))}
+    found = {a or b for text in texts for a, b in _CALL.findall(text.replace("\\\n", " "))}
     return {re.split(r" +#| 2?>| \|", call)[0].strip() for call in found}
 
 

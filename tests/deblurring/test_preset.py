@@ -160,7 +160,7 @@ def test_stopped_and_killed_run_publishes_what_an_undisturbed_one_does(
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 75, output
-    assert "the state is saved" in output
+    assert "the same command continues from there" in output
     assert "Traceback" not in output
     assert not (tmp_path / "result").exists()
 

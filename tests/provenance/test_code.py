@@ -98,7 +98,7 @@ def test_follows_the_package_through_packages_and_submodules(tmp_path):
     package = tmp_path / "src" / "vrtspike"
     own = Path(vrtspike.__file__).parent
     shutil.copytree(own / "provenance", package / "provenance")
-    for name in ("__init__.py", "files.py", "errors.py", "cli.py"):
+    for name in ("__init__.py", "cpus.py", "files.py", "errors.py", "cli.py"):
         shutil.copy(own / name, package / name)
     sources = {
         "alpha/__init__.py": "from vrtspike.alpha.exported import thing\n",
