@@ -75,8 +75,8 @@ def find_sensor(path: str | os.PathLike[str]) -> Sensor:
         return sensor_of(*shape, "from the file")
     file = Path(path)
     if not file.is_file():
-        found = "a folder" if file.is_dir() else "no such file"
-        raise DataError(f"{file}: {found}; expected a spike file (.dat or .npz)")
+        what = "a folder" if file.is_dir() else "no such file"
+        raise DataError(f"{file}: {what}; expected a spike file (.dat or .npz)")
     if file.suffix not in SPIKE_SUFFIXES:
         raise DataError(
             f"{file}: found a file *{file.suffix}, expected spikes (.dat or .npz); if it holds "
