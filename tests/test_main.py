@@ -72,3 +72,23 @@ def test_help_of_a_command_describes_every_option(name):
     assert parser.description
     for action in parser._actions:
         assert action.help, action.dest
+
+
+@pytest.mark.parametrize("buffered", ["", "-u"])
+def test_a_reader_that_ends_early_leaves_no_traceback(buffered):
+    program = "from vrtspike import cli; cli.run(lambda: [print('line' * 99) for _ in range(9999)])"
+    words = [sys.executable, *filter(None, [buffered]), "-c", program]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_another_pipe_that_breaks_is_a_defect():
+    program = (
+        "from vrtspike import cli\ndef main():\n raise BrokenPipeError(32, 'x')\ncli.run(main)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert ended.returncode == 1
+    assert b"Traceback" in ended.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import select
 import sys
 import warnings
 from collections.abc import Callable
@@ -16,8 +17,8 @@ from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 """What a place that this user may not write to answers."""
 
-EXIT_CLOSED_PIPE = 128 + 13
-"""As a shell tells that SIGPIPE has ended a program."""
+EXIT_UNREAD = 141
+"""As a shell tells of a program whose output nobody wants any more (``| head``)."""
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -111,9 +112,10 @@ def run(
         print(f"error: {error}", file=sys.stderr)
         status = EXIT_USER_ERROR
     except BrokenPipeError:
-        # What is still to be written when the interpreter ends goes nowhere.
+        if not _nobody_reads():
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = EXIT_CLOSED_PIPE
+        status = EXIT_UNREAD
     except OSError as error:
         if is_disk_full(error):
             reason = (
@@ -131,3 +133,10 @@ def run(
         status = 130
     sys.stdout.flush()
     leave(status)
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe whose reader has ended."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))

@@ -15,6 +15,7 @@ from vrtspike.analysis.run_memory import (
 )
 from vrtspike.config import Settings
 from vrtspike.errors import RunError
+from vrtspike.main import run_command
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
 from vrtspike.runs.logs import read_run_logs
 
@@ -172,3 +173,14 @@ def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish):
     assert find_run_folder(type(runs)("preset"), runs) == new
     with pytest.raises(RunError, match=r"nosuch: no run there; .*runs of: one, preset"):
         find_run_folder(type(runs)("nosuch"), runs)
+
+
+def test_the_folder_of_a_preset_is_enough_to_analyse_its_latest_run(tmp_path, publish, capsys):
+    folder = publish("one")
+    assert run_command(["analyze", str(folder.parent)]) is None
+    latest = capsys.readouterr().out
+    run_command(["analyze", str(folder)])
+    assert capsys.readouterr().out == latest
+    (folder / "metrics.jsonl").unlink()
+    with pytest.raises(RunError, match=r"no metrics\.jsonl, .* with its first step"):
+        run_command(["analyze", str(folder.parent)])

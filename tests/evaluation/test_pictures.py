@@ -120,6 +120,8 @@ def test_frames_in_memory():
     for other in (frames[0], frames.astype(np.float32), frames[..., :2], frames[:0]):
         with pytest.raises(DataError, match=r"expected uint8 \(T, H, W, 3\)"):
             ArrayFrames(other)
+    with pytest.raises(DataError, match="frames: found a list, expected an array"):
+        ArrayFrames(list(frames))
 
 
 def test_what_is_no_clip_is_told(tmp_path, video):

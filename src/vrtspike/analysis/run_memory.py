@@ -42,16 +42,22 @@ def find_run_folder(given: Path, runs: Path) -> Path:
         RunError: if there is no run.
     """
     for folder in (given, runs / given):
-        if (folder / RECORD).is_file():
-            return folder
-        found = [record.parent for record in folder.glob(f"*/{RECORD}")]
-        if found:
-            return max(found, key=lambda run: (run / RECORD).stat().st_mtime)
+        found = latest_run(folder)
+        if found is not None:
+            return found
     known = sorted(path.name for path in runs.glob("*") if path.is_dir())
     raise RunError(
         f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
         f"prints when it starts) or a preset, {runs} has runs of: {', '.join(known) or 'none'}"
     )
+
+
+def latest_run(folder: Path) -> Path | None:
+    """The folder if it is a run's, else the run in it that was written to last, if there is one."""
+    if (folder / RECORD).is_file():
+        return folder
+    found = [record.parent for record in folder.glob(f"*/{RECORD}")]
+    return max(found, key=lambda run: (run / RECORD).stat().st_mtime) if found else None
 
 
 @dataclass(frozen=True)

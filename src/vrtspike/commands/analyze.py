@@ -1,7 +1,8 @@
 """Tell where a run's time and memory went, and what to change.
 
-RUN is the folder of a run, finished (results/train/<preset>) or not (runs/<preset>/<fingerprint>),
-or a text log of an older training script (train_*.log, timing_*.log) or a folder with such logs.
+RUN is the folder of a run, finished (results/train/<preset>) or not (runs/<preset>/<fingerprint>,
+or runs/<preset> for the latest), or a text log of an older training script (train_*.log,
+timing_*.log) or a folder with such logs.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ def run(arguments: argparse.Namespace) -> None:
         read_analysis,
         write_analysis,
     )
+    from vrtspike.analysis.run_memory import latest_run
     from vrtspike.config.loading import load_preset
-    from vrtspike.runs.names import METRICS
 
     path = arguments.run_path
-    if (path / METRICS).is_file():
-        analysis = read_analysis(path)
+    folder = latest_run(path)
+    if folder is not None:
+        analysis = read_analysis(folder)
     else:
         known = None if arguments.settings is None else load_preset(arguments.settings)
         analysis = analyze_old_logs(path, known)

@@ -141,7 +141,7 @@ def _tell(record: dict[str, Any], output: Path) -> None:
     cost = "" if each is None else f", {each:.1f} s each"
     tile = f"tiles of at most {record['tile']} pixels" if record["tile"] else "whole frames"
     print(
-        f"{len(frames)} frames{cost} ({tile}, {record['precision']}, "
+        f"{len(frames)} frame{'s' * (len(frames) != 1)}{cost} ({tile}, {record['precision']}, "
         f"{record['recomputation']:.2f} x computed): {output}; record: {output / RECORD}"
     )
 

@@ -126,6 +126,11 @@ class ArrayFrames:
     place = "frames"
 
     def __init__(self, frames: NDArray[np.uint8]) -> None:
+        if not isinstance(frames, np.ndarray):
+            raise DataError(
+                f"frames: found a {type(frames).__name__}, expected an array uint8 (T, H, W, 3), "
+                "RGB, such as vrtspike.read_frames gives"
+            )
         if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3 or not len(frames):
             raise DataError(
                 f"frames: found {frames.dtype} of shape {frames.shape}, expected uint8 "

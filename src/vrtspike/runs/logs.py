@@ -64,8 +64,9 @@ def read_run_logs(folder: str | Path) -> RunLogs:
     metrics = folder / METRICS
     if not metrics.is_file():
         raise RunError(
-            f"{folder}: no {METRICS}, which every training run writes; expected the folder of "
-            "a finished run (results/train/<preset>) or a run directory"
+            f"{folder}: no {METRICS}, which every training run writes with its first step; "
+            "expected the folder of a run that is finished (results/train/<preset>) or has made a "
+            "step (runs/<preset>/<fingerprint>)"
         )
     records = list(_each_record([metrics]))
     memory = list(_each_record(_log_files(folder, "memory")))

@@ -126,3 +126,13 @@ def test_real_spikes_counted_either_way(shared, bins):
     # A crop that begins within a byte.
     part = voxelize_packed(rows[:, 51:179, 12:29], bins)[..., 5 : 5 + 128]
     np.testing.assert_array_equal(part, whole[:, 51:179, 101:229])
+
+
+def test_arrays_that_are_no_spikes_are_refused():
+    spikes = np.ones((16, 2, 8), np.uint8)
+    np.testing.assert_array_equal(voxelize(spikes.astype(bool), 4), voxelize(spikes, 4))
+    for other in (spikes[0], spikes * 0.5, spikes * 2):
+        with pytest.raises(
+            DataError, match=r"spikes: found .* expected uint8 \(T, H, W\) of 0 and 1"
+        ):
+            voxelize(other, 4)

@@ -42,7 +42,7 @@ def voxelize(spikes: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
         uint8 (K, H, W) counts.
 
     Raises:
-        DataError: if K and T do not fit together (see
+        DataError: if the array is another one, or K and T do not fit together (see
             :func:`vrtspike.data.exposure.bin_edges`).
 
     >>> spikes = np.zeros((16, 1, 2), np.uint8)
@@ -50,6 +50,11 @@ def voxelize(spikes: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
     >>> voxelize(spikes, 4)[:, 0].tolist()
     [[3, 0], [1, 0], [2, 0], [10, 0]]
     """
+    if spikes.ndim != 3 or spikes.dtype not in (np.uint8, np.bool_) or spikes.max(initial=0) > 1:
+        raise DataError(
+            f"spikes: found {spikes.dtype} of shape {spikes.shape}, expected uint8 (T, H, W) of 0 "
+            "and 1"
+        )
     edges = bin_edges(len(spikes), bins)
     counts = np.empty((bins, *spikes.shape[1:]), dtype=np.uint8)
     for k in range(bins):
