@@ -18,7 +18,7 @@ rule demo_data:
         seed=PLAN.settings.DEMO.SEED,
     shell:
         "python scripts/demo_data.py --output {params.root:q} --seed {params.seed}"
-        " 2> {log:q} | tee -a {log:q} > {output:q}"
+        " > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
 
 
 rule simulate:
@@ -37,4 +37,4 @@ rule simulate:
         version=version_of_frames,
     shell:
         "python scripts/simulate.py {params.options} --split={wildcards.split:q}"
-        " --sequence={wildcards.sequence:q} 2> {log:q} | tee -a {log:q} > {output:q}"
+        " --sequence={wildcards.sequence:q} > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"

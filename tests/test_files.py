@@ -11,6 +11,7 @@ from vrtspike.files import (
     atomic_write_text,
     file_digest,
     finite_or_null,
+    folder_bytes,
     json_digest,
     read_json,
     write_json,
@@ -120,3 +121,13 @@ def test_digests_are_of_all_contents(tmp_path):
     values = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": [1]}, {"a": {"b": 1}}, {"a": "1"}, {"a": "ü"}]
     assert len({json_digest(value) for value in values}) == len(values)
     assert json_digest({"a": "ü"}) == hashlib.sha256('{"a": "ü"}'.encode()).hexdigest()
+
+
+def test_bytes_of_a_folder(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/b").write_bytes(bytes(70))
+    (tmp_path / "c").write_bytes(bytes(5))
+    # As a file that is renamed while others are counted.
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert folder_bytes(tmp_path) == 75
+    assert folder_bytes(tmp_path / "nosuch") == 0

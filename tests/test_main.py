@@ -34,6 +34,25 @@ def test_an_unknown_command_is_answered_with_the_nearest():
     assert "no command verfy; did you mean verify?" in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["memory", "demo", "--watch", "-1"], "found -1, expected a number above 0"),
+        (["show", "a.dat", "--steps", "0"], "found 0, expected 1 or more"),
+        (["advise", "--gpu", "A100", "--gpus", "0"], "found 0, expected 1 or more"),
+        (["advise", "--hours", "nan"], "found nan, expected a number above 0"),
+        (
+            ["restore", "run", "in", "-o", "out", "--sensor", "0", "8"],
+            "found 0, expected 1 or more",
+        ),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(words, told, capsys):
+    with pytest.raises(SystemExit):
+        parser_for(words[0]).parse_args(words)
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_imports_nothing_heavy(name):
     # What takes long is imports: counted, since a time would depend on the machine.

@@ -39,8 +39,8 @@ def test_a_log_file_gets_a_line_now_and_then_with_the_time_left(monkeypatch, cap
     work(clock, 10, 20, 21, 40)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "evaluate: 2 of 100, 0:16:20 left",  # 10 s a frame
-        "evaluate: 4 of 100, 0:16:00 left",
+        "evaluate: 2 of 100, 16:20 left",  # 10 s a frame
+        "evaluate: 4 of 100, 16:00 left",
     ]
 
 
@@ -67,7 +67,7 @@ with module.progress_bar("evaluate") as show:
 """
 
 
-LINES = "evaluate: 1 of 2, 0:00:00 left\nevaluate: 2 of 2\n"
+LINES = "evaluate: 1 of 2, 0:00 left\nevaluate: 2 of 2\n"
 
 
 def shell(command: str, **options) -> subprocess.CompletedProcess[str]:

@@ -14,11 +14,11 @@ from typing import NoReturn
 
 from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
 
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 """What a place that this user may not write to answers."""
 
-EXIT_UNREAD = 141
-"""As a shell tells of a program whose output nobody wants any more (``| head``)."""
+EXIT_CLOSED_PIPE = 128 + 13
+"""As a shell tells that SIGPIPE has ended a program."""
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -52,12 +52,52 @@ def add_run_folders(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
 
 
+def add_configuration(parser: argparse.ArgumentParser) -> None:
+    """Add ``--configfile`` and ``--config``, as snakemake takes them."""
+    parser.add_argument(
+        "--configfile",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="laid over config/config.yaml",
+    )
+    parser.add_argument(
+        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="as snakemake takes them"
+    )
+
+
+def positive_int(text: str) -> int:
+    """The value of an option that counts something.
+
+    >>> positive_int("3")
+    3
+    """
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"found {text}, expected 1 or more")
+    return number
+
+
+def positive_number(text: str) -> float:
+    """The value of an option that measures something.
+
+    >>> positive_number("0.5")
+    0.5
+    """
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"found {text}, expected a number above 0")
+    return number
+
+
 def run(
     main: Callable[[], int | None], leave: Callable[[int | None], NoReturn] = sys.exit
 ) -> NoReturn:
     """Run ``main`` and leave with its status.
 
-    A :class:`UserError`, a full disk and a place that cannot be written become plain messages.
+    A :class:`UserError`, a full disk and a place that cannot be written become plain messages. Who
+    reads our output and has read enough (``| head``) ends the program without a word.
     Old names in a configuration are told, which Python would keep from users.
 
     Args:
@@ -74,8 +114,9 @@ def run(
     except BrokenPipeError:
         if not _nobody_reads():
             raise
+        # What is still to be written when the interpreter ends goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = EXIT_UNREAD
+        status = EXIT_CLOSED_PIPE
     except OSError as error:
         if is_disk_full(error):
             reason = (

@@ -117,6 +117,16 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any JSON v
     return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
+def folder_bytes(folder: str | os.PathLike[str]) -> int:
+    """Bytes of all files below a folder; 0 where there is none, and for a file that goes."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += (Path(place) / name).stat().st_size
+    return total
+
+
 def file_digest(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file's contents, in hexadecimal."""
     digest = hashlib.sha256()

@@ -7,11 +7,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from vrtspike.durations import format_duration
 
 PLAIN_INTERVAL = 15.0
 """Seconds between lines where there is no terminal, such as in a log file."""
@@ -85,8 +86,8 @@ def _time_left(seconds: float, done: int, total: int) -> str:
     """What is left at the pace so far.
 
     >>> _time_left(60.0, done=2, total=10)
-    ', 0:04:00 left'
+    ', 4:00 left'
     """
     if not done or done >= total:
         return ""
-    return f", {timedelta(seconds=round(seconds / done * (total - done)))} left"
+    return f", {format_duration(seconds / done * (total - done))} left"

@@ -7,7 +7,9 @@ import pytest
 from tests.analysis.test_compare import evaluation
 from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
 from vrtspike.analysis.compare import find_candidates
-from vrtspike.errors import RunError
+from vrtspike.errors import ConfigError, RunError
+from vrtspike.files import read_json, write_json
+from vrtspike.main import run_command
 
 FIGURES = {"psnr restored": 31.5, "ssim restored": 0.9, "lpips restored": 0.125, "samples/s": 2.0}
 
@@ -105,3 +107,20 @@ def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
     assert not (tmp_path / "new.json").exists()
     with pytest.raises(RunError, match="one run of a preset, found: one, one"):
         write_baseline(tmp_path / "new.json", [runs[0], runs[0]])
+
+
+def test_figures_of_other_test_frames_are_not_judged_by_it(tmp_path, runs):
+    path = tmp_path / "baseline.json"
+    write_baseline(path, runs[:1])
+    summary = tmp_path / "evaluate/one/summary.json"
+    write_json(summary, read_json(summary) | {"split": "val"})
+    (told,) = below_baseline(path, find_candidates([tmp_path / "train/one"]), {})
+    assert told == (
+        "one: evaluated on other frames than the baseline (split: val, the baseline's None); its "
+        "figures do not compare"
+    )
+
+
+def test_a_tolerance_without_a_baseline_is_refused():
+    with pytest.raises(ConfigError, match="--tolerance judges by a baseline"):
+        run_command(["compare", "run", "--tolerance", "psnr=1"])

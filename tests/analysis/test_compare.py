@@ -54,13 +54,16 @@ def test_runs_side_by_side(publish, tmp_path):
 def test_only_differing_keys_are_listed(publish, tmp_path):
     folders = [
         publish("one"),
-        publish("two", TRAIN={"BATCH_SIZE": 3, "EARLY_STOPPING": {"PATIENCE": 9}}),
+        publish(
+            "two", TRAIN={"BATCH_SIZE": 3, "EARLY_STOPPING": {"PATIENCE": 9}}, LOG={"ON_END": "key"}
+        ),
     ]
     compare_runs(folders, [], tmp_path / "compare")
     differences = pd.read_csv(tmp_path / "compare" / "differences.csv", keep_default_na=False)
     assert differences.values.tolist() == [
         ["TRAIN.BATCH_SIZE", "1", "3"],
         ["TRAIN.EARLY_STOPPING", "None", "–"],
+        ["LOG.ON_END", "None", "(not shown)"],
         ["TRAIN.EARLY_STOPPING.METRIC", "–", "main"],
         ["TRAIN.EARLY_STOPPING.PATIENCE", "–", "9"],
     ]

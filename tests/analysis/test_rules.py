@@ -388,6 +388,17 @@ def test_backward_without_recomputation_is_no_more_than_a_hint_on_a_cpu():
     assert finding.keys == {"TRAIN.PRECISION": "bf16-mixed", "TRAIN.COMPILE_MODEL": True}
 
 
+def test_what_is_done_once_a_step_is_not_saved_by_smaller_batches():
+    """Half the batch in twice the micro-steps exchanges and updates as often for each sample."""
+    slow = RunFigures(
+        speed=Speed(samples_per_second=0.5, step_parts={"optimizer": 0.6, "sync": 0.3})
+    )
+    for rule in (speed_rules.slow_sync, speed_rules.low_throughput):
+        finding = rule(slow, Settings())
+        assert "larger batch for which TRAIN.SCALE_LR has a rate" in finding.change
+        assert "TRAIN.BATCH_SIZE" not in finding.change
+
+
 @pytest.mark.parametrize(
     ("part", "words"),
     [
@@ -496,8 +507,10 @@ def test_a_full_gpu_halves_even_batches():
 def test_moments_of_8_bits_free_three_quarters():
     figures = memory(gpu_peak_mb=30_720.0, gpu_total_mb=40_960.0, gpu_optimizer_mb=12_288.0)
     finding = health_rules.large_optimizer(figures, settings())
-    assert finding.figure.startswith("the optimiser's state is 12.0 GB of 30.0 GB at the peak, 40%")
-    assert finding.effect == "about 9.0 GB are free"
+    assert finding.figure.startswith(
+        "the optimiser's state is 12.0 GiB of 30.0 GiB at the peak, 40%"
+    )
+    assert finding.effect == "about 9.0 GiB are free"
     assert "MODEL.VRT.USE_CHECKPOINT_FFN=false" in finding.change
 
 

@@ -93,11 +93,22 @@ def test_the_picture_shows_what_was_read(exposure, tmp_path):
     folder, _ = exposure
     draw_spikes(view_spikes(folder / "a.dat", frame=folder / "a.png"), tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
+    placed = view_spikes(folder / "a.dat", start=8, frame=folder / "a.png")
+    draw_spikes(placed, tmp_path / "later.svg")
+    step = round(8 + placed.found.center)
+    assert f">9 steps about the sharp instant ({step})<" in (tmp_path / "later.svg").read_text()
     for words in (
         ">a.dat<", ">mean rate of 40 steps<", ">9 steps about the sharp instant (", ">frame, corr",
         ">steps 0 to 8<", ">steps 31 to 39<", ">spikes of row 24<", ">correlation with the frame<",
     ):  # fmt: skip
         assert words in text, words
+    for start, instant in (
+        (8, "the expected instant (16)"),
+        (0, "the expected instant (16)"),
+        (20, "the middle (30)"),  # the expected one is not among the steps
+    ):
+        draw_spikes(view_spikes(folder / "a.dat", start=start), tmp_path / "part.svg")
+        assert f">9 steps about {instant}<" in (tmp_path / "part.svg").read_text()
     draw_spikes(view_spikes(folder / "a.dat", start=20), tmp_path / "b.png")
     picture = cv2.imread(str(tmp_path / "b.png"))
     assert picture.shape[1] == 1100

@@ -53,6 +53,8 @@ def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repositor
         "sequence,scale,frames,psnr_blur,psnr,ssim_blur,ssim,lpips_blur,lpips\n"
         "GOPR0101_11_00,1.0,8,24.0,26.5,0.80,0.90,0.3,0.1\n"
         "GOPR0102_11_00,1.0,8,26.0,27.5,0.84,0.88,0.2,0.25\n"
+        "GOPR0103_11_00,1.0,8,40.0,42.0,0.70,0.95,0.1,0.1\n"
+        "GOPR0101_11_00,0.5,8,30.0,31.0,0.9,0.9,0.1,0.1\n"
     )
     done = subprocess.run(
         [
@@ -66,8 +68,21 @@ def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repositor
     for output in (done.stdout, text):
         rows = [line.split() for line in output.splitlines()]
         assert ["PSNR", "GOPR0101_11_00", "24.00", "dB", "26.50", "dB", "+2.50"] in rows
-        assert ["PSNR", "mean", "25.00", "dB", "27.00", "dB", "+2.00"] in rows
-        assert ["SSIM", "mean", "0.8200", "0.8900", "+0.0700"] in rows
+        assert ["PSNR", "mean", "30.00", "dB", "32.00", "dB", "+2.00"] in rows
+        # Each scale has its own mean.
+        assert [
+            "PSNR",
+            "GOPR0101_11_00,",
+            "scale",
+            "0.5",
+            "30.00",
+            "dB",
+            "31.00",
+            "dB",
+            "+1.00",
+        ] in rows
+        assert ["PSNR", "mean,", "scale", "0.5", "30.00", "dB", "31.00", "dB", "+1.00"] in rows
+        assert ["SSIM", "mean", "0.7800", "0.9100", "+0.1300"] in rows
         assert ["LPIPS", "GOPR0102_11_00", "0.2000", "0.2500", "-0.0500"] in rows
         assert ["ingest", "2", "4.0"] in rows
         # Other runs' jobs are none of it.

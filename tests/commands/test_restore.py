@@ -56,16 +56,14 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
 def test_options_that_make_no_sense_together_are_refused(call):
     for options, match in (
         (["--simulate-spikes", "--sensor", 24, 32], "--sensor describes recorded spikes"),
-        (["--simulate-spikes", "--fps", 0], r"--fps: found 0\.0, expected a number above 0"),
-        (["--simulate-spikes", "--fps", "nan"], "--fps: found nan"),
         (["--simulate-spikes", "--tile", 63], "--tile: found 63, expected an even number"),
-        (["--spikes", "folder", "--sensor", 0, 8], r"--sensor: found \[0, 8\]"),
         ([], r"takes spikes \(MODEL.USE_SPIKE is true\); give recorded ones \(--spikes\)"),
     ):
         with pytest.raises(UserError, match=match):
             call(*options)
-    with pytest.raises(SystemExit):
-        call("--simulate-spikes", "--spikes", "folder")
+    for options in (["--spikes", "folder"], ["--fps", 0], ["--fps", "nan"]):
+        with pytest.raises(SystemExit):
+            call("--simulate-spikes", *options)
 
 
 @pytest.mark.slow

@@ -56,6 +56,9 @@ def value_of(settings: Settings, name: str) -> object:
         ("TEST.TILE.OVERLAP", 0, 1),
         ("TEST.METRICS", "[psnr]", "[]"),
         ("TEST.EVAL_SCALES", "[0.5]", "[0]"),
+        ("TEST.EVAL_SCALES", "[1, 0.5]", "[]"),
+        ("TEST.EVAL_SCALES", "[0.5, 0.50001]", "[0.5, 0.5]"),
+        ("TEST.EVAL_SCALES", "[0.5, 0.50001]", "[0.5, 0.5000001]"),
         ("LOSS.CHARBONNIER.WEIGHT", 0.1, 0),  # the only term
         ("LOSS.CHARBONNIER.DELTA", 1e-9, 0),
     ],

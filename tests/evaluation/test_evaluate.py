@@ -24,6 +24,7 @@ from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.visuals import ERROR_GAIN, GAP, LABEL_HEIGHT
 from vrtspike.errors import ConfigError, DataError
+from vrtspike.evaluation import evaluate as evaluate_module
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.evaluation.measure import KEYS
 from vrtspike.evaluation.summary import summarize, summary_lines
@@ -327,6 +328,26 @@ def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
     index = json.loads((tmp_path / "examples" / "examples.json").read_text())
     assert all("spikes" not in entry["files"] for entry in index["examples"])
     assert "spikes alone" not in (tmp_path / "metrics.html").read_text()
+
+
+def test_clips_whose_files_would_have_one_name_are_an_error(small_run, tmp_path, monkeypatch):
+    """A sequence that is called as another one at half the size."""
+    read = evaluate_module.load_fitting_dataset
+
+    def renamed(path, settings):
+        dataset = read(path, settings)
+        first, second = dataset.split("test")
+        other = replace(second, name=f"{first.name}_x0.5")
+        return replace(dataset, sequences=(first, other))
+
+    monkeypatch.setattr(evaluate_module, "load_fitting_dataset", renamed)
+    run = read_published(small_run.train).with_overrides(["TEST.EVAL_SCALES=[1.0, 0.5]"])
+    with pytest.raises(ConfigError, match=r"files of b at scale 0\.5 would be called b_x0\.5"):
+        evaluate_run(
+            small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
+            lambda done, total: None,
+        )  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_frames_too_small_for_a_metric_are_an_error_before_anything_is_restored(

@@ -209,6 +209,18 @@ def test_frames_of_something_else_are_not_mixed_in(small_run, model, order, whol
     assert len(list((order.output / "restored").iterdir())) == 5
 
 
+def test_results_are_not_written_over_their_input(model, whole):
+    order, _ = whole
+    for given in (
+        {"frames": order.output / "restored"},
+        {"frames": order.output / "restored.mp4"},
+        {"sharp": order.output / "restored" / ".." / "comparison"},
+    ):
+        with pytest.raises(ConfigError, match="lies where the results of"):
+            restore(model, replace(order, anew=True, **given))
+    assert len(pictures(order.output / "restored")) == len(NAMES)
+
+
 def test_anew_replaces_what_this_program_has_made(model, order, whole):
     shutil.copytree(whole[0].output, order.output)
     (order.output / "notes.txt").touch()

@@ -13,7 +13,6 @@ from vrtspike.evaluation.tile_memory import (
     LARGEST_TILE,
     SHARE,
     TileMemory,
-    cgroup_room,
     choose_size,
     fits_any_model,
     free_memory,
@@ -101,21 +100,6 @@ def test_no_model_is_tried_for_what_is_small():
     assert fits_any_model(100_000, 3e9)
     assert not fits_any_model(100_001, 3e9)
     assert not fits_any_model(LARGEST_TILE + 1, 1e12)
-
-
-def test_a_batch_systems_limit_counts(tmp_path):
-    assert cgroup_room(tmp_path) is None
-    for name, text in (
-        ("memory.max", "5000\n"),
-        ("memory.current", "3000\n"),
-        ("memory.stat", "anon 900\ninactive_file 400\nactive_file 7\n"),
-    ):
-        (tmp_path / name).write_text(text)
-    assert cgroup_room(tmp_path) == 2400
-    (tmp_path / "memory.current").write_text("9000\n")
-    assert cgroup_room(tmp_path) == 0
-    (tmp_path / "memory.max").write_text("max\n")
-    assert cgroup_room(tmp_path) is None
 
 
 def test_free_memory_is_no_more_than_the_machine_has():

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from vrtspike.files import write_json
 from vrtspike.launching.messages import Messages
-from vrtspike.launching.on_end import run_on_end
+from vrtspike.launching.on_end import run_on_end, told_on_end
 
 
 @pytest.mark.parametrize(("status", "word"), [(0, "finished"), (75, "interrupted"), (1, "failed")])
@@ -30,6 +34,27 @@ def test_a_command_that_fails_is_told_and_changes_nothing(tmp_path, capsys):
     assert log.read_text() == f"LOG.ON_END:\none\ntwo\n{warning}\n"
     run_on_end("exit 4", "demo", tmp_path, tmp_path, 0, Messages())
     assert capsys.readouterr().out == "warning: LOG.ON_END ended with 4: it said nothing\n"
+
+
+def test_it_is_told_of_an_error_too(tmp_path, capsys):
+    def end(command: str | None, fault: Exception | None) -> str:
+        told = told_on_end(command, "demo", tmp_path, tmp_path, Messages())
+        with contextlib.suppress(OSError), told as ending:
+            if fault is not None:
+                raise fault  # such as a disk that is full when the result is published
+            ending.status = 0
+        return capsys.readouterr().out
+
+    assert end('echo "$VRTSPIKE_STATUS"', OSError("full")) == "LOG.ON_END:\nfailed\n"
+    assert end('echo "$VRTSPIKE_STATUS"', None) == "LOG.ON_END:\nfinished\n"
+    assert end(None, OSError("full")) == ""
+
+
+def test_what_a_command_leaves_in_the_background_is_not_waited_for(tmp_path, capsys):
+    begun = time.monotonic()
+    run_on_end("sleep 20 & echo $!", "demo", tmp_path, tmp_path, 0, Messages())
+    assert time.monotonic() - begun < 10
+    os.kill(int(capsys.readouterr().out.splitlines()[1]), signal.SIGTERM)
 
 
 def test_beside_a_log_only_what_is_told_is_shown(tmp_path, capsys):

@@ -5,13 +5,12 @@ import shutil
 import pytest
 
 from vrtspike.config.workflow import load_workflow
-from vrtspike.errors import ConfigError, RunError, UserError
+from vrtspike.errors import RunError, UserError
 from vrtspike.machine import advise as module
 from vrtspike.machine import costs
 from vrtspike.machine.advise import Speed, advice_lines, advise, measure_speed, read_plan
 from vrtspike.machine.costs import table
 from vrtspike.machine.hardware import GpuKind, Machine, known_bandwidth, named_gpu
-from vrtspike.main import run_command
 
 GB = 10**9
 
@@ -82,9 +81,11 @@ def test_without_a_gpu_only_the_demo_ends(project):
 
 def test_memory_disk_and_hours_are_reasons(project, monkeypatch):
     small = ask("A100", memory=6.0)
-    # 4 GB of cache, 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
-    assert reasons(small)["baseline"] == "needs 10 of 6 GiB of memory"
-    assert next(f.memory_gib for f in small.fits if f.name == "baseline") == pytest.approx(9.7)
+    # 4 GB (3.73 GiB) of cache, 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
+    assert reasons(small)["baseline"] == "needs 9 of 6 GiB of memory"
+    assert next(f.memory_gib for f in small.fits if f.name == "baseline") == pytest.approx(
+        4e9 / 2**30 + 5.7
+    )
     assert reasons(ask("A100", hours=5))["baseline"] == "takes more than 5 hours"
     monkeypatch.setattr(module, "free_bytes", lambda path: 30 * GB)
     # 29.3 GB of stores and four checkpoints of 0.29 GB.
@@ -151,15 +152,3 @@ def test_a_step_of_a_small_network_is_measured(monkeypatch):
     # From an old laptop on which others work to a large server.
     assert 0.0002 < speed.tflops < 20
     assert speed.bandwidth is None
-
-
-def test_numbers_that_cannot_be_are_refused():
-    for words, match in (
-        (["advise", "--gpu", "A100", "--gpus", "0"], "--gpus: found 0, expected 1 or more"),
-        (["advise", "--hours", "0"], "--hours: found 0, expected a number above 0"),
-        (["advise", "--hours", "nan"], "--hours: found nan"),
-        (["memory", "demo", "--watch", "-1"], r"--watch: found -1\.0, expected seconds above 0"),
-        (["compare", "run", "--tolerance", "psnr=1"], "--tolerance judges by a baseline"),
-    ):
-        with pytest.raises(ConfigError, match=match):
-            run_command(words)

@@ -9,7 +9,7 @@ from vrtspike.config.workflow import Dataset
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.errors import DataError
-from vrtspike.machine.data_size import GOPRO, DataSize, folder_bytes, measure_data
+from vrtspike.machine.data_size import GOPRO, DataSize, measure_data
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +53,3 @@ def test_bytes_of_stores():
     small = DataSize({"train": 1}, {"train": 4}, (64, 96), (32, 48), 88, {})
     voxels = 4 * 8 * 32 * 48
     assert small.store_bytes(8) == pytest.approx(layout.nbytes - voxels + voxels / 7, abs=1)
-
-
-def test_bytes_of_a_folder(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a/b").write_bytes(bytes(70))
-    (tmp_path / "c").write_bytes(bytes(5))
-    assert folder_bytes(tmp_path) == 75
-    assert folder_bytes(tmp_path / "nosuch") == 0

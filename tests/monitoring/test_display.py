@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from vrtspike.durations import format_duration
 from vrtspike.monitoring import display as module
 from vrtspike.monitoring.display import (
     PlainDisplay,
     SilentDisplay,
     Status,
     TerminalDisplay,
-    format_duration,
     open_display,
 )
 

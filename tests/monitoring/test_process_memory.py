@@ -120,10 +120,15 @@ def test_the_container_s_limit_counts_where_it_is_lower(tmp_path):
         (tmp_path / name).write_text(text)
     system = system_memory(tmp_path)
     assert (system.limit, system.limit_used) == (4, 2)
-    assert system.bound == (2, 4)
+    assert (system.bound, system.room) == ((2, 4), 2)
+    (tmp_path / "memory.current").write_text(f"{9 << 20}\n")
+    assert system_memory(tmp_path).room == 0
     (tmp_path / "memory.max").write_text("max\n")
     free = system_memory(tmp_path)
     assert free.limit is None
     assert free.bound == (free.total - free.available, free.total)
+    assert free.room == free.available
     large = SystemMemory(100, 60, 0, None, 0, 0, limit=200, limit_used=1)
-    assert large.bound == (40, 100)
+    assert (large.bound, large.room) == ((40, 100), 60)
+    # A machine may be full before a container's limit is reached.
+    assert SystemMemory(100, 5, 0, None, 0, 0, limit=50, limit_used=20).room == 5

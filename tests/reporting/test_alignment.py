@@ -30,3 +30,10 @@ def test_nothing_can_be_said(tmp_path):
 
 def test_without_a_table_there_is_none(tmp_path):
     assert read_alignment(tmp_path / "alignment.csv") is None
+
+
+def test_names_that_look_like_nothing_are_names(tmp_path):
+    rows = "test,NA,000001,0,88,9,40.0,39.0,0.9\ntest,null,000001,0,88,9,40.0,,\n"
+    found = read_alignment(make_alignment(tmp_path, rows=rows))
+    assert [row[:3] for row in found.rows] == [("test", "NA", 1), ("test", "null", 1)]
+    assert found.lowest == "test/NA"

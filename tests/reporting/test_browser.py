@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -23,6 +24,7 @@ from tests.reporting.results import (
     picture,
 )
 from vrtspike.deblurring.video import video_file
+from vrtspike.files import read_json, write_json
 from vrtspike.reporting.page import write_report_page
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -126,7 +128,7 @@ def test_it_asks_for_nothing_and_says_the_verdict(page):
         page.value("location.href")
     ]
     headline = page.value("document.querySelector('h1').textContent")
-    assert headline.startswith("Preset with_spikes, best of 2, takes 6 frames")
+    assert headline.startswith("Preset with_spikes takes 6 frames")
     assert "from 18.50 dB (blurry) to 22.50 dB" in headline
 
 
@@ -295,6 +297,77 @@ def test_tables_sort_by_mouse_and_keyboard(page):
     assert set(column(page, 11)) == {"+0.2500"}  # LPIPS went down by as much
 
 
+HOSTILE = "</script><script>alert(1)</script>\"'&{{data}}"
+
+
+def test_runs_of_other_frames_and_metrics_are_not_mixed_up(tab, tmp_path):
+    """One ranked by LPIPS beside one ranked by PSNR, names that are no names."""
+    made = {
+        "psnr": {"sequences": (HOSTILE.replace("/", ""), "b" * 200)},
+        "lpips": {"sequences": ("b" * 200,), "data": "reds"},
+    }
+    for name, contents in made.items():
+        make_run(tmp_path, name)
+        make_evaluation(tmp_path, name, **contents)
+    video = tmp_path / "evaluate/psnr/videos" / "街 #1?%20&.mp4"
+    video.parent.mkdir()
+    video.write_bytes(bytes(2_100_000))  # too large for the page
+    path = tmp_path / "evaluate/lpips/summary.json"
+    figures = {"lpips": {"blurry": 0.25, "restored": 0.250001, "gain": -0.000001}}
+    worst = [{"sequence": HOSTILE, "frame": "1", "lpips": 0.25}]
+    write_json(path, read_json(path) | {"metrics": figures, "worst": worst})
+    for names in (("psnr", "lpips"), ("lpips", "psnr")):
+        write_report_page(tmp_path, names, tmp_path, tmp_path / "index.html")
+        tab.open((tmp_path / "index.html").as_uri())
+        figures = tab.value("document.querySelector('#figures').textContent")
+        assert "evaluated on different frames" in figures
+        link = tab.value("document.querySelector('.videos a').href")
+        assert unquote(urlsplit(link).path) == str(video)
+        assert "lpips: 3 frames of 1 sequence in reds/test, blurry ones of blur" in figures
+        options = tab.value("[...document.querySelector('.side.right').options].map(o => o.text)")
+        assert not [option for option in options if option.startswith("Restored by")]
+        worst = "[...document.querySelectorAll('#figures .chart tbody td:nth-child(1)')]"
+        assert set(tab.value(f"{worst}.map(cell => cell.textContent)")) == {names[0]}
+        better = {"psnr": "improved above the line", "lpips": "improved below the line"}
+        assert better[names[0]] in figures
+    # What is shown as nothing is neither better nor worse.
+    (gain,) = tab.value(
+        "[...document.querySelectorAll('#figures table')][0].querySelectorAll('tbody tr')"
+        ".values().filter(row => row.children[0].textContent === 'lpips')"
+        ".map(row => [row.children[4].textContent, row.children[4].className]).toArray()"
+    )
+    assert gain == ["0.0000", ""]
+    assert tab.value("document.documentElement.scrollWidth") == 1280
+    # A long name leaves the figures in sight.
+    seen = "document.querySelector('#figures .tall td:nth-child(4)').getBoundingClientRect().right"
+    assert tab.value(seen) < 1280
+    tab.open((tmp_path / "index.html").as_uri(), 390, 844, touch=True)
+    assert tab.value("document.documentElement.scrollWidth") == 390
+    assert tab.messages == []
+
+
+def test_frames_that_equal_the_sharp_ones_have_no_figure_and_no_other_ones(tab, tmp_path):
+    """A dash for the infinite PSNR of the restored frame, not the blurry one's PSNR alone."""
+    make_run(tmp_path, "a")
+    reason = "some frames equal the sharp ones: the mean is not finite"
+    figures = {"psnr": {"blurry": 18.0, "restored": None, "gain": None, "reason": reason}}
+    folder = make_evaluation(tmp_path, "a", ("one",), metrics=figures)
+    index = read_json(folder / "examples/examples.json")
+    index["examples"] = index["examples"][:1]
+    index["examples"][0]["metrics"] |= {"psnr": None, "lpips": None, "lpips_blur": None}
+    write_json(folder / "examples/examples.json", index)
+    write_report_page(tmp_path, ["a"], tmp_path, tmp_path / "index.html")
+    tab.open((tmp_path / "index.html").as_uri())
+    assert tab.value("document.querySelector('.thumb b').textContent") == "–"
+    caption = tab.value("document.querySelector('.caption').textContent")
+    assert caption.endswith("PSNR16.00 → – dB (spikes alone, grey 15.00)")
+    told = tab.value("document.querySelector('#figures details').textContent")
+    assert f"No PSNR of a: {reason}." in told
+    cells = tab.value("[...document.querySelectorAll('#figures tbody td')].map(c => c.textContent)")
+    assert cells[:5] == ["a", "18.00", "15.00", "–", "–"]
+    assert tab.messages == []
+
+
 def drawn(page: Any, selector: str) -> None:
     page.place(selector)
     page.wait(f"document.querySelector('{selector} .plot').dataset.drawn === 'yes'")
@@ -346,6 +419,34 @@ def test_every_chart_is_drawn_and_says_what_is_under_the_pointer(page):
     assert "with" in hover
 
 
+def test_charts_and_costs_show_the_figures_of_the_results(page):
+    cells = "[...document.querySelectorAll('#cost tbody td')].map(cell => cell.textContent)"
+    assert page.value(cells) == ["with_spikes", "1,000", "2", "30.0", "1000", "10000", "0.5"]
+    page.wait(
+        "[...document.querySelectorAll('.plot')].every(p => p.dataset.drawn || p.textContent)"
+    )
+
+    def traces(title: str, what: str) -> list[Any]:
+        charts = "[...document.querySelectorAll('.chart')]"
+        plot = f"{charts}.find(c => c.querySelector('h3').textContent.startsWith('{title}'))"
+        return page.value(f"{plot}.querySelector('.plot').data.map(t => {what})")
+
+    line, first, second = traces("Every test frame", "[t.x, t.y]")
+    assert (first[0][:2], first[1][:2]) == ([16, 17], [20, 21])
+    assert second == [[21, 22, 23], [20, 21, 22]]  # worse than blurry
+    assert line == [[16, 23], [16, 23]]
+    shares = dict(traces("Where a step goes", "[t.name, t.x[0]]"))
+    assert shares == pytest.approx({"data": 30, "forward": 20, "backward": 40, "other": 10})
+    ((names, medians, more),) = traces("Time per section", "[t.y, t.x, t.error_x.array]")
+    assert (names, medians, more) == (["step", "step/forward"], [990, 190], [110, 30])
+    assert traces("Samples per second", "[t.x, t.y]") == [[[2, 4], [2, 2.5]]]
+    memory = dict(traces("Memory", "[t.name, t.y]"))
+    assert memory["with_spikes, GPU, peak"] == [9000, 10_000]
+    assert traces("Correlation", "t.x") == [[0.95, 0.8]]
+    offsets = traces("Found less expected", "[t.x, t.error_x.array, t.error_x.arrayminus]")
+    assert offsets == [[[0.5, 0.5], [0, 1.5], [0, 1.5]]]
+
+
 def test_a_video_plays(page):
     page.place("video")
     page.wait("document.querySelector('video').readyState >= 2")
@@ -365,6 +466,8 @@ def test_findings_data_and_origin_in_words(page):
     assert "not analysed" in findings
     data = page.value("document.querySelector('#data').textContent")
     assert "4 exposures: spikes and sharp frame correlate by 0.900" in data
+    # Centres are found at 39, 42 and 40.5 where 40 is expected.
+    assert "found 0.50 spike steps after its expected place (median)" in data
     origin = page.value("document.querySelector('#origin').textContent")
     assert "0123456789abcdef" in origin
     assert "MODEL.USE_SPIKE" in origin

@@ -49,6 +49,11 @@ def test_changes_are_written_as_json():
     )
 
 
+def test_a_command_that_may_hold_a_password_is_not_shown():
+    here = Settings.model_validate({"LOG": {"ON_END": "notify --key 7"}})
+    assert setting_changes(Settings(), here) == (("LOG.ON_END", "null", '"(not shown)"'),)
+
+
 def test_facts_of_a_run(tmp_path):
     folder = make_run(tmp_path, "mine")
     found = origin(folder, tmp_path)

@@ -181,7 +181,12 @@ def test_small_videos_are_put_in_and_large_ones_linked(results, monkeypatch):
     monkeypatch.setattr("vrtspike.reporting.page.ALL_VIDEO_BYTES", 60)
     folder = results / "evaluate/a/videos"
     folder.mkdir()
-    for name, size in (("large", 51), ("first", 20), ("second", 30), ("too many", 40)):
+    for name, size in (
+        ("large", 51),
+        ("first", 20),
+        ("second", 30),
+        ("too many", 40),
+    ):
         (folder / f"{name}.mp4").write_bytes(name[:1].encode() * size)
     page = Elements(write(results, "a"))
     (run,) = json.loads(page.stored["report"])["runs"]

@@ -17,6 +17,8 @@ def read(folder, fingerprint="print of a") -> Performance:
 def test_figures_sections_and_curves(tmp_path):
     found = read(make_performance(tmp_path, "a"))
     assert (found.step_ms, found.data_share, found.gpu_peak_mb) == (1000.0, 0.3, 10_000.0)
+    assert (found.samples_per_second, found.process_mb) == (2.0, 1000.0)
+    assert found.gpu_total_mb == 80_000.0
     assert found.parts["backward"] == 0.4
     assert found.sections[1] == ("step/forward", 1.0, 190.0, 220.0, 0.2)
     assert found.sections[3][4] is None

@@ -42,7 +42,7 @@ def test_mlflow_goes_on_in_the_run_that_it_began(tmp_path, store):
     from mlflow import MlflowClient
 
     for steps, finished in (((1, 2), False), ((3,), True)):
-        (tracker,) = open_trackers(run(MLFLOW="deblurring"), tmp_path, fail)
+        (tracker,) = open_trackers(run(MLFLOW="deblurring", ON_END="key 7"), tmp_path, fail)
         for step in steps:
             tracker.log(step, {"train/loss": 1.0 / step, "validation/psnr": 30.0 + step})
         tracker.close(finished)
@@ -52,6 +52,7 @@ def test_mlflow_goes_on_in_the_run_that_it_began(tmp_path, store):
     assert found.info.run_id == read_json(tmp_path / NUMBERS)["mlflow"]
     assert (found.info.status, found.info.run_name) == ("FINISHED", "small abc123")
     assert found.data.params["TRAIN.BATCH_SIZE"] == "3"
+    assert found.data.params["LOG.ON_END"] == "(not shown)"
     history = client.get_metric_history(found.info.run_id, "validation/psnr")
     assert [(figure.step, figure.value) for figure in history] == [(1, 31), (2, 32), (3, 33)]
 
@@ -77,7 +78,7 @@ def test_weights_and_biases_goes_on_in_the_run_that_it_began(tmp_path, monkeypat
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     for step in (1, 2):
-        (tracker,) = open_trackers(run(WANDB="deblurring"), tmp_path, fail)
+        (tracker,) = open_trackers(run(WANDB="deblurring", ON_END="key 7"), tmp_path, fail)
         tracker.log(step, {"train/loss": 0.125 + step})
         tracker.close(True)
     number = read_json(tmp_path / NUMBERS)["wandb"]
@@ -87,3 +88,4 @@ def test_weights_and_biases_goes_on_in_the_run_that_it_began(tmp_path, monkeypat
     text = b"".join(path.read_bytes() for path in files)
     for expected in (b"deblurring", b"small abc123", b"train/loss", b"2.125", b"BATCH_SIZE"):
         assert expected in text
+    assert b"key 7" not in text

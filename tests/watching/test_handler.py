@@ -227,3 +227,10 @@ def test_what_torchrun_adds_to_a_crash_is_left_out(tmp_path):
     starter = "E1122 1 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1)"
     log.write_text("\n".join(["ValueError: no", starter, *page, "training failed", ""]))
     assert log_end([str(log)]).splitlines()[1:] == ["    ValueError: no", "    training failed"]
+
+
+def test_a_message_of_an_unknown_form_is_shown_and_what_follows_is_not_lost(watched):
+    watched.send("job_info", "as some other version says it", jobid=1)
+    assert watched.passed == ["as some other version says it"]
+    watched.send("error", "what follows", level=logging.ERROR)
+    assert watched.passed[-1] == "what follows"

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.compare import Candidate, comparison_table, metrics_of
+from vrtspike.analysis.evaluations import test_frames
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.errors import RunError, list_faults
 from vrtspike.files import read_json, write_json
@@ -101,7 +102,11 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
                 f"keep; run: snakemake evaluate_{candidate.preset}"
             )
         figures = {name: v for name, v in _figures(candidate).items() if v is not None}
-        runs[candidate.preset] = {"fingerprint": candidate.run.fingerprint, "figures": figures}
+        runs[candidate.preset] = {
+            "fingerprint": candidate.run.fingerprint,
+            "test_frames": test_frames(candidate.evaluation),
+            "figures": figures,
+        }
     write_json(path, {"schema": SCHEMA, "runs": runs})
 
 
@@ -111,7 +116,8 @@ def below_baseline(
     """What is worse than the baseline, a line each; nothing where all is well.
 
     Every metric that the baseline has is judged, figures of speed and memory only where there is
-    a tolerance for them. A figure that is no longer measured is worse, too.
+    a tolerance for them. A figure that is no longer measured is worse, too, and so is one of other
+    test frames.
 
     Args:
         path: the baseline.
@@ -134,6 +140,7 @@ def below_baseline(
         )
     found: list[str] = []
     for candidate in candidates:
+        found += _judge_frames(candidate, runs[candidate.preset])
         figures = _figures(candidate)
         for name, stored in runs[candidate.preset]["figures"].items():
             tolerance = _tolerance(name, tolerances)
@@ -155,6 +162,19 @@ def _tolerance(name: str, given: Mapping[str, Tolerance]) -> Tolerance | None:
     if metric == name:
         return given.get(name)
     return given.get(metric, DEFAULTS.get(metric, OTHERWISE))
+
+
+def _judge_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
+    """Whether the figures are of the frames that the baseline's are of."""
+    kept = stored.get("test_frames")
+    if kept is None or candidate.evaluation is None:
+        return []
+    return [
+        f"{candidate.preset}: evaluated on other frames than the baseline ({key}: {value}, the "
+        f"baseline's {kept.get(key)}); its figures do not compare"
+        for key, value in test_frames(candidate.evaluation).items()
+        if value != kept.get(key)
+    ]
 
 
 def _judge(

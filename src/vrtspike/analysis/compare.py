@@ -11,6 +11,7 @@ import pandas as pd
 
 from vrtspike.analysis.evaluations import (
     Summary,
+    frames_note,
     measured_metrics,
     quality,
     quality_formats,
@@ -19,7 +20,9 @@ from vrtspike.analysis.evaluations import (
 )
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.plots import plot_lines
+from vrtspike.config.shown import shown_settings
 from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.evaluation.names import SUMMARY
 from vrtspike.files import atomic_write_text
 from vrtspike.flatten import flatten
 from vrtspike.pages import Table, write_page
@@ -96,7 +99,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
         output / f"{TABLE}.html",
         "Presets compared",
         "Times are means over the steps after the first, for one micro-batch (forward) or one "
-        f"optimiser step (step). {quality_note(metrics)}".strip(),
+        f"optimiser step (step). {quality_note(metrics)} {evaluations_note(candidates)}".strip(),
         [
             Table(table, formats=comparison_formats(metrics)),
             Table(differences, "What differs in the configuration"),
@@ -117,10 +120,12 @@ def find_candidates(train_folders: Sequence[Path]) -> list[Candidate]:
     Raises:
         RunError: if a folder holds no run.
     """
-    beside = [f.absolute().parent.parent / "evaluate" / f.absolute().name for f in train_folders]
-    found = [folder for folder in beside if (folder / "summary.json").is_file()]
-    evaluations = read_evaluations(found)
-    candidates = [_candidate(folder, evaluations) for folder in train_folders]
+    candidates = []
+    for folder in train_folders:
+        beside = folder.absolute().parent.parent / "evaluate" / folder.absolute().name
+        found = [beside] if (beside / SUMMARY).is_file() else []
+        # Its own only: a copy of a run may have been evaluated in another way.
+        candidates.append(_candidate(folder, read_evaluations(found)))
     names = [candidate.run.name for candidate in candidates]
     return [
         candidate if names.count(candidate.run.name) == 1 else _renamed(candidate, str(folder))
@@ -136,6 +141,11 @@ def _renamed(candidate: Candidate, name: str) -> Candidate:
 def metrics_of(candidates: Sequence[Candidate]) -> list[Metric]:
     """The metrics that any of the runs was evaluated by."""
     return measured_metrics(c.evaluation for c in candidates if c.evaluation is not None)
+
+
+def evaluations_note(candidates: Sequence[Candidate]) -> str:
+    """A warning where the runs were not evaluated on the same frames; empty where they were."""
+    return frames_note({c.run.name: c.evaluation for c in candidates})
 
 
 def comparison_formats(metrics: Sequence[Metric]) -> dict[str, str]:
@@ -167,7 +177,7 @@ def comparison_table(candidates: Sequence[Candidate], metrics: Sequence[Metric])
 def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
     """One row per key whose value is not the same in all runs, one column per run."""
     flat = [
-        {key: str(value) for key, value in flatten(run.settings.model_dump(mode="json")).items()}
+        {key: str(value) for key, value in flatten(shown_settings(run.settings)).items()}
         for run in runs
     ]
     every = dict.fromkeys(key for values in flat for key in values)

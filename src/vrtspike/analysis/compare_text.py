@@ -13,6 +13,7 @@ from vrtspike.analysis.compare import (
     Candidate,
     comparison_formats,
     comparison_table,
+    evaluations_note,
     metrics_of,
     setting_differences,
 )
@@ -42,7 +43,8 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
         same = "The settings of all runs are the same.\n"
         parts.append(same if differences.empty else draw(differences.astype(str)))
     if metrics:
-        parts.append(f"{quality_note(metrics)}\n")
+        note = f"{quality_note(metrics)} {evaluations_note(candidates)}"
+        parts.append(f"{note.strip()}\n")
     return "\n".join(parts)
 
 

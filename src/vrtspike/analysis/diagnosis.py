@@ -84,7 +84,7 @@ def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
             finding.symptom,
             finding.figure,
             finding.change,
-            "; ".join(f"{key}: {value}" for key, value in finding.keys.items()),
+            "; ".join(finding.key_lines),
             finding.effect,
         )
         for rank, finding in enumerate(findings, start=1)

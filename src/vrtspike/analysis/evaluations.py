@@ -8,6 +8,7 @@ from typing import Any
 
 from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.evaluation.names import SUMMARY
 from vrtspike.files import read_json
 
 KINDS = ("blurry", "restored", "gain")
@@ -19,8 +20,37 @@ Summary = Mapping[str, Any]
 
 def read_evaluations(folders: Sequence[Path]) -> dict[str, Summary]:
     """The summaries of evaluations (``results/evaluate/<preset>``) by their run's fingerprint."""
-    summaries = [read_json(folder / "summary.json") for folder in folders]
+    summaries = [read_json(folder / SUMMARY) for folder in folders]
     return {summary["fingerprint"]: summary for summary in summaries}
+
+
+TEST_FRAMES = ("dataset", "split", "blur_dir", "scale", "sequences", "frames")
+"""Entries of a summary that say what its figures are of: those of other frames do not compare."""
+
+
+def test_frames(summary: Summary) -> dict[str, Any]:
+    """What the figures of an evaluation are of, by :data:`TEST_FRAMES`."""
+    return {name: summary.get(name) for name in TEST_FRAMES}
+
+
+def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
+    """A warning where runs were not evaluated on the same frames; empty where they were.
+
+    Args:
+        evaluations: by the name of the run.
+    """
+    known = {name: test_frames(e) for name, e in evaluations.items() if e is not None}
+    differing = [key for key in TEST_FRAMES if len({str(of[key]) for of in known.values()}) > 1]
+    if not differing:
+        return ""
+    each = (
+        f"{name}: {', '.join(f'{key} {of[key]}' for key in differing)}"
+        for name, of in known.items()
+    )
+    return (
+        "The runs were evaluated on different frames, so that their metrics do not compare ("
+        f"{'; '.join(each)})."
+    )
 
 
 def measured_metrics(summaries: Iterable[Summary]) -> list[Metric]:

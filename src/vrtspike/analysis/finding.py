@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -38,6 +39,20 @@ class Finding:
     change: str
     effect: str
     keys: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key_lines(self) -> list[str]:
+        """``KEY: value`` for each key."""
+        return [key_line(key, value) for key, value in self.keys.items()]
+
+
+def key_line(key: str, value: object) -> str:
+    """A key and its value as a preset writes it.
+
+    >>> key_line("A.B", True), key_line("A.B", None), key_line("A.B", [2, 8]), key_line("A", "auto")
+    ('A.B: true', 'A.B: null', 'A.B: [2, 8]', 'A: auto')
+    """
+    return f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
 
 
 Look = Callable[[RunFigures, Settings], Finding | None]

@@ -231,7 +231,7 @@ def full_memory(figures: RunFigures, settings: Settings) -> Finding | None:
         effect = f"about {settings.DATA.CACHE_SIZE_GB / 2:.1f} GB less for the cache; {effect}"
     keys |= _fewer_workers(settings)
     own = figures.memory.process_mb
-    part = "" if own is None else f"; this run with its workers: {own / 1024:.1f} GB"
+    part = "" if own is None else f"; this run with its workers: {own / 1024:.1f} GiB"
     return Finding(
         full_memory.symptom,
         "error",
@@ -351,7 +351,7 @@ def full_gpu(figures: RunFigures, settings: Settings) -> Finding | None:
         full_gpu.symptom,
         "hint",
         peak / total,
-        f"peak {peak / 1024:.1f} of {total / 1024:.1f} GB, {peak / total:.0%} (limit "
+        f"peak {peak / 1024:.1f} of {total / 1024:.1f} GiB, {peak / total:.0%} (limit "
         f"{GPU_NEARLY_FULL:.0%})",
         f"{change}, if a run ends with too little memory",
         "room for other programs on the GPU and for what its memory is broken up into",
@@ -384,10 +384,10 @@ def large_optimizer(figures: RunFigures, settings: Settings) -> Finding | None:
         large_optimizer.symptom,
         "hint",
         freed / total,
-        f"the optimiser's state is {state / 1024:.1f} GB of {peak / 1024:.1f} GB at the peak, "
+        f"the optimiser's state is {state / 1024:.1f} GiB of {peak / 1024:.1f} GiB at the peak, "
         f"{state / peak:.0%} (limit {OPTIMIZER_SHARE:.0%})",
         f"moments in 8 bits (needs bitsandbytes); use the room for {use}",
-        f"about {freed / 1024:.1f} GB are free",
+        f"about {freed / 1024:.1f} GiB are free",
         {"TRAIN.OPTIM.TYPE": "adamw8bit"},
     )
 
@@ -414,17 +414,17 @@ def gpu_headroom(figures: RunFigures, settings: Settings) -> Finding | None:
     more = int(free // (activations / batch)) if activations else 0
     keys = larger_batch(figures, settings, most=batch + more) if more >= 1 else {}
     change = "larger crops or batches may fit"
-    effect = f"{free / 1024:.1f} GB more can be used"
+    effect = f"{free / 1024:.1f} GiB more can be used"
     if keys and activations:
         change = f"batches of {keys['TRAIN.BATCH_SIZE']} fit by the numbers"
-        effect = f"{activations / batch / 1024:.1f} GB of activations a sample"
+        effect = f"{activations / batch / 1024:.1f} GiB of activations a sample"
     if settings.MODEL.recomputing:
         change += f"; or recompute less ({settings.MODEL.recomputing[0]}=false)"
     return Finding(
         gpu_headroom.symptom,
         "hint",
         free / total,
-        f"peak {peak / 1024:.1f} of {total / 1024:.1f} GB, {1 - peak / total:.0%} never used",
+        f"peak {peak / 1024:.1f} of {total / 1024:.1f} GiB, {1 - peak / total:.0%} never used",
         change,
         effect,
         keys,

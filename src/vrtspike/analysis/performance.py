@@ -111,7 +111,7 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
     for rank, finding in enumerate(findings, start=1):
         lines.append(f"{rank}. {finding.symptom} ({finding.severity}): {finding.figure}")
         lines.append(f"   {finding.change}; {finding.effect}")
-        lines += [f"   {key}: {value}" for key, value in finding.keys.items()]
+        lines += [f"   {line}" for line in finding.key_lines]
     return lines or ["no findings: no symptom crossed its limit"]
 
 

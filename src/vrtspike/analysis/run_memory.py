@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vrtspike.analysis.figures import run_figures
+from vrtspike.analysis.health_rules import SYSTEM_MEMORY_PERCENT, growing_memory
 from vrtspike.config import Settings
 from vrtspike.errors import RunError
-from vrtspike.monitoring.memory import HIGH_PERCENT
+from vrtspike.files import folder_bytes
 from vrtspike.monitoring.process_memory import (
+    MEGABYTE,
     ProcessMemory,
     SystemMemory,
     processes_of_run,
     system_memory,
 )
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.logs import read_run_logs
+from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.names import METRICS, RECORD
 from vrtspike.runs.record import read_record
 
 _FULL_SHARE = 0.8
-_GIGABYTE = 1024.0
-_LEAK_MB = 256.0
-_LEAK_SHARE = 0.2
+_GIGABYTE = 1e9 / 2**20
+"""In megabytes of 2**20 bytes; keys of the configuration mean 10**9 bytes by it."""
 
 
 def find_run_folder(given: Path, runs: Path) -> Path:
@@ -70,6 +71,7 @@ class RunMemory:
         processes: of this machine; empty where none trains.
         system: the machine.
         stores_mb: size of the stores it reads, where they are here.
+        logs: what it logged so far; None before its first step.
     """
 
     folder: Path
@@ -78,6 +80,7 @@ class RunMemory:
     processes: Sequence[ProcessMemory]
     system: SystemMemory
     stores_mb: float | None
+    logs: RunLogs | None = None
 
 
 def measure_run(folder: Path) -> RunMemory:
@@ -95,18 +98,12 @@ def measure_run(folder: Path) -> RunMemory:
         processes_of_run(folder),
         system_memory(),
         _stores_mb(Path(identity.dataset)),
+        read_run_logs(folder) if (folder / METRICS).is_file() else None,
     )
 
 
 def _stores_mb(dataset: Path) -> float | None:
-    if not dataset.is_file():
-        return None
-    sizes = (
-        (Path(folder) / name).stat().st_size
-        for folder, _, names in os.walk(dataset.parent)
-        for name in names
-    )
-    return sum(sizes) / 2**20
+    return folder_bytes(dataset.parent) / MEGABYTE if dataset.is_file() else None
 
 
 def memory_lines(found: RunMemory) -> list[str]:
@@ -115,7 +112,7 @@ def memory_lines(found: RunMemory) -> list[str]:
     if found.processes:
         lines += ["", *_table(found.processes), *_sum_lines(found.processes), ""]
     else:
-        lines += [*_log_lines(found.folder), ""]
+        lines += [*_log_lines(found.logs), ""]
     lines += _system_lines(found)
     return lines + [f"! {warning}" for warning in memory_advice(found)]
 
@@ -139,9 +136,7 @@ def _state_line(found: RunMemory) -> str:
 def _last_step(found: RunMemory) -> int:
     """Of its log, which is newer than its record."""
     step = int(found.record["step"])
-    if not (found.folder / METRICS).is_file():
-        return step
-    return max([step, *map(int, read_run_logs(found.folder).train["step"])])
+    return step if found.logs is None else max([step, *map(int, found.logs.train["step"])])
 
 
 def _table(processes: Sequence[ProcessMemory]) -> Iterator[str]:
@@ -178,15 +173,15 @@ def _sum_lines(processes: Sequence[ProcessMemory]) -> Iterator[str]:
 
 
 def _size(megabytes: float) -> str:
-    gigabytes = megabytes / _GIGABYTE
-    return f"{gigabytes:.1f} GB" if gigabytes >= 1 else f"{megabytes:.0f} MB"
+    gibibytes = megabytes / 1024
+    return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{megabytes:.0f} MB"
 
 
-def _log_lines(folder: Path) -> Iterator[str]:
+def _log_lines(logs: RunLogs | None) -> Iterator[str]:
     """What its log says, where no process is to be asked."""
-    if not (folder / METRICS).is_file():
+    if logs is None:
         return
-    memory = read_run_logs(folder).memory
+    memory = logs.memory
     if {"process_mb", "children_mb", "system_percent"} <= set(memory.columns) and len(memory):
         whole = (memory["process_mb"] + memory["children_mb"]).max()
         yield (
@@ -224,7 +219,7 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
     system = found.system
     used, total = system.bound
     taken = sum(process.taken for process in found.processes)
-    if 100 * used >= HIGH_PERCENT * total:
+    if 100 * used >= SYSTEM_MEMORY_PERCENT * total:
         if found.processes and taken < used / 2:
             yield (
                 f"memory is {100 * used / total:.0f} % full, and only {_size(taken)} of it are "
@@ -240,8 +235,8 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
             "/dev/shm is nearly full, a worker that finds no room ends with a bus error: lower "
             "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
         )
-    room = system.page_cache + system.available
-    if found.stores_mb is not None and found.processes and found.stores_mb > room:
+    # Page cache is part of the room: it is given back when asked for.
+    if found.stores_mb is not None and found.processes and found.stores_mb > system.room:
         yield (
             f"the stores ({_size(found.stores_mb)}) do not fit into the page cache: every epoch "
             "reads them from the disk; DATALOADER.SHUFFLE_BLOCK: 32 reads less of a slow one"
@@ -267,18 +262,10 @@ def _largest(found: RunMemory) -> str:
 
 def _growth(found: RunMemory) -> Iterator[str]:
     """Memory that grows from step to step, by the run's own log."""
-    if not (found.folder / METRICS).is_file():
+    if found.logs is None:
         return
-    memory = read_run_logs(found.folder).memory
-    if not {"process_mb", "children_mb"} <= set(memory.columns) or len(memory) < 6:
-        return
-    sums = (memory["process_mb"] + memory["children_mb"]).astype(float)
-    half = len(sums) // 2
-    # The cache fills in the first half; what grows in the second does not stop by itself.
-    grown = float(sums.iloc[-1] - sums.iloc[half])
-    if grown > max(_LEAK_MB, _LEAK_SHARE * float(sums.iloc[half])):
-        yield (
-            f"the run grew by {_size(grown)} from step {int(memory['step'].iloc[half])} to "
-            f"{int(memory['step'].iloc[-1])}, after its first half: a smaller "
-            "DATA.CACHE_SIZE_GB, if the cache is not full yet"
-        )
+    figures = run_figures(found.logs, found.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
+    finding = growing_memory(figures, found.settings)
+    if finding is not None:
+        lines = [f"{finding.figure}: {finding.change}", *finding.key_lines]
+        yield f"{finding.symptom}: {'; '.join(lines)}"

@@ -365,8 +365,8 @@ def _advice(
     if name == "optimizer":
         return (
             {},
-            "more micro-steps to an optimiser step (TRAIN.GRADIENT_ACCUMULATION_STEPS), with a "
-            "smaller TRAIN.BATCH_SIZE if its batch shall stay",
+            "more micro-steps to an optimiser step (TRAIN.GRADIENT_ACCUMULATION_STEPS): it is then "
+            "shared by more samples, a larger batch for which TRAIN.SCALE_LR has a rate",
             None,
         )
     if name == "backward" and settings.MODEL.recomputing:
@@ -460,8 +460,8 @@ def slow_sync(figures: RunFigures, settings: Settings) -> Finding | None:
         share,
         f"exchanging gradients takes {share:.0%} of a step (limit {SYNC_SHARE:.0%})",
         f"TRAIN.GRADIENT_ACCUMULATION_STEPS={2 * settings.TRAIN.GRADIENT_ACCUMULATION_STEPS} "
-        "halves it, with half the TRAIN.BATCH_SIZE or TRAIN.SCALE_LR for the larger batch; or "
-        "fewer GPUs",
+        "halves it for each sample, a larger batch for which TRAIN.SCALE_LR has a rate; or fewer "
+        "GPUs",
         f"about {speed_up(share / 2)} more samples a second",
     )
 

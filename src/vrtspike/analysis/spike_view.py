@@ -33,7 +33,6 @@ WINDOWS = 5
 """Windows of the picture, evenly over the file."""
 MOST_STEPS = 2000
 """Steps of a long recording that are looked at unless others are asked for."""
-FRAMES_PER_SECOND = 24.0
 VIDEO_WIDTH = 640
 """Smaller sensors are enlarged, whole pixels repeated, to at least about this."""
 _INCHES = 11.0
@@ -229,20 +228,26 @@ def _steps_of_window(view: SpikeView) -> int:
     return min(WINDOW, len(view.spikes))
 
 
+def _instant(view: SpikeView) -> tuple[int, str]:
+    """The step of the file that is shown closely, and what is there."""
+    if view.found is not None and view.found.locates:
+        return round(view.start + view.found.center), "the sharp instant"
+    middle = int(expected_center(view.total))
+    if view.start <= middle < view.start + len(view.spikes):
+        return middle, "the expected instant"
+    return view.start + len(view.spikes) // 2, "the middle"
+
+
 def _draw_images(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
     steps = _steps_of_window(view)
-    middle = (
-        int(expected_center(view.total))
-        if view.found is None
-        else round(view.start + view.found.center)
-    )
+    middle, words = _instant(view)
     first = int(np.clip(middle - view.start - steps // 2, 0, len(view.spikes) - steps))
     rate, instant = view.rate, view.window(first, steps)
     panels: list[tuple[NDArray[Any], str, float]] = [
         (rate, f"mean rate of {len(view.spikes)} steps", _white(rate)),
         (
             instant,
-            f"{steps} steps about the sharp instant ({view.start + middle})",
+            f"{steps} steps about {words} ({middle})",
             _white(instant),
         ),
     ]
@@ -306,9 +311,9 @@ def film_spikes(view: SpikeView, path: Path) -> None:
         view: the file.
         path: ends in ``.mp4``.
     """
-    white = max(float(np.percentile(view.rate, _WHITE)), 1e-6)
+    white = _white(view.rate)
     factor = max(1, VIDEO_WIDTH // view.sensor.columns)
-    with video_file(path, FRAMES_PER_SECOND) as append:
+    with video_file(path) as append:
         for window in _windows(view):
             gray = np.clip(window / white * 255, 0, 255).round().astype(np.uint8)
             large = gray.repeat(factor, axis=0).repeat(factor, axis=1)

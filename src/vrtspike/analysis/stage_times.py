@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
@@ -52,7 +53,10 @@ def demo_summary(sequences: Path, benchmarks: Iterable[Path], folder: Path) -> G
         benchmarks: files of the demo's own jobs.
         folder: of all benchmarks.
     """
-    return Group(_quality(pd.read_csv(sequences)), _seconds(stage_seconds(benchmarks, folder)))
+    return Group(
+        _quality(pd.read_csv(sequences, dtype={"sequence": str})),
+        _seconds(stage_seconds(benchmarks, folder)),
+    )
 
 
 def _quality(sequences: pd.DataFrame) -> Table:
@@ -61,15 +65,22 @@ def _quality(sequences: pd.DataFrame) -> Table:
     table.add_column("sequence", no_wrap=True)
     for header in ("blurry", "restored", "gain"):
         table.add_column(header, justify="right", no_wrap=True)
-    names = [*map(str, sequences["sequence"]), "mean"]
+    scaled = zip(sequences["sequence"], sequences["scale"], strict=True)
+    names = [f"{sequence}{_at(scale)}" for sequence, scale in scaled]
     for metric in METRICS.values():
         if not set(metric.columns) <= set(sequences):
             continue
         values = sequences[list(metric.columns)]
-        for name, row in zip(names, [*values.to_numpy(), values.mean()], strict=True):
-            style = "bold" if name == "mean" else ""
-            table.add_row(metric.title, name, *_quality_cells(metric, *row), style=style)
+        for name, row in zip(names, values.to_numpy(), strict=True):
+            table.add_row(metric.title, name, *_quality_cells(metric, *row))
+        for scale, mean in values.groupby(sequences["scale"], sort=False).mean().iterrows():
+            name = f"mean{_at(scale)}"
+            table.add_row(metric.title, name, *_quality_cells(metric, *mean), style="bold")
     return table
+
+
+def _at(scale: Any) -> str:  # noqa: ANN401 - any number of pandas
+    return "" if scale == 1 else f", scale {scale:g}"
 
 
 def _quality_cells(metric: Metric, blurry: float, restored: float) -> list[str]:

@@ -8,26 +8,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+
+from vrtspike.cli import add_configuration, positive_int, positive_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
-    parser.add_argument(
-        "--configfile",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="laid over config/config.yaml",
-    )
-    parser.add_argument(
-        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="as snakemake takes them"
-    )
+    add_configuration(parser)
     parser.add_argument("--gpu", help="for a machine with such GPUs: A6000, 4090, A100, H100, H200")
-    parser.add_argument("--gpus", type=int, default=1, help="how many, with --gpu")
+    parser.add_argument("--gpus", type=positive_int, default=1, help="how many, with --gpu")
     parser.add_argument(
-        "--hours", type=float, default=336.0, help="that a training may take at most"
+        "--hours", type=positive_number, default=336.0, help="that a training may take at most"
     )
     parser.add_argument(
         "--no-probe", action="store_true", help="measure nothing, take the table's figures"
@@ -38,19 +29,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the advice; 1 if nothing fits, else 0.
 
     Raises:
-        ConfigError: if the configuration or an option is wrong.
+        ConfigError: if the configuration is wrong.
         RunError: if there is no such GPU in the table.
     """
     from dataclasses import replace
 
-    from vrtspike.errors import ConfigError
     from vrtspike.machine.advise import advice_lines, advise, measure_speed, read_plan
     from vrtspike.machine.hardware import named_gpu, this_machine
 
-    if arguments.gpus < 1:
-        raise ConfigError(f"--gpus: found {arguments.gpus}, expected 1 or more")
-    if not arguments.hours > 0:
-        raise ConfigError(f"--hours: found {arguments.hours:g}, expected a number above 0")
     plan = read_plan(arguments.configfile, arguments.config)
     machine = this_machine()
     if arguments.gpu is not None:

@@ -8,22 +8,13 @@ something is broken. Nothing is changed.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from vrtspike.cli import add_configuration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
-    parser.add_argument(
-        "--configfile",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="laid over config/config.yaml",
-    )
-    parser.add_argument(
-        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="as snakemake takes them"
-    )
+    add_configuration(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

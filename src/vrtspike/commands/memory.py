@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vrtspike.cli import positive_number
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
@@ -17,7 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (RUNS)")
     parser.add_argument(
-        "--watch", type=float, metavar="SECONDS", help="look again after so many seconds, for ever"
+        "--watch",
+        type=positive_number,
+        metavar="SECONDS",
+        help="look again after so many seconds, for ever",
     )
 
 
@@ -25,16 +30,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Print what is found, once or again and again.
 
     Raises:
-        ConfigError: if --watch is no time.
         RunError: if there is no such run.
     """
     import time
 
     from vrtspike.analysis.run_memory import find_run_folder, measure_run, memory_lines
-    from vrtspike.errors import ConfigError
 
-    if arguments.watch is not None and not 0 < arguments.watch < float("inf"):
-        raise ConfigError(f"--watch: found {arguments.watch}, expected seconds above 0")
     folder = find_run_folder(arguments.run_path, arguments.runs)
     while True:
         print("\n".join(memory_lines(measure_run(folder))), flush=True)

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from vrtspike.cli import positive_int, positive_number
 from vrtspike.evaluation.device import DEVICE_NAMES, PRECISIONS
 
 EXIT_STOPPED = 130
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--sensor",
-        type=int,
+        type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
         help="size of the spike sensor; without it that of .npz files, else half the frames' size",
@@ -54,7 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write OUT/side_by_side.mp4, too: blurry, restored and sharp where there is one",
     )
     add("--pictures", action="store_true", help="write OUT/comparison/<frame>.png, too")
-    add("--fps", type=float, help="frames per second of videos; without it the input's, else 24")
+    add(
+        "--fps",
+        type=positive_number,
+        help="frames per second of videos; without it the input's, else 24",
+    )
     add(
         "--tile",
         type=int,
@@ -79,14 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "--sensor describes recorded spikes; the simulated sensor has half the frames' size"
         )
-    if arguments.fps is not None and not 0 < arguments.fps < float("inf"):
-        raise ConfigError(f"--fps: found {arguments.fps}, expected a number above 0")
     if arguments.tile is not None and (arguments.tile < 0 or arguments.tile % 2):
         raise ConfigError(
             f"--tile: found {arguments.tile}, expected an even number of pixels, 0 for whole frames"
         )
-    if arguments.sensor is not None and min(arguments.sensor) < 1:
-        raise ConfigError(f"--sensor: found {arguments.sensor}, expected two numbers above 0")
     try:
         _restore(arguments)
     except KeyboardInterrupt:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vrtspike.cli import positive_int
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
@@ -17,13 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
     parser.add_argument(
         "--sensor",
-        type=int,
+        type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
         help="of the sensor as in the file; found by itself unless given",
     )
     parser.add_argument("--start", type=int, default=0, help="first step to look at")
-    parser.add_argument("--steps", type=int, help="how many; all, but at most 2000, unless given")
+    parser.add_argument(
+        "--steps", type=positive_int, help="how many; all, but at most 2000, unless given"
+    )
     parser.add_argument(
         "-o", "--output", type=Path, help="picture to write; <name>_spikes.png here unless given"
     )

@@ -188,7 +188,9 @@ class TestSettings(Section):
     BATCH_SIZE: Positive = operational("Tiles restored at once", 1)
     NUM_WORKERS: NonNegative = operational("Reading workers", 2)
     TILE: TileSettings = key("Tiling", TileSettings())
-    EVAL_SCALES: tuple[PositiveFloat, ...] = key("Scales of the input (1.0 is full size)", (1.0,))
+    EVAL_SCALES: tuple[PositiveFloat, ...] = key(
+        "Scales of the input (1.0 is full size)", (1.0,), min_length=1
+    )
     METRICS: tuple[MetricName, ...] = key(
         "Reported metrics", ("psnr", "psnr_y", "ssim", "lpips", "tof"), min_length=1
     )
@@ -198,6 +200,14 @@ class TestSettings(Section):
         "tfp",
     )
     SAVE_VIDEO: bool = key("Write a video per sequence", False)
+
+    @field_validator("EVAL_SCALES")
+    @classmethod
+    def _each_once(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if len({f"{scale:g}" for scale in value}) < len(value):
+            # Frames would count twice, and files take each other's names.
+            raise ValueError(f"found {list(value)}, expected each scale once (to six digits)")
+        return value
 
 
 class WeightsSettings(Section):

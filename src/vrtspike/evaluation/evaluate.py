@@ -24,6 +24,7 @@ from vrtspike.deblurring.metrics.images import Image
 from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
+from vrtspike.errors import ConfigError
 from vrtspike.evaluation.examples import Example, Examples, Picture
 from vrtspike.evaluation.measure import (
     KEYS,
@@ -38,6 +39,15 @@ from vrtspike.evaluation.measure import (
     sequence_means,
     worst_frames,
 )
+from vrtspike.evaluation.names import (
+    EXAMPLES,
+    FRAMES,
+    PICTURES,
+    SEQUENCES,
+    SUMMARY,
+    TABLE,
+    VIDEOS,
+)
 from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.evaluation.sources import FrameSource, ScaledSource, StoredSequence, resize_image
 from vrtspike.evaluation.spikes_alone import (
@@ -50,14 +60,6 @@ from vrtspike.evaluation.spikes_alone import (
 from vrtspike.evaluation.summary import summarize, write_summary_page
 from vrtspike.files import atomic_path, atomic_write_text, write_json
 from vrtspike.runs.published import PublishedRun
-
-FRAMES = "frames.csv"
-SEQUENCES = "sequences.csv"
-SUMMARY = "summary.json"
-TABLE = "metrics.html"
-PICTURES = "pictures"
-EXAMPLES = "examples"
-VIDEOS = "videos"
 
 MOST_IMAGES = len(get_args(Kind))
 """Images that are compared of a frame."""
@@ -117,7 +119,8 @@ def evaluate_run(
 
     Raises:
         ConfigError: if the data set was built with other bins than the model takes, or has no
-            spikes and the model needs them; or if a metric cannot measure frames so small.
+            spikes and the model needs them; or if a metric cannot measure frames so small, or files
+            of two clips would have one name.
         DataError: if the split, a store, or weights that a metric needs are missing.
         RunError: if the weights belong to another model.
     """
@@ -126,7 +129,15 @@ def evaluate_run(
     entries = dataset.split(settings.DATA.VAL_SPLIT)
     scores = select_metrics(test.METRICS, settings.WEIGHTS.DIR, device)
     total = 0
+    labels: set[str] = set()
     for clip in _clips(entries, test):
+        if clip.label in labels:
+            raise ConfigError(
+                f"TEST.EVAL_SCALES: files of {clip.sequence} at scale {clip.scale:g} would be "
+                f"called {clip.label}, as those of another sequence; rename one, or leave the "
+                "scale out"
+            )
+        labels.add(clip.label)
         require_size(scores, clip.label, clip.source.size)
         total += len(clip.source.names)
     model = load_model(weights, settings, device)

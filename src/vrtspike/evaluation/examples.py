@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 from vrtspike.data.raw.images import write_png
 from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.evaluation.measure import KEYS
+from vrtspike.evaluation.names import EXAMPLES_INDEX
 from vrtspike.files import finite_or_null, write_json
 
-INDEX = "examples.json"
 Choice = Literal["worst", "middle", "best"]
 CHOICES: tuple[Choice, ...] = ("worst", "middle", "best")
-
 
 Picture = NDArray[np.uint8]
 """RGB (H, W, 3), or grey (h, w)."""
@@ -99,7 +98,7 @@ class Examples:
             ),
             "examples": [entry for _, entry in ranked],
         }
-        write_json(self._folder / INDEX, contents)
+        write_json(self._folder / EXAMPLES_INDEX, contents)
 
     def _rank(self, example: Example) -> float:
         """Larger is better, whichever values of the metric are; NaN where it has no figure."""

@@ -107,10 +107,12 @@ def restore_into(
         the contents of ``restore.json``.
 
     Raises:
-        ConfigError: if ``output`` holds something else, or the model takes other spikes.
+        ConfigError: if ``output`` holds something else or an input lies where results go, or the
+            model takes other spikes.
         DataError: if an input cannot be used.
         RunError: if the memory is too small.
     """
+    _require_apart(order)
     source = model.open_source(
         order.frames, order.spikes, simulate_spikes=order.simulate_spikes, sensor=order.sensor
     )
@@ -141,6 +143,22 @@ def restore_into(
     record["frames"] = _finish(order, source, truth, progress)
     write_json(order.output / RECORD, record | {"status": "finished"})
     return record | {"status": "finished"}
+
+
+def _require_apart(order: Order) -> None:
+    """Refuse an input that results would be written over, or that --anew would remove.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    made = (RESTORED, COMPARISON, VIDEO, SIDE_BY_SIDE)
+    places = [(order.output / name).resolve() for name in made]
+    for given in (order.frames, order.spikes, order.sharp):
+        if given is not None and any(given.resolve().is_relative_to(place) for place in places):
+            raise ConfigError(
+                f"{given}: lies where the results of {order.output} are written; give another "
+                "folder for them"
+            )
 
 
 def restored_files(output: Path, source: BlurrySequence) -> list[Path]:

@@ -7,9 +7,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-import psutil
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -18,6 +16,7 @@ from torch.utils._pytree import tree_iter
 
 from vrtspike.errors import RunError
 from vrtspike.evaluation.tiling import Tiling, even_side, recomputation
+from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
 LARGEST_TILE = 2**18
 """Pixels of the largest tile that is chosen. Frames of 720p are 4 such, and what they share is a
@@ -149,32 +148,11 @@ class _Storages(TorchDispatchMode):
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that a process may still take: of the GPU, or of the machine and its cgroup."""
+    """Bytes that a process may still take: of the GPU, or of the machine and its container."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         return int(torch.cuda.mem_get_info()[0] + unused)
-    rooms = [psutil.virtual_memory().available, cgroup_room()]
-    return min(room for room in rooms if room is not None)
-
-
-def cgroup_room(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes that are left in a memory limit such as a batch system's; None where there is none.
-
-    Cached files count as free: the kernel drops them first.
-
-    Args:
-        root: where the cgroup file system (version 2) is mounted.
-    """
-    try:
-        limit = (root / "memory.max").read_text().strip()
-        used = int((root / "memory.current").read_text())
-        lines = (root / "memory.stat").read_text().splitlines()
-    except (OSError, ValueError):
-        return None
-    if not limit.isdecimal():
-        return None
-    cached = next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
-    return max(0, int(limit) - used + cached)
+    return int(system_memory().room * MEGABYTE)
 
 
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:

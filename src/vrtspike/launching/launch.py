@@ -20,7 +20,7 @@ from vrtspike.config.packages import check_packages
 from vrtspike.config.workflow import load_workflow
 from vrtspike.launching.gpus import installed_gpus, require_gpus, take_gpus
 from vrtspike.launching.messages import Messages
-from vrtspike.launching.on_end import run_on_end
+from vrtspike.launching.on_end import told_on_end
 from vrtspike.launching.signals import EXIT_INTERRUPTED, stop_with_parent
 from vrtspike.launching.slurm import meeting_point, step_on_every_node, time_limit
 from vrtspike.launching.status import STATUS_FILE, read_status, status_file
@@ -100,12 +100,13 @@ def launch(request: Request) -> int:
         messages.note(f"result: {request.output} (the run was finished before)")
         return 0
     gpus = plan.settings.GPUS if request.gpus is None else request.gpus
-    status = train(folder, gpus, request.program, plan.settings.NODES, messages)
-    if status == 0:
-        publish(folder, request.output)
-        messages.note(f"result: {request.output}")
-    if settings.LOG.ON_END is not None:
-        run_on_end(settings.LOG.ON_END, request.preset, folder, request.output, status, messages)
+    command = settings.LOG.ON_END
+    with told_on_end(command, request.preset, folder, request.output, messages) as ending:
+        status = train(folder, gpus, request.program, plan.settings.NODES, messages)
+        if status == 0:
+            publish(folder, request.output)
+            messages.note(f"result: {request.output}")
+        ending.status = status
     return status
 
 

@@ -11,8 +11,9 @@ from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Dataset, Workflow
 from vrtspike.data.clips.workers import resolve_workers
 from vrtspike.errors import DataError, RunError, UserError
+from vrtspike.files import folder_bytes
 from vrtspike.machine.costs import TrainingCost, gpu_ms, table, training_cost
-from vrtspike.machine.data_size import GB, GOPRO, DataSize, folder_bytes, measure_data
+from vrtspike.machine.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.machine.hardware import Machine, free_bytes
 from vrtspike.runs.weight_files import training_weights
 
@@ -195,7 +196,8 @@ def system_gib(settings: Settings, cost: TrainingCost, machine: Machine) -> floa
     gpus = machine.gpu.count if machine.gpu else 0
     workers = resolve_workers(settings.DATALOADER, gpus, machine.cpus)
     data = settings.DATA
-    cache = data.CACHE_SIZE_GB if data.USE_RAM_CACHE and data.READER == "tensorstore" else 0.0
+    cached = data.USE_RAM_CACHE and data.READER == "tensorstore"
+    cache = data.CACHE_SIZE_GB * GB / 2**30 if cached else 0.0
     processes = max(1, gpus) * _PROCESS_GIB["cuda" if gpus else "cpu"]
     computing = 0.0 if gpus else _FLOAT32 * cost.gpu_gib
     loading = max(1, gpus) * (workers.train + workers.val) * _WORKER_GIB

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,10 +99,3 @@ def _exposure(
         return half, _USUAL_STEPS  # a fault that the check of its files names
     steps = total if files.spikes else total // max(1, len(files.sharp))
     return (size[0], picture_columns(size, frame)), max(1, steps)
-
-
-def folder_bytes(folder: Path) -> int:
-    """Bytes of all files below a folder; 0 where there is none."""
-    return sum(
-        (Path(place) / name).stat().st_size for place, _, names in os.walk(folder) for name in names
-    )

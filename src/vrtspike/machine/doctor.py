@@ -195,8 +195,7 @@ def _compile_fault(compiler: str) -> str | None:
 def memory_checks() -> Iterator[Check]:
     """CPUs, memory, and what workers hand batches over by."""
     system = system_memory()
-    used, total = system.bound
-    free = total - used
+    free, total = system.room, system.bound[1]
     found = f"{free / 1024:.1f} of {total / 1024:.1f} GiB free, {available_cpus()} CPUs"
     if free < _LITTLE_MEMORY_MB:
         yield Check("memory", "note", found, "end other programs: ps aux --sort=-rss | head")

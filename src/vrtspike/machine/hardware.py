@@ -107,9 +107,16 @@ def named_gpu(name: str, count: int) -> GpuKind:
 
 
 def existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that exists."""
+    """The path, or the nearest folder above it that exists and that this user may look at."""
     path = path.absolute()
-    return next(place for place in (path, *path.parents) if place.exists())
+    return next(place for place in (path, *path.parents) if _exists(place))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def free_bytes(path: Path) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 _COPY_BYTES = 2**30
@@ -17,8 +16,6 @@ def cpu_tflops() -> float:
     The network is that of the preset ``demo``; the fastest of a few steps counts, since other
     programs may be at work.
     """
-    # PyTorch's threads spin while they wait, unless this is set before it is imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
     from vrtspike.config.model_schema import ModelSettings

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from vrtspike.durations import format_duration
+
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
@@ -258,14 +260,3 @@ def open_display(
     if terminal:
         screen = TerminalDisplay(stream, transient=True)
     return LoggedDisplay(screen, Path(log).open("a", encoding="utf-8"), redraws=terminal)
-
-
-def format_duration(seconds: float) -> str:
-    """Hours, minutes and seconds as ``1:02:03`` or ``2:03``.
-
-    >>> format_duration(125.4), format_duration(3723)
-    ('2:05', '1:02:03')
-    """
-    minutes, rest = divmod(round(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -69,7 +69,7 @@ class SystemMemory:
         shared_used: of it.
         swap_used: pages on the disk.
         limit: of the container; None for none.
-        limit_used: of that limit, without page cache that can be given back.
+        limit_used: of that limit, without cached files: the kernel drops these first.
     """
 
     total: float
@@ -87,6 +87,13 @@ class SystemMemory:
         if self.limit is not None and self.limit_used is not None and self.limit < self.total:
             return self.limit_used, self.limit
         return self.total - self.available, self.total
+
+    @property
+    def room(self) -> float:
+        """What a process of the container can still get."""
+        if self.limit is None or self.limit_used is None:
+            return self.available
+        return max(0.0, min(self.available, self.limit - self.limit_used))
 
 
 @dataclass

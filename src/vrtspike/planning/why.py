@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vrtspike.durations import format_duration
 from vrtspike.errors import RunError
-from vrtspike.monitoring.display import format_duration
 
 SNAKEFILE = Path("workflow/Snakefile")
 

@@ -54,7 +54,9 @@ def read_alignment(path: Path) -> Alignment | None:
     """
     if not path.is_file():
         return None
-    table = pd.read_csv(path, dtype={"split": str, "sequence": str, "frame": str})
+    texts = {"split": str, "sequence": str, "frame": str}
+    # A sequence may be called NA or null.
+    table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
     table["offset"] = table["center"] - table["expected_center"]
     groups = table.groupby(["split", "sequence"], sort=True)
     summary = groups.size().rename("exposures").to_frame()

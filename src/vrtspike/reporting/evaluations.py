@@ -12,20 +12,23 @@ import pandas as pd
 
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.errors import RunError
-from vrtspike.files import read_json
+from vrtspike.evaluation.names import (
+    EXAMPLES,
+    EXAMPLES_INDEX,
+    FRAMES,
+    SEQUENCES,
+    SUMMARY,
+    VIDEOS,
+)
+from vrtspike.reporting.stored import Stage
 
-SUMMARY = "summary.json"
-FRAMES = "frames.csv"
-SEQUENCES = "sequences.csv"
-EXAMPLES = "examples"
-VIDEOS = "videos"
-PICTURES = ("blurry", "restored", "sharp", "spikes")
+STAGE = Stage("evaluation", "evaluate again")
+
+PARTS = ("blurry", "restored", "sharp", "spikes")
 """What an example may show, the first three always."""
 
 MOST_FRAMES = 3000
 """Points of the plot of all frames; of more frames every n-th is drawn."""
-
-WORST = 5
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class MetricFigures:
         spikes: of the classical reconstruction from spikes alone; None where it was not measured.
         spikes_in_gray: whether that is a comparison of grey values, of a metric that is of colours
             otherwise.
+        reason: why figures are missing; empty where none is.
     """
 
     name: str
@@ -58,6 +62,7 @@ class MetricFigures:
     gain: float | None
     spikes: float | None
     spikes_in_gray: bool
+    reason: str
 
     def text(self, value: float) -> str:
         """A figure with its unit, such as ``31.20 dB``."""
@@ -74,7 +79,7 @@ class Example:
         frame: its name.
         chosen: why it was chosen: ``worst``, ``middle``, ``best`` of its sequence.
         metrics: its figures by column of ``frames.csv``.
-        files: its pictures by what they show (:data:`PICTURES`).
+        files: its pictures by what they show (:data:`PARTS`).
     """
 
     sequence: str
@@ -130,6 +135,18 @@ class Evaluation:
     videos: Mapping[str, Path]
 
     @property
+    def test_frames(self) -> tuple[str, str, str, float, int, int]:
+        """What the figures are of; they compare with those of the same frames only."""
+        return (
+            self.dataset,
+            self.split,
+            self.blur_dir,
+            self.scale,
+            self.frames,
+            self.sequences,
+        )
+
+    @property
     def leading(self) -> MetricFigures | None:
         """The metric that sentences name: the first with finite figures."""
         whole = (m for m in self.metrics if m.gain is not None and m.restored is not None)
@@ -149,14 +166,11 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
     path = folder / SUMMARY
     if not path.is_file():
         return "not evaluated"
-    summary = _json(path)
-    if summary.get("fingerprint") != fingerprint:
-        return (
-            f"the evaluation belongs to another run ({summary.get('fingerprint')}, not "
-            f"{fingerprint}); evaluate again"
-        )
-    frames = _table(folder / FRAMES, {"sequence": str, "frame": str})
-    sequences = _table(folder / SEQUENCES, {"sequence": str})
+    summary = STAGE.read_json_of(path, fingerprint)
+    if isinstance(summary, str):
+        return summary
+    frames = STAGE.read_table(folder / FRAMES, {"sequence": str, "frame": str})
+    sequences = STAGE.read_table(folder / SEQUENCES, {"sequence": str})
     metrics = _metrics(summary)
     choice, examples = _examples(folder / EXAMPLES)
     step = max(1, math.ceil(len(frames) / MOST_FRAMES))
@@ -175,7 +189,7 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
         sequence_rows=tuple(map(tuple, rows_of(sequences))),
         frame_rows=_frame_rows(frames, metrics, float(summary["scale"]), step),
         frame_step=step,
-        worst=_worst(summary, frames, metrics),
+        worst=_worst(summary, metrics),
         choice=choice,
         examples=examples,
         videos={video.stem: video for video in sorted((folder / VIDEOS).glob("*.mp4"))},
@@ -203,22 +217,6 @@ def _json_value(value: Any) -> Any:  # noqa: ANN401 - a value of a table
         return value
     number = finite(value.item() if hasattr(value, "item") else value)
     return None if number is None else float(f"{number:.6g}")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = read_json(path)
-    except ValueError as error:
-        raise RunError(f"{path}: damaged, no JSON ({error}); evaluate again") from error
-    if not isinstance(found, dict):
-        raise RunError(f"{path}: expected a mapping; evaluate again")
-    return found
-
-
-def _table(path: Path, types: Mapping[str, type]) -> pd.DataFrame:
-    if not path.is_file():
-        raise RunError(f"{path}: no such file, which every evaluation writes; evaluate again")
-    return pd.read_csv(path, dtype=dict(types), keep_default_na=False, na_values=[""])
 
 
 def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
@@ -250,6 +248,7 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
                 gain=finite(figures.get("gain")),
                 spikes=finite(alone.get(name)),
                 spikes_in_gray=getattr(known, "of_colour", True),
+                reason=str(figures.get("reason", "")),
             )
         )
     return tuple(found)
@@ -269,32 +268,26 @@ def _frame_rows(
 
 
 def _worst(
-    summary: Mapping[str, Any], frames: pd.DataFrame, metrics: Sequence[MetricFigures]
+    summary: Mapping[str, Any], metrics: Sequence[MetricFigures]
 ) -> tuple[tuple[str, str, float], ...]:
-    """The worst frames by the first metric; of evaluations that name none, by their table."""
-    if not metrics or metrics[0].name not in frames:
-        return ()
-    first = metrics[0]
-    named = summary.get("worst")
-    if named:
-        return tuple((str(w["sequence"]), str(w["frame"]), float(w[first.name])) for w in named)
-    main = frames[frames["scale"] == float(summary["scale"])]
-    worst = main.sort_values(first.name, ascending=first.larger_is_better, kind="stable")
-    rows = rows_of(worst[["sequence", "frame", first.name]].head(WORST))
-    return tuple((a, b, c) for a, b, c in rows if c is not None)
+    """The worst frames that an evaluation names, by the metric that ranks them."""
+    return tuple(
+        (str(each["sequence"]), str(each["frame"]), float(each[metrics[0].name]))
+        for each in summary.get("worst") or ()
+    )
 
 
 def _examples(folder: Path) -> tuple[str, tuple[Example, ...]]:
-    path = folder / f"{EXAMPLES}.json"
+    path = folder / EXAMPLES_INDEX
     if not path.is_file():
         return "", ()
-    contents = _json(path)
+    contents = STAGE.read_json(path)
     return str(contents["choice"]), tuple(_example(folder, e) for e in contents["examples"])
 
 
 def _example(folder: Path, entry: Mapping[str, Any]) -> Example:
-    files = {what: folder / entry["files"][what] for what in PICTURES if what in entry["files"]}
-    for what in PICTURES[:3]:
+    files = {what: folder / entry["files"][what] for what in PARTS if what in entry["files"]}
+    for what in PARTS[:3]:
         if what not in files or not files[what].is_file():
             raise RunError(
                 f"{folder}: the {what} picture of frame {entry['frame']} of {entry['label']} is "

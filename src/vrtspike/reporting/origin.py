@@ -12,6 +12,8 @@ from typing import Any
 from vrtspike.config import Settings
 from vrtspike.config.ablation import split_name
 from vrtspike.config.loading import load_preset, preset_base
+from vrtspike.config.shown import shown_settings
+from vrtspike.durations import duration_words
 from vrtspike.files import file_digest
 from vrtspike.flatten import flatten
 from vrtspike.runs.names import WEIGHTS
@@ -26,12 +28,14 @@ class Origin:
 
     Attributes:
         commit: of the code that trained it, shortened; empty where it was none of git.
+        changed: whether that code was not quite this commit's, or became another on the way.
         base: what the settings are compared with.
         differences: key, value there, value here.
         facts: name and value of everything else, in order.
     """
 
     commit: str
+    changed: bool
     base: str
     differences: tuple[tuple[str, str, str], ...]
     facts: tuple[tuple[str, str], ...]
@@ -70,6 +74,7 @@ def read_origin(
     }
     return Origin(
         commit[:8],
+        bool((environment.get("git") or {}).get("changed") or record.get("code_changed")),
         base,
         setting_changes(there, run.settings),
         tuple((name, value) for name, value in facts.items() if value),
@@ -78,7 +83,7 @@ def read_origin(
 
 def setting_changes(there: Settings, here: Settings) -> tuple[tuple[str, str, str], ...]:
     """Key, value there and value here of every setting that differs, values as JSON."""
-    before, after = (flatten(settings.model_dump(mode="json")) for settings in (there, here))
+    before, after = (flatten(shown_settings(settings)) for settings in (there, here))
     keys = dict.fromkeys([*before, *after])
     return tuple(
         (key, _text(before, key), _text(after, key))
@@ -157,7 +162,7 @@ def _machine(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
 def _training(record: Mapping[str, Any], times: Sequence[float]) -> str:
     parts = [f"{record['step']:,} steps"] if record.get("step") is not None else []
     if starts := record.get("starts"):
-        parts.append(duration(training_seconds(record, times)))
+        parts.append(duration_words(training_seconds(record, times)))
         begun = datetime.datetime.fromtimestamp(starts[0]["time"], datetime.UTC)
         parts.append(f"begun {begun:%Y-%m-%d %H:%M} UTC")
         if len(starts) > 1:
@@ -165,19 +170,6 @@ def _training(record: Mapping[str, Any], times: Sequence[float]) -> str:
     if record.get("status") not in (None, "finished"):
         parts.append(str(record["status"]))
     return ", ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that fits.
-
-    >>> duration(42), duration(270), duration(7000), duration(400000)
-    ('42 s', '4.5 min', '1.94 h', '111 h')
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.3g} h"
 
 
 def _versions(environment: Mapping[str, Any]) -> str:

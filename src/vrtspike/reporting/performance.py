@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from vrtspike.errors import RunError
-from vrtspike.files import read_json
+from vrtspike.analysis.finding import key_line
 from vrtspike.reporting.curves import Curve, curves_of
 from vrtspike.reporting.evaluations import rows_of
+from vrtspike.reporting.stored import Stage
+
+STAGE = Stage("performance analysis", "analyse again")
 
 SECTION_COLUMNS = ("section", "depth", "p50", "p95", "share")
 """Of ``timing.csv``: times in milliseconds, the share of a step from 0 to 1."""
@@ -93,17 +93,11 @@ def read_performance(folder: Path, fingerprint: str) -> Performance | str:
     path = folder / "findings.json"
     if not path.is_file():
         return "not analysed"
-    try:
-        contents = read_json(path)
-    except ValueError as error:
-        raise RunError(f"{path}: damaged, no JSON ({error}); analyse again") from error
-    if contents.get("fingerprint") != fingerprint:
-        return (
-            f"the performance analysis belongs to another run ({contents.get('fingerprint')}, not "
-            f"{fingerprint}); analyse again"
-        )
+    contents = STAGE.read_json_of(path, fingerprint)
+    if isinstance(contents, str):
+        return contents
     speed, memory = contents["figures"]["speed"], contents["figures"]["memory"]
-    sections = _table(folder / "timing.csv").reindex(columns=list(SECTION_COLUMNS))
+    sections = STAGE.read_table(folder / "timing.csv").reindex(columns=list(SECTION_COLUMNS))
     return Performance(
         step_ms=speed["step_ms"],
         samples_per_second=speed["samples_per_second"],
@@ -113,8 +107,8 @@ def read_performance(folder: Path, fingerprint: str) -> Performance | str:
         gpu_total_mb=memory["gpu_total_mb"],
         parts=speed["step_parts"],
         sections=tuple(map(tuple, rows_of(sections))),
-        throughput=curves_of(_table(folder / "throughput.csv"), RATES),
-        memory=curves_of(_table(folder / "memory.csv"), MEMORY),
+        throughput=curves_of(STAGE.read_table(folder / "throughput.csv"), RATES),
+        memory=curves_of(STAGE.read_table(folder / "memory.csv"), MEMORY),
         findings=tuple(map(_finding, contents["findings"])),
     )
 
@@ -126,22 +120,5 @@ def _finding(entry: Mapping[str, Any]) -> Finding:
         figure=str(entry["figure"]),
         change=str(entry["change"]),
         effect=str(entry["effect"]),
-        keys=tuple(f"{key}: {_yaml(value)}" for key, value in entry["keys"].items()),
+        keys=tuple(key_line(key, value) for key, value in entry["keys"].items()),
     )
-
-
-def _yaml(value: object) -> str:
-    """A value as a preset writes it.
-
-    >>> _yaml(True), _yaml(None), _yaml([2, 8]), _yaml(0.5)
-    ('true', 'null', '[2, 8]', '0.5')
-    """
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
-
-
-def _table(path: Path) -> pd.DataFrame:
-    if not path.is_file():
-        raise RunError(f"{path}: no such file, which every analysis writes; analyse again")
-    return pd.read_csv(path)

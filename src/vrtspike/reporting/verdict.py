@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.reporting.evaluations import Evaluation, MetricFigures
 from vrtspike.reporting.runs import ReportedRun
 
@@ -43,7 +44,8 @@ class Verdict:
 def verdict(runs: Sequence[ReportedRun]) -> Verdict:
     """The verdict on some runs: on the best of those that were evaluated.
 
-    The best is that with the best restored figure of the metric that the first evaluation names.
+    The best is that with the best restored figure of the metric that the first evaluation names,
+    among those of the same test frames; figures of other frames do not compare.
 
     Args:
         runs: at least one.
@@ -51,13 +53,18 @@ def verdict(runs: Sequence[ReportedRun]) -> Verdict:
     measured = [(run, e, m) for run in runs if (e := run.evaluated) and (m := e.leading)]
     if not measured:
         return _unmeasured(runs)
-    name = measured[0][2].name
-    same = [entry for entry in measured if entry[2].name == name]
+    _, first, leading = measured[0]
+    same = [
+        (run, e, m)
+        for run, e, m in measured
+        if (m.name, e.test_frames) == (leading.name, first.test_frames)
+    ]
     run, evaluation, metric = max(same, key=lambda entry: _score(entry[2]))
-    return Verdict(
-        tuple(_sentence(run, evaluation, metric, len(same))),
-        tuple(_facts(run, evaluation, metric)),
-    )
+    facts = _facts(run, evaluation, metric)
+    compared = [other.name for other, _, _ in same]
+    if left := [other.name for other, _, _ in measured if other.name not in compared]:
+        facts.append(f"not compared, of other test frames or metrics: {', '.join(left)}")
+    return Verdict(tuple(_sentence(run, evaluation, metric, len(same))), tuple(facts))
 
 
 def _score(metric: MetricFigures) -> float:
@@ -71,17 +78,31 @@ def _sentence(
     blurry, restored, gain = metric.blurry or 0.0, metric.restored or 0.0, metric.gain or 0.0
     frames = f"{evaluation.frames} frame{'' if evaluation.frames == 1 else 's'}"
     who = f"Preset {run.name}" if compared == 1 else f"Preset {run.name}, best of {compared},"
-    direction = "gain" if gain >= 0 else "loss"
-    commit = f", at commit {run.origin.commit}" if run.origin.commit else ""
+    shown = metric.text(abs(gain))
+    change = [Words(f"a {'gain' if gain >= 0 else 'loss'} of "), Words(shown, strong=True)]
+    if shown == metric.text(0.0):
+        change = [Words("no change")]
+    commit = _commit(run)
+    # Decibels speak for themselves; other figures must be named.
+    named = "" if metric.name == PSNR.name else f"{metric.title} "
+    lower = "" if metric.larger_is_better else ", lower is better"
     return [
-        Words(f"{who} takes {frames} of data set {evaluation.dataset} from "),
+        Words(f"{who} takes {frames} of data set {evaluation.dataset} from {named}"),
         Words(metric.text(blurry), True),
         Words(" (blurry) to "),
         Words(metric.text(restored), True),
-        Words(f" (restored): a {direction} of "),
-        Words(metric.text(abs(gain)), True),
+        Words(f" (restored{lower}): "),
+        *change,
         Words(f"{commit}."),
     ]
+
+
+def _commit(run: ReportedRun) -> str:
+    """Of the code that trained it; what was changed and not committed is in no commit."""
+    if not run.origin.commit:
+        return ""
+    changed = " with changes" if run.origin.changed else ""
+    return f", at commit {run.origin.commit}{changed}"
 
 
 def _facts(run: ReportedRun, evaluation: Evaluation, metric: MetricFigures) -> list[str]:
@@ -107,7 +128,7 @@ def _unmeasured(runs: Sequence[ReportedRun]) -> Verdict:
     words = f"Preset{'' if one else 's'} {names} {'was' if one else 'were'} trained"
     if one and runs[0].steps is not None:
         words += f" for {runs[0].steps:,} steps"
-    commit = f", at commit {runs[0].origin.commit}" if one and runs[0].origin.commit else ""
+    commit = _commit(runs[0]) if one else ""
     reasons = dict.fromkeys(
         f"{run.name}: {run.evaluation}"
         if isinstance(run.evaluation, str)

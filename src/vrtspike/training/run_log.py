@@ -15,8 +15,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from vrtspike.data.store.cache import CacheUse
+from vrtspike.durations import format_duration
 from vrtspike.files import atomic_path
-from vrtspike.monitoring.display import Display, Status, format_duration
+from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.memory import (
     MEGABYTE,
     categories_line,

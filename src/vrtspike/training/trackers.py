@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vrtspike.config.shown import shown_settings
 from vrtspike.errors import RunError
 from vrtspike.files import read_json, write_json
 from vrtspike.flatten import flatten
@@ -62,7 +63,7 @@ class Wandb:
                 id=number,
                 resume="allow",
                 dir=str(folder),
-                config=run.settings.model_dump(mode="json"),
+                config=shown_settings(run.settings),
                 # What training prints stays here.
                 settings=wandb.Settings(console="off", silent=True),
             )
@@ -127,7 +128,7 @@ class Mlflow:
         place = known.experiment_id if known else client.create_experiment(experiment)
         name = f"{run.name} {run.fingerprint}"
         number = str(client.create_run(place, run_name=name).info.run_id)
-        flat = flatten(run.settings.model_dump(mode="json"))
+        flat = flatten(shown_settings(run.settings))
         params = [Param(key, str(value)) for key, value in flat.items()]
         for first in range(0, len(params), _BATCH):
             client.log_batch(number, params=params[first : first + _BATCH])

@@ -86,10 +86,14 @@ class StageHandler(logging.Handler):
         }
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a message, or what it comes to."""
+        """Show a message, or what it comes to; as it is where it is of another form than known."""
         event = getattr(record, "event", None)
         # A plain or an enumerated string, whichever Snakemake sends.
-        self._events.get(None if event is None else str(event), self._pass_on)(record)
+        show = self._events.get(None if event is None else str(event), self._pass_on)
+        try:
+            show(record)
+        except Exception:  # it would end the thread that shows all that follows
+            self._pass_on(record)
 
     def say(self, text: str) -> None:
         """Show a text."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from vrtspike.monitoring.display import format_duration
+from vrtspike.durations import format_duration
 
 _NAME_CELLS = 22
 _COUNT_CELLS = 11

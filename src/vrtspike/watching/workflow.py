@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from vrtspike.cpus import available_cpus
-from vrtspike.monitoring.display import format_duration
+from vrtspike.durations import format_duration
 from vrtspike.watching.ending import continue_line, results_lines
 from vrtspike.watching.handler import StageHandler
 from vrtspike.watching.targets import listing, unknown_target

@@ -286,7 +286,7 @@ function showCost() {
       chart("Memory", () => costLines("memory", null, "MB", "No memory was logged.")),
     ),
     el("div", { className: "bar" }, el("label", {}, all, "every section, also those outside of steps")),
-    el("p", { className: "note", textContent: "Bars are medians, whiskers end at the 95th percentile; the time of a section contains that of its parts. Seconds compare only between runs on the same machine." }),
+    el("p", { className: "note", textContent: "Bars are medians, whiskers end at the 95th percentile; the time of a section contains that of its parts. Seconds compare only between runs on the same machine; those of a test frame include reading, measuring and writing, at all scales. Megabytes of memory are 2²⁰ bytes." }),
   );
 }
 
@@ -467,9 +467,11 @@ function alignmentWords(data) {
   if (!data.exposures) {
     return `${data.dataset} has no spikes.`;
   }
-  const offset = data.offset === null ? "" : `, found ${number(data.offset, 2, true)} spike steps from where it is expected`;
+  const steps = data.offset === null ? 0 : Math.abs(data.offset);
+  const side = data.offset < 0 ? "before" : "after";
+  const offset = data.offset === null ? "" : `, found ${number(steps, 2)} spike steps ${side} its expected place (median)`;
   const lowest = data.lowest ? `; the sequence with the lowest is ${data.lowest}` : "";
   return data.correlation === null
     ? `${data.exposures} exposures; nothing can be said about their alignment.`
-    : `${data.exposures} exposures: spikes and sharp frame correlate by ${number(data.correlation, 3)} (median)${lowest}. The sharp frame is the middle of the exposure${offset}.`;
+    : `${data.exposures} exposures: spikes and sharp frame correlate by ${number(data.correlation, 3)} (median)${lowest}. The sharp frame is the middle one of its exposure${offset}.`;
 }

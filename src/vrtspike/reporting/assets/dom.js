@@ -33,7 +33,10 @@ function number(value, decimals, sign = false) {
     return "–";
   }
   const text = Math.abs(value).toFixed(decimals);
-  if (value < 0 && Number(text) !== 0) {
+  if (Number(text) === 0) {
+    return text;
+  }
+  if (value < 0) {
     return `−${text}`;
   }
   return sign ? `+${text}` : text;
@@ -49,6 +52,12 @@ function short(value) {
 
 function withUnit(text, unit) {
   return unit ? `${text} ${unit}` : text;
+}
+
+/** A figure of a metric with its unit; a dash where there is none. */
+function figureText(metric, value) {
+  const text = number(value, metric.decimals);
+  return value === null || value === undefined ? text : withUnit(text, metric.unit);
 }
 
 /** What figures of the spikes alone are called: the sensor sees no colours. */

@@ -8,7 +8,7 @@ function metricColumns(metrics) {
       { ...same, title: "blurry" },
       ...(metric.withSpikes ? [{ ...same, title: spikesTitle(metric) }] : []),
       { ...same, title: "restored" },
-      { ...same, title: "gain", show: (value) => number(value, metric.decimals, true), signed: true },
+      { ...same, title: "gain", show: (value) => number(value, metric.decimals, true), signed: metric.decimals },
     ];
   });
 }
@@ -45,6 +45,7 @@ function showFigures() {
   const rows = evaluated.map((run) => [run.name, ...metrics.flatMap((metric) => overall(run.evaluation, metric))]);
   const first = metrics[0];
   place.append(
+    ...[testFrames(evaluated)].filter(Boolean),
     table(columns, rows, { sortable: rows.length > 1, caption: "Means over the test sequences" }),
     table(...sequenceTable(evaluated, metrics), { tall: true, caption: "By sequence" }),
   );
@@ -53,7 +54,7 @@ function showFigures() {
       el(
         "div",
         { className: "charts" },
-        chart("Every test frame", frameChart(first)),
+        chart(`Every test frame, improved ${first.larger_is_better ? "above" : "below"} the line`, frameChart(first)),
         el("div", { className: "chart" }, el("h3", { textContent: "Worst frames" }), worstTable(evaluated, first)),
       ),
     );
@@ -107,10 +108,25 @@ function worstTable(evaluated, metric) {
     { title: "frame", text: true },
     { title: withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""), show: (value) => number(value, metric.decimals) },
   ];
-  const rows = evaluated.flatMap((run) =>
+  // Frames of another run may be ranked by another metric.
+  const ranked = evaluated.filter((run) => run.evaluation.metrics[0]?.name === metric.name);
+  const rows = ranked.flatMap((run) =>
     run.evaluation.worst.map((row) => [...(evaluated.length > 1 ? [run.name] : []), ...row]),
   );
   return table(columns, rows, {});
+}
+
+/** What each figure is of, where the presets were not evaluated on the same frames. */
+function testFrames(evaluated) {
+  const words = evaluated.map(({ evaluation: e }) => {
+    const scale = e.scale === 1 ? "" : `, at scale ${short(e.scale)}`;
+    return `${e.frames} frames of ${e.sequences} ${e.sequences === 1 ? "sequence" : "sequences"} in ${e.dataset}/${e.split}, blurry ones of ${e.blur_dir}${scale}`;
+  });
+  if (new Set(words).size < 2) {
+    return null;
+  }
+  const each = evaluated.map((run, index) => `${run.name}: ${words[index]}`);
+  return el("p", { className: "absent", textContent: `These presets were evaluated on different frames, so that their figures do not compare. ${each.join("; ")}.` });
 }
 
 function figureNotes(evaluated, metrics) {
@@ -118,9 +134,14 @@ function figureNotes(evaluated, metrics) {
   for (const note of new Set(evaluated.map((run) => run.evaluation.spikes_note))) {
     lines.push(`Spikes alone: ${note.replace(/^spikes alone: /, "")}.`);
   }
+  for (const run of evaluated) {
+    for (const metric of run.evaluation.metrics.filter((other) => other.reason)) {
+      lines.push(`No ${metric.title} of ${run.name}: ${metric.reason}.`);
+    }
+  }
   const thinned = Math.max(1, ...evaluated.map((run) => run.evaluation.frame_step));
   if (thinned > 1) {
-    lines.push(`The plot of frames shows every ${thinned}th of them.`);
+    lines.push(`The plot of frames shows one of every ${thinned}.`);
   }
   lines.push("A gain above 0 is better, also of metrics whose lower values are.");
   return el("details", {}, el("summary", { textContent: "What is measured" }), ...lines.map((text) => el("p", { className: "note", textContent: text })));

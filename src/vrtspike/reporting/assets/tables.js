@@ -4,7 +4,7 @@
  * A table.
  *
  * columns: {title, group (a heading above neighbours), text (words instead of numbers),
- *   show (value -> text), signed (coloured by sign), key (monospace), explanation}.
+ *   show (value -> text), signed (decimals shown of what is coloured by its sign), key (monospace), explanation}.
  * rows: arrays of values; null is shown as a dash and comes last in any order.
  * options: caption, sortable, tall (scrolls in a box of its own).
  */
@@ -23,7 +23,8 @@ function table(columns, rows, options = {}) {
   function line(row) {
     const cells = columns.map((column, place) => {
       const value = row[place];
-      const cell = el("td", { textContent: value === null ? "–" : (column.show ?? String)(value) });
+      const text = value === null ? "–" : (column.show ?? String)(value);
+      const cell = el("td", {}, column.text && !column.key ? el("span", { className: "name", textContent: text }) : text);
       const classes = [column.text && "text", column.key && "key", signClass(column, value)];
       cell.className = classes.filter(Boolean).join(" ");
       return cell;
@@ -73,7 +74,10 @@ function table(columns, rows, options = {}) {
 }
 
 function signClass(column, value) {
-  return column.signed && value !== null && (value >= 0 ? "gain" : "loss");
+  if (column.signed === undefined || value === null || Number(value.toFixed(column.signed)) === 0) {
+    return null;
+  }
+  return value > 0 ? "gain" : "loss";
 }
 
 /** A row of headings above columns of one group; none where no column has a group. */

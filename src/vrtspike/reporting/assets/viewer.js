@@ -22,6 +22,11 @@ function shownExample() {
   return examplesOf(look.run)[look.example];
 }
 
+/** Whether two runs were evaluated on one split, where equal names are equal frames. */
+function sameSplit(one, other) {
+  return one.dataset === other.dataset && one.split === other.split;
+}
+
 /** Pictures of an example by name: its own, and the restored ones of other runs. */
 function picturesOf(example) {
   const found = new Map();
@@ -34,7 +39,7 @@ function picturesOf(example) {
     const same = examplesOf(index).find(
       (other) => other.label === example.label && other.frame === example.frame,
     );
-    if (same && index !== look.run) {
+    if (same && index !== look.run && sameSplit(run.evaluation, report.runs[look.run].evaluation)) {
       found.set(`run-${index}`, {
         title: `Restored by ${run.name}`,
         address: () => pictureAddress(same, "restored"),
@@ -358,7 +363,7 @@ function showPictures() {
       el(
         "span",
         {},
-        el("b", { textContent: metric ? withUnit(number(value, metric.decimals), metric.unit) : "" }),
+        el("b", { textContent: metric ? figureText(metric, value) : "" }),
         el("br"),
         `${example.label} ${example.frame}`,
       ),
@@ -413,8 +418,11 @@ function frameName(example) {
 
 function figureOf(example, metric) {
   const [before, after, alone] = ["_blur", "", "_spikes"].map((end) => example.metrics[metric.name + end] ?? null);
-  const figures = [before, after].filter((value) => value !== null);
-  const words = figures.map((value) => number(value, metric.decimals)).join(" → ");
+  if (before === null && after === null) {
+    return null;
+  }
+  // A dash stands for an infinite one: what equals the sharp frame.
+  const words = [before, after].map((value) => number(value, metric.decimals)).join(" → ");
   const extra = alone === null ? "" : ` (${spikesTitle(metric)} ${number(alone, metric.decimals)})`;
   return el(
     "div",
@@ -472,7 +480,9 @@ function videoFigure(run, video) {
   const name = severalRuns ? `${run.name}: ${video.label}` : video.label;
   const size = `${video.megabytes} MB`;
   if (video.id === null) {
-    const link = el("a", { href: encodeURI(video.link), textContent: name });
+    // Each part by itself, so that # and ? in names stay parts of them.
+    const href = video.link.split("/").map(encodeURIComponent).join("/");
+    const link = el("a", { href, textContent: name });
     return el("figure", {}, link, ` (${size}, in a file of its own beside this page)`);
   }
   const player = el("video", {
