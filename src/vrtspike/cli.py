@@ -17,8 +17,8 @@ from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 """What a place that this user may not write to answers."""
 
-EXIT_UNREAD = 141
-"""As a shell tells of a program whose output nobody wants any more (``| head``)."""
+EXIT_CLOSED_PIPE = 128 + 13
+"""As a shell tells that SIGPIPE has ended a program."""
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -114,8 +114,9 @@ def run(
     except BrokenPipeError:
         if not _nobody_reads():
             raise
+        # What is still to be written when the interpreter ends goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = EXIT_UNREAD
+        status = EXIT_CLOSED_PIPE
     except OSError as error:
         if is_disk_full(error):
             reason = (
