@@ -85,14 +85,20 @@ fetch("clip.mp4").then(answer => answer.blob()).then(blob => {
 const tell = seen => fetch("seen", {method: "POST", body: seen});
 video.onerror = () => tell(video.error.message);
 video.onloadeddata = () => { video.currentTime = 0.11; };
-video.onseeked = () => {
+const show = () => {
+  if (video.readyState < 2) return requestAnimationFrame(show);
   const canvas = document.createElement("canvas");
   canvas.width = video.videoWidth; canvas.height = video.videoHeight;
   const pen = canvas.getContext("2d");
   pen.drawImage(video, 0, 0);
+  // The seek may have ended before its frame can be drawn: until then the canvas is transparent.
+  if (!pen.getImageData(16, 16, 1, 1).data.some(value => value > 0 && value < 255)) {
+    return requestAnimationFrame(show);
+  }
   tell([canvas.width, canvas.height, ...pen.getImageData(16, 16, 1, 1).data.slice(0, 3),
         pen.getImageData(96, 32, 1, 1).data[0]]);
 };
+video.onseeked = show;
 </script>"""
 
 
