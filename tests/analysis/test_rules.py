@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vrtspike.analysis import health_rules, speed_rules
+from vrtspike.analysis import data_rules, health_rules, memory_rules, speed_rules
 from vrtspike.analysis.diagnosis import find
 from vrtspike.analysis.figures import Health, Memory, RunFigures, Speed
 from vrtspike.analysis.finding import Finding, Rule
@@ -37,23 +37,23 @@ def parts(**shares: float) -> RunFigures:
 LIMITS: list[tuple[Rule, RunFigures, RunFigures]] = [
     # At the limit there is no finding, a little beyond it there is one.
     (
-        speed_rules.data_wait,
+        data_rules.data_wait,
         speed(data_ms=10.0, data_share=0.01),
         speed(data_ms=10.1, data_share=0.01),
     ),
     (
-        speed_rules.data_wait,
+        data_rules.data_wait,
         speed(data_ms=1.0, data_share=0.05),
         speed(data_ms=1.0, data_share=0.051),
     ),
     # However long: where it is under 1 % of a step there is nothing to gain.
     (
-        speed_rules.data_wait,
+        data_rules.data_wait,
         speed(data_ms=50.0, data_share=0.008),
         speed(data_ms=50.0, data_share=0.01),
     ),
     (
-        speed_rules.stalls,
+        data_rules.stalls,
         speed(stalls=1, longest_wait_ms=9e4, stalled_share=0.01),
         speed(stalls=1, longest_wait_ms=9e4, stalled_share=0.011),
     ),
@@ -63,8 +63,8 @@ LIMITS: list[tuple[Rule, RunFigures, RunFigures]] = [
     (speed_rules.idle_gpu, memory(gpu_utilisation=50.0), memory(gpu_utilisation=49.9)),
     (speed_rules.slow_forward, speed(forward_ms=1500.0), speed(forward_ms=1500.1)),
     (speed_rules.low_throughput, speed(samples_per_second=1.0), speed(samples_per_second=0.99)),
-    (speed_rules.cold_cache, memory(cache_hit_rate=0.6), memory(cache_hit_rate=0.59)),
-    (health_rules.full_memory, memory(system_percent=90.0), memory(system_percent=90.1)),
+    (data_rules.cold_cache, memory(cache_hit_rate=0.6), memory(cache_hit_rate=0.59)),
+    (memory_rules.full_memory, memory(system_percent=90.0), memory(system_percent=90.1)),
     (
         health_rules.exploding_gradient,
         health(gradient_norm_median=0.5, gradient_norm_max=50.0),
@@ -91,39 +91,39 @@ LIMITS: list[tuple[Rule, RunFigures, RunFigures]] = [
         health(best_step=10, later_validations=5),
     ),
     (
-        health_rules.growing_memory,
+        memory_rules.growing_memory,
         memory(process_mb=2000.0, growth_mb=500.0, growth_steps=50),
         memory(process_mb=2000.0, growth_mb=501.0, growth_steps=50),
     ),
     (
-        health_rules.growing_memory,
+        memory_rules.growing_memory,
         memory(process_mb=20_000.0, growth_mb=2000.0, growth_steps=50),
         memory(process_mb=20_000.0, growth_mb=2001.0, growth_steps=50),
     ),
     # 4 GB are half of 8e9 bytes.
     (
-        health_rules.large_cache,
+        memory_rules.large_cache,
         memory(system_total_mb=8e9 / 2**20),
         memory(system_total_mb=7.9e9 / 2**20),
     ),
     (
-        health_rules.full_gpu,
+        memory_rules.full_gpu,
         memory(gpu_peak_mb=95.0, gpu_total_mb=100.0),
         memory(gpu_peak_mb=95.1, gpu_total_mb=100.0),
     ),
     (
-        health_rules.large_optimizer,
+        memory_rules.large_optimizer,
         memory(gpu_peak_mb=80.0, gpu_total_mb=100.0, gpu_optimizer_mb=16.0),
         memory(gpu_peak_mb=80.0, gpu_total_mb=100.0, gpu_optimizer_mb=16.1),
     ),
     (
-        health_rules.large_optimizer,
+        memory_rules.large_optimizer,
         memory(gpu_peak_mb=74.0, gpu_total_mb=100.0, gpu_optimizer_mb=30.0),
         memory(gpu_peak_mb=75.0, gpu_total_mb=100.0, gpu_optimizer_mb=30.0),
     ),
     (health_rules.not_finite, health(losses_not_finite=0), health(losses_not_finite=1)),
     (
-        health_rules.gpu_headroom,
+        memory_rules.gpu_headroom,
         memory(gpu_peak_mb=75.0, gpu_total_mb=100.0),
         memory(gpu_peak_mb=74.9, gpu_total_mb=100.0),
     ),
@@ -141,7 +141,7 @@ def test_limits(rule, inside, beyond):
 
 def test_waiting_weighs_its_share_and_doubles_the_queue():
     few = settings(DATALOADER={"TRAIN_PREFETCH_FACTOR": 3, "TOTAL_WORKERS": "cpu*0.5"})
-    finding = speed_rules.data_wait(speed(data_ms=20.0, data_share=0.2), few)
+    finding = data_rules.data_wait(speed(data_ms=20.0, data_share=0.2), few)
     assert finding.weight == 0.2
     assert finding.keys == {"DATALOADER.TRAIN_PREFETCH_FACTOR": 6}
     assert finding.figure.startswith("20.0 ms wait for each batch, 20.0% of a step's time")
@@ -203,7 +203,7 @@ def test_low_throughput_names_the_largest_part():
     figures = speed(samples_per_second=0.25, step_parts={"data": 0.5, "backward": 0.3})
     finding = speed_rules.low_throughput(figures, settings())
     assert finding.weight == 0.5
-    assert finding.keys == speed_rules.data_wait(speed(data_ms=99, data_share=0.5), settings()).keys
+    assert finding.keys == data_rules.data_wait(speed(data_ms=99, data_share=0.5), settings()).keys
     assert finding.figure == "0.25 samples a second (limit 1); data takes 50% of a step"
     assert "at most 100% more samples a second if data took no time" in finding.effect
 
@@ -231,7 +231,7 @@ def test_a_cold_cache_weighs_the_misses_share_of_the_wait(percent, larger):
     figures = replace(
         memory(cache_hit_rate=0.25, system_percent=percent), speed=Speed(data_share=0.4)
     )
-    finding = speed_rules.cold_cache(figures, settings(DATA={"CACHE_SIZE_GB": 3.0}))
+    finding = data_rules.cold_cache(figures, settings(DATA={"CACHE_SIZE_GB": 3.0}))
     assert finding.weight == pytest.approx(0.3)
     assert finding.keys == ({"DATA.CACHE_SIZE_GB": 6.0} if larger else {})
     assert finding.figure.startswith("25% of the chunks were found in the cache")
@@ -243,7 +243,7 @@ def test_a_cold_cache_weighs_the_misses_share_of_the_wait(percent, larger):
 )
 def test_full_memory_takes_half_of_the_cache_and_of_the_workers(workers, proposed):
     preset = settings(DATA={"CACHE_SIZE_GB": 3.0}, DATALOADER={"TOTAL_WORKERS": workers})
-    finding = health_rules.full_memory(memory(system_percent=95.0), preset)
+    finding = memory_rules.full_memory(memory(system_percent=95.0), preset)
     expected = {} if proposed is None else {"DATALOADER.TOTAL_WORKERS": proposed}
     queue = {"DATALOADER.TRAIN_PREFETCH_FACTOR": 2}
     assert finding.keys == {"DATA.CACHE_SIZE_GB": 1.5, **expected, **queue}
@@ -254,11 +254,11 @@ def test_full_memory_takes_half_of_the_cache_and_of_the_workers(workers, propose
 def test_full_memory_says_nothing_of_a_cache_that_is_not_used():
     for data in ({"READER": "zarr"}, {"USE_RAM_CACHE": False}, {"CACHE_SIZE_GB": 0}):
         preset = settings(DATA=data, DATALOADER={"TRAIN_WORKERS": 6, "TRAIN_PREFETCH_FACTOR": 2})
-        finding = health_rules.full_memory(memory(system_percent=95.0), preset)
+        finding = memory_rules.full_memory(memory(system_percent=95.0), preset)
         # Where TRAIN_WORKERS is a number, TOTAL_WORKERS decides nothing.
         assert finding.keys == {"DATALOADER.TRAIN_WORKERS": 3}
         assert "cache" not in finding.effect
-        large = health_rules.large_cache(memory(system_total_mb=1000.0), preset)
+        large = memory_rules.large_cache(memory(system_total_mb=1000.0), preset)
         assert large is None
 
 
@@ -275,7 +275,7 @@ def test_full_memory_says_nothing_of_a_cache_that_is_not_used():
 )
 def test_waiting_proposes_a_cache_only_to_a_reader_that_has_one(data, used, proposed):
     figures = replace(speed(data_ms=99, data_share=0.5), memory=Memory(system_percent=used))
-    finding = speed_rules.data_wait(figures, settings(DATA=data))
+    finding = data_rules.data_wait(figures, settings(DATA=data))
     assert {k: v for k, v in finding.keys.items() if k.startswith("DATA.")} == proposed
 
 
@@ -284,10 +284,10 @@ def test_waiting_switches_on_what_is_off():
     preset = settings(DATALOADER={**loader, "TRAIN_PREFETCH_FACTOR": 8})
     waits = speed(data_ms=99, data_share=0.5)
     expected = {"DATALOADER.TRAIN_WORKERS": "auto", "DATALOADER.PERSISTENT_WORKERS": True}
-    assert speed_rules.data_wait(waits, preset).keys == expected
+    assert data_rules.data_wait(waits, preset).keys == expected
     on_gpu = replace(waits, memory=Memory(gpu_total_mb=1000.0))
     expected["DATALOADER.PIN_MEMORY"] = True
-    assert speed_rules.data_wait(on_gpu, preset).keys == expected
+    assert data_rules.data_wait(on_gpu, preset).keys == expected
 
 
 @pytest.mark.parametrize(
@@ -295,10 +295,10 @@ def test_waiting_switches_on_what_is_off():
 )
 def test_severity_follows_what_is_to_gain(share, severity):
     assert (
-        speed_rules.data_wait(speed(data_ms=11, data_share=share), settings()).severity == severity
+        data_rules.data_wait(speed(data_ms=11, data_share=share), settings()).severity == severity
     )
     stalled = speed(stalls=2, longest_wait_ms=1e4, stalled_share=share)
-    assert speed_rules.stalls(stalled, settings()).severity == severity
+    assert data_rules.stalls(stalled, settings()).severity == severity
 
 
 def test_what_is_halved_gains_half():
@@ -317,7 +317,7 @@ def test_cache_misses_count_where_a_full_cache_makes_steps_wait():
         figures = replace(
             memory(cache_hit_rate=0.2, cache_is_full=full), speed=Speed(data_share=share)
         )
-        return speed_rules.cold_cache(figures, settings(DATA=data))
+        return data_rules.cold_cache(figures, settings(DATA=data))
 
     assert found().severity == "warning"
     assert found(None).severity == "hint"
@@ -334,7 +334,7 @@ def test_a_cache_takes_no_more_than_half_of_the_memory(total, size):
     figures = replace(
         memory(cache_hit_rate=0.2, system_total_mb=total_mb), speed=Speed(data_share=0.3)
     )
-    keys = speed_rules.cold_cache(figures, settings()).keys
+    keys = data_rules.cold_cache(figures, settings()).keys
     assert keys == ({} if size is None else {"DATA.CACHE_SIZE_GB": size})
 
 
@@ -467,13 +467,13 @@ def test_what_a_gpu_is_not_used_for():
 def test_a_stalling_loader_keeps_its_workers():
     stalled = speed(stalls=2, longest_wait_ms=95_000.0, stalled_share=0.2)
     leaving = settings(DATALOADER={"PERSISTENT_WORKERS": False})
-    finding = speed_rules.stalls(stalled, leaving)
+    finding = data_rules.stalls(stalled, leaving)
     assert finding.keys == {"DATALOADER.PERSISTENT_WORKERS": True}
     assert finding.figure == (
         "2 steps waited for data longer than 10 usual steps take, up to 95.0 s, 20.0% of all "
         "steps' time"
     )
-    staying = speed_rules.stalls(stalled, settings())
+    staying = data_rules.stalls(stalled, settings())
     assert staying.keys == {}
     assert "local disk" in staying.change
 
@@ -483,7 +483,7 @@ def test_growing_memory_tells_when_the_machine_is_full():
         process_mb=4000.0, growth_mb=1000.0, growth_steps=500, system_percent=80.0,
         system_total_mb=10_000.0,
     )  # fmt: skip
-    finding = health_rules.growing_memory(figures, settings())
+    finding = memory_rules.growing_memory(figures, settings())
     assert finding.keys == {"DATALOADER.PERSISTENT_WORKERS": False}
     # 2000 MB are free, twice as much as in 500 steps.
     assert finding.figure.endswith("at this pace the machine is full after 1,000 more")
@@ -492,21 +492,21 @@ def test_growing_memory_tells_when_the_machine_is_full():
 def test_a_full_gpu_halves_even_batches():
     full = memory(gpu_peak_mb=99.0, gpu_total_mb=100.0)
     even = settings(TRAIN={"BATCH_SIZE": 4, "GRADIENT_ACCUMULATION_STEPS": 3})
-    assert health_rules.full_gpu(full, even).keys == {
+    assert memory_rules.full_gpu(full, even).keys == {
         "TRAIN.BATCH_SIZE": 2,
         "TRAIN.GRADIENT_ACCUMULATION_STEPS": 6,
     }
-    assert health_rules.full_gpu(full, settings()).keys == {"TRAIN.OPTIM.TYPE": "adamw8bit"}
+    assert memory_rules.full_gpu(full, settings()).keys == {"TRAIN.OPTIM.TYPE": "adamw8bit"}
     small = settings(TRAIN={"OPTIM": {"TYPE": "adamw8bit"}})
-    assert health_rules.full_gpu(full, small).keys == {}
-    assert health_rules.large_optimizer(
+    assert memory_rules.full_gpu(full, small).keys == {}
+    assert memory_rules.large_optimizer(
         replace(full, memory=replace(full.memory, gpu_optimizer_mb=50.0)), small
     ) is None  # fmt: skip
 
 
 def test_moments_of_8_bits_free_three_quarters():
     figures = memory(gpu_peak_mb=30_720.0, gpu_total_mb=40_960.0, gpu_optimizer_mb=12_288.0)
-    finding = health_rules.large_optimizer(figures, settings())
+    finding = memory_rules.large_optimizer(figures, settings())
     assert finding.figure.startswith(
         "the optimiser's state is 12.0 GiB of 30.0 GiB at the peak, 40%"
     )
@@ -566,7 +566,7 @@ def test_a_tenth_of_the_gpu_stays_in_reserve(batch, peak, activations, proposed)
     figures = memory(gpu_peak_mb=peak, gpu_total_mb=1000.0, gpu_activations_mb=activations)
     # 9240 micro-steps can be shared by any batch.
     train = {"BATCH_SIZE": batch, "GRADIENT_ACCUMULATION_STEPS": 9240}
-    finding = health_rules.gpu_headroom(figures, settings(TRAIN=train))
+    finding = memory_rules.gpu_headroom(figures, settings(TRAIN=train))
     assert finding.keys.get("TRAIN.BATCH_SIZE") == proposed
     steps = finding.keys.get("TRAIN.GRADIENT_ACCUMULATION_STEPS")
     assert steps == (None if proposed is None else 9240 * batch // proposed)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from vrtspike.analysis import health_rules, speed_rules
+from vrtspike.analysis import data_rules, health_rules, memory_rules, speed_rules
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.finding import SEVERITIES, Finding, Rule
 from vrtspike.config import Settings
@@ -26,12 +26,12 @@ RULES: tuple[Rule, ...] = (
     health_rules.skipped_steps,
     health_rules.stuck_loss,
     health_rules.late_run,
-    health_rules.full_memory,
-    health_rules.growing_memory,
-    health_rules.large_cache,
-    speed_rules.data_wait,
-    speed_rules.stalls,
-    speed_rules.cold_cache,
+    memory_rules.full_memory,
+    memory_rules.growing_memory,
+    memory_rules.large_cache,
+    data_rules.data_wait,
+    data_rules.stalls,
+    data_rules.cold_cache,
     speed_rules.idle_gpu,
     speed_rules.slow_forward,
     speed_rules.low_throughput,
@@ -41,9 +41,9 @@ RULES: tuple[Rule, ...] = (
     speed_rules.slow_checkpoints,
     speed_rules.single_precision,
     speed_rules.deterministic,
-    health_rules.full_gpu,
-    health_rules.large_optimizer,
-    health_rules.gpu_headroom,
+    memory_rules.full_gpu,
+    memory_rules.large_optimizer,
+    memory_rules.gpu_headroom,
 )
 """Every rule; a new symptom is one function and one line here."""
 

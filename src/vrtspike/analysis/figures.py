@@ -110,6 +110,11 @@ class Memory:
     cache_is_full: bool | None = None
 
     @property
+    def system_total_gb(self) -> float | None:
+        """Memory of the machine in GB of 10**9 bytes, as ``DATA.CACHE_SIZE_GB`` counts."""
+        return None if self.system_total_mb is None else self.system_total_mb * 2**20 / 1e9
+
+    @property
     def has_gpu(self) -> bool:
         """Whether the run used a GPU."""
         return self.gpu_total_mb is not None

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vrtspike.analysis.data_rules import uses_cache
 from vrtspike.analysis.figures import run_figures
-from vrtspike.analysis.health_rules import SYSTEM_MEMORY_PERCENT, growing_memory
+from vrtspike.analysis.memory_rules import SYSTEM_MEMORY_PERCENT, growing_memory
 from vrtspike.config import Settings
 from vrtspike.errors import RunError
 from vrtspike.files import folder_bytes
@@ -209,7 +210,7 @@ def _system_lines(found: RunMemory) -> Iterator[str]:
 
 def _budget(settings: Settings) -> str:
     data = settings.DATA
-    if not data.USE_RAM_CACHE or data.READER != "tensorstore":
+    if not uses_cache(settings):
         return "none (DATA.USE_RAM_CACHE, DATA.READER)"
     return f"at most {data.CACHE_SIZE_GB:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
 
@@ -249,7 +250,7 @@ def _largest(found: RunMemory) -> str:
     data, loader = found.settings.DATA, found.settings.DATALOADER
     workers = sum(p.taken for p in found.processes if p.role == "worker")
     others = sum(p.taken for p in found.processes) - workers
-    cache = data.CACHE_SIZE_GB * _GIGABYTE if data.USE_RAM_CACHE else 0.0
+    cache = data.CACHE_SIZE_GB * _GIGABYTE if uses_cache(found.settings) else 0.0
     if cache > max(workers, others) / 2:
         return f"lower DATA.CACHE_SIZE_GB ({data.CACHE_SIZE_GB:g})"
     if workers >= others:
