@@ -33,6 +33,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from generated_page import require_current
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
@@ -531,8 +532,7 @@ def main() -> None:
     arguments = parser.parse_args()
     results: dict[str, Any] = read_json(RESULTS) if RESULTS.is_file() else {}
     if arguments.check:
-        if page(results) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} is outdated; run: python benchmarks/learning.py")
+        require_current(PAGE, page(results), "learning.py")
         return
     torch.set_num_threads(arguments.threads)
     results["machine"] = {"torch": torch.__version__, "processor": platform.machine()}

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from generated_page import require_current
 from numpy.typing import NDArray
 from torch import nn
 
@@ -206,8 +207,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
     arguments = parser.parse_args()
     if arguments.check:
-        if page(read_json(RESULTS)) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} is outdated; run: python benchmarks/robustness.py")
+        require_current(PAGE, page(read_json(RESULTS)), "robustness.py")
         return
     run, dataset = read_published(arguments.run), load_dataset(arguments.dataset)
     settings = run.settings

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from generated_page import require_current
 
 from vrtspike import cli
 from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
@@ -110,8 +111,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
     arguments = parser.parse_args()
     if arguments.check:
-        if page(read_json(RESULTS)) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} is outdated; run: python benchmarks/spikes_alone.py")
+        require_current(PAGE, page(read_json(RESULTS)), "spikes_alone.py")
         return
     entries = load_dataset(arguments.dataset).split("test")
     scores = select_metrics([m.name for m in MEASURED], "no weights needed", torch.device("cpu"))
