@@ -8,7 +8,6 @@ import pytest
 
 from vrtspike.analysis.run_memory import (
     RunMemory,
-    find_run_folder,
     measure_run,
     memory_advice,
     memory_lines,
@@ -158,21 +157,6 @@ def test_where_no_process_trains(state, publish):
     assert lines[0].endswith("no process trains here (finished, step 5)")
     assert lines[1] == "its log: 1000 MB at most with its workers, the system at most 40 % full"
     assert not any(line.startswith("stores") for line in lines)
-
-
-def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish):
-    runs = tmp_path / "train"
-    folder = publish("one")
-    old, new = runs / "preset/a", runs / "preset/b"
-    for place, date in ((old, 1_000), (new, 2_000)):
-        place.mkdir(parents=True)
-        (place / "run.json").write_text("{}")
-        os.utime(place / "run.json", (date, date))
-    assert find_run_folder(folder, runs) == folder
-    assert find_run_folder(runs / "preset", tmp_path / "nowhere") == new
-    assert find_run_folder(type(runs)("preset"), runs) == new
-    with pytest.raises(RunError, match=r"nosuch: no run there; .*runs of: one, preset"):
-        find_run_folder(type(runs)("nosuch"), runs)
 
 
 def test_the_folder_of_a_preset_is_enough_to_analyse_its_latest_run(tmp_path, publish, capsys):

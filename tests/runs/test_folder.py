@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import pytest
 
 from vrtspike.errors import RunError
 from vrtspike.files import write_json
-from vrtspike.runs.folder import hold_run, is_finished, set_aside
+from vrtspike.runs.folder import find_run_folder, hold_run, is_finished, set_aside
 
 HOLD = """
 import sys
@@ -64,3 +65,18 @@ def test_a_run_at_work_makes_no_room(tmp_path):
     with hold_run(folder), pytest.raises(RunError, match="is training in this run folder"):
         set_aside(folder)
     assert folder.is_dir()
+
+
+def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish):
+    runs = tmp_path / "train"
+    folder = publish("one")
+    old, new = runs / "preset/a", runs / "preset/b"
+    for place, date in ((old, 1_000), (new, 2_000)):
+        place.mkdir(parents=True)
+        (place / "run.json").write_text("{}")
+        os.utime(place / "run.json", (date, date))
+    assert find_run_folder(folder, runs) == folder
+    assert find_run_folder(runs / "preset", tmp_path / "nowhere") == new
+    assert find_run_folder(type(runs)("preset"), runs) == new
+    with pytest.raises(RunError, match=r"nosuch: no run there; .*runs of: one, preset"):
+        find_run_folder(type(runs)("nosuch"), runs)

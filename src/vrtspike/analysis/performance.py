@@ -20,7 +20,6 @@ from vrtspike.files import atomic_write_text, write_json
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.published import read_published
-from vrtspike.runs.record import read_record
 
 TABLES = ("timing.csv", "throughput.csv", "memory.csv", "metrics.csv")
 PLOTS = (
@@ -89,8 +88,7 @@ def read_analysis(folder: Path) -> Analysis:
         RunError: if it holds no run.
     """
     run, logs = read_published(folder), read_run_logs(folder)
-    processes = int((read_record(folder) or {}).get("processes") or 1)
-    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, processes)
+    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, run.processes)
     findings = find(figures, run.settings)
     return Analysis(run.name, run.fingerprint, run.settings, logs, figures, findings)
 

@@ -12,7 +12,6 @@ from vrtspike.analysis.data_rules import uses_cache
 from vrtspike.analysis.figures import run_figures
 from vrtspike.analysis.memory_rules import SYSTEM_MEMORY_PERCENT, growing_memory
 from vrtspike.config import Settings
-from vrtspike.errors import RunError
 from vrtspike.files import folder_bytes
 from vrtspike.monitoring.process_memory import (
     MEGABYTE,
@@ -23,42 +22,12 @@ from vrtspike.monitoring.process_memory import (
 )
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.logs import RunLogs, read_run_logs
-from vrtspike.runs.names import METRICS, RECORD
+from vrtspike.runs.names import METRICS
 from vrtspike.runs.record import read_record
 
 _FULL_SHARE = 0.8
 _GIGABYTE = 1e9 / 2**20
 """In megabytes of 2**20 bytes; keys of the configuration mean 10**9 bytes by it."""
-
-
-def find_run_folder(given: Path, runs: Path) -> Path:
-    """The folder of a run that a person named.
-
-    Args:
-        given: the folder; one that holds folders of runs (``runs/<preset>``), of which the one
-            that was written to last is meant; or the name of a preset.
-        runs: folder of all runs.
-
-    Raises:
-        RunError: if there is no run.
-    """
-    for folder in (given, runs / given):
-        found = latest_run(folder)
-        if found is not None:
-            return found
-    known = sorted(path.name for path in runs.glob("*") if path.is_dir())
-    raise RunError(
-        f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
-        f"prints when it starts) or a preset, {runs} has runs of: {', '.join(known) or 'none'}"
-    )
-
-
-def latest_run(folder: Path) -> Path | None:
-    """The folder if it is a run's, else the run in it that was written to last, if there is one."""
-    if (folder / RECORD).is_file():
-        return folder
-    found = [record.parent for record in folder.glob(f"*/{RECORD}")]
-    return max(found, key=lambda run: (run / RECORD).stat().st_mtime) if found else None
 
 
 @dataclass(frozen=True)

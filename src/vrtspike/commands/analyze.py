@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> None:
         read_analysis,
         write_analysis,
     )
-    from vrtspike.analysis.run_memory import latest_run
     from vrtspike.config.loading import load_preset
+    from vrtspike.runs.folder import latest_run
 
     path = arguments.run_path
     folder = latest_run(path)

@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> None:
     """
     import time
 
-    from vrtspike.analysis.run_memory import find_run_folder, measure_run, memory_lines
+    from vrtspike.analysis.run_memory import measure_run, memory_lines
+    from vrtspike.runs.folder import find_run_folder
 
     folder = find_run_folder(arguments.run_path, arguments.runs)
     while True:

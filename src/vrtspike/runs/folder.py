@@ -1,4 +1,4 @@
-"""The folder of one run: who is computing in it, whether it is done, and how it makes room."""
+"""The folder of one run: which it is, who computes in it, whether it is done, how it makes room."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vrtspike.errors import RunError
 from vrtspike.locks import lock_file, require_lock_file
-from vrtspike.runs.names import LOCK
+from vrtspike.runs.names import LOCK, RECORD
 from vrtspike.runs.record import read_record
 
 LOCK_PATIENCE_S = 60.0
@@ -76,3 +76,33 @@ def set_aside(folder: Path, note: Callable[[str], None] = print) -> Path:
     with hold_run(folder, patience_s=0.0, note=note):
         folder.rename(aside)
     return aside
+
+
+def find_run_folder(given: Path, runs: Path) -> Path:
+    """The folder of a run that a person named.
+
+    Args:
+        given: the folder; one that holds folders of runs (``runs/<preset>``), of which the one
+            that was written to last is meant; or the name of a preset.
+        runs: folder of all runs.
+
+    Raises:
+        RunError: if there is no run.
+    """
+    for folder in (given, runs / given):
+        found = latest_run(folder)
+        if found is not None:
+            return found
+    known = sorted(path.name for path in runs.glob("*") if path.is_dir())
+    raise RunError(
+        f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
+        f"prints when it starts) or a preset, {runs} has runs of: {', '.join(known) or 'none'}"
+    )
+
+
+def latest_run(folder: Path) -> Path | None:
+    """The folder if it is a run's, else the run in it that was written to last, if there is one."""
+    if (folder / RECORD).is_file():
+        return folder
+    found = [record.parent for record in folder.glob(f"*/{RECORD}")]
+    return max(found, key=lambda run: (run / RECORD).stat().st_mtime) if found else None

@@ -24,11 +24,13 @@ class PublishedRun:
         identity: its name, settings, data and weights.
         parameters: number of parameters of its model.
         steps: optimiser steps it was trained for.
+        processes: that trained it together.
     """
 
     identity: RunIdentity
     parameters: int | None
     steps: int | None
+    processes: int = 1
 
     @property
     def name(self) -> str:
@@ -79,7 +81,12 @@ def read_published(folder: str | Path) -> PublishedRun:
             f"{folder / RECORD}: no such file; expected the folder of a finished run, such as "
             "results/train/<preset>"
         )
-    return PublishedRun(RunIdentity.read(folder), record.get("parameters"), record.get("step"))
+    return PublishedRun(
+        RunIdentity.read(folder),
+        record.get("parameters"),
+        record.get("step"),
+        int(record.get("processes") or 1),
+    )
 
 
 def require_names(runs: Sequence[PublishedRun]) -> None:
