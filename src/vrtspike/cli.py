@@ -17,6 +17,9 @@ from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 """What a place that this user may not write to answers."""
 
+EXIT_STOPPED = 128 + 2
+"""As a shell tells that Ctrl-C has ended a program."""
+
 EXIT_CLOSED_PIPE = 128 + 13
 """As a shell tells that SIGPIPE has ended a program."""
 
@@ -131,7 +134,7 @@ def run(
         status = EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        status = 130
+        status = EXIT_STOPPED
     sys.stdout.flush()
     leave(status)
 

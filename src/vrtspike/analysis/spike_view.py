@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,15 @@ class SpikeView:
     gray: NDArray[np.uint8] | None = None
     found: Alignment | None = None
 
-    @property
+    @cached_property
     def rate(self) -> NDArray[np.float64]:
         """Mean spikes of each pixel and step, (h, w), 0 to 1."""
         return self.window(0, len(self.spikes))
+
+    @cached_property
+    def disorder(self) -> float | None:
+        """How shuffled the steps are; see :func:`~vrtspike.data.gate.shuffling.disorder`."""
+        return disorder(self.spikes)
 
     def window(self, first: int, steps: int) -> NDArray[np.float64]:
         """Mean of some steps, (h, w), 0 to 1."""
@@ -148,7 +154,7 @@ def describe(view: SpikeView) -> list[str]:
         f"mean rate: {mean:.3f} spikes per pixel and step{often}; 1 % of the pixels below "
         f"{low:.3f}, 1 % above {high:.3f}",
         f"pixels that never fire: {silent} of {rate.size} ({silent / rate.size:.1%})",
-        _order_line(disorder(view.spikes)),
+        _order_line(view.disorder),
     ]
     return lines + ([] if view.found is None else [_match_line(view, view.found)])
 
@@ -156,8 +162,7 @@ def describe(view: SpikeView) -> list[str]:
 def faults(view: SpikeView) -> list[str]:
     """What is wrong with a spike file, a sentence each; nothing where all is well."""
     found = []
-    order = disorder(view.spikes)
-    if order is not None and order > MOST_DISORDER:
+    if view.disorder is not None and view.disorder > MOST_DISORDER:
         found.append("the steps are shuffled, or the sensor has another size (--sensor)")
     if view.found is not None and not view.found.matches:
         found.append(

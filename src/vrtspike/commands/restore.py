@@ -14,11 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from vrtspike.cli import positive_int, positive_number
+from vrtspike.cli import EXIT_STOPPED, positive_int, positive_number
 from vrtspike.evaluation.device import DEVICE_NAMES, PRECISIONS
-
-EXIT_STOPPED = 130
-"""As a shell tells that Ctrl-C has ended a program."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,7 +123,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 
 def _tell(record: dict[str, Any], output: Path) -> None:
     """Print what was restored and where it lies."""
-    from vrtspike.evaluation.folder import RECORD, mean_figure
+    from vrtspike.evaluation.folder import RECORD, mean_figure, recorded_tiling
 
     frames = record["frames"]
     for frame in frames:
@@ -139,9 +136,9 @@ def _tell(record: dict[str, Any], output: Path) -> None:
     print(f"spikes: {record['spikes']['from']}")
     each = record["seconds_per_frame"]
     cost = "" if each is None else f", {each:.1f} s each"
-    tile = f"tiles of at most {record['tile']} pixels" if record["tile"] else "whole frames"
     print(
-        f"{len(frames)} frame{'s' * (len(frames) != 1)}{cost} ({tile}, {record['precision']}, "
+        f"{len(frames)} frame{'s' * (len(frames) != 1)}{cost} "
+        f"({recorded_tiling(record).describe()}, {record['precision']}, "
         f"{record['recomputation']:.2f} x computed): {output}; record: {output / RECORD}"
     )
 

@@ -58,13 +58,12 @@ from vrtspike.evaluation.spikes_alone import (
     to_picture,
 )
 from vrtspike.evaluation.summary import summarize, write_summary_page
+from vrtspike.evaluation.tiling import Progress
 from vrtspike.files import atomic_path, atomic_write_text, write_json
 from vrtspike.runs.published import PublishedRun
 
 MOST_IMAGES = len(get_args(Kind))
 """Images that are compared of a frame."""
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import contextlib
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -246,7 +246,12 @@ def _known_tiling(known: dict[str, Any], model: TrainedModel, order: Order) -> T
             f"{order.output}: frames in it were restored with --tile {known['tile']}; leave "
             f"--tile {order.tile} out, or give --anew"
         )
-    return Tiling(known["tile"], known["overlap"], known["window"], known["window_overlap"])
+    return recorded_tiling(known)
+
+
+def recorded_tiling(record: Mapping[str, Any]) -> Tiling:
+    """How a clip was cut, by its ``restore.json``."""
+    return Tiling(record["tile"], record["overlap"], record["window"], record["window_overlap"])
 
 
 def _clear(output: Path) -> None:

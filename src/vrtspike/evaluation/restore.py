@@ -49,6 +49,11 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
     return model.float().eval().to(device)
 
 
+def products_in(dtype: torch.dtype, device: torch.device) -> torch.autocast:
+    """Matrix products of the body in this type: autocast where it is a half type."""
+    return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
+
+
 def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
     """The tiling that TEST.TILE asks for.
 
@@ -114,8 +119,6 @@ def restore_frames(
             f"{ratio}, the frame's pixels for each spike pixel"
         )
 
-    half = dtype != torch.float32
-
     def restore(window: SourceFrames, areas: Sequence[Area]) -> torch.Tensor:
         batch = {"blur": _stack([window.blur[:, rows, columns] for rows, columns in areas])}
         counts, steps = window.counts, window.bin_steps
@@ -125,7 +128,7 @@ def restore_frames(
             batch["bin_steps"] = _stack([steps] * len(areas))
             batch["gain"] = torch.full((len(areas),), gain, dtype=torch.float32)
         clip = prepare_batch(batch, statistics, device)
-        with torch.inference_mode(), torch.autocast(device.type, dtype, enabled=half):
+        with torch.inference_mode(), products_in(dtype, device):
             output: torch.Tensor = model(clip.blur, clip.voxels)
         return output
 

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from vrtspike.errors import RunError
+from vrtspike.evaluation.restore import products_in
 from vrtspike.evaluation.tiling import Tiling, even_side, recomputation
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
@@ -77,8 +78,7 @@ def measure_tile_memory(
     """
 
     def restore(side: int) -> None:
-        half = dtype != torch.float32
-        with torch.no_grad(), torch.autocast(device.type, dtype, enabled=half):
+        with torch.no_grad(), products_in(dtype, device):
             blur = torch.zeros(1, frames, 3, side, side, device=device)
             voxels = None
             if bins is not None:

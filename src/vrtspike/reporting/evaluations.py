@@ -247,7 +247,7 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
                 restored=finite(figures.get("restored")),
                 gain=finite(figures.get("gain")),
                 spikes=finite(alone.get(name)),
-                spikes_in_gray=getattr(known, "of_colour", True),
+                spikes_in_gray=known is None or known.of_colour,
                 reason=str(figures.get("reason", "")),
             )
         )
