@@ -1,0 +1,252 @@
+"""A transformer over patches of the sea whose blocks are applied several times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import nn
+from torch.nn import functional
+
+from vrtspike.errors import ConfigError
+from vrtspike.monitoring.timing import section
+from vrtspike.sst.months import MONTHS
+
+HARMONICS = 8
+"""Waves around a circle of latitude that tell places apart; half as many from pole to pole."""
+_SEASONS = 2
+"""Harmonics of the year."""
+
+Degrees: TypeAlias = Sequence[float] | NDArray[np.float64]
+
+
+class RecursiveAttentionTransformer(nn.Module):
+    """Forecasts anomalies of the sea from those of the months before.
+
+    The region is cut into square patches. Each patch that holds sea is one token, made of all its
+    months, of where it lies on the sphere, of its coast line and of the month of the year; patches
+    on land are none. The blocks of the encoder are applied ``recursion_depth`` times with the same
+    weights (Dehghani et al., 2019, "Universal Transformers"), and a linear layer says by how much
+    each of the next months differs from the last one. That layer begins at zero: an untrained model
+    says that the standardised anomalies stay.
+
+    Args:
+        width: columns of cells.
+        height: rows of cells.
+        seq_len: months that are read.
+        d_model: size of a token.
+        num_heads: heads of attention; they divide ``d_model``.
+        num_layers: blocks with weights of their own.
+        dim_feedforward: size of the layer within each block.
+        dropout: share of values that are dropped in training.
+        recursion_depth: how often the blocks are applied.
+        learning_rate: for who trains it (:class:`vrtspike.sst.base_trainer.BaseTrainer`); nothing
+            here depends on it.
+        lead: months that are forecast.
+        patch_size: rows and columns of a patch.
+
+    Raises:
+        ConfigError: if a number makes no sense.
+    """
+
+    sea: torch.Tensor
+    tokens: torch.Tensor
+    places: torch.Tensor
+
+    def __init__(
+        self,
+        width: int,
+        height: int,
+        seq_len: int,
+        d_model: int = 512,
+        num_heads: int = 8,
+        num_layers: int = 3,
+        dim_feedforward: int = 1024,
+        dropout: float = 0.1,
+        recursion_depth: int = 2,
+        learning_rate: float = 1e-3,
+        lead: int = 1,
+        patch_size: int = 4,
+    ) -> None:
+        super().__init__()
+        sizes = {
+            "width": width,
+            "height": height,
+            "seq_len": seq_len,
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "num_layers": num_layers,
+            "dim_feedforward": dim_feedforward,
+            "recursion_depth": recursion_depth,
+            "lead": lead,
+            "patch_size": patch_size,
+        }
+        for name, size in sizes.items():
+            if type(size) is not int or size < 1:
+                raise ConfigError(f"{name}: found {size!r}, expected a whole number from 1")
+        if d_model % num_heads:
+            raise ConfigError(f"d_model: found {d_model}, expected a multiple of {num_heads} heads")
+        if not 0 <= dropout < 1:
+            raise ConfigError(f"dropout: found {dropout!r}, expected a share from 0, below 1")
+        self.width, self.height, self.seq_len, self.lead = width, height, seq_len, lead
+        self.patch_size, self.recursion_depth = patch_size, recursion_depth
+        self.learning_rate = learning_rate
+        cells = patch_size**2
+        self.content = nn.Linear(seq_len * cells, d_model)
+        self.place = nn.Linear(_place_features(cells), d_model)
+        self.season = nn.Linear(2 * _SEASONS, d_model)
+        self.blocks = nn.ModuleList(
+            Block(d_model, num_heads, dim_feedforward, dropout) for _ in range(num_layers)
+        )
+        # No normalisation before it: how far a token is from zero tells how large a change is.
+        self.head = nn.Linear(d_model, lead * cells)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        for name in ("sea", "tokens", "places"):
+            # They follow from the region, so weights of one region can start those of another.
+            self.register_buffer(name, torch.empty(0), persistent=False)
+        rows, columns = (np.arange(size) + 0.5 for size in (height, width))
+        self.on_grid(
+            np.ones((height, width), bool), 90 - 180 * rows / height, 360 * columns / width - 180
+        )
+
+    def on_grid(self, sea: ArrayLike, latitudes: Degrees, longitudes: Degrees) -> None:
+        """Say where the cells lie; without it they are all sea and cover the globe.
+
+        Args:
+            sea: (height, width), true where there is sea.
+            latitudes: (height,) degrees north of the rows.
+            longitudes: (width,) degrees east of the columns.
+
+        Raises:
+            ConfigError: if these are not the model's sizes, or there is no sea.
+        """
+        mask = np.asarray(sea, bool)
+        if mask.shape != (self.height, self.width):
+            raise ConfigError(
+                f"the data have {mask.shape[0]} rows and {mask.shape[1]} columns, but the model "
+                f"was made with height {self.height} and width {self.width}; give it "
+                f"height={mask.shape[0]}, width={mask.shape[1]}"
+            )
+        if not mask.any():
+            raise ConfigError("the region has no sea, so there is nothing to forecast")
+        device = self.head.weight.device
+        self.sea = torch.from_numpy(mask.copy()).to(device)
+        coast = self._patches(self.sea[None, None].float())[0]
+        self.tokens = coast.any(dim=1).nonzero()[:, 0]
+        features = [self._positions(latitudes, longitudes).to(device), coast]
+        self.places = torch.cat(features, dim=1)[self.tokens]
+
+    def forward(self, past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
+        """Forecast.
+
+        Args:
+            past: (B, seq_len, height, width) anomalies in standard deviations; what stands on land
+                is not read.
+            month: (B,) month of the year of the last of them, from 0 for January.
+
+        Returns:
+            (B, lead, height, width) anomalies; 0 on land.
+        """
+        past = torch.where(self.sea, past, 0)
+        with section("embedding"):
+            tokens = self.content(self._patches(past)[:, self.tokens])
+            season = self.season(_season(month).to(tokens.dtype))
+            tokens = tokens + self.place(self.places) + season[:, None]
+        with section("encoder"):
+            for _ in range(self.recursion_depth):
+                for block in self.blocks:
+                    tokens = block(tokens)
+        with section("head"):
+            changes = self._field(self.head(tokens))
+        return torch.where(self.sea, past[:, -1:] + changes, 0)
+
+    @property
+    def _counts(self) -> tuple[int, int]:
+        """Rows and columns of patches; the last ones may reach beyond the region."""
+        return -(-self.height // self.patch_size), -(-self.width // self.patch_size)
+
+    def _patches(self, field: torch.Tensor) -> torch.Tensor:
+        """(B, C, height, width) to (B, patches, C * patch_size ** 2), 0 beyond the region."""
+        (rows, columns), size = self._counts, self.patch_size
+        right, below = columns * size - self.width, rows * size - self.height
+        field = functional.pad(field, (0, right, 0, below))
+        field = field.unflatten(3, (columns, size)).unflatten(2, (rows, size))
+        # (B, C, rows, size, columns, size) to (B, rows, columns, C, size, size).
+        return field.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+
+    def _field(self, values: torch.Tensor) -> torch.Tensor:
+        """(B, tokens, lead * patch_size ** 2) to (B, lead, height, width), 0 between tokens."""
+        (rows, columns), size = self._counts, self.patch_size
+        whole = values.new_zeros(len(values), rows * columns, values.shape[2])
+        whole = whole.index_copy(1, self.tokens, values)
+        field = whole.unflatten(2, (self.lead, size, size)).unflatten(1, (rows, columns))
+        # (B, rows, columns, lead, size, size) to (B, lead, rows, size, columns, size).
+        field = field.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)
+        return field[..., : self.height, : self.width]
+
+    def _positions(self, latitudes: Degrees, longitudes: Degrees) -> torch.Tensor:
+        """(patches, features) of the patches' centres: periodic in longitude."""
+        (rows, columns), size = self._counts, self.patch_size
+        lat, lon = (
+            np.deg2rad([np.mean(degrees[i * size : (i + 1) * size]) for i in range(count)])
+            for degrees, count in ((latitudes, rows), (longitudes, columns))
+        )
+        lat, lon = (axis.ravel() for axis in np.meshgrid(lat, lon, indexing="ij"))
+        waves = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
+        for number in range(1, HARMONICS + 1):
+            waves += [np.cos(number * lon), np.sin(number * lon)]
+        for number in range(1, HARMONICS // 2 + 1):
+            waves += [np.cos(2 * number * lat), np.sin(2 * number * lat)]
+        return torch.from_numpy(np.stack(waves, axis=1)).float()
+
+
+class Block(nn.Module):
+    """Attention among all tokens, then a layer for each of them; both normalised before.
+
+    Args:
+        size: of a token.
+        heads: of attention.
+        inner: size of the layer within.
+        dropout: share of values that are dropped in training.
+    """
+
+    def __init__(self, size: int, heads: int, inner: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.norm_attention, self.norm_layer = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.queries_keys_values = nn.Linear(size, 3 * size)
+        self.mix = nn.Linear(size, size)
+        self.layer = nn.Sequential(
+            nn.Linear(size, inner), nn.GELU(), nn.Dropout(dropout), nn.Linear(inner, size)
+        )
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """(B, n, size) to the same."""
+        tokens = tokens + self.drop(self._attend(self.norm_attention(tokens)))
+        return tokens + self.drop(self.layer(self.norm_layer(tokens)))
+
+    def _attend(self, tokens: torch.Tensor) -> torch.Tensor:
+        parts = self.queries_keys_values(tokens).unflatten(2, (3, self.heads, -1))
+        # (B, n, 3, heads, size / heads) to three of (B, heads, n, size / heads).
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+        dropout = self.dropout if self.training else 0.0
+        mixed = functional.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
+        found: torch.Tensor = self.mix(mixed.transpose(1, 2).flatten(2))
+        return found
+
+
+def _place_features(cells: int) -> int:
+    return 3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells
+
+
+def _season(month: torch.Tensor) -> torch.Tensor:
+    """(B,) months from 0 to (B, 2 * harmonics): January follows December."""
+    angle = month.float()[:, None] * (2 * math.pi / MONTHS)
+    angles = torch.cat([angle * number for number in range(1, _SEASONS + 1)], dim=1)
+    return torch.cat([angles.cos(), angles.sin()], dim=1)

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from vrtspike.errors import ConfigError
+from vrtspike.sst.model import Block, RecursiveAttentionTransformer
+
+ROWS, COLUMNS = 7, 10
+"""No multiples of the patches' 3 cells."""
+LATITUDES = np.linspace(30, -30, ROWS)
+LONGITUDES = np.linspace(150, 240, COLUMNS)
+
+
+def small(**options: Any) -> RecursiveAttentionTransformer:
+    given = {"d_model": 16, "num_heads": 4, "num_layers": 2, "dim_feedforward": 24, "patch_size": 3}
+    torch.manual_seed(1)
+    return RecursiveAttentionTransformer(COLUMNS, ROWS, 2, **given | {"dropout": 0.0} | options)
+
+
+def trained(**options: Any) -> RecursiveAttentionTransformer:
+    """A model whose head is no longer zero."""
+    model = small(**options)
+    torch.nn.init.normal_(model.head.weight, std=0.3)
+    torch.nn.init.normal_(model.head.bias, std=0.3)
+    return model
+
+
+def coast() -> np.ndarray:
+    """Land: the whole patch in the middle of the top, and a single cell."""
+    sea = np.ones((ROWS, COLUMNS), bool)
+    sea[0:3, 3:6] = False
+    sea[5, 1] = False
+    return sea
+
+
+def past(batch: int = 2) -> torch.Tensor:
+    return torch.randn(batch, 2, ROWS, COLUMNS, generator=torch.Generator().manual_seed(3))
+
+
+MONTH = torch.tensor([0, 7])
+
+
+def test_the_defaults_are_those_of_the_document():
+    import inspect
+
+    parameters = inspect.signature(RecursiveAttentionTransformer).parameters
+    assert list(parameters)[:10] == [
+        *("width", "height", "seq_len", "d_model", "num_heads", "num_layers"),
+        *("dim_feedforward", "dropout", "recursion_depth", "learning_rate"),
+    ]
+    defaults = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
+    assert (
+        defaults.items()
+        >= {
+            "d_model": 512,
+            "num_heads": 8,
+            "num_layers": 3,
+            "dim_feedforward": 1024,
+            "dropout": 0.1,
+            "recursion_depth": 2,
+            "learning_rate": 1e-3,
+        }.items()
+    )
+
+
+def test_an_untrained_model_is_persistence():
+    model, fields = small(lead=3), past()
+    expected = fields[:, -1:].expand(-1, 3, -1, -1)
+    assert torch.equal(model(fields, MONTH), expected)
+
+
+def test_patches_without_sea_are_no_tokens():
+    model = small()
+    assert len(model.tokens) == 3 * 4
+    model.on_grid(coast(), LATITUDES, LONGITUDES)
+    # Of three rows of four patches the second of the first row is land.
+    assert model.tokens.tolist() == [0, 2, 3, *range(4, 12)]
+
+
+def test_land_is_neither_read_nor_written():
+    model, fields = trained(lead=2), past()
+    sea = torch.from_numpy(coast())
+    model.on_grid(coast(), LATITUDES, LONGITUDES)
+    output = model(fields, MONTH)
+    assert (output[..., ~sea] == 0).all()
+    assert (output[..., sea] != 0).all()
+    fields[..., ~sea] = float("nan")
+    assert torch.equal(model(fields, MONTH), output)
+
+
+def test_every_cell_of_the_sea_is_read_and_has_its_own_change():
+    model, fields = trained(), past(1).requires_grad_()
+    model.on_grid(coast(), LATITUDES, LONGITUDES)
+    month = torch.tensor([4])
+    (model(fields, month) - fields[:, -1:].detach()).square().sum().backward()
+    assert fields.grad is not None
+    sea = torch.from_numpy(coast())
+    assert (fields.grad[..., sea] != 0).all()
+    assert (fields.grad[..., ~sea] == 0).all()
+    changes = model(fields, month) - fields[:, -1:]
+    assert len(changes[0, 0][sea].unique()) == sea.sum()
+
+
+def test_cells_keep_their_places():
+    """A head that copies a patch's own cells gives the field back, wherever patches end."""
+    model = small(d_model=36, num_layers=1)
+    fields = past()
+    with torch.no_grad():
+        for layer in (model.place, model.season):
+            layer.weight.zero_()
+            layer.bias.zero_()
+        block = model.blocks[0]
+        assert isinstance(block, Block)
+        for layer in (block.mix, block.layer[3]):
+            layer.weight.zero_()
+            layer.bias.zero_()
+        # The first month of a patch is its first nine numbers.
+        model.content.weight.zero_()
+        model.content.bias.zero_()
+        model.content.weight[:9, :9] = torch.eye(9)
+        model.head.weight[:, :9] = torch.eye(9)
+    torch.testing.assert_close(model(fields, MONTH), fields[:, -1:] + fields[:, :1])
+
+
+def test_the_blocks_are_applied_as_often_as_asked():
+    model = trained(recursion_depth=3)
+    calls = []
+    for block in model.blocks:
+        block.register_forward_hook(lambda module, *_: calls.append(module))
+    fields = past()
+    output = model(fields, MONTH)
+    assert calls == [*model.blocks] * 3
+    same = trained(recursion_depth=1)
+    assert sum(p.numel() for p in same.parameters()) == sum(p.numel() for p in model.parameters())
+    assert not torch.allclose(same(fields, MONTH), output)
+
+
+def test_attention_is_softmax_of_products():
+    torch.manual_seed(2)
+    block = Block(8, 2, 12, 0.0)
+    tokens = torch.randn(1, 5, 8)
+    with torch.no_grad():
+        found = block(tokens)
+        x = tokens[0].numpy().astype(np.float64)
+
+        def norm(values: np.ndarray) -> np.ndarray:
+            values = values - values.mean(axis=1, keepdims=True)
+            return values / np.sqrt((values**2).mean(axis=1, keepdims=True) + 1e-5)
+
+        def linear(layer: torch.nn.Linear, values: np.ndarray) -> np.ndarray:
+            return values @ layer.weight.numpy().T + layer.bias.numpy()
+
+        q, k, v = np.split(linear(block.queries_keys_values, norm(x)), 3, axis=1)
+        heads = []
+        for part in (slice(0, 4), slice(4, 8)):
+            weights = np.exp(q[:, part] @ k[:, part].T / math.sqrt(4))
+            heads.append(weights / weights.sum(axis=1, keepdims=True) @ v[:, part])
+        x = x + linear(block.mix, np.concatenate(heads, axis=1))
+        inner = linear(block.layer[0], norm(x))
+        gelu = inner * 0.5 * (1 + np.vectorize(math.erf)(inner / math.sqrt(2)))
+        x = x + linear(block.layer[3], gelu)
+    np.testing.assert_allclose(found[0], x, rtol=1e-4, atol=1e-5)
+
+
+def test_a_forecast_depends_on_place_and_season():
+    model, fields = trained(), past()
+    output = model(fields, MONTH)
+    assert not torch.allclose(model(fields, MONTH + 1), output)
+    assert torch.allclose(model(fields, MONTH + 12), output, atol=1e-5)
+    model.on_grid(np.ones((ROWS, COLUMNS)), LATITUDES + 10, LONGITUDES)
+    assert not torch.allclose(model(fields, MONTH), output)
+
+
+def test_a_turn_around_the_globe_changes_no_place():
+    model, fields = trained(), past()
+    sea = np.ones((ROWS, COLUMNS))
+    outputs = []
+    for turns in (0, 360, -360):
+        model.on_grid(sea, LATITUDES, LONGITUDES + turns)
+        outputs.append(model(fields, MONTH))
+    torch.testing.assert_close(outputs[0], outputs[1], atol=1e-4, rtol=0)
+    torch.testing.assert_close(outputs[0], outputs[2], atol=1e-4, rtol=0)
+    model.on_grid(sea, LATITUDES, LONGITUDES + 180)
+    assert not torch.allclose(model(fields, MONTH), outputs[0], atol=1e-2)
+
+
+def test_no_two_places_of_the_globe_are_alike():
+    model = RecursiveAttentionTransformer(36, 18, 1, d_model=8, num_heads=1, patch_size=2)
+    places = model.places
+    distances = torch.cdist(places, places) + 10 * torch.eye(len(places))
+    assert distances.min() > 0.05
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_close(dtype):
+    model, fields = trained(), past()
+    with torch.no_grad():
+        exact = model(fields, MONTH)
+        with torch.autocast("cpu", dtype):
+            half = model(fields, MONTH)
+    assert half.dtype == torch.float32
+    # Eight (bfloat16) or eleven bits.
+    assert (half - exact).abs().max() < 0.1 * exact.abs().max()
+    assert (half != exact).any()
+
+
+def test_dropout_is_for_training():
+    model, fields = trained(dropout=0.5), past()
+    assert not torch.equal(model(fields, MONTH), model(fields, MONTH))
+    model.eval()
+    assert torch.equal(model(fields, MONTH), model(fields, MONTH))
+
+
+def test_every_parameter_learns():
+    model = trained()
+    model(past(), MONTH).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().max() > 0, name
+
+
+def test_weights_know_no_region():
+    one, other = trained(), small()
+    one.on_grid(coast(), LATITUDES, LONGITUDES)
+    other.on_grid(coast(), LATITUDES, LONGITUDES)
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(one(past(), MONTH), other(past(), MONTH))
+    assert not {"sea", "tokens", "places"} & set(one.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"d_model": 18}, "found 18, expected a multiple of 4 heads"),
+        ({"num_layers": 0}, "num_layers: found 0"),
+        ({"recursion_depth": 1.5}, "recursion_depth: found 1.5"),
+        ({"lead": 0}, "lead: found 0"),
+        ({"patch_size": -1}, "patch_size: found -1"),
+        ({"dropout": 1.0}, "dropout: found 1.0"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(options, words):
+    with pytest.raises(ConfigError, match=words):
+        small(**options)
+
+
+def test_another_grid_than_the_models_is_refused():
+    with pytest.raises(ConfigError, match=r"7 rows and 9 columns.*give it height=7, width=9"):
+        small().on_grid(np.ones((ROWS, 9)), LATITUDES, LONGITUDES)
+    with pytest.raises(ConfigError, match="no sea"):
+        small().on_grid(np.zeros((ROWS, COLUMNS)), LATITUDES, LONGITUDES)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from vrtspike.sst.task import SSTTask, side_by_side
+from vrtspike.training.tasks import lower_is_better
+
+SEA = np.array([[True, True, False], [True, False, True]])
+WEIGHTS = np.array([[0.4, 0.2, 0.0], [0.1, 0.0, 0.3]])
+DEVIATION = np.arange(1, 73.0).reshape(12, 2, 3) / 10
+CPU = torch.device("cpu")
+
+
+def batch(lead: int = 2) -> dict[str, torch.Tensor]:
+    random = torch.Generator().manual_seed(5)
+    return {
+        "past": torch.randn(3, 4, 2, 3, generator=random),
+        "future": torch.randn(3, lead, 2, 3, generator=random),
+        "month": torch.tensor([0, 10, 11]),
+        "index": torch.arange(3),
+    }
+
+
+def output(lead: int = 2) -> torch.Tensor:
+    return torch.randn(3, lead, 2, 3, generator=torch.Generator().manual_seed(6))
+
+
+def test_the_loss_weighs_cells_by_their_area():
+    task, given, said = SSTTask(WEIGHTS, DEVIATION), batch(), output()
+    error = (said - given["future"]).numpy().astype(np.float64)
+    expected = (error**2 * WEIGHTS).sum(axis=(2, 3)).mean()
+    found = task.losses(said, task.prepare(given, CPU), 0)
+    assert found.keys() == {"mse"}
+    assert float(found["mse"]) == pytest.approx(expected, rel=1e-6)
+
+
+def test_no_gradient_comes_from_land_even_where_it_is_not_a_number():
+    task, given = SSTTask(WEIGHTS, DEVIATION), batch()
+    land = torch.from_numpy(~SEA)
+    given["future"][..., land] = float("nan")
+    said = output().requires_grad_()
+    task.losses(said, given, 0)["mse"].backward()
+    assert said.grad is not None
+    assert (said.grad[..., land] == 0).all()
+    assert (said.grad[..., ~land] != 0).all()
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_validation_is_in_kelvin_of_the_months_forecast(offset):
+    task, given, said = SSTTask(WEIGHTS, DEVIATION, offset), batch(), output()
+    found = task.metrics(said, task.prepare(given, CPU))
+    assert len(found) == 3
+    for sample, month in enumerate((0, 10, 11)):
+        squares, products, own, other = [], [], [], []
+        for lead in range(2):
+            kelvin = DEVIATION[(month + offset + 1 + lead) % 12]
+            f, o = (x[sample, lead].numpy() * kelvin for x in (said, given["future"]))
+            squares.append((WEIGHTS * (f - o) ** 2).sum())
+            products.append((WEIGHTS * f * o).sum())
+            own.append((WEIGHTS * f * f).sum())
+            other.append((WEIGHTS * o * o).sum())
+        assert found[sample]["rmse"] == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-5)
+        correlation = np.sum(products) / np.sqrt(np.sum(own) * np.sum(other))
+        assert found[sample]["acc"] == pytest.approx(correlation, rel=1e-4)
+
+
+def test_a_forecast_without_anomalies_has_no_correlation():
+    task, given = SSTTask(WEIGHTS, DEVIATION), batch()
+    assert [x["acc"] for x in task.metrics(torch.zeros(3, 2, 2, 3), given)] == [0, 0, 0]
+
+
+def test_lower_errors_are_better():
+    task = SSTTask(WEIGHTS, DEVIATION)
+    assert task.metric == "rmse"
+    assert lower_is_better(task) == {"rmse"}
+    assert task.variant(0) == task.variant(17)
+
+
+def test_the_size_counts_samples_and_months():
+    task, given = SSTTask(WEIGHTS, DEVIATION), batch()
+    assert task.size(given) == (3, 3 * (4 + 2))
+
+
+def test_the_task_is_that_of_the_store(store):
+    task = SSTTask.of_store(store)
+    given = {
+        "past": torch.zeros(1, 2, 10, 20),
+        "future": torch.zeros(1, 1, 10, 20),
+        "month": torch.tensor([11]),
+    }
+    # An error of one standard deviation everywhere: the weighted mean of January's variances.
+    (found,) = task.metrics(torch.ones(1, 1, 10, 20), given)
+    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None] * store.sea
+    expected = np.sqrt((rows / rows.sum() * store.deviation[0].astype(np.float64) ** 2).sum())
+    assert found["rmse"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_pictures_show_cold_blue_warm_red_and_land_grey():
+    fields = [np.full((2, 3), value, np.float32) for value in (-3, 0, 3)]
+    picture = side_by_side(fields, SEA)
+    assert picture.dtype == np.uint8
+    times = 320 // 3
+    # Three maps of three columns with a line between them.
+    assert picture.shape == (2 * times, 11 * times, 3)
+    small = picture[::times, ::times]
+    assert small[0, 0].tolist() == [5, 48, 97]
+    assert small[0, 4].tolist() == [247, 247, 247]
+    assert small[0, 8].tolist() == [103, 0, 31]
+    assert small[0, 2].tolist() == small[1, 9].tolist() == [160, 160, 160]
+    assert small[0, 3].tolist() == small[1, 7].tolist() == [255, 255, 255]
+
+
+def test_the_picture_is_of_the_first_sample_and_month():
+    task, given, said = SSTTask(WEIGHTS, DEVIATION), batch(), output()
+    expected = side_by_side(
+        [given["past"][0, 3].numpy(), said[0, 0].numpy(), given["future"][0, 0].numpy()], SEA
+    )
+    found = task.pictures(said, task.prepare(given, CPU))
+    np.testing.assert_array_equal(found["forecast"], expected)
