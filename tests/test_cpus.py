@@ -67,6 +67,10 @@ def test_the_least_of_all_limits_counts(tmp_path, monkeypatch):
     (tmp_path / "cpu.max").write_text("800000 100000\n")
     assert available_cpus({"NSLOTS": "20"}, tmp_path) == 8
     assert available_cpus({"NSLOTS": "5"}, tmp_path) == 5
+    # What the workflow gives a job is part of what the batch system gave Snakemake.
+    assert available_cpus({"NSLOTS": "5", "VRTSPIKE_CPUS": "3"}, tmp_path) == 3
+    assert available_cpus({"NSLOTS": "5", "VRTSPIKE_CPUS": "40"}, tmp_path) == 5
+    assert available_cpus({"VRTSPIKE_CPUS": ""}, tmp_path) == 8
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5})
     assert available_cpus({"NSLOTS": "5"}, tmp_path) == 2
     # Without an argument, the variables of this process.

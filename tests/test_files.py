@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.faults.disks import full, missing, small_disk
+from vrtspike.errors import RunError
 from vrtspike.files import (
     atomic_path,
     atomic_write_text,
     file_digest,
+    file_mark,
     finite_or_null,
     folder_bytes,
     json_digest,
     read_json,
+    remove_leftovers,
     write_json,
+    writes_to,
 )
 
 
@@ -55,6 +68,23 @@ def test_the_temporary_name_keeps_the_suffix(tmp_path):
     with atomic_path(tmp_path / "a.png") as temporary:
         assert temporary.suffix == ".png"
         temporary.write_bytes(b"x")
+
+
+def test_the_mark_of_a_file_changes_with_what_happens_to_it(tmp_path):
+    path = tmp_path / "a.log"
+    assert file_mark(path) is None
+    path.write_text("a")
+    marks = [file_mark(path), file_mark(path)]
+    path.write_text("ab")
+    marks.append(file_mark(path))
+    os.utime(path, (1e9, 1e9))
+    marks.append(file_mark(path))
+    path.rename(tmp_path / "b.log")  # so that its number is not given again
+    path.write_text("ab")
+    os.utime(path, (1e9, 1e9))
+    marks.append(file_mark(path))
+    assert marks[0] == marks[1]
+    assert len(set(marks)) == 4
 
 
 def test_equal_values_give_equal_bytes(tmp_path):
@@ -131,3 +161,131 @@ def test_bytes_of_a_folder(tmp_path):
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
     assert folder_bytes(tmp_path) == 75
     assert folder_bytes(tmp_path / "nosuch") == 0
+
+
+WRITER = """
+import sys, time
+from vrtspike.files import atomic_path
+with atomic_path(sys.argv[1] + "/a.b.json") as file, atomic_path(sys.argv[1] + "/c.zarr") as folder:
+    file.write_text("half")
+    (folder / "part").mkdir(parents=True)
+    print(flush=True)
+    time.sleep(600)
+"""
+
+
+@contextlib.contextmanager
+def writer(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], set[Path]]]:
+    """A process that has half written a file and a directory; what it has begun."""
+    command = [sys.executable, "-c", WRITER, str(folder)]
+    before = {*folder.iterdir()}
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()
+            yield process, {*folder.iterdir()} - before
+        finally:
+            process.kill()
+
+
+def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path):
+    kept = {tmp_path / name for name in (".a.tmp", ".hidden.json", "x.0a1b2c3d-1-2-0a1b2c3d.tmp")}
+    for path in kept:
+        path.touch()
+    with writer(tmp_path) as (_, left):
+        assert len(left) == 2
+    with writer(tmp_path) as (_, begun):
+        remove_leftovers(tmp_path)
+        assert {*tmp_path.iterdir()} == kept | begun
+    assert {*tmp_path.iterdir()} == kept | begun
+
+
+def test_the_next_writer_into_a_folder_removes_what_is_left_there(tmp_path):
+    with writer(tmp_path) as (process, left):
+        process.kill()
+        process.wait()
+        assert len(left) == 2
+        atomic_write_text(tmp_path / "other.txt", "whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
+
+
+def test_a_process_that_has_the_number_of_a_killed_one_is_another(tmp_path):
+    with atomic_path(tmp_path / "a.json") as begun:
+        begun.touch()
+        machine, number, start, random = begun.name.split(".")[2].split("-")
+        earlier = tmp_path / f".a.{machine}-{number}-{int(start) - 1}-{random}.tmp.json"
+        earlier.touch()
+        remove_leftovers(tmp_path)
+        assert [*tmp_path.iterdir()] == [begun]
+
+
+def test_what_another_machine_has_begun_stays_for_a_day(tmp_path):
+    path = tmp_path / f".a.0a1b2c3d-{os.getpid()}-5-0a1b2c3d.tmp.json"
+    path.touch()
+    remove_leftovers(tmp_path)
+    assert path.exists()
+    os.utime(path, (0, path.stat().st_mtime - 25 * 3600))
+    remove_leftovers(tmp_path)
+    assert not path.exists()
+    # Who holds the folder alone need not wait.
+    path.touch()
+    remove_leftovers(tmp_path, stems=["b"])
+    assert path.exists()
+    remove_leftovers(tmp_path, stems=None)
+    assert not path.exists()
+
+
+def test_the_file_that_an_error_names_stays_named(tmp_path):
+    for named, told in ((None, "a"), ("temporary", "a"), ("other", str(tmp_path / "other"))):
+        error = OSError(errno.EIO, "Input/output error")
+        error.filename = named and tmp_path / named
+        with (
+            pytest.raises(OSError, match="Input/output error") as caught,
+            writes_to(Path("a"), tmp_path / "temporary"),
+        ):
+            raise error
+        assert str(caught.value.filename) == told
+
+
+def test_a_writer_that_is_asked_to_end_leaves_nothing(tmp_path):
+    program = "from vrtspike.cli import run\ndef main():\n" + "".join(
+        f"    {line}\n" for line in WRITER.strip().splitlines()
+    )
+    command = [sys.executable, "-c", f"{program}\nrun(main)", str(tmp_path)]
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # A shell lets what it runs in the background ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert len([*tmp_path.iterdir()]) == 2
+            process.send_signal(number)
+            told = process.communicate(timeout=60)[1].decode()
+        assert process.returncode == 128 + number
+        assert told == ("interrupted\n" if number == signal.SIGINT else f"ended by {number.name}\n")
+        assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.skipif(missing() is not None, reason=missing() or "")
+def test_a_full_disk_is_told_as_one_whatever_a_library_says(tmp_path):
+    path = tmp_path / "disk/result"
+
+    def fail(error: Exception) -> None:
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(b"")
+            raise error
+
+    with small_disk(path.parent, 1):
+        with pytest.raises(RuntimeError, match="unexpected pos"):
+            fail(RuntimeError("unexpected pos 832 vs 726"))
+        with full(path.parent):
+            with pytest.raises(OSError, match="No space left on device") as told:
+                fail(RuntimeError("unexpected pos 832 vs 726"))
+            assert (told.value.errno, told.value.filename) == (errno.ENOSPC, str(path))
+            with pytest.raises(RunError):
+                fail(RunError("what a user can mend is told as it is"))
+        assert [*path.parent.iterdir()] == []

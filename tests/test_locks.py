@@ -16,16 +16,19 @@ from pathlib import Path
 
 import pytest
 
+from vrtspike.data.bundles import make_share
+from vrtspike.data.gate.ingest_share import Ingestion
 from vrtspike.errors import RunError
 from vrtspike.launching.gpus import take_gpus
 from vrtspike.launching.status import status_file
-from vrtspike.locks import lock_file
+from vrtspike.locks import holders, lock_file
+from vrtspike.monitoring.nvml import Gpu
 from vrtspike.runs.folder import hold_run
+from vrtspike.watching.turns import Turns
 
 FLOCK = {"x86_64": 73, "aarch64": 32}.get(os.uname().machine)
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
-BATCH_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "KUBERNETES_SERVICE_HOST")
 PR_SET_SECCOMP, FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
 
 
@@ -41,8 +44,18 @@ def refuse_flock(number: int) -> None:
 
 
 def ways_to_lock(folder: Path) -> list[AbstractContextManager[object]]:
-    gpus = take_gpus(1, installed=["GPU-a"], lock_folder=folder / "gpus", patience_s=0)
+    gpu = Gpu("GPU-a", total=1, free=1)
+    gpus = take_gpus(1, look=lambda: [gpu], folder=folder / "gpus", patience_s=0)
     return [hold_run(folder / "run", patience_s=0), status_file(folder), gpus]
+
+
+def go_on_without(folder: Path) -> None:
+    """What does no harm without locks goes on; prints what it says."""
+    refuse_flock(errno.ENOLCK)
+    make_share(
+        Ingestion("", folder, "blur", "auto"), [], folder, folder / "shares/0-of-1.json", 1, print
+    )
+    assert not Turns(folder / "turns").take(["a"], print)
 
 
 def be_refused(folder: Path) -> None:
@@ -59,7 +72,7 @@ def be_refused(folder: Path) -> None:
 
 @pytest.mark.skipif(FLOCK is None, reason="the number of the system call is not known here")
 def test_a_file_system_without_locks_is_named_with_a_way_out(tmp_path):
-    left_out = {*BATCH_JOBS, "CUDA_VISIBLE_DEVICES"}
+    left_out = {"CUDA_VISIBLE_DEVICES"}
     done = subprocess.run(
         [sys.executable, __file__, str(tmp_path)],
         env={name: value for name, value in os.environ.items() if name not in left_out},
@@ -68,7 +81,7 @@ def test_a_file_system_without_locks_is_named_with_a_way_out(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    advice = ["RUNS in config", "RUNS in config", "set TMPDIR"]
+    advice = ["RUNS in config", "RUNS in config", "set VRTSPIKE_GPU_LOCKS"]
     for (number, kind, message), way_out in zip(answers[:9], 3 * advice, strict=True):
         assert kind == "RunError", message
         assert os.strerror(number) in message
@@ -79,14 +92,25 @@ def test_a_file_system_without_locks_is_named_with_a_way_out(tmp_path):
     assert not list(tmp_path.glob(".status-*"))
 
 
+@pytest.mark.skipif(FLOCK is None, reason="the number of the system call is not known here")
+def test_shares_and_plans_go_on_without_locks(tmp_path):
+    command = [sys.executable, __file__, str(tmp_path), "go on"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lock = tmp_path / "shares/0-of-1.lock"
+    assert done.stdout.splitlines() == [
+        f"{lock}: no locks on this file system; going on without",
+        "[0/0] share 0-of-1: 0 sequences, 0 of them to do",
+    ]
+
+
 LOCKS = ("run/lock", ".status-left", "gpus/GPU-a.lock")
 """Files that :func:`ways_to_lock` uses, in its order."""
 
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_folder_in_the_place_of_a_lock_is_named(tmp_path, monkeypatch, lock):
-    for name in (*BATCH_JOBS, "CUDA_VISIBLE_DEVICES"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     (tmp_path / lock).mkdir(parents=True)
     message = rf"{re.escape(str(tmp_path / lock))}: found a folder, expected a lock file"
     way = ways_to_lock(tmp_path)[LOCKS.index(lock)]
@@ -129,5 +153,27 @@ def test_who_waits_gets_the_lock_when_the_other_ends(tmp_path):
         assert lock_file(mine.fileno(), path, wait=True)
 
 
+def test_who_shares_a_lock_keeps_away_who_wants_it_alone(tmp_path):
+    path = tmp_path / "lock"
+    with path.open("w") as one, path.open("r") as other, path.open("r") as third:
+        assert lock_file(one.fileno(), path, shared=True)
+        assert lock_file(other.fileno(), path, shared=True)
+        assert not lock_file(third.fileno(), path)
+        one.close()
+        assert not lock_file(third.fileno(), path)
+        other.close()
+        assert lock_file(third.fileno(), path)
+        assert not lock_file(os.open(path, os.O_RDONLY), path, shared=True)
+
+
+def test_holders_are_named_while_they_hold(tmp_path):
+    path = tmp_path / "lock"
+    assert holders(path) == []
+    with path.open("w") as mine:
+        assert holders(path) == []
+        assert lock_file(mine.fileno(), path)
+        assert holders(path) == [os.getpid()]
+
+
 if __name__ == "__main__":
-    be_refused(Path(sys.argv[1]))
+    (go_on_without if sys.argv[2:] else be_refused)(Path(sys.argv[1]))

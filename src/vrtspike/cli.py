@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import os
 import select
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from vrtspike.cpus import available_cpus
+from vrtspike.endings import EndedBySignal, end_in_order, end_with_starter
 from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full
 
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
@@ -70,6 +73,24 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_share(parser: argparse.ArgumentParser) -> None:
+    """Add the options of programs that work through a share: its name, cores, its file."""
+    parser.add_argument(
+        "--share",
+        default="0-of-1",
+        help="which sequences: those that fall into the first of 8 shares are 0-of-8",
+    )
+    parser.add_argument(
+        "--threads", type=positive_int, default=available_cpus(), help="sequences at a time"
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, help="what was made of the share, to write (JSON)"
+    )
+    parser.add_argument(
+        "--asked", default="", help="kept in the output: what a plan asked for, as a digest"
+    )
+
+
 def positive_int(text: str) -> int:
     """The value of an option that counts something.
 
@@ -101,7 +122,8 @@ def run(
 
     A :class:`UserError`, a full disk and a place that cannot be written become plain messages. Who
     reads our output and has read enough (``| head``) ends the program without a word.
-    Old names in a configuration are told, which Python would keep from users.
+    Old names in a configuration are told, which Python would keep from users. A program that is
+    asked to end, or whose Snakemake has died, removes what it has half written.
 
     Args:
         main: the program; it parses ``sys.argv`` itself and returns its exit status (None is 0).
@@ -109,10 +131,12 @@ def run(
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
     try:
+        end_in_order()
+        end_with_starter()
         status = main()
         sys.stdout.flush()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _say(f"error: {error}")
         status = EXIT_USER_ERROR
     except BrokenPipeError:
         if not _nobody_reads():
@@ -122,21 +146,29 @@ def run(
         status = EXIT_CLOSED_PIPE
     except OSError as error:
         if is_disk_full(error):
-            reason = (
-                f"the disk is full ({error.strerror}); free space, or set RESULTS to another disk"
-            )
+            reason = f"the disk is full ({error.strerror}); free space, or move RESULTS or RUNS"
         elif error.errno in _CLOSED and error.filename:
             reason = f"{error.strerror}; mend it or its permissions, or give another place"
         else:
             raise
         where = error.filename or "a file"
-        print(f"error: {where}: {reason}, and run again", file=sys.stderr)
+        _say(f"error: {where}: {reason}, and run again")
         status = EXIT_USER_ERROR
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        _say("interrupted")
         status = EXIT_STOPPED
-    sys.stdout.flush()
+    except EndedBySignal as error:
+        _say(f"ended by {error.name}")
+        status = int(str(error.code))
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
     leave(status)
+
+
+def _say(text: str) -> None:
+    """Write to standard error; where that is a log on a full disk, the status has to tell."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def _nobody_reads() -> bool:

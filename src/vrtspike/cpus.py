@@ -7,14 +7,19 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+CPUS = "VRTSPIKE_CPUS"
+"""Environment variable: how many CPUs a program may use; the workflow gives each job its share."""
+
 
 def available_cpus(
     environment: Mapping[str, str] | None = None, cgroups: Path = Path("/sys/fs/cgroup")
 ) -> int:
-    """CPUs this process may use: the least of affinity, cgroup quota and batch-system allotment.
+    """CPUs this process may use.
+
+    The least of affinity, cgroup quota, a batch system's allotment, and :data:`CPUS`.
 
     Args:
-        environment: variables of the batch system; None is this process's.
+        environment: variables that count; None is this process's.
         cgroups: where the cgroup file system is mounted.
 
     >>> available_cpus({"SLURM_CPUS_PER_TASK": "1"})
@@ -22,7 +27,7 @@ def available_cpus(
     """
     environment = os.environ if environment is None else environment
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()]
-    limits += [_cgroup_cpus(cgroups), _batch_cpus(environment)]
+    limits += [_cgroup_cpus(cgroups), _batch_cpus(environment), _number(environment, CPUS)]
     return max(1, min(limit for limit in limits if limit is not None))
 
 
@@ -44,10 +49,15 @@ def _batch_cpus(environment: Mapping[str, str]) -> int | None:
         tasks = environment.get("SLURM_NTASKS_PER_NODE", "1")
         return int(per_task) * (int(tasks) if tasks.isdigit() else 1)
     for name in ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS"):
-        value = environment.get(name, "")
-        if value.isdigit() and int(value) > 0:
-            return int(value)
+        if number := _number(environment, name):
+            return number
     return None
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    """A positive number in a variable, if there is one."""
+    value = environment.get(name, "")
+    return int(value) if value.isdigit() and int(value) > 0 else None
 
 
 def _cgroup_cpus(root: Path) -> int | None:
