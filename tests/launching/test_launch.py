@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -77,16 +79,19 @@ import sys
 from pathlib import Path
 from vrtspike.launching.launch import train
 folder = Path(sys.argv[1])
-sys.exit(train(folder, 0, folder / "waiting.py"))
+gpus = sys.argv[2] if sys.argv[2] == "auto" else int(sys.argv[2])
+sys.exit(train(folder, gpus, folder / "waiting.py"))
 """
 
 
 @contextlib.contextmanager
-def start(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+def start(
+    folder: Path, gpus: str = "0"
+) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
     """A launcher, with its torchrun and the training process, which waits to be asked to stop."""
     (folder / "waiting.py").write_text(WAITING)
     launcher = subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, str(folder)],
+        [sys.executable, "-c", LAUNCHER, str(folder), gpus],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -132,11 +137,67 @@ def test_a_crash_is_no_stop(tmp_path, kind, code, said):
     assert not list(tmp_path.glob(".status-*"))
 
 
+def test_a_run_that_is_continued_shares_its_batches_evenly(tmp_path, monkeypatch):
+    gpus = [{"uuid": f"GPU-{letter}", "total": 40, "used": 0} for letter in "ab"]
+    (tmp_path / "gpus.json").write_text(json.dumps(gpus))
+    driver = Path(__file__).parent.parent / "fake_driver"
+    paths = [str(driver), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    monkeypatch.setenv("FAKE_GPUS", str(tmp_path / "gpus.json"))
+    monkeypatch.setenv("VRTSPIKE_GPU_LOCKS", str(tmp_path / "locks"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    (tmp_path / "run.json").write_text(json.dumps({"status": "interrupted", "micro_batches": 7}))
+    # Two processes could not share them.
+    with start(tmp_path, "auto") as (_, (_, _, rank)):
+        assert rank.environ()["CUDA_VISIBLE_DEVICES"] == "GPU-a"
+
+
+def test_the_end_of_a_job_stops_training(tmp_path, monkeypatch):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    monkeypatch.setenv("VRTSPIKE_JOB_ENDS", str(int(time.time())))
+    command = [sys.executable, "-c", LAUNCHER, str(tmp_path), "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 75, done.stdout + done.stderr
+    assert "the time limit of the job is near: asking training to stop" in done.stdout
+
+
 def test_a_signal_to_every_process_of_a_job_kills_none(family, tmp_path):
     for process in family[1:]:
         process.send_signal(signal.SIGTERM)
     assert family[0].wait(timeout=60) == 75
     assert (tmp_path / "stopped").read_text() == "SIGTERM"
+
+
+def test_a_process_that_stands_still_is_woken_to_be_asked(family, tmp_path):
+    launcher, _, training = family
+    training.send_signal(signal.SIGSTOP)
+    launcher.send_signal(signal.SIGHUP)
+    assert launcher.wait(timeout=60) == 75
+    assert (tmp_path / "stopped").read_text() == "SIGTERM"
+
+
+def test_how_it_failed_is_told_with_how_to_go_on(tmp_path):
+    for which, said in ((1, "torchrun was"), (2, "one of its processes was")):
+        with start(tmp_path) as (launcher, found):
+            found[which].kill()
+            if which == 1:  # the real program ends with torchrun
+                found[2].kill()
+            output, _ = launcher.communicate(timeout=60)
+        assert launcher.returncode == 1
+        assert output.splitlines()[-1] == (
+            f"training failed: {said} ended by SIGKILL, as when memory is full. What was saved "
+            f"stays in {tmp_path}; the same command continues from there"
+        )
+        (tmp_path / "ready").unlink()
+
+
+def test_a_launcher_leaves_no_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    with start(tmp_path) as (launcher, _):
+        launcher.terminate()
+        assert launcher.wait(timeout=60) == 75
+    assert [*(tmp_path / "temporary").iterdir()] == []
 
 
 def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):

@@ -6,10 +6,8 @@ import math
 import os
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -18,8 +16,8 @@ from tests.workflow.cluster import PATIENCE_S, Cluster, missing, start_cluster
 from vrtspike.errors import ConfigError
 from vrtspike.launching import slurm as batch_system
 from vrtspike.launching import torchrun as node
+from vrtspike.launching.job_end import MARGIN_S
 from vrtspike.launching.slurm import (
-    MARGIN_S,
     TimeLimit,
     seconds_left,
     step_on_every_node,
@@ -56,7 +54,7 @@ def flaky(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with tempfile.TemporaryDirectory() as folder, start_cluster(Path(folder)) as started:
+    with start_cluster() as started:
         yield started
 
 

@@ -50,8 +50,8 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], last: int = 0) -> 
 
 
 if __name__ == "__main__":
-    from vrtspike.launching.signals import stop_with_parent
     from vrtspike.launching.status import leave
+    from vrtspike.processes import stop_with_parent
 
     stop_with_parent()
     dies = (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0")

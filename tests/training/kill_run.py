@@ -23,7 +23,7 @@ import torch._dynamo
 import tests.training.setup_run
 from tests.ports import free_port
 from tests.training.forecast_run import train_as_one_of_many
-from vrtspike.launching.signals import stop_with_parent
+from vrtspike.processes import stop_with_parent
 
 RANKS = 2
 PATIENCE_S = 20.0

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
+ROOT = Path(__file__).parents[2]
+
 BEGINNING = """
-import os, signal, threading
+import multiprocessing, os, signal, threading
 from itertools import islice
 
 from tests.training.forecast import Waves
@@ -35,12 +40,23 @@ STOP = """
 """
 
 
+DIE = """
+    print(*[process.pid for process in multiprocessing.active_children()], flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+LOSE = """
+    multiprocessing.active_children()[0].kill()
+    list(stream)
+"""
+
+
 def run(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
     script = folder / "run.py"
     script.write_text(BEGINNING + end)
     return subprocess.run(
         [sys.executable, str(script)],
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=240,
@@ -55,7 +71,24 @@ def test_a_failed_training_does_not_wait_for_its_workers_for_ever(tmp_path):
     assert "the training failed" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT"])
+def test_workers_of_a_killed_training_end_though_nobody_takes_their_batches(tmp_path):
+    done = run(tmp_path, DIE)
+    assert done.returncode == -signal.SIGKILL
+    workers = [int(number) for number in done.stdout.splitlines()[1].split()]
+    assert len(workers) == 2
+    deadline = time.monotonic() + 60
+    while any(psutil.pid_exists(worker) for worker in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_killed_worker_is_told_to_the_user(tmp_path):
+    done = run(tmp_path, LOSE)
+    assert done.returncode == 1
+    assert "RunError: a process that loads data has ended, as when memory is full" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT"])
 def test_a_signal_to_all_processes_leaves_the_step_its_batches(tmp_path, name):
     done = run(tmp_path, STOP.format(name=name))
     assert done.stdout == f"2\n28 {name}\n", done.stderr

@@ -6,6 +6,7 @@ starts.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -18,17 +19,21 @@ import psutil
 from vrtspike.config.loading import check_files
 from vrtspike.config.packages import check_packages
 from vrtspike.config.workflow import load_workflow
-from vrtspike.launching.gpus import installed_gpus, require_gpus, take_gpus
+from vrtspike.launching.gpus import Devices, require_gpus, take_gpus
+from vrtspike.launching.job_end import job_end
 from vrtspike.launching.messages import Messages
 from vrtspike.launching.on_end import told_on_end
-from vrtspike.launching.signals import EXIT_INTERRUPTED, stop_with_parent
+from vrtspike.launching.signals import EXIT_INTERRUPTED
 from vrtspike.launching.slurm import meeting_point, step_on_every_node, time_limit
 from vrtspike.launching.status import STATUS_FILE, read_status, status_file
 from vrtspike.launching.torchrun import Rendezvous, run, run_torchrun
+from vrtspike.monitoring.nvml import installed_gpus
+from vrtspike.processes import stop_with_parent
 from vrtspike.runs.code import changes_since, describe_code
-from vrtspike.runs.folder import is_finished, set_aside
+from vrtspike.runs.folder import is_finished, set_aside, take_turn
 from vrtspike.runs.identity import identify
 from vrtspike.runs.publish import publish
+from vrtspike.runs.record import read_record
 
 NODE_PROGRAM = "train_node.py"
 """Starts the processes of one of several nodes; stands beside the training program."""
@@ -49,6 +54,7 @@ class Request:
         output: folder of the published result.
         runs: folder of all runs; None takes RUNS of the configuration.
         gpus: number of GPUs; None takes GPUS of the configuration.
+        most_gpus: that ``auto`` takes; None for all that are free.
         anew: whether a run that other code has computed is set aside and begun again.
         program: the training program.
         log: a file for the full text, emptied first; None shows it on standard output.
@@ -62,6 +68,7 @@ class Request:
     program: Path
     runs: Path | None = None
     gpus: int | Literal["auto"] | None = None
+    most_gpus: int | None = None
     anew: bool = False
     log: Path | None = None
 
@@ -94,19 +101,27 @@ def launch(request: Request) -> int:
     folder = runs / run_identity.name / run_identity.fingerprint
     messages.note(f"run folder: {folder}")
     _heed_code(folder, request, messages)
-    run_identity.write(folder)
-    if is_finished(folder):
-        publish(folder, request.output)
-        messages.note(f"result: {request.output} (the run was finished before)")
-        return 0
-    gpus = plan.settings.GPUS if request.gpus is None else request.gpus
-    command = settings.LOG.ON_END
-    with told_on_end(command, request.preset, folder, request.output, messages) as ending:
-        status = train(folder, gpus, request.program, plan.settings.NODES, messages)
-        if status == 0:
+    with take_turn(folder, messages.tell):
+        run_identity.write(folder)
+        if is_finished(folder):
             publish(folder, request.output)
-            messages.note(f"result: {request.output}")
-        ending.status = status
+            messages.note(f"result: {request.output} (the run was finished before)")
+            return 0
+        gpus = plan.settings.GPUS if request.gpus is None else request.gpus
+        command = settings.LOG.ON_END
+        with told_on_end(command, request.preset, folder, request.output, messages) as ending:
+            status = train(
+                folder,
+                gpus,
+                request.program,
+                nodes=plan.settings.NODES,
+                most_gpus=request.most_gpus,
+                messages=messages,
+            )
+            if status == 0:
+                publish(folder, request.output)
+                messages.note(f"result: {request.output}")
+            ending.status = status
     return status
 
 
@@ -148,7 +163,9 @@ def train(
     folder: Path,
     gpus: int | Literal["auto"],
     program: Path,
+    *,
     nodes: int = 1,
+    most_gpus: int | None = None,
     messages: Messages = Messages(),  # noqa: B008 - it never changes
 ) -> int:
     """Run the training program in as many processes as there are GPUs; returns its status.
@@ -158,18 +175,25 @@ def train(
         gpus: of each machine.
         program: the training program.
         nodes: machines of the run; more than one needs a Slurm job of that size.
+        most_gpus: that ``auto`` takes of a machine; None for all that are free.
         messages: where the launcher's messages, and the full text of training, go.
 
     Raises:
         ConfigError: if there is no such job.
         RunError: if the devices are not there.
     """
-    limit = time_limit(os.environ)
-    with status_file(folder) as path:
+    limit = time_limit(os.environ) or job_end(os.environ)
+    with contextlib.ExitStack() as stack:
+        devices = Devices()
+        if nodes == 1:
+            # It may wait for hours: the run's folder stays as it is meanwhile.
+            batches = (read_record(folder) or {}).get("micro_batches")
+            taken = take_gpus(gpus, most=most_gpus, dividing=batches, tell=messages.tell)
+            devices = stack.enter_context(taken)
+        path = stack.enter_context(status_file(folder))
         environment = {STATUS_FILE: str(path.absolute()), **messages.environment}
         if nodes == 1:
-            with take_gpus(gpus) as devices:
-                ending = run_torchrun(folder, devices, program, environment, limit=limit)
+            ending = run_torchrun(folder, devices, program, environment, limit=limit)
         else:
             starter = program.with_name(NODE_PROGRAM)
             command = [
@@ -187,7 +211,8 @@ def train(
         return EXIT_INTERRUPTED
     when = " while it was stopping" if ending.was_stopped else ""
     messages.tell(
-        f"training failed{when} (its starter ended with {ending.code}); the run stays in {folder}"
+        f"training failed{when}: {ending}. What was saved stays in {folder}; the same command "
+        "continues from there"
     )
     return 1
 

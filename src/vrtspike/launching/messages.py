@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from vrtspike.files import writes_to
 from vrtspike.monitoring.display import LOG_FILE
 
 
@@ -29,14 +30,15 @@ class Messages:
         if self.log is None:
             print(text, flush=True)
             return
-        with self.log.open("a", encoding="utf-8") as stream:
+        with writes_to(self.log), self.log.open("a", encoding="utf-8") as stream:
             stream.write(f"{text}\n")
 
     def tell(self, text: str) -> None:
         """Show a message that a person has to know; a log receives it, too."""
-        self.note(text)
+        # Shown first: the log may stand on a disk that is full.
         if self.log is not None:
             print(text, flush=True)
+        self.note(text)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import signal
-import sys
 from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import Self
 
+from vrtspike.endings import is_ignored
+
 EXIT_INTERRUPTED = 75
 """Exit status of a run that was asked to stop and has saved its state (EX_TEMPFAIL): continue."""
 
-STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
-"""Signals that ask a run to stop."""
+STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
+"""Signals that ask a run to stop; SIGHUP, when the terminal is closed, unless it is ignored."""
 
 ORPHANED = signal.SIGUSR2
 """Tells ``torchrun``, and through it the training processes, that the launcher has died."""
 
 HEEDED = (*STOPS, ORPHANED)
 """Signals at which a training process ends its step, saves and leaves."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 class StopRequest:
@@ -36,7 +34,7 @@ class StopRequest:
 
     def __enter__(self) -> Self:
         """Start listening."""
-        for number in HEEDED:
+        for number in heeded():
             self._previous[number] = signal.signal(number, self._note)
         return self
 
@@ -52,6 +50,12 @@ class StopRequest:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number).name
+
+
+def heeded() -> list[signal.Signals]:
+    """:data:`HEEDED` without SIGHUP where someone (``nohup``) has seen to it that it is ignored."""
+    kept_away = {signal.SIGHUP} if is_ignored(signal.SIGHUP) else set()
+    return [number for number in HEEDED if number not in kept_away]
 
 
 def ignore(numbers: Iterable[signal.Signals]) -> None:
@@ -71,15 +75,7 @@ def hold_back(numbers: Iterable[signal.Signals]) -> None:
 def heed_stops() -> None:
     """Undo a parent's :func:`ignore` or :func:`hold_back` of :data:`STOPS`."""
     for number in STOPS:
-        signal.signal(number, signal.SIG_DFL)
+        if number is not signal.SIGHUP or not is_ignored(number):
+            signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-
-
-def stop_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """Have the kernel send a signal to this process when its parent dies (Linux only).
-
-    Without it a killed launcher leaves processes behind that hold the run's lock and a device.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)

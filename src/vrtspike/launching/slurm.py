@@ -7,16 +7,13 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Mapping
 from typing import Literal
 
 from vrtspike.errors import ConfigError
-
-MARGIN_S = 90.0
-"""Seconds before the end of a job at which training is stopped, unless a signal came before."""
-
+from vrtspike.launching.job_end import margin
+from vrtspike.queueing.ask import ask
 
 LOOK_S = 60.0
 """Seconds after which the end of a job is looked up again: it can be moved."""
@@ -35,12 +32,10 @@ class TimeLimit:
 
     Args:
         job: number of the Slurm job.
-        margin_s: seconds before its end; a quarter of a short job's time at most.
     """
 
-    def __init__(self, job: str, margin_s: float = MARGIN_S) -> None:
+    def __init__(self, job: str) -> None:
         self._job = job
-        self._longest = margin_s
         self._margin: float | None = None
         self._end = math.inf
         self._look()
@@ -52,8 +47,7 @@ class TimeLimit:
         that it named last holds.
         """
         self._look()
-        margin = self._longest if self._margin is None else self._margin
-        return max(0.0, self._end - time.monotonic() - margin)
+        return max(0.0, self._end - time.monotonic() - (self._margin or 0.0))
 
     def _look(self) -> None:
         """Ask for the time left, not for the hour of the end: clocks differ and are changed."""
@@ -63,7 +57,7 @@ class TimeLimit:
             return
         self._end = time.monotonic() + left
         if self._margin is None and left < math.inf:
-            self._margin = min(self._longest, left / 4)
+            self._margin = margin(left)
 
 
 def seconds_left(text: str) -> float | None:
@@ -138,19 +132,6 @@ def _squeue(job: str, form: str) -> str | None:
         job: its number; an array and a job of several components are listed with all their parts.
         form: one field.
     """
-    # Settings of the user's own could leave the job out.
-    environment = {name: v for name, v in os.environ.items() if not name.startswith("SQUEUE_")}
-    try:
-        done = subprocess.run(
-            ["squeue", "--noheader", "--jobs", job, "--format", f"%A {form}"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if done.returncode != 0:
-        return None
-    answers = (line.split() for line in done.stdout.splitlines())
+    answer = ask(["squeue", "--noheader", "--jobs", job, "--format", f"%A {form}"], ANSWER_S)
+    answers = (line.split() for line in (answer.text or "").splitlines())
     return next((words[1] for words in answers if len(words) == 2 and words[0] == job), None)

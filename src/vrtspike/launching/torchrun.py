@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,16 @@ from types import FrameType
 import psutil
 
 from vrtspike.cpus import available_cpus
+from vrtspike.endings import tell_end
+from vrtspike.launching.gpu_locks import held_locks
 from vrtspike.launching.gpus import Devices
-from vrtspike.launching.signals import ORPHANED, STOPS, hold_back, stop_with_parent
-from vrtspike.launching.slurm import LOOK_S, TimeLimit
+from vrtspike.launching.job_end import Limit
+from vrtspike.launching.signals import ORPHANED, STOPS, heeded, hold_back
+from vrtspike.launching.slurm import LOOK_S
+from vrtspike.processes import stop_with_parent
+
+_SIGNALLED = 128
+"""Added to the number of a signal where a shell, or :mod:`.agent`, tells of an end by it."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,14 @@ class Ending:
     code: int
     was_stopped: bool
 
+    def __str__(self) -> str:
+        """What a person is told of the exit status."""
+        if self.code < 0:
+            return f"torchrun {tell_end(-self.code)}"
+        if self.code > _SIGNALLED:
+            return f"one of its processes {tell_end(self.code - _SIGNALLED)}"
+        return f"torchrun ended with {self.code}"
+
 
 def run_torchrun(
     folder: Path,
@@ -52,7 +68,7 @@ def run_torchrun(
     program: Path,
     environment: dict[str, str],
     rendezvous: Rendezvous | None = None,
-    limit: TimeLimit | None = None,
+    limit: Limit | None = None,
 ) -> Ending:
     """Run the training program, one process per GPU of this machine, to its end.
 
@@ -71,15 +87,18 @@ def run_torchrun(
             *("--nnodes", str(rendezvous.nodes), "--rdzv-backend", "c10d"),
             *("--rdzv-id", rendezvous.endpoint, "--rdzv-endpoint", rendezvous.endpoint),
         ]
-    command = [
+    torchrun = [
         # A signal that torchrun handles it takes for a crash: it kills what has not ended after 30
         # seconds. So it is left with the one that comes when this process has died.
-        *(sys.executable, "-m", "torch.distributed.run"),
+        *(sys.executable, "-m", "vrtspike.launching.agent"),
         *("--signals-to-handle", ORPHANED.name),
-        *(*where, "--nproc-per-node", str(ranks), str(program), "--run-dir", str(folder)),
+        *(*where, "--nproc-per-node", str(ranks)),
     ]
     variables = {**training_environment(devices, ranks), **environment}
-    return run(command, _ask_processes, variables, devices.locks, _begin_torchrun, limit)
+    # torchrun would make a folder for its logs by itself, and leave it behind.
+    with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as logs:
+        command = [*torchrun, "--log-dir", logs, str(program), "--run-dir", str(folder)]
+        return run(command, _ask_processes, variables, devices.locks, _begin_torchrun, limit)
 
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
@@ -89,6 +108,7 @@ def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
     available = min(int(os.environ.get("OMP_NUM_THREADS") or cpus), cpus)
     return {
         **os.environ,
+        **held_locks(devices.paths),
         "CUDA_VISIBLE_DEVICES": ",".join(devices.names),
         "OMP_NUM_THREADS": str(max(1, available // ranks)),
         # With a shared store the processes of a restart (--max-restarts) wait for their
@@ -103,7 +123,7 @@ def run(
     environment: dict[str, str],
     keep_open: Sequence[int] = (),
     begin: Callable[[], None] = stop_with_parent,
-    limit: TimeLimit | None = None,
+    limit: Limit | None = None,
 ) -> Ending:
     """Run a program to its end; signals to this process, and a time limit, ask it to stop.
 
@@ -133,7 +153,8 @@ def run(
             # It has just ended by itself.
             return
 
-    previous = {number: signal.signal(number, ask) for number in STOPS}
+    stops = [number for number in heeded() if number in STOPS]
+    previous = {number: signal.signal(number, ask) for number in stops}
     try:
         while limit is not None and not asked:
             # Someone may move the limit meanwhile, to either side.
@@ -163,5 +184,7 @@ def _ask_processes(torchrun: psutil.Process) -> None:
     processes = torchrun.children()
     for process in processes:
         process.send_signal(signal.SIGTERM)
+        # One that somebody has stopped meanwhile (SIGSTOP) would not hear of it.
+        process.send_signal(signal.SIGCONT)
     if not processes:
         torchrun.send_signal(ORPHANED)

@@ -7,12 +7,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import pynvml
-
 from vrtspike.cpus import available_cpus
 from vrtspike.errors import RunError
 from vrtspike.launching.gpus import usable_gpus
 from vrtspike.machine.costs import table
+from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
 
 
@@ -57,30 +56,18 @@ def this_machine() -> Machine:
 
 def find_gpus() -> GpuKind | None:
     """The GPUs that this process may use; None where there is none, or no driver."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+    found = usable_gpus(installed_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    # What NVML does not know has no name and no size: a device that a batch system has hidden.
+    known = [gpu for gpu in found if gpu.total]
+    if not known:
         return None
-    try:
-        handles = {}
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            handles[str(pynvml.nvmlDeviceGetUUID(handle))] = handle
-        usable = usable_gpus(list(handles), os.environ.get("CUDA_VISIBLE_DEVICES"))
-        found = [handles[name] for name in usable if name in handles]
-        if not found:
-            return None
-        name = str(pynvml.nvmlDeviceGetName(found[0]))
-        memory = min(pynvml.nvmlDeviceGetMemoryInfo(handle).total for handle in found)
-        return GpuKind(
-            name,
-            len(found),
-            memory / 2**30,
-            str(pynvml.nvmlSystemGetDriverVersion()),
-            known_bandwidth(name),
-        )
-    finally:
-        pynvml.nvmlShutdown()
+    return GpuKind(
+        known[0].name,
+        len(known),
+        min(gpu.total for gpu in known) / 2**30,
+        driver_version(),
+        known_bandwidth(known[0].name),
+    )
 
 
 def known_bandwidth(name: str) -> float | None:

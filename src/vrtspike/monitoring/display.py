@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from vrtspike.durations import format_duration
+from vrtspike.files import writes_to
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -103,8 +104,9 @@ class PlainDisplay:
 
     def print(self, text: str) -> None:
         """Print a text."""
-        self._stream.write(text + "\n")
-        self._stream.flush()
+        with writes_to(Path(getattr(self._stream, "name", "output"))):
+            self._stream.write(text + "\n")
+            self._stream.flush()
 
     def close(self) -> None:
         """Do nothing."""

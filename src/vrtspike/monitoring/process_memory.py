@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-import pynvml
+
+from vrtspike.monitoring.nvml import gpu_processes
 
 MEGABYTE = 2**20
 RUN_OPTION = "--run-dir"
@@ -111,6 +112,10 @@ class _Tree:
                 self.add(child, depth + 1)
 
 
+_TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.launching.agent"})
+"""Modules of which one is ``torchrun``, started by hand or by the launcher."""
+
+
 def processes_of_run(folder: Path) -> list[ProcessMemory]:
     """The processes of this machine that train in a run's folder, with all their children.
 
@@ -150,7 +155,7 @@ def _run_folder(process: psutil.Process) -> Path | None:
 def _role(process: psutil.Process, folder: Path) -> str:
     words = process.cmdline()
     if _run_folder(process) == folder:
-        return "torchrun" if any("torch.distributed.run" in w for w in words) else "training"
+        return "torchrun" if _TORCHRUN.intersection(words) else "training"
     text = " ".join(words)
     parent = process.parent()
     beneath = " ".join(parent.cmdline()) if parent is not None else ""
@@ -236,23 +241,6 @@ def _limit(cgroup: Path) -> tuple[float | None, float | None]:
 def gpu_memory() -> dict[int, float]:
     """Megabytes on all GPUs together, by process; empty without a driver."""
     found: dict[int, float] = {}
-    for pid, used in _gpu_processes():
+    for _, pid, used in gpu_processes():
         found[pid] = found.get(pid, 0.0) + used / MEGABYTE
     return found
-
-
-def _gpu_processes() -> Iterator[tuple[int, int]]:
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return
-    try:
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
-                if process.usedGpuMemory is not None:
-                    yield process.pid, process.usedGpuMemory
-    except pynvml.NVMLError:
-        return
-    finally:
-        pynvml.nvmlShutdown()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.errors import RunError
-from vrtspike.files import atomic_write_text, finite_or_null
+from vrtspike.files import atomic_write_text, finite_or_null, writes_to
 
 
 class Records:
@@ -19,14 +19,15 @@ class Records:
     """
 
     def __init__(self, path: str | Path) -> None:
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._stream = path.open("a", encoding="utf-8")
+        self._path = Path(path)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._stream = self._path.open("a", encoding="utf-8")
 
     def write(self, record: dict[str, Any]) -> None:
         """Append one object; numbers that are not finite become null."""
-        self._stream.write(json.dumps(finite_or_null(record), allow_nan=False) + "\n")
-        self._stream.flush()
+        with writes_to(self._path):
+            self._stream.write(json.dumps(finite_or_null(record), allow_nan=False) + "\n")
+            self._stream.flush()
 
     def close(self) -> None:
         """Close the file."""

@@ -26,6 +26,7 @@ from typing import Self, TextIO
 
 import torch
 
+from vrtspike.files import writes_to
 from vrtspike.monitoring.clocks import Mark, clock_for
 from vrtspike.monitoring.replays import RecordedSections, Replay
 from vrtspike.monitoring.timing_layout import (
@@ -358,4 +359,5 @@ class TimingLogger:
     def _flush(self) -> None:
         for stream in (self._text, self._lines):
             if stream is not None:
-                stream.flush()
+                with writes_to(Path(stream.name)):
+                    stream.flush()

@@ -6,6 +6,7 @@ of accumulated micro-batches decides only who computes which; the position of a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, Protocol, TypeAlias
@@ -15,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from vrtspike.data.store.cache import CacheUse
 from vrtspike.errors import RunError
-from vrtspike.training.loader_processes import leave_signals_to_the_parent, start_server
+from vrtspike.training.loader_processes import begin_worker, start_server
 from vrtspike.training.parcels import Parcels
 from vrtspike.training.seeding import mix_seed
 
@@ -23,6 +24,7 @@ Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
 
 _ORDER = 1
+_WORKER_IS_GONE = re.compile(r"DataLoader worker \(pid")
 
 
 class SizedDataset(Protocol):
@@ -135,7 +137,7 @@ class ShuffledBatches:
         # One pass is the whole run: there is no next one to keep workers for.
         once = replace(self._options, persistent=False)
         dataset = _Keyed(self._dataset, self._uses, self._observer)
-        return iter(_loader(dataset, keys, once))
+        return _whole(iter(_loader(dataset, keys, once)))
 
     def cache_use(self) -> CacheUse | None:
         """Use of the cache so far by all processes that read for this one."""
@@ -225,7 +227,7 @@ class ValidationBatches:
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of one validation."""
-        return iter(self._loader)
+        return _whole(iter(self._loader))
 
 
 class _Keyed(Dataset[Any]):
@@ -271,6 +273,24 @@ class _Keys:
         return self._batches.keys(*self._range)
 
 
+def _whole(batches: Iterator[Any]) -> Iterator[Any]:
+    """The batches, and a word to the user where a process that loads them is killed.
+
+    Raises:
+        RunError: if that happens.
+    """
+    try:
+        yield from batches
+    except RuntimeError as error:
+        if _WORKER_IS_GONE.match(str(error)) is None:
+            raise
+        raise RunError(
+            f"a process that loads data has ended, as when memory is full ({error}). Lower "
+            "DATALOADER.TOTAL_WORKERS or DATA.CACHE_SIZE_GB if it was so; neither changes the "
+            "result, and the same command continues from the last checkpoint"
+        ) from error
+
+
 def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) -> DataLoader[Any]:
     several = options.workers > 0
     if several:
@@ -286,7 +306,7 @@ def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) 
         persistent_workers=options.persistent and several,
         # Array libraries hang in a forked process whose parent has used them.
         multiprocessing_context="forkserver" if several else None,
-        worker_init_fn=leave_signals_to_the_parent if several else None,
+        worker_init_fn=begin_worker if several else None,
         # Without a generator of its own, every pass draws from the global one.
         generator=torch.Generator(),
     )

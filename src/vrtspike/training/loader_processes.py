@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from multiprocessing import forkserver
 
+from vrtspike.endings import end_with
 from vrtspike.launching.signals import HEEDED, ignore
 
 
@@ -35,9 +36,16 @@ def start_server(modules: Sequence[str]) -> None:
             signal.signal(number, handler)
 
 
-def leave_signals_to_the_parent(worker: int) -> None:
-    """Begin a worker: signals are its parent's business, whoever started the server."""
+def begin_worker(worker: int) -> None:
+    """Begin a worker: signals are its parent's business, whoever started the server.
+
+    When the parent has been killed, PyTorch's workers end only if nobody has still to take a batch
+    of theirs, and the server with the last of them.
+    """
     ignore(HEEDED)
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid is not None:
+        end_with(parent.pid, signal.SIGKILL)
 
 
 @cache

@@ -163,6 +163,7 @@ def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[st
         parameters=parameters,
         precision=trainer.precision.name,
         processes=ranks.world_size,
+        micro_batches=trainer.micro_batches,
         total_steps=trainer.total,
         **facts,
     )

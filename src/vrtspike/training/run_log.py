@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import nn
 
+from vrtspike.data.raw.images import write_png
 from vrtspike.data.store.cache import CacheUse
 from vrtspike.durations import format_duration
-from vrtspike.files import atomic_path
+from vrtspike.files import atomic_path, remove_leftovers, writes_to
 from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.memory import (
     MEGABYTE,
@@ -27,7 +27,6 @@ from vrtspike.monitoring.memory import (
 )
 from vrtspike.monitoring.records import Records, truncate_records
 from vrtspike.runs import names
-from vrtspike.runs.checkpoints import remove_leftovers
 from vrtspike.runs.record import RunRecord
 from vrtspike.training.progress import Progress, StepResult
 from vrtspike.training.trackers import Tracker
@@ -83,7 +82,9 @@ class RunLog:
         """
         if not self._enabled:
             return
-        remove_leftovers(self.checkpoints)
+        # This process alone holds the run.
+        for folder in (self.folder, self.checkpoints):
+            remove_leftovers(folder, stems=None)
         for name in (names.METRICS, _MEMORY):
             limits = {"validation": validated_step, "epoch": step - epoch_is_open}
             truncate_records(self.folder / name, step, **limits)
@@ -145,8 +146,7 @@ class RunLog:
             {"kind": "validation", "step": step, "epoch": epoch, **metrics, "time": now}
         )
         for name, picture in pictures.items():
-            with atomic_path(self.folder / names.PICTURES / f"step_{step:08d}_{name}.png") as path:
-                cv2.imwrite(str(path), np.ascontiguousarray(picture[..., ::-1]))
+            write_png(self.folder / names.PICTURES / f"step_{step:08d}_{name}.png", picture)
         self._curves(step, {f"validation/{name}": value for name, value in metrics.items()})
         if self._board is not None:
             for name, picture in pictures.items():
@@ -202,8 +202,10 @@ class RunLog:
 
     def _curves(self, step: int, figures: Mapping[str, Any]) -> None:
         if self._board is not None:
-            for name, value in figures.items():
-                self._board.add_scalar(name, value, step)
+            # Its own thread writes; what failed there is raised here.
+            with writes_to(self.folder / names.TENSORBOARD):
+                for name, value in figures.items():
+                    self._board.add_scalar(name, value, step)
         for tracker in self._trackers:
             tracker.log(step, figures)
 

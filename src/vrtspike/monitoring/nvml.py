@@ -1,0 +1,113 @@
+"""The GPUs of this machine as NVIDIA's driver lists them (NVML); nobody else asks it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A device that a process can compute on: a GPU, or an instance of one that is divided (MIG).
+
+    Attributes:
+        uuid: unique in the world, as ``CUDA_VISIBLE_DEVICES`` takes it.
+        index: of the whole GPU, as ``nvidia-smi`` counts (by bus).
+        name: of its kind.
+        total: bytes of memory.
+        free: bytes of it that nobody has taken.
+        is_part: whether it is an instance of a divided GPU.
+    """
+
+    uuid: str
+    index: int = 0
+    name: str = ""
+    total: int = 0
+    free: int = 0
+    is_part: bool = False
+
+
+@contextlib.contextmanager
+def _driver() -> Iterator[bool]:
+    """NVML for the duration of the body; False where there is no driver."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def installed_gpus() -> list[Gpu]:
+    """The machine's GPUs; of a divided one its instances; empty where there is no driver."""
+    with _driver() as answers:
+        if not answers:
+            return []
+        found = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            parts = _parts(handle)
+            found += [_gpu(part, index, is_part=True) for part in parts]
+            if not parts:
+                found.append(_gpu(handle, index, is_part=False))
+        return found
+
+
+def driver_version() -> str:
+    """Of the driver; empty where there is none."""
+    with _driver() as answers:
+        return str(pynvml.nvmlSystemGetDriverVersion()) if answers else ""
+
+
+def gpu_processes() -> list[tuple[str, int, int]]:
+    """UUID of a GPU, process and bytes there, for each process that computes on one.
+
+    Empty where there is no driver; in a container those of others may be missing.
+    """
+    found: list[tuple[str, int, int]] = []
+    with _driver() as answers, contextlib.suppress(pynvml.NVMLError):
+        for index in range(pynvml.nvmlDeviceGetCount() if answers else 0):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            for device in _parts(handle) or [handle]:
+                uuid = str(pynvml.nvmlDeviceGetUUID(device))
+                found += [
+                    (uuid, process.pid, process.usedGpuMemory)
+                    for process in pynvml.nvmlDeviceGetComputeRunningProcesses(device)
+                    if process.usedGpuMemory is not None
+                ]
+    return found
+
+
+def _parts(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
+    """The instances of a GPU that is divided; none of one that is whole or cannot be divided."""
+    try:
+        current, _ = pynvml.nvmlDeviceGetMigMode(handle)
+    except pynvml.NVMLError:
+        return []
+    if current != pynvml.NVML_DEVICE_MIG_ENABLE:
+        return []
+    found = []
+    for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        # Places are not filled in order.
+        with contextlib.suppress(pynvml.NVMLError):
+            found.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place))
+    return found
+
+
+def _gpu(handle: Any, index: int, *, is_part: bool) -> Gpu:  # noqa: ANN401 - NVML's
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    return Gpu(
+        str(pynvml.nvmlDeviceGetUUID(handle)),
+        index,
+        str(pynvml.nvmlDeviceGetName(handle)),
+        int(memory.total),
+        int(memory.free),
+        is_part,
+    )

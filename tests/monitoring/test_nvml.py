@@ -1,0 +1,71 @@
+"""What is made of the driver's answers; the driver is a file of answers (tests/fake_driver)."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.fake_driver import pynvml as fake
+from vrtspike.monitoring import nvml
+from vrtspike.monitoring.nvml import Gpu, driver_version, gpu_processes, installed_gpus
+from vrtspike.monitoring.process_memory import gpu_memory
+
+GIB = 2**30
+
+
+@pytest.fixture
+def driver(tmp_path, monkeypatch):
+    """A machine whose GPUs the test gives."""
+    monkeypatch.setattr(nvml, "pynvml", fake)
+
+    def install(*gpus):
+        (tmp_path / "gpus.json").write_text(json.dumps(gpus))
+        monkeypatch.setenv("FAKE_GPUS", str(tmp_path / "gpus.json"))
+
+    monkeypatch.delenv("FAKE_GPUS", raising=False)
+    return install
+
+
+def test_without_a_driver_there_is_nothing(driver):
+    assert installed_gpus() == []
+    assert gpu_processes() == []
+    assert driver_version() == ""
+    assert gpu_memory() == {}
+
+
+def test_gpus_with_their_memory(driver):
+    driver(
+        {"uuid": "GPU-a", "total": 40, "used": 1.5, "name": "A"},
+        {"uuid": "GPU-b", "total": 24, "used": 0},
+    )
+    first, second = installed_gpus()
+    assert first == Gpu("GPU-a", 0, "A", 40 * GIB, int(38.5 * GIB))
+    assert (second.uuid, second.index, second.free) == ("GPU-b", 1, 24 * GIB)
+    assert driver_version() == "570.1"
+
+
+def test_a_divided_gpu_is_its_parts(driver):
+    parts = [{"uuid": f"MIG-{n}", "total": 10, "used": n} for n in (1, 2)]
+    driver(
+        {"uuid": "GPU-a", "total": 40, "used": 3, "parts": parts},
+        {"uuid": "GPU-b", "total": 40, "used": 0, "parts": parts, "divided": False},
+    )
+    found = [(gpu.uuid, gpu.index, gpu.free // GIB, gpu.is_part) for gpu in installed_gpus()]
+    assert found == [("MIG-1", 0, 9, True), ("MIG-2", 0, 8, True), ("GPU-b", 1, 40, False)]
+
+
+def test_processes_and_their_memory_on_all_gpus(driver):
+    mine = os.getpid()
+    part = {"uuid": "MIG-1", "total": 10, "used": 2, "processes": [77]}
+    driver(
+        {"uuid": "GPU-a", "total": 40, "used": 1, "processes": [mine, 77]},
+        {"uuid": "GPU-b", "total": 40, "used": 3, "parts": [part]},
+    )
+    assert gpu_processes() == [
+        ("GPU-a", mine, GIB),
+        ("GPU-a", 77, GIB),
+        ("MIG-1", 77, 2 * GIB),
+    ]
+    assert gpu_memory() == {mine: 1024.0, 77: 3072.0}
