@@ -14,7 +14,9 @@ rule ablation:
 rule ablation_of_preset:
     """With spikes, without them, and with shuffled ones: PSNR, SSIM, and their differences."""
     input:
-        unpack(ablated_runs),
+        runs=ablated_runs,
+        evaluations=ablated_evaluations,
+        settled=settled_ablation,
     output:
         table="<results>/ablation/{preset}/table.csv",
         page=report(
@@ -56,6 +58,7 @@ use rule ablation_of_preset as ablation_of_presets with:
 
 use rule report as ablation_report_of_preset with:
     input:
+        settled=settled_ablation,
         captions=CAPTIONS,
         results="<results>/ablation/{preset}/table.html",
     output:
@@ -71,6 +74,7 @@ use rule report as ablation_report_of_preset with:
 
 use rule report as ablation_report_of_presets with:
     input:
+        settled=settled_ablation,
         captions=CAPTIONS,
         results="<results>/ablation/table.html",
     output:

@@ -1,10 +1,14 @@
 """Logs to findings: where a run's time and memory went, and how presets compare."""
 
 
+include: "functions/analyze.smk"
+
+
 rule analyze_performance:
     """Tables, plots and ranked findings from a run's logs, and the preset they suggest."""
     input:
         run="<results>/train/{preset}/run.json",
+        settled=settled(),
         logs=multiext(
             "<results>/train/{preset}/",
             "metrics.jsonl",
@@ -80,6 +84,7 @@ rule analyze_performance:
 rule compare:
     """The presets named by PRESETS side by side: speed, memory, quality, and how they differ."""
     input:
+        settled=settled(*PLAN.settings.PRESETS),
         runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
         logs=expand(
             "<results>/train/{preset}/{log}.jsonl",

@@ -1,7 +1,6 @@
 """What several stages share: the configuration, read once, and how jobs hang together."""
 
 import contextlib
-import functools
 import gc
 import os
 import sys
@@ -9,14 +8,16 @@ from pathlib import Path
 
 from vrtspike.config.merging import parse_overrides
 from vrtspike.config.workflow import load_workflow
-from vrtspike.data.manifests import SURVEY, read_manifest, surveyed
+from vrtspike.data.manifests import SURVEY
+from vrtspike.endings import STARTER, end_with_starter, name_process
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.planning.damage import is_cut, is_damaged
+from vrtspike.planning.damage import is_damaged
 from vrtspike.planning.notices import Notices
 from vrtspike.planning.options import one_of
 from vrtspike.planning.params import code_lines, setting_lines
 from vrtspike.planning.raw_data import RawData
 from vrtspike.planning.training import Trainings
+from vrtspike.watching.stopping import hand_on_stops
 
 # A plan is many objects that all stay: looking for garbage among them took a tenth of its time.
 gc.set_threshold(200_000)
@@ -24,6 +25,13 @@ gc.set_threshold(200_000)
 os.environ.update(
     PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
 )
+# Programs end with the Snakemake that runs them, and so does a Snakemake within a rule. A job of a
+# cluster has its own, which lives on when that at the desk is killed.
+if workflow.is_main_process:
+    end_with_starter()
+os.environ[STARTER] = name_process() or ""
+if not workflow.dryrun:
+    hand_on_stops()
 
 
 @contextlib.contextmanager
@@ -48,11 +56,10 @@ with user_errors():
 
 RESULTS = PLAN.settings.RESULTS
 SCRIPTS = Path("scripts")
-RAW_DATA = RawData(PLAN, lambda: workflow.dryrun, NOTICES.add)
+ASKS = workflow.is_main_process  # jobs on a cluster plan for themselves alone
+RAW_DATA = RawData(PLAN, lambda: workflow.dryrun, NOTICES.add, measures=ASKS)
+REASONS = {}  # of this project's own, by the file that is made again
 TRAININGS = Trainings(PLAN, SCRIPTS / "train.py", NOTICES.add)
-# More than any machine has: Snakemake lowers it to --cores; clusters set it in their profile.
-EVERY_CORE = 1024
-
 
 if workflow.is_main_process:
     for name, error in PLAN.broken.items():
@@ -76,54 +83,49 @@ def dataset_of(wildcards):
     return PLAN.dataset(wildcards.preset)
 
 
-def make_again(path):
+def make_again(path, reason=None):
     """Run the job that makes a file, whether it seems stale or not."""
     workflow.dag.forcefiles.add(path)
+    if reason is not None:
+        REASONS[path] = reason
 
 
 def renew_damaged(path, kind):
     """Make a manifest again that cannot be read."""
     if is_damaged(path, kind):
-        make_again(path)
+        make_again(path, f"{path} is damaged")
 
 
-@user_errors()
-def manifests(dataset, folder):
-    """A manifest in this folder for each sequence that the survey found."""
-    survey = read_manifest(checkpoints.survey.get(dataset=dataset).output[0], SURVEY)
-    return [f"{folder}/{name}.json" for name in surveyed(survey)]
-
-
-@user_errors()
 def dataset_manifest(wildcards):
     """The dataset of the job's preset; unchanged contents leave what depends on it as it is."""
-    preset = PLAN.preset(wildcards.preset)
-    RAW_DATA.require_spikes(wildcards.preset, preset)
-    dataset = PLAN.dataset(wildcards.preset).name
+    return dataset_of_preset(wildcards.preset)
+
+
+@user_errors()
+def dataset_of_preset(name):
+    """The manifest of the dataset that a preset is trained on, when it has been made."""
+    preset = PLAN.preset(name)
+    RAW_DATA.require_spikes(name, preset)
+    dataset = PLAN.dataset(name).name
+    path = f"{RESULTS}/data/{dataset}/k{preset.DATA.K}/dataset.json"
+    if not Path(path).exists() and TRAININGS.has_other_data(name):
+        # Snakemake makes nothing that is missing before a result that is there.
+        make_again(path, "no result yet")
     return checkpoints.statistics.get(dataset=dataset, bins=preset.DATA.K).output[0]
 
 
-def gate(wildcards):
-    """What the gate wrote about the dataset of the job's preset; only the order counts.
+def settled(*presets):
+    """The datasets of presets, for what lies behind trainings; only the order counts.
 
-    Snakemake decides again about the jobs that depend on a checkpoint when it has run. Without
-    this, those of a preset stay due where the gate ran again and said the same.
+    When a checkpoint has run, Snakemake decides again about the jobs that depend on it directly.
+    Others would stay due where a dataset comes out as it was and nothing is trained.
+
+    Args:
+        presets: their names; without any, the preset that a job is about.
     """
-    name = PLAN.dataset(wildcards.preset).name
-    bins = PLAN.preset(wildcards.preset).DATA.K
-    return ancient(f"{RESULTS}/data/{name}/k{bins}/accepted.json")
 
+    def datasets(wildcards):
+        found = [dataset_of_preset(name) for name in presets or [wildcards.preset]]
+        return [ancient(path) for path in dict.fromkeys(found)]
 
-def parents(files):
-    """The folders of files."""
-    return [str(Path(file).parent) for file in files]
-
-
-def run_folders(wildcards, input):
-    """The folders of the compared runs."""
-    return parents(input.runs)
-
-
-def evaluation_folders(wildcards, input):
-    """The folders of the compared evaluations."""
-    return parents(input.evaluations)
+    return datasets

@@ -7,6 +7,7 @@ include: "functions/demo.smk"
 rule demo:
     """Generate data, train, evaluate and report on it; end with a table of the results."""
     input:
+        settled=settled("demo"),
         sequences="<results>/evaluate/demo/sequences.csv",
         report="<results>/demo/report.html",
     output:

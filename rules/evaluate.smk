@@ -10,7 +10,6 @@ rule evaluate:
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
         dataset=dataset_manifest,
-        accepted=gate,
         backbones=backbones,
     output:
         summary="<results>/evaluate/{preset}/summary.json",
@@ -35,7 +34,7 @@ rule evaluate:
         "<logs>/evaluate/{preset}.log",
     benchmark:
         "<benchmarks>/evaluate/{preset}.tsv"
-    threads: EVERY_CORE
+    threads: evaluation_threads
     resources:
         gpu=1,
         mem_mb=16000,
@@ -46,5 +45,5 @@ rule evaluate:
         folder=subpath(output.summary, parent=True),
     shell:
         # Progress goes to the terminal, where it can be redrawn, all else to the log.
-        "VRTSPIKE_SCREEN=3 python scripts/evaluate.py --weights {input.weights:q} --settings {input.settings:q}"
-        " --dataset {input.dataset:q} {params.overrides} --output {params.folder:q} 3>&2 > {log:q} 2>&1"
+        "VRTSPIKE_SCREEN=3 VRTSPIKE_CPUS={threads} python scripts/evaluate.py --weights {input.weights:q}"
+        " --settings {input.settings:q} --dataset {input.dataset:q} {params.overrides} --output {params.folder:q} 3>&2 > {log:q} 2>&1"

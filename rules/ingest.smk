@@ -4,7 +4,7 @@
 include: "functions/ingest.smk"
 
 
-checkpoint survey:
+rule survey:
     """Find the sequences below a data root; those with faults are set aside for the gate."""
     input:
         generated,
@@ -14,6 +14,7 @@ checkpoint survey:
         "<logs>/survey/{dataset}.log",
     benchmark:
         "<benchmarks>/survey/{dataset}.tsv"
+    localrule: True
     params:
         *code("survey.py"),
         raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
@@ -28,33 +29,35 @@ checkpoint survey:
 
 
 rule ingest:
-    """Check one sequence completely and write down what it consists of, faults included."""
+    """Check the sequences of a share completely; each gets a manifest, faults included."""
     input:
         survey_before,
     output:
-        "<results>/data/{dataset}/ingest/{split}/{sequence}.json",
+        "<results>/data/{dataset}/ingest/shares/{share}.json",
     log:
-        "<logs>/ingest/{dataset}/{split}/{sequence}.log",
+        "<logs>/ingest/{dataset}/{share}.log",
     benchmark:
-        "<benchmarks>/ingest/{dataset}/{split}/{sequence}.tsv"
+        "<benchmarks>/ingest/{dataset}/{share}.tsv"
+    threads: sequences_of_share
     resources:
-        mem_mb=2000,
+        mem_mb=share_memory,
     params:
         *code("ingest.py"),
         raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
         sensor=lambda wildcards: sensor_option(dataset_of(wildcards)),
-        version=raw_version,
+        folder=subpath(output[0], ancestor=2),
+        asked=checks_asked,
     shell:
-        # With = a name may begin with a dash.
-        "python scripts/ingest.py {params.raw_files} --split={wildcards.split:q}"
-        " --sequence={wildcards.sequence:q} {params.sensor}"
-        " --source-version {params.version} --output {output:q} > {log:q} 2>&1"
+        # A process for each of several sequences: they need no threads of their own.
+        "OMP_NUM_THREADS=1 python scripts/ingest.py {params.raw_files} {params.sensor}"
+        " --survey {input:q} --ingested {params.folder:q} --share {wildcards.share}"
+        " --threads {threads} --asked {params.asked} --output {output:q} > {log:q} 2>&1"
 
 
 rule alignment:
     """Where each exposure lies in time, and how well its spikes show its sharp frame."""
     input:
-        manifests=ingest_manifests,
+        shares=ingest_shares,
         survey="<results>/data/{dataset}/survey.json",
     output:
         table=report(
@@ -73,6 +76,7 @@ rule alignment:
         "<logs>/alignment/{dataset}.log",
     benchmark:
         "<benchmarks>/alignment/{dataset}.tsv"
+    localrule: True
     params:
         *code("alignment_table.py"),
         folder=subpath(input.survey, parent=True),
@@ -81,18 +85,20 @@ rule alignment:
         " --table {output.table:q} --plot {output.plot:q} > {log:q} 2>&1"
 
 
-checkpoint accept:
+rule accept:
     """The gate: go on only if no sequence has a fault, else list all faults (or leave them out)."""
     input:
-        # Made of all manifests. Named here one by one, thousands would take a tenth of a plan's time.
-        alignment="<results>/data/{dataset}/alignment.csv",
+        shares=ingest_shares,
         survey=survey_before_gate,
+        # Whoever is stopped by faults wants to look at it.
+        alignment="<results>/data/{dataset}/alignment.csv",
     output:
         "<results>/data/{dataset}/k{bins}/accepted.json",
     log:
         "<logs>/accept/{dataset}/k{bins}.log",
     benchmark:
         "<benchmarks>/accept/{dataset}/k{bins}.tsv"
+    localrule: True
     params:
         *code("accept.py"),
         on_error=lambda wildcards: dataset_of(wildcards).on_error,

@@ -8,6 +8,7 @@ rule page:
     """One offline page to show on the presets named by PRESETS: pictures, figures, curves, origin."""
     input:
         assets=PAGE_ASSETS,
+        settled=settled(*PLAN.settings.PRESETS),
         runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
         logs=expand(
             "<results>/train/{preset}/metrics.csv", preset=PLAN.settings.PRESETS
@@ -39,6 +40,7 @@ rule page:
 use rule page as demo_page with:
     input:
         assets=PAGE_ASSETS,
+        settled=settled("demo"),
         runs=expand("<results>/train/{preset}/run.json", preset="demo"),
         logs=expand("<results>/train/{preset}/metrics.csv", preset="demo"),
         evaluations=expand(rules.evaluate.output, preset="demo"),
@@ -56,6 +58,7 @@ rule report:
     """Snakemake's report on the presets named by PRESETS, and the page beside it."""
     input:
         page="<results>/index.html",
+        settled=settled(*PLAN.settings.PRESETS),
         captions=CAPTIONS,
         results=[
             *expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
@@ -79,6 +82,7 @@ rule report:
 use rule report as demo_report with:
     input:
         page="<results>/demo/index.html",
+        settled=settled("demo"),
         captions=CAPTIONS,
         results=[
             *expand(rules.evaluate.output, preset="demo"),

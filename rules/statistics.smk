@@ -8,7 +8,7 @@ include: "functions/statistics.smk"
 checkpoint statistics:
     """Merge the histograms of all stores into the mean and deviation of the training split."""
     input:
-        manifests=store_manifests,
+        shares=store_shares,
         accepted="<results>/data/{dataset}/k{bins}/accepted.json",
     output:
         "<results>/data/{dataset}/k{bins}/dataset.json",
@@ -16,6 +16,7 @@ checkpoint statistics:
         "<logs>/statistics/{dataset}/k{bins}.log",
     benchmark:
         "<benchmarks>/statistics/{dataset}/k{bins}.tsv"
+    localrule: True
     params:
         *code("dataset_statistics.py"),
         train_split=lambda wildcards: dataset_of(wildcards).train_split,

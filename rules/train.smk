@@ -8,7 +8,6 @@ rule train:
     """Train a preset, or continue where its run stopped; publish weights and logs when done."""
     input:
         dataset=dataset_manifest,
-        accepted=gate,
         weights=weights_before,
     output:
         weights="<results>/train/{preset}/weights.safetensors",
@@ -27,7 +26,7 @@ rule train:
         "<logs>/train/{preset}.log",
     benchmark:
         "<benchmarks>/train/{preset}.tsv"
-    threads: EVERY_CORE
+    threads: training_threads
     resources:
         **TRAINING_DEVICES,
         mem_mb=32000,
@@ -37,9 +36,10 @@ rule train:
         given=given_weights,
         configuration=configuration,
         anew=anew,
+        devices=training_devices,
         folder=subpath(output.weights, parent=True),
     shell:
         # The full text goes to the log; the terminal shows what one waits for, and redraws it.
-        "python scripts/launch_training.py --preset {wildcards.preset} {params.configuration}"
-        " {params.anew}"
+        "VRTSPIKE_CPUS={threads} python scripts/launch_training.py --preset {wildcards.preset}"
+        " {params.configuration} {params.devices} {params.anew}"
         " --dataset {input.dataset:q} --output {params.folder:q} --log {log:q} 2>> {log:q}"

@@ -1,8 +1,14 @@
 """What a person sees: a line per stage, targets first in lists, the report at the end."""
 
-from vrtspike.watching.workflow import Watch, list_targets_first, provide_cores
+from vrtspike.watching.workflow import (
+    Watch,
+    list_targets_first,
+    provide_cores,
+    tell_reasons,
+)
 
 provide_cores(workflow)
+tell_reasons(REASONS)
 list_targets_first(
     workflow,
     first=[
@@ -26,4 +32,5 @@ WATCH = Watch(
         f"{RESULTS}/report.html",
         f"{RESULTS}/demo/report.html",
     ],
+    turns=Path(RESULTS) / "logs/snakemakes",
 )

@@ -1,5 +1,6 @@
 """Pretrained backbones for perceptual losses and LPIPS: fetched only when asked for."""
 
+from vrtspike.planning.devices import EVERY_CORE
 from vrtspike.pretrained import PUBLISHED, SOURCE
 
 WEIGHT_FILES = sorted(PUBLISHED)

@@ -15,7 +15,6 @@ from vrtspike import cli
 from vrtspike.config import names
 from vrtspike.config.chinese import TRANSLATIONS, chinese_page, needless, untranslated
 from vrtspike.config.reference import preset_json_schema, reference_page
-from vrtspike.doors import names_module
 from vrtspike.errors import ConfigError
 from vrtspike.files import atomic_write_text
 
@@ -25,10 +24,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when out of date")
     parser.add_argument("--root", type=Path, default=Path(), help="folder of the project")
+    parser.add_argument("--pages", action="store_true", help="the names are current, only the rest")
     arguments = parser.parse_args()
-    if _write(Path(names.__file__), names_module(), check=arguments.check):
+    if not arguments.pages and _write_names(check=arguments.check):
         # This process has read the schema with the former names.
-        return subprocess.run([sys.executable, *sys.argv], check=False).returncode
+        command = [sys.executable, *sys.argv, "--pages"]
+        return subprocess.run(command, check=False).returncode
     pages = {
         "config/README.md": reference_page(),
         "docs/zh/configuration.md": chinese_page(),
@@ -38,6 +39,13 @@ def main() -> int:
         _write(arguments.root / name, text, check=arguments.check)
     _tell_translations()
     return 0
+
+
+def _write_names(*, check: bool) -> bool:
+    """Write the module of names if it is out of date; tells whether it was written."""
+    from vrtspike.doors import names_module  # and with it PyTorch, which the pages do without
+
+    return _write(Path(names.__file__), names_module(), check=check)
 
 
 def _tell_translations() -> None:

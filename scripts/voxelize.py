@@ -1,35 +1,50 @@
-"""Build the Zarr store of one sequence (frames, spike counts, spike bits) and its manifest."""
+"""Build the Zarr stores (frames, spike counts, spike bits) of a share's sequences.
+
+Each has a manifest beside it. Stores that are complete and still hold are kept.
+"""
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.store.build import build_store
-from vrtspike.progress_bar import progress_bar
+from vrtspike.cli import HelpFormatter, add_share, run
+from vrtspike.data.bundles import make_share
+from vrtspike.data.manifests import ACCEPTED, read_manifest
+from vrtspike.data.shares import Share
+from vrtspike.data.store.build_share import Building
 
 
 def main() -> None:
-    """Parse the arguments and build the store."""
+    """Parse the arguments and build the stores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--root", required=True, help="folder of the data set")
-    parser.add_argument("--manifest", type=Path, required=True, help="ingest manifest (JSON)")
-    parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.K)")
+    parser.add_argument("--accepted", type=Path, required=True, help="acceptance: which sequences")
     parser.add_argument(
-        "--output",
+        "--ingested",
         type=Path,
         required=True,
-        help="manifest to write (JSON); the store stands beside it, with the suffix .zarr",
+        help="folder of their ingest manifests, <split>/<sequence>.json",
     )
+    parser.add_argument(
+        "--stores",
+        type=Path,
+        required=True,
+        help="folder of the stores to write, <split>/<sequence>.zarr, and of their manifests",
+    )
+    parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.K)")
+    add_share(parser)
     arguments = parser.parse_args()
-    with progress_bar(f"voxelize {arguments.output.stem}") as progress:
-        store = build_store(
-            arguments.root, arguments.manifest, arguments.bins, arguments.output, progress
-        )
-    print(
-        f"{store['split']}/{store['sequence']}: {len(store['frames'])} frames, {store['bins']} "
-        f"bins, digest {store['digest'][:12]}"
+    accepted = read_manifest(arguments.accepted, ACCEPTED)
+    make_share(
+        Building(arguments.root, arguments.ingested, arguments.bins, arguments.stores),
+        Share.parse(arguments.share).of(accepted["sequences"]),
+        arguments.stores,
+        arguments.output,
+        arguments.threads,
+        partial(print, flush=True),
+        asked=arguments.asked,
     )
 
 

@@ -14,3 +14,8 @@ def backbones(wildcards):
 def overrides(wildcards, resources):
     """Today's TEST settings for weights that were trained under other ones."""
     return evaluation_overrides(PLAN.preset(wildcards.preset))
+
+
+def evaluation_threads(wildcards):
+    """The share of the cores of this machine."""
+    return SHARE.threads("evaluate", wildcards.preset)

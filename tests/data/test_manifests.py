@@ -7,7 +7,17 @@ import pytest
 from vrtspike.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.data.gate.accept import accept
 from vrtspike.data.gate.alignment_table import alignment_rows
-from vrtspike.data.manifests import ACCEPTED, DATASET, INGESTED, STORE, SURVEY, read_manifest
+from vrtspike.data.manifests import (
+    ACCEPTED,
+    DATASET,
+    INGEST_SHARE,
+    INGESTED,
+    STORE,
+    STORE_SHARE,
+    SURVEY,
+    contents_digest,
+    read_manifest,
+)
 from vrtspike.data.store.build import build_store
 from vrtspike.data.store.verify import verify_store
 from vrtspike.errors import DataError
@@ -18,7 +28,10 @@ def whole(kind):
     return {**dict.fromkeys(kind.keys), "schema": kind.schema}
 
 
-@pytest.mark.parametrize("kind", [SURVEY, INGESTED, ACCEPTED, STORE, DATASET], ids=lambda k: k.name)
+KINDS = [SURVEY, INGESTED, ACCEPTED, STORE, DATASET, INGEST_SHARE, STORE_SHARE]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
 def test_only_whole_manifests_of_this_version_are_read(tmp_path, kind):
     path = tmp_path / "manifest.json"
     write_json(path, whole(kind))
@@ -63,3 +76,21 @@ def test_every_reader_refuses_a_manifest_of_another_version(tmp_path, use, stage
     write_json(path, {"schema": 0})
     with pytest.raises(DataError, match=f"found schema 0, expected .*run {stage} again"):
         use(path)
+
+
+def test_the_digest_of_what_a_check_found_knows_contents_only():
+    file = {"path": "a.png", "size": 7, "mtime_ns": 1, "digest": "d"}
+    found = {**whole(INGESTED), "files": [file], "frames": ["1"]}
+    before = contents_digest(found)
+    for other in (
+        {"recipe": "other"},
+        {"source_version": "other"},
+        {"files": [{**file, "mtime_ns": 2}]},
+    ):
+        assert contents_digest({**found, **other}) == before
+    for other in (
+        {"frames": ["2"]},
+        {"faults": ["torn"]},
+        *({"files": [{**file, key: "other"}]} for key in ("path", "size", "digest")),
+    ):
+        assert contents_digest({**found, **other}) != before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -13,7 +14,6 @@ from tests.data.scenes import film
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.manifests import INGESTED, STORE, SURVEY
 from vrtspike.data.raw.images import write_png
-from vrtspike.data.raw.versions import source_version
 from vrtspike.files import read_json
 
 
@@ -30,34 +30,32 @@ def script(repository):
 
 
 def ingest_all(script, root, results):
-    paths = []
-    for name in SEQUENCES:
-        split, sequence = name.split("/")
-        paths.append(results / "ingest" / f"{name}.json")
-        version = source_version(root, sequence, split, paths[-1])
-        script(
-            "ingest",
-            *("--root", root, "--split", split, "--sequence", sequence),
-            *("--source-version", version, "--output", paths[-1]),
-        )
-    return paths
+    """Survey and check all sequences."""
+    survey = results / "survey.json"
+    script("survey", "--root", root, "--dataset-name", "toy", "--output", survey)
+    return script(
+        *("ingest", "--root", root, "--survey", survey, "--ingested", results / "ingest"),
+        *("--threads", 2, "--output", results / "ingest/shares/0-of-1.json"),
+    )
 
 
 def test_from_raw_files_to_a_dataset(script, pristine, tmp_path):
     survey = tmp_path / "survey.json"
     out = script("survey", "--root", pristine, "--dataset-name", "toy", "--output", survey)
     assert out == "toy: 3 sequences, 9 frames, spk_gopro\n"
-    manifests = ingest_all(script, pristine, tmp_path)
+    lines = ingest_all(script, pristine, tmp_path).splitlines()
+    assert lines[0] == "[0/3] share 0-of-1: 3 sequences, 3 of them to do"
+    assert re.fullmatch(r"\[3/3\] \S+: 3 frames, exposure centre .*, 0 faults", lines[3])
     accepted = tmp_path / "k16" / "accepted.json"
     script(
         *("accept", "--survey", survey, "--ingested", tmp_path / "ingest"),
         *("--bins", "16", "--output", accepted),
     )
-    for name, manifest in zip(SEQUENCES, manifests, strict=True):
-        store = tmp_path / "k16" / f"{name}.json"
+    for share in ("0-of-2", "1-of-2"):
         script(
-            "voxelize",
-            *("--root", pristine, "--manifest", manifest, "--bins", "16", "--output", store),
+            *("voxelize", "--root", pristine, "--accepted", accepted, "--share", share),
+            *("--ingested", tmp_path / "ingest", "--stores", tmp_path / "k16", "--bins", "16"),
+            *("--output", tmp_path / f"k16/shares/{share}.json"),
         )
     output = tmp_path / "k16" / "dataset.json"
     out = script(
@@ -72,10 +70,12 @@ def test_from_raw_files_to_a_dataset(script, pristine, tmp_path):
 def test_the_gate_stops_with_every_fault_and_writes_nothing(script, dataset, tmp_path):
     (dataset / SEQUENCES[0] / "blur" / "000001.png").write_bytes(b"")
     (dataset / SEQUENCES[2] / "spike" / "000003.dat").write_bytes(bytes(5))
-    manifests = ingest_all(script, dataset, tmp_path)
-    assert [len(read_json(path)["faults"]) for path in manifests] == [1, 0, 1]
+    out = ingest_all(script, dataset, tmp_path)
+    manifests = [tmp_path / "ingest" / f"{name}.json" for name in SEQUENCES]
+    faults = [read_json(path)["faults"] for path in manifests]
+    assert [len(found) for found in faults] == [1, 0, 1]
+    assert f"\n  - {faults[0][0]}\n" in out
     survey = tmp_path / "survey.json"
-    script("survey", "--root", dataset, "--output", survey)
     message = script(
         *("accept", "--survey", survey, "--ingested", tmp_path / "ingest"),
         *("--clip-length", 5, "--crop-sizes", "test=200", "a=b=1"),

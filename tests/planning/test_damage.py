@@ -4,7 +4,7 @@ import pytest
 
 from vrtspike.data.manifests import ACCEPTED
 from vrtspike.files import write_json
-from vrtspike.planning.damage import is_cut, is_damaged
+from vrtspike.planning.damage import is_damaged
 
 
 @pytest.fixture
@@ -16,17 +16,14 @@ def manifest(tmp_path):
 
 def test_a_sound_manifest_and_a_missing_one_are_not_damaged(manifest):
     assert not is_damaged(manifest, ACCEPTED)
-    assert not is_cut(manifest)
     manifest.unlink()
     assert not is_damaged(manifest, ACCEPTED)
-    assert not is_cut(manifest)
 
 
 def test_wherever_it_is_cut_it_is_damaged(manifest):
     whole = manifest.read_bytes()
     for length in range(len(whole)):
         manifest.write_bytes(whole[:length])
-        assert is_cut(manifest), length
         # Without its last line break it can still be read.
         assert is_damaged(manifest, ACCEPTED) == (length < len(whole) - 1), length
 
@@ -39,4 +36,3 @@ def test_another_version_and_another_thing_are_made_again(manifest):
     manifest.unlink()
     manifest.mkdir()
     assert is_damaged(manifest, ACCEPTED)
-    assert is_cut(manifest)

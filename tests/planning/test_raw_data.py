@@ -8,6 +8,7 @@ import pytest
 from vrtspike.config import Settings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
 from vrtspike.data.manifests import SURVEY
+from vrtspike.data.raw.versions import RawState, source_version
 from vrtspike.errors import ConfigError
 from vrtspike.files import write_json
 from vrtspike.planning.raw_data import MISSING, RawData, frames_version
@@ -99,14 +100,46 @@ def test_of_generated_data_only_what_was_set_aside_is_looked_at_again(root, tmp_
     assert asked(plan)[0].found(dataset) != before
 
 
-def test_versions_of_raw_files_change_with_them(root):
+def states(plan: Workflow, **options) -> dict[str, RawState] | None:
+    return RawData(plan, lambda: True, print, **options).states(plan.dataset("p"))
+
+
+def test_the_state_of_raw_files_changes_with_them(root):
     plan = plan_of(str(root))
-    data, dataset = asked(plan)[0], plan.dataset("p")
-    before = data.version(dataset, "train", "a")
-    assert data.version(dataset, "train", "a") == before
+    before = states(plan)
+    assert before is not None
+    assert sorted(before) == ["test/b", "train/a"]
+    assert before["train/a"].nbytes == 4 * len("picture")
+    assert states(plan) == before
+    assert before["train/a"].version == source_version(root, "a", "train", root / "none.json")
     (root / "train/a/sharp/000002.png").write_text("another")
-    assert data.version(dataset, "train", "a") != before
-    assert data.version(dataset, "train", "none") == MISSING
+    after = states(plan)
+    assert after is not None
+    assert after["train/a"].version != before["train/a"].version
+    assert after["test/b"] == before["test/b"]
+
+
+def test_faulty_sequences_and_those_of_no_data_have_no_state(root, tmp_path):
+    shutil.copytree(root / "train/a", root / "train/c")
+    shutil.rmtree(root / "train/c/blur")
+    found = states(plan_of(str(root)))
+    assert found is not None
+    assert sorted(found) == ["test/b", "train/a"]
+    assert states(plan_of(str(tmp_path / "none"))) is None
+    assert states(plan_of(str(root)), measures=False) is None
+
+
+def test_of_generated_data_the_survey_says_which_sequences(root, tmp_path):
+    shutil.copytree(root, tmp_path / "made")
+    plan = plan_of("made")
+    assert states(plan) is None
+    found = [{"split": "train", "name": name, "frames": 2} for name in ("a", "gone")]
+    survey = {**dict.fromkeys(SURVEY.keys), "schema": SURVEY.schema, "sequences": found}
+    write_json(tmp_path / "results/data/made/survey.json", survey)
+    now = states(plan)
+    assert now is not None
+    assert now["train/a"].version == source_version("made", "a", "train", "none.json")
+    assert now["train/gone"] == (MISSING, 0)
 
 
 def test_versions_of_frames_change_with_them(root):

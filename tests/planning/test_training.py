@@ -115,6 +115,41 @@ def test_given_weights_must_be_there_where_a_trained_preset_is_trained_again(her
             found.weight_lines("p")
 
 
+def test_a_result_of_another_data_set_is_known_wherever_results_stand(here):
+    settings = Settings()
+    assert not trainings(p={}).has_other_data("p")  # it was never trained
+    for dataset, other in (
+        ("/elsewhere/data/gopro_spike/k32/dataset.json", False),
+        ("/elsewhere/data/gopro_spike/k8/dataset.json", True),
+        ("/elsewhere/data/more_spike/k32/dataset.json", True),
+    ):
+        RunIdentity("p", settings, dataset, "abc", "d").write(Path("results/train/p"))
+        assert trainings(p={}).has_other_data("p") == other, dataset
+
+
+def test_a_run_s_own_record_tells_what_has_changed(here):
+    give("vrt.pth")
+    publish(GIVEN, file_digest("vrt.pth"))
+    dataset = Path("results/data/gopro_spike/k32/dataset.json")
+    manifest = dict.fromkeys(DATASET.keys, 0) | {"schema": DATASET.schema, "digest": "d"}
+    assert trainings(p=GIVEN).change("p") == ""
+    write_json(dataset, manifest)
+    more = {"LOG": {"MEMORY_EVERY_STEPS": 7}, "TEST": {"METRICS": ["psnr"]}}
+    assert trainings(p=GIVEN | more).change("p") == ""
+    other = GIVEN | {"TRAIN": {"OPTIM": {"LR": 0.25}}, "SEED": 4}
+    assert trainings(p=other).change("p") == "SEED 123 -> 4, TRAIN.OPTIM.LR 0.0002 -> 0.25"
+    write_json(dataset, manifest | {"digest": "others"})
+    assert trainings(p=GIVEN).change("p") == "the data are others"
+    give("vrt.pth", b"others")
+    found = trainings(p=GIVEN).change("p")
+    assert found == "the data are others, MODEL.VRT.PRETRAINED: other weights"
+    Path("vrt.pth").unlink()
+    assert trainings(p=GIVEN).change("p") == "the data are others"
+    assert trainings(q=GIVEN).change("q") == ""
+    Path("results/train/p/settings.json").write_text("{")
+    assert trainings(p=GIVEN).change("p") == ""
+
+
 def test_a_preset_that_was_trained_without_weights_needs_those_it_is_given_now(here):
     publish(GIVEN)
     RunIdentity("p", Settings(), "d.json", "abc", "d").write(Path("results/train/p"))

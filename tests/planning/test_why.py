@@ -76,6 +76,20 @@ def test_presets_are_stages_of_their_own_and_many_reasons_are_cut():
     ]
 
 
+@pytest.mark.parametrize(
+    ("reason", "waits", "expected"),
+    [
+        ("Input files updated by another job: data, a.csv", True, "decided when the data are made"),
+        ("Input files updated by another job: data, a.csv", False, "what it reads is made again"),
+        ("Forced execution; Input files updated by another job: data", True, "asked for, what it"),
+        ("Missing output files: a", True, "no result yet"),
+    ],
+)
+def test_what_waits_for_a_checkpoint_may_turn_out_to_have_nothing_to_do(reason, waits, expected):
+    (stage,) = stages([StaleJob("train", {}, reason, None, waits)])
+    assert stage.line().startswith(f"train: {expected}")
+
+
 def test_elsewhere_there_is_no_plan(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match=r"no workflow/Snakefile here; go to the project's folder"):

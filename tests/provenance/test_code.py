@@ -98,7 +98,7 @@ def test_follows_the_package_through_packages_and_submodules(tmp_path):
     package = tmp_path / "src" / "vrtspike"
     own = Path(vrtspike.__file__).parent
     shutil.copytree(own / "provenance", package / "provenance")
-    for name in ("__init__.py", "cpus.py", "files.py", "errors.py", "cli.py"):
+    for name in ("__init__.py", "cpus.py", "files.py", "endings.py", "errors.py", "cli.py"):
         shutil.copy(own / name, package / name)
     sources = {
         "alpha/__init__.py": "from vrtspike.alpha.exported import thing\n",
@@ -178,6 +178,13 @@ def definitions(script: Path) -> dict[str, str]:
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_what_is_remembered_of_files_is_no_answer_about_definitions(script):
+    label = script.parent.name
+    files = in_new_process(script)
+    assert set(definitions(script)) == {*(f"{label}/program.py:main", f"{label}/helper.py:double")}
+    assert in_new_process(script) == files
 
 
 def test_what_a_decorator_does_counts(tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 
 from vrtspike.errors import RunError
 from vrtspike.files import write_json
-from vrtspike.runs.folder import find_run_folder, hold_run, is_finished, set_aside
+from vrtspike.runs.folder import find_run_folder, hold_run, is_finished, set_aside, take_turn
 
 HOLD = """
 import sys
@@ -41,6 +42,41 @@ def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
     assert len(notes) == 1
 
 
+TURN = """
+import sys
+from pathlib import Path
+from vrtspike.runs.folder import hold_run, take_turn
+with take_turn(Path(sys.argv[1]), lambda text: print(text, flush=True)):
+    with hold_run(Path(sys.argv[1])):  # what trains is another process of the launcher's
+        print("its turn", flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_a_launcher_says_whom_it_waits_for_and_has_its_turn_when_that_is_gone(tmp_path):
+    def start(job: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", TURN, str(tmp_path)],
+            env={**os.environ, "SLURM_JOB_ID": job},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    first = start("12")
+    assert first.stdout.readline() == "its turn\n"
+    second = start("13")
+    assert second.stdout.readline() == (
+        f"{tmp_path}: waiting for Slurm job 12 (process {first.pid} on {socket.gethostname()}), "
+        "which is training there, to end\n"
+    )
+    first.kill()
+    first.communicate()
+    assert second.stdout.readline() == "its turn\n"
+    second.kill()
+    second.communicate()
+
+
 def test_only_a_finished_run_is_finished(tmp_path):
     assert not is_finished(tmp_path)
     for status in ("running", "interrupted", "failed", "finished"):
@@ -60,9 +96,13 @@ def test_a_run_that_makes_room_is_kept(tmp_path):
         assert f'"number": {number}' in (tmp_path / f"abc.{number}/run.json").read_text()
 
 
-def test_a_run_at_work_makes_no_room(tmp_path):
+@pytest.mark.parametrize(
+    "hold", [hold_run, lambda folder: take_turn(folder, print)], ids=["training", "launching"]
+)
+def test_a_run_at_work_makes_no_room(tmp_path, hold):
+    """Nor one whose launcher waits for a GPU: it would train in the place of the next."""
     folder = tmp_path / "abc"
-    with hold_run(folder), pytest.raises(RunError, match="is training in this run folder"):
+    with hold(folder), pytest.raises(RunError, match="is training in this run folder"):
         set_aside(folder)
     assert folder.is_dir()
 

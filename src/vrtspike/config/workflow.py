@@ -60,6 +60,13 @@ class SimulateSettings(Section):
     )
 
 
+class ShareSettings(Section):
+    """How many sequences a job of ``ingest`` and ``voxelize`` takes."""
+
+    SEQUENCES: Positive = operational("Most sequences of a job, on the average", 64)
+    GB: PositiveFloat = operational("Most gigabytes of their raw files, on the average", 32.0)
+
+
 class WorkflowSettings(Section):
     """``config/config.yaml``."""
 
@@ -89,6 +96,7 @@ class WorkflowSettings(Section):
         "published",
         None,
     )
+    SHARES: ShareSettings = key("Jobs that work through many sequences", ShareSettings())
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
 

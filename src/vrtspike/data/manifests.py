@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.errors import DataError
-from vrtspike.files import read_json
+from vrtspike.files import json_digest, read_json
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,27 @@ SURVEY = ManifestKind(
 )
 INGESTED = ManifestKind(
     "ingest manifest",
-    2,
+    3,
     "ingest",
     frozenset(
-        {"sequence", "split", "spikes", "blur_dir", "source_version", "files", "rgb_size"}
+        {"sequence", "split", "spikes", "blur_dir", "source_version", "recipe", "files", "rgb_size"}
         | {"spike_size", "spike_columns", "frames", "faults"}
     ),
 )
 ACCEPTED = ManifestKind("acceptance", 1, "accept", frozenset({"sequences", "excluded"}))
 STORE = ManifestKind(
     "store manifest",
-    2,
+    3,
     "voxelize",
     frozenset(
         {"sequence", "split", "bins", "blur_dir", "frames", "spike_size", "store", "digest"}
-        | {"gain", "histogram"}
+        | {"gain", "histogram", "recipe", "files", "bytes"}
     ),
 )
+INGEST_SHARE = ManifestKind(
+    "share of checked sequences", 1, "ingest", frozenset({"asked", "sequences"})
+)
+STORE_SHARE = ManifestKind("share of stores", 1, "voxelize", frozenset({"asked", "sequences"}))
 DATASET = ManifestKind(
     "data set manifest",
     2,
@@ -94,6 +98,16 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
     if missing:
         raise DataError(f"{path}: a {kind.name} without {', '.join(missing)}; {again}")
     return dict(contents)
+
+
+def contents_digest(ingested: dict[str, Any]) -> str:
+    """Digest of what an ingest manifest says of a sequence.
+
+    When its files were written, and by which code they were checked, does not count.
+    """
+    told = {k: v for k, v in ingested.items() if k not in ("recipe", "source_version")}
+    files = [[entry["path"], entry["size"], entry["digest"]] for entry in ingested["files"]]
+    return json_digest({**told, "files": files})
 
 
 def manifest_paths(folder: str | Path, sequences: Iterable[str]) -> list[Path]:

@@ -9,10 +9,12 @@ from typing import Any
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Dataset, Workflow
 from vrtspike.data.clips.requirements import require_spikes
-from vrtspike.data.manifests import SURVEY, read_manifest
+from vrtspike.data.manifests import SURVEY, read_manifest, surveyed
 from vrtspike.data.raw.folders import folder_version
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.data.raw.layouts.table import find_sequence
 from vrtspike.data.raw.survey import survey
-from vrtspike.data.raw.versions import source_version
+from vrtspike.data.raw.versions import RawState, raw_state
 from vrtspike.errors import DataError, list_faults, named_faults
 from vrtspike.files import json_digest
 
@@ -35,15 +37,23 @@ class RawData:
         plan: the configuration.
         is_dry_run: asked when a data set is looked at; in a run the gate tells all faults.
         notice: takes what a user should read at the end.
+        measures: whether sizes and dates of files are asked for, or names only; a job of a cluster
+            that plans for itself alone needs no more.
     """
 
     def __init__(
-        self, plan: Workflow, is_dry_run: Callable[[], bool], notice: Callable[[str], None]
+        self,
+        plan: Workflow,
+        is_dry_run: Callable[[], bool],
+        notice: Callable[[str], None],
+        measures: bool = True,
     ) -> None:
         self._plan = plan
         self._is_dry_run = is_dry_run
         self._notice = notice
+        self._measures = measures
         self._surveys: dict[str, dict[str, Any] | None] = {}
+        self._states: dict[str, dict[str, RawState] | None] = {}
 
     def survey(self, dataset: Dataset) -> dict[str, Any] | None:
         """What stands below a data root; None, and a notice, without data."""
@@ -51,10 +61,48 @@ class RawData:
             self._surveys[dataset.name] = self._look(dataset)
         return self._surveys[dataset.name]
 
+    def states(self, dataset: Dataset) -> dict[str, RawState] | None:
+        """The raw files of each sequence of a data set, by ``<split>/<name>``.
+
+        Of generated data, those that the survey found; None where nothing is known yet.
+        """
+        if dataset.kind == "raw":
+            self.survey(dataset)
+        elif dataset.name not in self._states:
+            self._states[dataset.name] = self._generated_states(dataset)
+        return self._states.get(dataset.name)
+
+    def _generated_states(self, dataset: Dataset) -> dict[str, RawState] | None:
+        try:
+            names = surveyed(read_manifest(self._survey_file(dataset), SURVEY))
+        except DataError:
+            return None  # there is none yet, or none that this version reads
+        return {name: self._state(dataset, name) for name in names}
+
+    def _state(self, dataset: Dataset, name: str) -> RawState:
+        split, _, sequence = name.partition("/")
+        try:
+            files = find_sequence(
+                Path(dataset.root), split, sequence, dataset.blur_dir, dataset.layout
+            )
+        except DataError:
+            return RawState(MISSING, 0)
+        return raw_state(dataset.root, files, dataset.blur_dir)
+
+    def _survey_file(self, dataset: Dataset) -> Path:
+        return Path(self._plan.settings.RESULTS) / "data" / dataset.name / "survey.json"
+
     def _look(self, dataset: Dataset) -> dict[str, Any] | None:
         splits = [dataset.train_split, dataset.val_split]
+        states: dict[str, RawState] = {}
+
+        def look(files: SequenceFiles) -> None:
+            state = raw_state(dataset.root, files, dataset.blur_dir)
+            states[f"{files.split}/{files.name}"] = state
+
+        measure = look if self._measures else None
         try:
-            known = survey(dataset.root, splits, dataset.blur_dir, dataset.layout)
+            known = survey(dataset.root, splits, dataset.blur_dir, dataset.layout, measure)
         except DataError as error:
             self._notice(NO_DATA.format(error=error))
             return None
@@ -62,6 +110,8 @@ class RawData:
             title = f"\n{dataset.root} has faults, as far as names show"
             faults = named_faults(known["excluded"])
             self._notice(list_faults(title, faults, FAULTS[dataset.on_error]))
+        if self._measures:
+            self._states[dataset.name] = {name: states[name] for name in surveyed(known)}
         return known
 
     def found(self, dataset: Dataset) -> str | None:
@@ -74,8 +124,7 @@ class RawData:
             known = self.survey(dataset)
             return json_digest(known) if known else None
         try:
-            path = f"{self._plan.settings.RESULTS}/data/{dataset.name}/survey.json"
-            before = read_manifest(path, SURVEY)["excluded"]
+            before = read_manifest(self._survey_file(dataset), SURVEY)["excluded"]
         except DataError:
             return None  # there is none yet, or none that this version reads
         return json_digest([before, self.survey(dataset)]) if before else None
@@ -90,21 +139,6 @@ class RawData:
                 for sequence in self._plan.settings.SIMULATE.SEQUENCES
             ]
         return []
-
-    def version(self, dataset: Dataset, split: str, sequence: str) -> str:
-        """Changes when a sequence's raw files change, not when they are touched."""
-        folder = f"{self._plan.settings.RESULTS}/data/{dataset.name}/ingest"
-        try:
-            return source_version(
-                dataset.root,
-                sequence,
-                split,
-                f"{folder}/{split}/{sequence}.json",
-                blur_dir=dataset.blur_dir,
-                layout=dataset.layout,
-            )
-        except DataError:
-            return MISSING
 
     def require_spikes(self, preset: str, settings: Settings) -> None:
         """Refuse a preset with spikes for a folder without, as far as names show.

@@ -11,11 +11,22 @@ from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Workflow
 from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.errors import ConfigError, UserError
+from vrtspike.flatten import flat_settings
 from vrtspike.pretrained import PUBLISHED
 from vrtspike.runs.code import changes_since, describe_code
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.weight_files import training_weights, weight_digests
+
+FORGOTTEN = """
+Snakemake does not know how the results in {results} were made: its folder .snakemake was removed,
+or they come from another place. Trainings and data are compared by records of their own. Whether
+code, or settings of evaluations, have changed since cannot be told; if so, make results again:
+snakemake --forcerun evaluate analyze_performance"""
+"""A notice; Snakemake itself takes such results for current."""
+
+_NAMING = len(Path("dataset/bins/dataset.json").parts)
+"""How much of a data set's path says which it is; results may stand anywhere."""
 
 
 class Trainings:
@@ -97,6 +108,44 @@ class Trainings:
             "result stays; to train it again, give them back"
         )
 
+    def has_other_data(self, preset: str) -> bool:
+        """Whether the result of a preset comes from another data set than the preset names now."""
+        try:
+            trained = Path(RunIdentity.read(self.result(preset)).dataset)
+        except UserError:
+            return False
+        return trained.parts[-_NAMING:] != self._dataset(preset).parts[-_NAMING:]
+
+    def change(self, preset: str) -> str:
+        """How what would be trained today differs from the run that trained a preset.
+
+        By the run's own record, for where Snakemake has none.
+
+        Returns:
+            settings, data and weights in a line; empty where nothing differs, or cannot be told.
+        """
+        try:
+            run = RunIdentity.read(self.result(preset))
+        except UserError:
+            return ""
+        then, now = (
+            flat_settings(result_settings(settings))
+            for settings in (run.settings, self._settings(preset))
+        )
+        changes = [
+            f"{key} {then.get(key)} -> {now.get(key)}"
+            for key in sorted(then.keys() | now.keys())
+            if then.get(key) != now.get(key)
+        ]
+        if self._data_digest(preset) not in (None, run.dataset_digest):
+            changes.append("the data are others")
+        changes += [
+            f"{key}: other weights"
+            for key, path in self._given(preset).items()
+            if path.is_file() and self._digest(key, path) != run.weights.get(key)
+        ]
+        return ", ".join(changes)
+
     def code_notice(self, preset: str) -> str | None:
         """What of the code behind a preset's weights is no longer today's, in one line."""
         if not self.is_trained(preset):
@@ -157,12 +206,15 @@ class Trainings:
         return run if same else None
 
     def _data_digest(self, preset: str) -> str | None:
-        name, bins = self._plan.dataset(preset).name, self._settings(preset).DATA.K
-        path = Path(self._plan.settings.RESULTS) / f"data/{name}/k{bins}/dataset.json"
         try:
-            return str(read_manifest(path, DATASET)["digest"])
+            return str(read_manifest(self._dataset(preset), DATASET)["digest"])
         except UserError:
             return None
+
+    def _dataset(self, preset: str) -> Path:
+        """The manifest of the data set that a preset names."""
+        name, bins = self._plan.dataset(preset).name, self._settings(preset).DATA.K
+        return Path(self._plan.settings.RESULTS) / f"data/{name}/k{bins}/dataset.json"
 
 
 def _missing(preset: str, files: Mapping[str, str]) -> str:

@@ -15,6 +15,10 @@ from vrtspike.errors import RunError
 SNAKEFILE = Path("workflow/Snakefile")
 
 _SHOWN = 3
+_UPDATED = "Input files updated by another job"
+_OPEN = "decided when the data are made again"
+_UNKNOWN = "<TBD>"
+"""How Snakemake writes an input that a checkpoint decides."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _CODE = re.compile(r"(\S+\.py) [0-9a-f]{12}")
 _PARAMS = re.compile(r"before: (?P<before>.*?) now: (?P<now>.*)", re.DOTALL)
@@ -24,7 +28,7 @@ _REASONS = {
     "Missing output files": "no result yet",
     "Incomplete output files": "interrupted",
     "Updated input files": "what it reads is newer",
-    "Input files updated by another job": "what it reads is made again",
+    _UPDATED: "what it reads is made again",
     "Set of input files has changed": "it reads other files than before",
     "Code has changed": "its rule was edited",
     "Software environment": "its environment was changed",
@@ -40,12 +44,14 @@ class StaleJob:
         wildcards: what it is about.
         reason: in Snakemake's words.
         benchmark: file with the seconds of its last run; None if the rule has none.
+        waits: whether its inputs are known only when a checkpoint has run.
     """
 
     rule: str
     wildcards: dict[str, str]
     reason: str
     benchmark: Path | None
+    waits: bool = False
 
 
 @dataclass
@@ -111,12 +117,21 @@ def stages(jobs: Iterable[StaleJob]) -> list[Stage]:
         title = f"{job.rule} {subject}" if subject else job.rule
         stage = found.setdefault(title, Stage(title))
         stage.jobs += 1
-        stage.reasons |= dict.fromkeys(short_reasons(job.reason))
+        reasons = [_OPEN] if _is_undecided(job) else short_reasons(job.reason)
+        stage.reasons |= dict.fromkeys(reasons)
         seconds = _seconds(job.benchmark)
         if seconds is not None:
             stage.seconds += seconds
             stage.measured += 1
     return list(found.values())
+
+
+def _is_undecided(job: StaleJob) -> bool:
+    """Whether a job is due only for jobs before it, and decided about anew after a checkpoint.
+
+    Snakemake plans it, and drops it if what was made again is what it was.
+    """
+    return job.waits and [part.partition(":")[0] for part in job.reason.split("; ")] == [_UPDATED]
 
 
 def short_reasons(reason: str) -> list[str]:
@@ -192,14 +207,16 @@ class _Listener(logging.Filter):
         return record.levelno >= logging.WARNING
 
     def _note(self, job: dict[str, object]) -> None:
-        wildcards, benchmark = job["wildcards"], job["benchmark"]
+        wildcards, benchmark, inputs = job["wildcards"], job["benchmark"], job["input"]
         assert isinstance(wildcards, dict)
+        assert isinstance(inputs, list)
         self.jobs.append(
             StaleJob(
                 str(job["rule_name"]),
                 {str(name): str(value) for name, value in wildcards.items()},
                 str(job["reason"]),
                 Path(str(benchmark)) if benchmark else None,
+                _UNKNOWN in map(str, inputs),
             )
         )
 

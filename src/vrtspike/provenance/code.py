@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import vrtspike
 from vrtspike.provenance.modules import Definition, Module, imported_names, read_module
+from vrtspike.provenance.remembered import remembered
 
 PACKAGE = "vrtspike"
 NEUTRAL = frozenset({"vrtspike.cli", "vrtspike.errors"})
@@ -55,11 +56,8 @@ def code_digests(script: Path, *, neutral: Collection[str] = ()) -> tuple[CodeDi
         FileNotFoundError: if there is no such program.
         SyntaxError: if a source file is not valid Python.
     """
-    entry = script.resolve()
-    used = _Closure(entry, NEUTRAL.union(neutral)).used()
-    digests = {path: _digest(definitions) for path, definitions in used.items()}
-    own = CodeDigest(_label(entry), digests.pop(entry))
-    return (own, *sorted(CodeDigest(_label(path), digest) for path, digest in digests.items()))
+    found = _remembered("files", _by_file, script, neutral)
+    return tuple(CodeDigest(file, digest) for file, digest in found)
 
 
 def definition_digests(script: Path, *, neutral: Collection[str] = ()) -> dict[str, str]:
@@ -73,9 +71,33 @@ def definition_digests(script: Path, *, neutral: Collection[str] = ()) -> dict[s
         eight hexadecimal digits by ``<path within the package or scripts/name>:<definition>``;
         what a module does beside defining names is its ``(module)``.
     """
-    entry = script.resolve()
+    found: dict[str, str] = _remembered("definitions", _by_definition, script, neutral)
+    return found
+
+
+def _remembered(
+    question: str,
+    answer: Callable[[Path, frozenset[str]], Any],
+    script: Path,
+    neutral: Collection[str],
+) -> Any:  # noqa: ANN401 - what is asked for
+    entry, ignored = script.resolve(), NEUTRAL.union(neutral)
+    whole = " ".join([question, *sorted(ignored)])
+    return remembered(entry, _SOURCES / PACKAGE, whole, lambda: answer(entry, ignored))
+
+
+def _by_file(entry: Path, neutral: frozenset[str]) -> list[tuple[str, str]]:
+    """Used source files with their digests, the program first."""
+    used = _Closure(entry, neutral).used()
+    digests = {path: _digest(definitions) for path, definitions in used.items()}
+    own = (_label(entry), digests.pop(entry))
+    return [own, *sorted((_label(path), digest) for path, digest in digests.items())]
+
+
+def _by_definition(entry: Path, neutral: frozenset[str]) -> dict[str, str]:
+    """Used definitions with their digests."""
     groups: dict[str, list[Definition]] = defaultdict(list)
-    for path, definitions in _Closure(entry, NEUTRAL.union(neutral)).used().items():
+    for path, definitions in _Closure(entry, neutral).used().items():
         file = _label(path).removeprefix(f"{PACKAGE}/")
         for definition in definitions:
             for name in definition.names or ["(module)"]:

@@ -58,12 +58,6 @@ def save_best(folder: str | Path, state: dict[str, Any]) -> Path:
     return path
 
 
-def remove_leftovers(folder: str | Path) -> None:
-    """Remove what processes that were killed while saving left behind."""
-    for path in Path(folder).glob(".*.tmp.pt"):
-        path.unlink()
-
-
 def _write(path: Path, state: dict[str, Any]) -> None:
     with atomic_path(path) as temporary:
         torch.save({"format": FORMAT, **state}, temporary)

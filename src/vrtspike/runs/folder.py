@@ -11,16 +11,21 @@ from pathlib import Path
 
 from vrtspike.errors import RunError
 from vrtspike.locks import lock_file, require_lock_file
-from vrtspike.runs.names import LOCK, RECORD
+from vrtspike.runs.names import LAUNCHER_LOCK, LOCK, RECORD
 from vrtspike.runs.record import read_record
 
 LOCK_PATIENCE_S = 60.0
+TURN_PATIENCE_S = 7 * 86400.0
+"""Seconds a launcher waits for its turn; a batch system ends it before."""
 _POLL_S = 0.2
 
 
 @contextlib.contextmanager
 def hold_run(
-    folder: Path, patience_s: float = LOCK_PATIENCE_S, note: Callable[[str], None] = print
+    folder: Path,
+    patience_s: float = LOCK_PATIENCE_S,
+    note: Callable[[str], None] = print,
+    lock: str = LOCK,
 ) -> Iterator[None]:
     """Be the only process that trains in ``folder``; the lock ends with the process, however.
 
@@ -28,13 +33,14 @@ def hold_run(
         folder: the run's folder; it is created.
         patience_s: seconds to wait for another process, which may be about to end.
         note: is told when there is something to wait for.
+        lock: name of the lock's file.
 
     Raises:
         RunError: naming the process that holds the run, or if something else than a file stands
             where the lock belongs, or the file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / LOCK
+    path = folder / lock
     require_lock_file(path)
     with path.open("a+", encoding="utf-8") as stream:
         deadline = time.monotonic() + patience_s
@@ -50,9 +56,35 @@ def hold_run(
                 told = True
             time.sleep(_POLL_S)
         stream.truncate(0)
-        stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        stream.write(f"{_this_process()}\n")
         stream.flush()
         yield
+
+
+@contextlib.contextmanager
+def take_turn(folder: Path, note: Callable[[str], None]) -> Iterator[None]:
+    """Be the only launcher of a run, after all that came before.
+
+    A job of a batch system lives on when the Snakemake that submitted it is killed; the next one
+    submits another for the same run, which waits here, holds no GPU of this machine's, and then
+    finds the run finished or continues it.
+
+    Args:
+        folder: the run's folder; it is created.
+        note: is told whom to wait for.
+
+    Raises:
+        RunError: as :func:`hold_run`.
+    """
+    with hold_run(folder, TURN_PATIENCE_S, note, LAUNCHER_LOCK):
+        yield
+
+
+def _this_process() -> str:
+    """The words by which people find this process."""
+    job = os.environ.get("SLURM_JOB_ID")
+    where = f"process {os.getpid()} on {socket.gethostname()}"
+    return f"Slurm job {job} ({where})" if job else where
 
 
 def is_finished(folder: Path) -> bool:
@@ -68,12 +100,12 @@ def set_aside(folder: Path, note: Callable[[str], None] = print) -> Path:
         where the run that was there stands now: ``<folder>.1``, ``<folder>.2`` ...
 
     Raises:
-        RunError: if a process is training in it.
+        RunError: if a process is training in it, or a launcher is about to.
     """
     number = 1
     while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
         number += 1
-    with hold_run(folder, patience_s=0.0, note=note):
+    with hold_run(folder, 0.0, note, LAUNCHER_LOCK), hold_run(folder, 0.0, note):
         folder.rename(aside)
     return aside
 

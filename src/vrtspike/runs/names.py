@@ -18,6 +18,7 @@ file                        contents                                     where
 ``pictures/``               a clip of each validation                    run folder
 ``tensorboard/``            the same as curves                           run folder
 ``lock``                    held by the process that trains              run folder
+``launcher.lock``           held by the launcher that has its turn       run folder
 =========================== ============================================ =========================
 
 The rules name the published files in the same words.
@@ -41,3 +42,4 @@ LOGS = "logs"
 PICTURES = "pictures"
 TENSORBOARD = "tensorboard"
 LOCK = "lock"
+LAUNCHER_LOCK = "launcher.lock"

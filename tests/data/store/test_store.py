@@ -104,7 +104,7 @@ def test_damage_is_an_error_and_not_zeros(tmp_path, reader):
     write_store(path, LAYOUT, frames())
     shard = next(p for p in (path / "blur").rglob("*") if p.is_file() and p.name != "zarr.json")
     shard.write_bytes(shard.read_bytes()[:-100])
-    with pytest.raises(DataError, match="run voxelize again"):
+    with pytest.raises(DataError, match="run snakemake again"):
         open_store(path, ChunkReader(reader)).read("blur", slice(0, 3), slice(None), slice(None))
 
 

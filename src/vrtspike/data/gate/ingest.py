@@ -7,7 +7,7 @@ the gate of :mod:`vrtspike.data.gate.accept`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -30,9 +30,9 @@ def ingest_sequence(
     *,
     blur_dir: str,
     source_version: str,
+    recipe: str = "",
     spike_size: tuple[int, int] | None = None,
     layout: str = AUTO,
-    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
 
@@ -46,11 +46,11 @@ def ingest_sequence(
         blur_dir: folder of the blurry frames.
         source_version: version of the raw files, see
             :func:`vrtspike.data.raw.versions.source_version`.
+        recipe: what the manifest is made with, see :func:`vrtspike.data.recipes.recipe`.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
             with header columns); None takes the size in a ``config.yaml`` beside the spikes or
             that of an ``.npz`` file, else half the frames' size.
         layout: name of a layout, or ``auto``.
-        progress: called with the frames done and their total.
 
     Returns:
         The ingest manifest; its list ``faults`` is empty where the sequence can be used.
@@ -68,9 +68,7 @@ def ingest_sequence(
     frames: list[Frame] = []
     begin = 0
     offsets: list[float] = []
-    for number, name in enumerate(names):
-        if progress:
-            progress(number, len(names))
+    for name in names:
         exposure = exposures.get(name)
         frame, found = checks.frame(name, exposure, begin)
         begin += exposure[2] if exposure else 0
@@ -89,6 +87,7 @@ def ingest_sequence(
         "spikes": files.has_spikes,
         "blur_dir": blur_dir,
         "source_version": source_version,
+        "recipe": recipe,
         "files": _file_entries(base, files.paths, faults),
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
         "spike_size": list(checks.sensor) if checks.sensor else None,

@@ -7,8 +7,8 @@ because the workflow imports it while it plans.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,11 @@ UNUSABLE = frozenset("{}")
 
 
 def survey(
-    root: str | os.PathLike[str], splits: Sequence[str], blur_dir: str, layout: str = AUTO
+    root: str | os.PathLike[str],
+    splits: Sequence[str],
+    blur_dir: str,
+    layout: str = AUTO,
+    look: Callable[[SequenceFiles], None] | None = None,
 ) -> dict[str, Any]:
     """Find all sequences of a data set, and set aside those with faults that names show.
 
@@ -36,6 +40,7 @@ def survey(
         splits: folders of the root to look into.
         blur_dir: which blurry frames, ``blur`` or ``blur_gamma``.
         layout: name of a layout; ``auto`` looks at the folders.
+        look: called with the files of each sequence whose folders can be listed; they are not kept.
 
     Returns:
         ``{"schema": 1, "root", "layout", "spikes", "sequences": [{"split", "name", "frames"}],
@@ -67,35 +72,32 @@ def survey(
             where = kind.places(split, "<sequence>", blur_dir).sharp
             excluded[split] = [f"no sequence folders; expected {base / where}"]
         kinds.append(kind)
-        looked_at += [_look_at(kind, base, split, name, blur_dir) for name in names]
-    spikes = any(s.files is not None and s.files.has_spikes for s in looked_at)
+        looked_at += [_look_at(kind, base, split, name, blur_dir, look) for name in names]
+    spikes = any(s.has_spikes for s in looked_at)
     if spikes:
         for sequence in looked_at:
-            sequence.faults += _missing_spikes(sequence.files, blur_dir)
+            if sequence.layout and not sequence.has_spikes:
+                sequence.faults.append(sequence.no_spikes)
     excluded |= {f"{s.split}/{s.name}": s.faults for s in looked_at if s.faults}
-    sound = [s.files for s in looked_at if s.files is not None and not s.faults]
+    sound = [s for s in looked_at if not s.faults]
     if not sound:
-        found = [s.files for s in looked_at if s.files is not None]
+        found = [s for s in looked_at if s.layout]
         title, what_to_do = f"{base} cannot be used as it is", _advice(base, kinds, found, blur_dir)
         raise DataError(list_faults(title, named_faults(excluded), what_to_do))
     return {
         "schema": SURVEY.schema,
         "root": str(root),
-        "layout": "+".join(sorted({files.layout for files in sound})),
+        "layout": "+".join(sorted({s.layout for s in sound})),
         "spikes": spikes,
-        "sequences": [
-            {"split": files.split, "name": files.name, "frames": len(files.blur)} for files in sound
-        ],
+        "sequences": [{"split": s.split, "name": s.name, "frames": s.frames} for s in sound],
         "excluded": excluded,
     }
 
 
-def _advice(
-    root: Path, kinds: Sequence[Layout], found: Sequence[SequenceFiles], blur_dir: str
-) -> str:
+def _advice(root: Path, kinds: Sequence[Layout], found: Sequence[_LookedAt], blur_dir: str) -> str:
     texts = dict.fromkeys(advice(kind, blur_dir) for kind in kinds or [SPK_GOPRO])
     text = f"{' '.join(texts)} DATA.LAYOUT names another layout."
-    if found and not any(files.blur or files.sharp or files.has_spikes for files in found):
+    if found and not any(s.has_files for s in found):
         text += (
             " These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "
             f"spikes are made of all of them by scripts/simulate.py --source {root}"
@@ -105,20 +107,45 @@ def _advice(
 
 @dataclass
 class _LookedAt:
-    """A sequence, as far as it could be looked at."""
+    """A sequence, as far as it could be looked at; its files are too many to be kept."""
 
     split: str
     name: str
-    files: SequenceFiles | None
-    faults: list[str]
+    layout: str = ""
+    """Empty where its folders cannot be listed."""
+    frames: int = 0
+    has_files: bool = False
+    has_spikes: bool = False
+    no_spikes: str = ""
+    """What is wrong with it where others have spikes."""
+    faults: list[str] = field(default_factory=list)
 
 
-def _look_at(kind: Layout, root: Path, split: str, name: str, blur_dir: str) -> _LookedAt:
+def _look_at(
+    kind: Layout,
+    root: Path,
+    split: str,
+    name: str,
+    blur_dir: str,
+    look: Callable[[SequenceFiles], None] | None,
+) -> _LookedAt:
     try:
         files = kind.find(root, split, name, blur_dir)
-        return _LookedAt(split, name, files, _missing_frames(files, blur_dir))
+        faults = _missing_frames(files, blur_dir)
     except DataError as error:
-        return _LookedAt(split, name, None, [str(error)])
+        return _LookedAt(split, name, faults=[str(error)])
+    if look is not None:
+        look(files)
+    return _LookedAt(
+        split,
+        name,
+        files.layout,
+        len(files.blur),
+        bool(files.blur or files.sharp or files.has_spikes),
+        files.has_spikes,
+        "" if files.has_spikes else _missing_spikes(files, blur_dir),
+        faults,
+    )
 
 
 def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
@@ -135,11 +162,7 @@ def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     return faults
 
 
-def _missing_spikes(files: SequenceFiles | None, blur_dir: str) -> list[str]:
-    """What a sequence lacks whose data set has spikes."""
-    if files is None or files.has_spikes:
-        return []
+def _missing_spikes(files: SequenceFiles, blur_dir: str) -> str:
+    """What a sequence without spikes lacks where others have them."""
     places = layout_of(files).places(files.split, files.name, blur_dir)
-    return [
-        f"no spikes ({places.spikes} or {places.stream}, or .npz), but other sequences have them"
-    ]
+    return f"no spikes ({places.spikes} or {places.stream}, or .npz), but other sequences have them"

@@ -8,12 +8,35 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vrtspike.data.manifests import INGESTED, read_manifest
+from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.table import AUTO, find_sequence
 from vrtspike.errors import DataError
 from vrtspike.files import file_digest, json_digest
+
+
+class RawState(NamedTuple):
+    """A sequence's raw files as their names, sizes and dates show them."""
+
+    version: str
+    """What :func:`source_version` says of files that were never ingested."""
+    nbytes: int
+    """Bytes of all of them."""
+
+
+def raw_state(root: str | os.PathLike[str], files: SequenceFiles, blur_dir: str) -> RawState:
+    """Look at sizes and dates of a sequence's files, and at nothing else.
+
+    Args:
+        root: the data set's folder.
+        files: of the sequence.
+        blur_dir: which blurry frames.
+    """
+    present = [(path, *_size_and_date(Path(root), path)) for path in files.paths]
+    nbytes = sum(max(0, size) for _, size, _ in present)
+    return RawState(json_digest({"blur_dir": blur_dir, "files": present}), nbytes)
 
 
 def source_version(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from vrtspike.data.raw.spikes import read_rows
 from vrtspike.data.raw.versions import changed_files
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.voxels import Histogram, add_to_histogram, voxelize_packed
-from vrtspike.data.store.writing import StoredFrame, remove_leftovers, write_store
+from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError, list_faults
-from vrtspike.files import write_json
+from vrtspike.files import folder_size, write_json
 
 
 def build_store(
@@ -23,7 +23,8 @@ def build_store(
     manifest_path: str | Path,
     bins: int,
     output: str | Path,
-    progress: Callable[[int, int], None] | None = None,
+    *,
+    recipe: str = "",
 ) -> dict[str, Any]:
     """Decode the frames of a sequence, count its spikes if any, and write store and manifest.
 
@@ -35,7 +36,7 @@ def build_store(
         manifest_path: the sequence's ingest manifest, without faults.
         bins: K, at most what the shortest exposure can fill.
         output: the store's manifest to write.
-        progress: called with the frames done and their total.
+        recipe: what the store is made with, see :func:`vrtspike.data.recipes.recipe`.
 
     Returns:
         The store's manifest.
@@ -60,7 +61,6 @@ def build_store(
         except DataError as error:
             raise DataError(f"{name}, frame {frame['name']}: {error}") from error
     output = Path(output)
-    remove_leftovers(output.with_suffix(".zarr"))
     layout = StoreLayout(
         frames=tuple(frame["name"] for frame in manifest["frames"]),
         spike_frames=tuple(spike_frames),
@@ -70,8 +70,9 @@ def build_store(
     )
     store = output.with_suffix(".zarr")
     histogram: Histogram = {}
-    frames = _frames(Path(root), manifest, layout, histogram, progress)
+    frames = _frames(Path(root), manifest, layout, histogram)
     written = write_store(store, layout, frames)
+    files, nbytes = folder_size(store)
     contents = {
         "schema": STORE.schema,
         "sequence": manifest["sequence"],
@@ -79,6 +80,9 @@ def build_store(
         "blur_dir": manifest["blur_dir"],
         **{k: v for k, v in layout.attributes().items() if k != "schema"},
         "store": store.name,
+        "files": files,
+        "bytes": nbytes,
+        "recipe": recipe,
         "digest": written.digest,
         "gain": written.gain,
         "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
@@ -92,13 +96,9 @@ def _frames(
     manifest: dict[str, Any],
     layout: StoreLayout,
     histogram: Histogram,
-    progress: Callable[[int, int], None] | None,
 ) -> Iterator[StoredFrame]:
     """Read the sequence frame by frame and add its counts to ``histogram``."""
-    total = len(layout.frames)
-    for number, frame in enumerate(manifest["frames"]):
-        if progress:
-            progress(number, total)
+    for frame in manifest["frames"]:
         blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
         if layout.spike_size is None:
             yield StoredFrame(blur, sharp)

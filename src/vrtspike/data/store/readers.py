@@ -20,7 +20,7 @@ Reader = Literal["tensorstore", "zarr"]
 ArrayRead: TypeAlias = Callable[[tuple[slice, ...]], NDArray[np.uint8]]
 """Reads a box of an array; every slice has its first and last element."""
 
-_ABSENT = "delete the store and run voxelize again"
+_ABSENT = "delete the store and run snakemake again"
 
 _INDEX_BYTES = 32_000_000
 """Memory for what is known of open files, beside the cache of chunks: where their chunks begin. A

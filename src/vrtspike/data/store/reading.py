@@ -41,7 +41,7 @@ class Store:
         if found != SCHEMA:
             raise DataError(
                 f"{self.path}: not a store of this version: found schema {found}, expected "
-                f"{SCHEMA}; run voxelize again"
+                f"{SCHEMA}; delete the store and run snakemake again"
             )
         try:
             self.layout = StoreLayout.from_attributes(attributes)
@@ -49,7 +49,7 @@ class Store:
         except (LookupError, TypeError, ValueError) as error:
             raise DataError(
                 f"{self.path}: zarr.json is damaged ({error!r}); delete the store and run "
-                "voxelize again"
+                "snakemake again"
             ) from error
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Store:
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"{self.path}/{name}: frames {frames.start} to {frames.stop} cannot be read "
-                f"({error}); delete the store and run voxelize again"
+                f"({error}); delete the store and run snakemake again"
             ) from error
 
     def _open(self, name: str) -> ArrayRead:

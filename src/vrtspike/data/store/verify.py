@@ -101,7 +101,7 @@ def verify_store(
     if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
         faults.append(
             f"{store.path}: every chunk is whole, but the contents are not those that "
-            f"{path.name} was written for; run voxelize again"
+            f"{path.name} was written for; delete the store and run snakemake again"
         )
     return faults
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.store.gain import GainMeter
 from vrtspike.data.store.layout import StoreLayout
-from vrtspike.errors import DataError, is_disk_full
+from vrtspike.errors import DiskFullError, is_disk_full
 from vrtspike.files import atomic_path, json_digest
 
 _BLOCK_BYTES = 16_384
@@ -60,7 +58,8 @@ def write_store(
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
     Raises:
-        DataError: if the disk is full, or the spikes give no gain (there are none).
+        DiskFullError: if there is no room.
+        DataError: if the spikes give no gain (there are none).
         ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
     """
     digest, meter, gain = ContentDigest(layout), GainMeter(), None
@@ -92,22 +91,12 @@ def write_store(
     except OSError as error:
         if not is_disk_full(error):
             raise
-        raise DataError(
+        raise DiskFullError(
             f"{path}: the disk is full ({error.strerror}); nothing was kept. The store "
             f"needs about {layout.nbytes / 1e6:.0f} MB. Free space, or set RESULTS to another "
             "disk, and run again"
         ) from error
     return WrittenStore(digest.hexdigest(gain), gain)
-
-
-def remove_leftovers(path: Path) -> None:
-    """Remove what writers of this store left behind that were killed and could not clean up."""
-    stem, name, suffix = (re.escape(part) for part in (path.stem, path.name, path.suffix))
-    # Names may hold dots: 002.320 may be another sequence, which another job writes just now.
-    left = re.compile(rf"\.({stem}\.[0-9a-f]{{8}}\.tmp{suffix}|{name}\.[0-9a-f]{{8}}\.old)")
-    for folder in path.parent.glob(".*"):
-        if left.fullmatch(folder.name):
-            shutil.rmtree(folder)
 
 
 class ContentDigest:
