@@ -2,8 +2,8 @@
 
 The run's state stays in RUNS/<preset>/<fingerprint>; the fingerprint names settings, data and
 weights that enter, so a changed configuration starts a new run beside the old one; changed code
-does not (--anew). The exit status is 75 where the run
-was stopped (SIGTERM, SIGUSR1, Ctrl-C) and has saved its state: the same command continues it.
+does not (--anew). The exit status is 75 where the run was stopped (SIGTERM, SIGUSR1, SIGHUP,
+Ctrl-C) and has saved its state: the same command continues it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ def main() -> int:
         "--gpus", type=gpus_option, help="auto, or a number; 0: CPU (default: GPUS)"
     )
     parser.add_argument(
+        "--most-gpus", type=int, metavar="N", help="that auto takes (default: all that are free)"
+    )
+    parser.add_argument(
         "--anew",
         action="store_true",
         help="set a run of other code aside (<run folder>.1) and train it again",
@@ -59,6 +62,7 @@ def main() -> int:
             program=Path(__file__).with_name("train.py"),
             runs=arguments.runs,
             gpus=arguments.gpus,
+            most_gpus=arguments.most_gpus,
             anew=arguments.anew,
             log=arguments.log,
         )

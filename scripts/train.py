@@ -14,7 +14,8 @@ The folder receives settings.json (what is computed), code.json (by which code),
 tensorboard/, logs/ (time and memory), pictures/, checkpoints/ and at the end weights.safetensors;
 best.safetensors are the best of all validations.
 
-SIGTERM, SIGUSR1 or Ctrl-C end the run after the present step with everything saved. After a crash
+SIGTERM, SIGUSR1, SIGHUP (a closed terminal) or Ctrl-C end the run after the present step with
+everything saved. After a crash
 it continues from the last checkpoint (TRAIN.SAVE_EVERY_STEPS). The result is the same in any case.
 Exit status: 0 finished, 75 stopped and saved (start again to continue), 2 something is wrong with
 the input and the message says what, 1 a crash. A torchrun started by hand kills what has not ended
@@ -33,8 +34,10 @@ from pathlib import Path
 
 from vrtspike.cli import run
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.launching.signals import heed_stops, stop_with_parent
+from vrtspike.launching.gpu_locks import join_locks
+from vrtspike.launching.signals import heed_stops
 from vrtspike.launching.status import leave, process_number, report_status
+from vrtspike.processes import stop_with_parent
 from vrtspike.runs.code import describe_code, settle_code
 from vrtspike.runs.prepare import prepare_folder
 
@@ -68,6 +71,7 @@ def main() -> int:
     heed_stops()
     stop_with_parent()
     try:
+        join_locks()
         prepare_folder(
             arguments.run_dir,
             preset=arguments.preset,

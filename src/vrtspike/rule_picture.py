@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from vrtspike.graphs import all_before
+
 COLUMNS = 6
 _WIDTH, _HEIGHT = 150, 50
 _ACROSS, _DOWN, _BETWEEN_ROWS, _MARGIN = 22, 14, 40, 22
@@ -74,7 +76,7 @@ class RuleGraph:
         >>> RuleGraph({"a": frozenset(), "b": frozenset("a"), "c": frozenset("ab")}).reduced().after
         {'a': frozenset(), 'b': frozenset({'a'}), 'c': frozenset({'b'})}
         """
-        above = {name: self._ancestors(name) for name in self.after}
+        above = {name: all_before(self.after, [name]) for name in self.after}
         return RuleGraph(
             {
                 name: frozenset(b for b in before if not any(b in above[o] for o in before))
@@ -96,16 +98,6 @@ class RuleGraph:
             return found[name]
 
         return {name: layer(name) for name in self.after}
-
-    def _ancestors(self, name: str) -> set[str]:
-        found: set[str] = set()
-        waiting = [*self.after[name]]
-        while waiting:
-            before = waiting.pop()
-            if before not in found:
-                found.add(before)
-                waiting += self.after[before]
-        return found
 
 
 @dataclass(frozen=True)

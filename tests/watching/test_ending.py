@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from vrtspike.watching.ending import continue_line, results_lines
+from vrtspike.watching.ending import continue_line, results_lines, unwritable
 
 
 def test_of_what_was_asked_for_the_summary_and_the_best_report(tmp_path):
@@ -23,3 +23,9 @@ def test_the_command_can_be_pasted():
     assert continue_line(["snakemake", "--config", "SET=[a, b]"]) == (
         "continue: snakemake --config 'SET=[a, b]'"
     )
+
+
+def test_a_place_that_cannot_be_written_is_named_with_what_to_do(tmp_path):
+    told = unwritable(str(tmp_path / "results/train/demo/run.json"))
+    assert told.startswith(f"{tmp_path}/results/train/demo/run.json: Permission denied; mend ")
+    assert "set RESULTS (config/config.yaml)" in told

@@ -17,6 +17,9 @@ from typing import Any
 from vrtspike.cli import EXIT_STOPPED, positive_int, positive_number
 from vrtspike.evaluation.device import DEVICE_NAMES, PRECISIONS
 
+_PATIENCE_S = 30.0
+"""For a GPU that may be about to be free; a person who waits can choose the CPU."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
@@ -115,7 +118,7 @@ def _restore(arguments: argparse.Namespace) -> None:
         tile=arguments.tile,
         anew=arguments.anew,
     )
-    with take_device(arguments.device) as device:
+    with take_device(arguments.device, patience_s=_PATIENCE_S) as device:
         model = load(arguments.folder, device=device, precision=arguments.precision)
         record = restore_into(model, order, progress=progress_bar)
     _tell(record, order.output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -32,3 +33,20 @@ def results_lines(
 def continue_line(arguments: Sequence[str]) -> str:
     """The command that goes on where this one was stopped."""
     return f"continue: {shlex.join(arguments)}"
+
+
+def unwritable(path: str) -> str:
+    """What a user reads where a result cannot be written.
+
+    Args:
+        path: a file or folder that Snakemake was to write.
+    """
+    folder = next(
+        each for each in (Path(path).absolute(), *Path(path).absolute().parents) if each.exists()
+    )
+    closed = os.statvfs(folder).f_flag & os.ST_RDONLY
+    reason = "Read-only file system" if closed else "Permission denied"
+    return (
+        f"{path}: {reason}; mend that or its permissions, or set RESULTS (config/config.yaml) to a "
+        "folder that can be written, and run again"
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vrtspike.durations import format_duration
+from vrtspike.watching.steps import steps
 
 _NAME_CELLS = 22
 _COUNT_CELLS = 11
@@ -18,7 +19,7 @@ class Stage:
     """The jobs of one rule.
 
     Attributes:
-        running: numbers of the jobs at work.
+        running: the jobs at work by their numbers, each with its logs.
         done: jobs that are finished.
         total: jobs known so far; more may turn up while a workflow runs.
         seconds: in which at least one job was at work, until ``since``.
@@ -26,7 +27,7 @@ class Stage:
         told: finished jobs when the stage's line was last shown.
     """
 
-    running: set[int] = field(default_factory=set)
+    running: dict[int, tuple[str, ...]] = field(default_factory=dict)
     done: int = 0
     total: int = 0
     seconds: float = 0.0
@@ -46,13 +47,13 @@ class Stages:
         self._stages: dict[str, Stage] = {}
         self._rules: dict[int, str] = {}
 
-    def start(self, job: int, rule: str) -> None:
+    def start(self, job: int, rule: str, logs: Iterable[str] = ()) -> None:
         """A job begins; one that is tried again may begin several times."""
         stage = self._stages.setdefault(rule, Stage())
         self._rules[job] = rule
         if not stage.running:
             stage.since = self._clock()
-        stage.running.add(job)
+        stage.running[job] = tuple(logs)
 
     def finish(self, job: int) -> str | None:
         """A job is finished; returns its stage, None where the job was never started here."""
@@ -67,7 +68,7 @@ class Stages:
         if rule is None or job not in self._stages[rule].running:
             return None
         stage = self._stages[rule]
-        stage.running.discard(job)
+        del stage.running[job]
         if not stage.running:
             stage.seconds += self._clock() - stage.since
         return rule
@@ -101,9 +102,16 @@ class Stages:
         """The same of a stage at work, with a bar instead of columns."""
         stage = self._stages[rule]
         total = max(stage.total, stage.done + len(stage.running))
-        filled = int(_BAR_CELLS * stage.done / total) if total else 0
+        within, of = self.within(rule)
+        share = len(stage.running) * within / of if of else 0
+        filled = int(_BAR_CELLS * (stage.done + share) / total) if total else 0
         bar = "━" * filled + "╌" * (_BAR_CELLS - filled)
-        return f"{rule:<{_NAME_CELLS}}{bar} {stage.done}/{total}  {self._time(stage)}"
+        text = f"{rule:<{_NAME_CELLS}}{bar} {stage.done}/{total}  {self._time(stage)}"
+        return f"{text}  {within} of {of}" if of else text
+
+    def within(self, rule: str) -> tuple[int, int]:
+        """Things done and all of them, within the jobs at work of a stage that tell."""
+        return steps(log for logs in self._stages[rule].running.values() for log in logs)
 
     def _time(self, stage: Stage) -> str:
         seconds = stage.seconds

@@ -1,0 +1,70 @@
+"""Hand in, look after and withdraw jobs of a batch system: LSF, PBS, Grid Engine or Slurm.
+
+Snakemake's generic executor calls it (workflow/profiles/generic). A job is named by what `submit`
+prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from vrtspike.cli import run
+from vrtspike.queueing.batch_systems import FOLDER, SYSTEMS, Job, cancel, state, submit
+
+_DEFAULT = "none"
+"""What a profile writes where the batch system's own default is meant."""
+
+
+def main() -> None:
+    """Parse the arguments, call the batch system."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    add = commands.add_parser("submit", help="hand in a script; prints the job").add_argument
+    add("system", choices=SYSTEMS, help="the batch system")
+    add("--name", required=True, help="of the job")
+    add("--cores", type=int, required=True, help="on one machine")
+    add("--mem-mb", type=int, required=True, help="memory of all cores together")
+    add("--minutes", type=int, required=True, help="wall time")
+    add("--gpus", type=int, default=0, help="on that machine")
+    add("--queue", default=_DEFAULT, help="none: the default queue")
+    add("--account", default=_DEFAULT, help="none: the default account or project")
+    add("--extra", default="", help="further options of the batch system's command, as one word")
+    add("script", type=Path, help="to run")
+    add = commands.add_parser("state", help="print running, success or failed").add_argument
+    add("job", help="what submit printed")
+    add = commands.add_parser("cancel", help="withdraw jobs").add_argument
+    add("jobs", nargs="+", help="what submit printed")
+    arguments = parser.parse_args()
+    if arguments.command == "submit":
+        print(submit(arguments.system, _job(arguments)))
+    elif arguments.command == "state":
+        print(state(arguments.job))
+    else:
+        for line in cancel(arguments.jobs):
+            print(line, file=sys.stderr)
+
+
+def _job(arguments: argparse.Namespace) -> Job:
+    queue, account = (
+        "" if given == _DEFAULT else given for given in (arguments.queue, arguments.account)
+    )
+    return Job(
+        name=arguments.name,
+        script=arguments.script,
+        logs=FOLDER.absolute() / "logs",
+        cores=arguments.cores,
+        mem_mb=arguments.mem_mb,
+        minutes=arguments.minutes,
+        gpus=arguments.gpus,
+        queue=queue,
+        account=account,
+        extra=arguments.extra,
+    )
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,1 @@
+"""Batch systems and their jobs, asked so that nothing waits for ever."""
