@@ -11,11 +11,15 @@ RUN := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=2000 PATH="$(CURDIR)/$(VENV)/bin:$
 # wait 10 s for it.
 LOCAL := SLURM_CONF=/dev/null
 CORES ?= all
+# Folders of tests that `make endurance` keeps to; none: all.
+ROOMS ?=
+# A file's tests run on one core; the longest files begin first (tests/conftest.py).
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test compat on-floor gpu format lock clean
+.PHONY: help setup demo test endurance compat on-floor gpu format lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 11
 
 setup: $(READY)  ## make .venv from requirements.lock
 
@@ -43,14 +47,18 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) python benchmarks/precision.py --check
 	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/learning.py --check
+	$(RUN) python benchmarks/growth.py --check
 	$(RUN) python benchmarks/spikes_alone.py --check
-	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL)
+
+endurance: $(READY)  ## real faults and a real Slurm cluster, below 30 minutes; make test leaves them out
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m endurance $(ROOMS)
 
 compat:  ## tests of models, training and data with the oldest PyTorch allowed, in .venv-compat
 	@$(MAKE) --no-print-directory VENV=.venv-compat LOCK=requirements-floor.lock on-floor
 
 on-floor: $(READY)
-	$(RUN) OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile tests/models tests/training tests/data
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) tests/models tests/training tests/data
 
 gpu:  ## with a GPU: every check and measurement of it, 8 minutes; needs PyTorch alone
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=src $(PYTHON) benchmarks/gpu.py
@@ -62,12 +70,13 @@ format: $(READY)  ## format Python and Snakemake files, write the generated refe
 	$(RUN) python scripts/config_reference.py
 	$(RUN) python benchmarks/preset_values.py
 
-RESOLVE := uv pip compile --universal --python-version 3.11 --all-extras --no-header --no-annotate \
+RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --quiet pyproject.toml
 
 lock:  ## resolve requirements.lock and requirements-floor.lock anew from pyproject.toml (needs uv)
-	$(RESOLVE) --output-file requirements.lock
-	$(RESOLVE) --constraint requirements-floor.in --output-file requirements-floor.lock
+	$(RESOLVE) --all-extras --output-file requirements.lock
+	$(RESOLVE) --extra dev --extra tracking --constraint requirements-floor.in \
+	  --output-file requirements-floor.lock
 
 clean:  ## remove what the demo made
 	rm -rf data/demo results/demo results/*/demo runs/demo

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,23 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 SEED = int(os.environ.get("VRTSPIKE_TEST_SEED", "0"))
+
+
+COSTS = {"workflow": 10, "slow": 5}
+"""Roughly how many seconds a test with a marker takes."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On several cores the longest files begin first: none is left to one core at the end."""
+    if not hasattr(config, "workerinput"):
+        return
+    seconds: Counter[Path] = Counter()
+    for item in items:
+        seconds[item.path] += max(
+            (COSTS.get(mark.name, 0) for mark in item.iter_markers()), default=0
+        )
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 @pytest.fixture(autouse=True)

@@ -48,8 +48,11 @@ def test_a_lock_holds_exact_versions_and_no_addresses(lock):
 
 def test_every_requirement_is_locked_at_an_allowed_version(project, lock):
     wanted = [Requirement(line) for line in project["dependencies"]]
-    for group in project["optional-dependencies"].values():
-        wanted += [Requirement(line) for line in group]
+    for name, group in project["optional-dependencies"].items():
+        # What hands jobs to a cluster asks for a newer NumPy than the floor allows; the tests of
+        # models, training and data do without.
+        if not (name in ("slurm", "generic") and "floor" in lock.name):
+            wanted += [Requirement(line) for line in group]
     for requirement in wanted:
         found = versions(lock, requirement.name)
         assert found, f"{requirement.name} is not in {lock.name}; run: make lock"

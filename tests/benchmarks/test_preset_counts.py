@@ -14,6 +14,8 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 RESULTS = read_json(BENCHMARKS / "results/roofline.json")["rows"]
 # What only the optimiser and the loader tell apart is one step.
 SAME = {"low_memory": "baseline"}
+# Other depths, windows and pieces of what the rest already counts, 8 s each.
+LONG = {"low_ram", "opt", "reproduce"}
 REFRESH = "run: python benchmarks/roofline.py"
 # Lines of docs/gpu.md that join parts.
 TOKENS = "norms, projections, feed-forward layers, residuals"
@@ -43,7 +45,13 @@ def test_every_preset_is_counted(roofline: ModuleType) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(RESULTS) - set(SAME) - {"explicit"}))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *sorted(set(RESULTS) - set(SAME) - LONG - {"explicit"}),
+        *(pytest.param(name, marks=pytest.mark.endurance) for name in sorted(LONG)),
+    ],
+)
 def test_a_step_is_what_was_written_down(roofline: ModuleType, name: str) -> None:
     held = RESULTS[name]
     # Without times, for which every kernel would have to be compiled; loops of these are held by

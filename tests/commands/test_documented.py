@@ -16,6 +16,9 @@ from vrtspike import main
 from vrtspike.data.raw.images import write_png
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.machine import advise, hardware
+from vrtspike.machine.data_size import GB
+from vrtspike.machine.hardware import Machine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs/commands.md").read_text(encoding="utf-8")
@@ -69,7 +72,14 @@ def test_every_command_has_a_section():
     assert table == sections
 
 
-def test_every_documented_command_runs(folder, capsys):
+@pytest.fixture
+def documented_machine(monkeypatch):
+    """The machine that the page shows: what is advised depends on its memory and its disk."""
+    monkeypatch.setattr(hardware, "this_machine", lambda: Machine(2, 24.0, None))
+    monkeypatch.setattr(advise, "free_bytes", lambda path: 51 * GB)
+
+
+def test_every_documented_command_runs(folder, documented_machine, capsys):
     for words, shown in documented():
         if words[0] in IN_A_WORKFLOW:
             continue

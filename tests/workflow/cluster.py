@@ -14,15 +14,18 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
 DAEMONS = ("slurmctld", "slurmd")
-PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo", "sacctmgr")
-PATIENCE_S = 30.0
+ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db", "mariadb")
+PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo", "sacct", "sacctmgr")
+PATIENCE_S = 60.0
+DEATH_S = 10
+"""Seconds without a word from a node, after which the controller takes it for dead."""
 
 CONFIGURATION = """\
 ClusterName=test
@@ -31,6 +34,7 @@ SlurmctldPort={port}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/none
+AuthInfo=cred_expire=5
 CredType=cred/none
 StateSaveLocation={folder}/state
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -38,10 +42,13 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdPidFile={folder}/%n.pid
 SlurmdLogFile={folder}/%n.log
 SlurmdSpoolDir={folder}/%n
+SlurmdTimeout={death}
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=1
+JobAcctGatherParams=OverMemoryKill
+AccountingStorageType=accounting_storage/{accounting}
 SwitchType=switch/none
 MpiDefault=none
 ReturnToService=2
@@ -50,30 +57,63 @@ SelectTypeParameters=CR_Core_Memory
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 SlurmdParameters=config_overrides
 KillWait=5
+MinJobAge={min_job_age}
 GresTypes=gpu
 PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+ASSOCIATIONS = """\
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStorageEnforce=associations
+"""
+DATABASE = """\
+AuthType=auth/none
+DbdHost={host}
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser=root
+LogFile={folder}/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={storage}
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=accounting
+"""
 NODE = (
-    "NodeName=n{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
-    "CPUs=8 RealMemory=8000 Gres=gpu:{gpus}\n"
+    "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
+    "CPUs=8 RealMemory=32000 Gres=gpu:{gpus}\n"
 )
 
 
-class NodesDownError(Exception):
+class NotUpError(Exception):
     """Not all daemons of a cluster came up."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cluster:
-    """A running cluster."""
+    """A running cluster.
+
+    Attributes:
+        folder: of configuration, state and logs.
+        nodes: names of its nodes.
+    """
 
     folder: Path
+    nodes: tuple[str, ...]
+    _daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
         """The environment in which Slurm's programs speak to this cluster."""
         path = os.pathsep.join([str(self.folder / "bin"), *os.get_exec_path()])
         return {"PATH": path, "SLURM_CONF": str(self.folder / "slurm.conf")}
+
+    @property
+    def running(self) -> set[str]:
+        """Names of the daemons that run."""
+        return set(self._daemons)
 
     def call(self, *command: str) -> str:
         """Run one of Slurm's programs; returns what it prints."""
@@ -85,11 +125,131 @@ class Cluster:
         """What the controller knows of a job, also of one that has ended."""
         return self.call("scontrol", "show", "job", number)
 
+    def jobs(self, *states: str) -> list[str]:
+        """Numbers of the jobs in these states (all states without any), the oldest first."""
+        chosen = ",".join(states) or "all"
+        return self.call("squeue", "-h", "-S", "i", "-t", chosen, "-o", "%i").split()
 
-def missing() -> str | None:
+    def start_controller(self, *, anew: bool = False) -> None:
+        """Start the controller and wait until it answers.
+
+        Args:
+            anew: whether it forgets all jobs.
+        """
+        self._start("slurmctld", "slurmctld", "-D", *["-c"] * anew)
+        self._wait(lambda: "is UP" in self.call("scontrol", "ping"), "the controller")
+
+    def stop_controller(self) -> None:
+        """Stop the controller, which saves its state; jobs go on."""
+        self._stop("slurmctld")
+
+    def start_node(self, name: str) -> None:
+        """Start a node and wait until it takes jobs."""
+        (self.folder / name).mkdir(exist_ok=True)
+        self._start(name, "slurmd", "-D", "-N", name)
+        self._wait(lambda: self._state(name) in ("idle", "mixed", "allocated"), f"node {name}")
+
+    def kill_node(self, name: str) -> None:
+        """End a node as a loss of power would, with all that runs on it, and wait for its death."""
+        self._daemons[name].kill()
+        self._daemons.pop(name).wait()
+        for step in _steps(self.folder / f"{name}.log"):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                step.suspend()  # it starts nothing and tells nothing while its jobs are killed
+                for process in [*step.children(recursive=True), step]:
+                    process.kill()
+        self._wait(lambda: self._state(name).startswith("down"), f"the end of {name}")
+
+    def _state(self, name: str) -> str:
+        return self.call("sinfo", "-h", "-n", name, "-o", "%T").strip()
+
+    def _start(self, name: str, *command: str) -> None:
+        self._daemons[name] = subprocess.Popen(
+            command,
+            env={**os.environ, **self.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _stop(self, name: str) -> None:
+        daemon = self._daemons.pop(name)
+        daemon.terminate()
+        try:
+            daemon.wait(10)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+    def _wait(self, happened: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            ended = [name for name, daemon in self._daemons.items() if daemon.poll() is not None]
+            if ended:
+                break
+            with contextlib.suppress(subprocess.CalledProcessError):
+                if happened():
+                    return
+            time.sleep(0.1)
+        logs = "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
+        raise NotUpError(f"waited in vain for {what}:\n{logs}")
+
+    def start_accounting(self, ports: tuple[int, int]) -> None:
+        """Start the database and its daemon; ports of the two."""
+        data = self.folder / "database"
+        subprocess.run(
+            [
+                *("mariadb-install-db", "--user=root", f"--datadir={data}", "--skip-test-db"),
+                "--auth-root-authentication-method=normal",
+            ],
+            check=True,
+            capture_output=True,
+        )
+        socket_path = f"--socket={self.folder}/sql"
+        self._start(
+            "mariadbd",
+            *("mariadbd", "--no-defaults", "--user=root", f"--datadir={data}", socket_path),
+            *("--bind-address=127.0.0.1", f"--port={ports[1]}"),
+            *(f"--log-error={self.folder}/mariadbd.log", "--innodb-buffer-pool-size=64M"),
+        )
+        grants = "".join(
+            f"CREATE USER slurm@'{host}' IDENTIFIED BY 'slurm'; "
+            f"GRANT ALL ON accounting.* TO slurm@'{host}';"
+            for host in ("localhost", "127.0.0.1")
+        )
+        create = ["mariadb", "--no-defaults", "--user=root", socket_path, "-e"]
+        self._wait(lambda: bool(self.call(*create, "SELECT 1")), "the database")
+        self.call(*create, f"CREATE DATABASE accounting; {grants}")
+        self._start("slurmdbd", "slurmdbd", "-D")
+        self._wait(lambda: bool(self.call("sacctmgr", "-i", "add", "cluster", "test")), "slurmdbd")
+        self.call("sacctmgr", "-i", "add", "account", "lab")
+        self.call("sacctmgr", "-i", "add", "user", "root", "account=lab")
+
+    def stop(self) -> None:
+        """End all jobs, then the daemons."""
+        deadline = time.monotonic() + PATIENCE_S
+        with contextlib.suppress(subprocess.CalledProcessError):
+            while jobs := self.call("squeue", "-h", "-o", "%i").split():
+                if time.monotonic() > deadline or "slurmctld" not in self._daemons:
+                    break
+                self.call("scancel", "--signal=KILL", "--full", *jobs)
+                self.call("scancel", *jobs)
+                time.sleep(0.2)
+        steps = _steps(*(self.folder / f"{node}.log" for node in self.nodes))
+        for name in reversed(list(self._daemons)):
+            self._stop(name)
+        _, left = psutil.wait_procs(steps, timeout=5)
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
+def missing(*, accounting: bool = False) -> str | None:
     """Why there can be no cluster here; None if there can."""
     if any(shutil.which(name) is None for name in (*DAEMONS, *PROGRAMS)):
         return "needs Slurm (apt-get install slurm-wlm)"
+    if accounting and any(shutil.which(name) is None for name in ACCOUNTING):
+        return "needs Slurm's accounting (apt-get install slurmdbd mariadb-server)"
     if os.getuid() != 0:
         return "needs root: Slurm's daemons start jobs for others"
     with tempfile.TemporaryDirectory() as folder:
@@ -101,53 +261,72 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def start_cluster(folder: Path, nodes: int = 2, gpus: int = 2) -> Iterator[Cluster]:
+def start_cluster(
+    nodes: int = 2, gpus: int = 2, *, accounting: bool = False, min_job_age: int = 300
+) -> Iterator[Cluster]:
     """Start a cluster whose nodes claim eight CPUs and some GPUs each; it ends with the block.
 
     Args:
-        folder: for configuration, state and logs; a short path (it becomes part of a socket's).
         nodes: how many.
         gpus: of each node; character devices that only look like some.
+        accounting: with a database of all jobs, in which account ``lab`` may submit.
+        min_job_age: seconds for which the controller remembers a job that has ended.
     """
+    # Paths of sockets are limited to about a hundred characters.
     with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        options = (gpus, accounting, min_job_age)
         try:
-            cluster = stack.enter_context(_try_cluster(folder / "1", nodes, gpus))
-        except NodesDownError:
+            cluster = stack.enter_context(_try_cluster(folder / "1", nodes, *options))
+        except NotUpError:
             # Others may have taken a port between its choice and the daemon's start.
-            cluster = stack.enter_context(_try_cluster(folder / "2", nodes, gpus))
+            cluster = stack.enter_context(_try_cluster(folder / "2", nodes, *options))
         yield cluster
 
 
 @contextlib.contextmanager
-def _try_cluster(folder: Path, nodes: int, gpus: int) -> Iterator[Cluster]:
-    cluster = Cluster(folder)
-    _configure(folder, nodes, gpus)
-    daemons: list[subprocess.Popen[bytes]] = []
+def _try_cluster(
+    folder: Path, nodes: int, gpus: int, accounting: bool, min_job_age: int
+) -> Iterator[Cluster]:
+    cluster = Cluster(folder, tuple(f"n{number}" for number in range(nodes)))
+    ports = _configure(cluster, gpus, accounting, min_job_age)
     try:
-        daemons.append(_daemon(cluster, "slurmctld", "-D", "-c"))
-        for number in range(nodes):
-            (folder / f"n{number}").mkdir()
-            daemons.append(_daemon(cluster, "slurmd", "-D", "-N", f"n{number}"))
-        _wait_for_nodes(cluster, nodes, daemons)
+        if accounting:
+            cluster.start_accounting(ports)
+        cluster.start_controller(anew=True)
+        for name in cluster.nodes:
+            cluster.start_node(name)
         yield cluster
     finally:
-        _stop(cluster, daemons)
+        cluster.stop()
 
 
-def _configure(folder: Path, nodes: int, gpus: int) -> None:
-    host, ports = socket.gethostname().split(".")[0], _free_ports(nodes + 1)
-    configuration = CONFIGURATION.format(host=host, port=ports[0], folder=folder)
-    lines = [
-        NODE.format(number=number, host=host, port=port, gpus=gpus)
-        for number, port in enumerate(ports[1:])
-    ]
+def _configure(cluster: Cluster, gpus: int, accounting: bool, min_job_age: int) -> tuple[int, int]:
+    """Write all configuration; returns the ports of slurmdbd and of its database."""
+    folder, host = cluster.folder, socket.gethostname().split(".")[0]
+    port, dbd, storage, *others = _free_ports(len(cluster.nodes) + 3)
+    text = CONFIGURATION.format(
+        host=host,
+        port=port,
+        folder=folder,
+        death=DEATH_S,
+        min_job_age=min_job_age,
+        accounting="slurmdbd" if accounting else "none",
+    )
+    text += ASSOCIATIONS.format(port=dbd) * accounting
+    for name, node_port in zip(cluster.nodes, others, strict=True):
+        text += NODE.format(name=name, host=host, port=node_port, gpus=gpus)
     (folder / "state").mkdir(parents=True)
-    (folder / "slurm.conf").write_text("".join([*configuration.splitlines(True), *lines]))
+    (folder / "slurm.conf").write_text(text)
     (folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
+    database = folder / "slurmdbd.conf"
+    database.write_text(DATABASE.format(host=host, port=dbd, folder=folder, storage=storage))
+    database.chmod(0o600)
     # Slurm counts devices only where there is a file for each.
     for number in range(gpus):
         _make_device(folder / f"gpu{number}")
-    names = f"NodeName=n[0-{nodes - 1}] Name=gpu File={folder}/gpu[0-{gpus - 1}]\n"
+    last = len(cluster.nodes) - 1
+    names = f"NodeName=n[0-{last}] Name=gpu File={folder}/gpu[0-{gpus - 1}]\n"
     (folder / "gres.conf").write_text(names)
     (folder / "bin").mkdir()
     for name in PROGRAMS:
@@ -156,6 +335,7 @@ def _configure(folder: Path, nodes: int, gpus: int) -> None:
             f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which(name)} "$@"\n'
         )
         program.chmod(0o755)
+    return dbd, storage
 
 
 def _make_device(path: Path) -> None:
@@ -170,57 +350,17 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _daemon(cluster: Cluster, *command: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        env={**os.environ, **cluster.environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def _steps(*logs: Path) -> list[psutil.Process]:
+    """The processes that watch over job steps: they are no one's children and outlive the nodes.
 
-
-def _wait_for_nodes(cluster: Cluster, nodes: int, daemons: list[subprocess.Popen[bytes]]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline and all(daemon.poll() is None for daemon in daemons):
-        with contextlib.suppress(subprocess.CalledProcessError):
-            if cluster.call("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").count("\n") == nodes:
-                return
-        time.sleep(0.1)
-    logs = "\n".join(path.read_text() for path in sorted(cluster.folder.glob("*.log")))
-    raise NodesDownError(f"the nodes of the cluster did not come up:\n{logs}")
-
-
-def _stop(cluster: Cluster, daemons: list[subprocess.Popen[bytes]]) -> None:
-    """End all jobs, then the daemons."""
-    deadline = time.monotonic() + PATIENCE_S
-    with contextlib.suppress(subprocess.CalledProcessError):
-        while jobs := cluster.call("squeue", "-h", "-o", "%i").split():
-            if time.monotonic() > deadline:
-                break
-            cluster.call("scancel", "--signal=KILL", "--full", *jobs)
-            cluster.call("scancel", *jobs)
-            time.sleep(0.2)
-    steps = _steps(cluster)
-    for daemon in reversed(daemons):
-        daemon.terminate()
-    started = [psutil.Process(daemon.pid) for daemon in daemons if daemon.poll() is None]
-    _, left = psutil.wait_procs([*started, *steps], timeout=5)
-    for process in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    for daemon in daemons:
-        daemon.wait()
-
-
-def _steps(cluster: Cluster) -> list[psutil.Process]:
-    """The processes that watch over job steps: they are no one's children and outlive the nodes."""
+    Args:
+        logs: of their nodes. They overwrite their environment, but write to these.
+    """
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
             if process.name() == "slurmstepd":
-                # They overwrite their environment, but write to the log of their node.
-                logs = [Path(file.path) for file in process.open_files()]
-                if any(log.is_relative_to(cluster.folder) for log in logs):
+                files = {Path(file.path) for file in process.open_files()}
+                if files.intersection(logs):
                     found.append(process)
     return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,7 +82,8 @@ class Project:
         for part in PARTS:
             source = repository / part
             if source.is_dir():
-                ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+                # Beside the bytecode stands what is known of the code, which holds for a copy, too.
+                ignored = shutil.ignore_patterns("*.pyc", "*.egg-info")
                 shutil.copytree(source, folder / part, ignore=ignored)
             else:
                 shutil.copy(source, folder / part)
@@ -110,7 +112,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=280,
+            timeout=850,  # pytest's own limit is shorter for most tests
         )
 
     def make(self, *arguments: str) -> str:
@@ -147,25 +149,36 @@ class Project:
         target.write_text(text, encoding="utf-8")
         return target
 
-    def replace(self, path: str, old: str, new: str) -> Callable[[], None]:
-        """Replace a text in a file of the copy; returns what undoes it."""
+    def replace(self, path: str, old: str, new: str) -> None:
+        """Replace a text in a file of the copy."""
         target = self.folder / path
         text = target.read_text(encoding="utf-8")
         assert old in text
         target.write_text(text.replace(old, new, 1), encoding="utf-8")
 
-        def undo() -> None:
+    @contextlib.contextmanager
+    def replaced(self, path: str, old: str, new: str) -> Iterator[None]:
+        """Replace a text in a file of the copy for as long as the body runs."""
+        target = self.folder / path
+        text = target.read_text(encoding="utf-8")
+        self.replace(path, old, new)
+        try:
+            yield
+        finally:
             target.write_text(text, encoding="utf-8")
-
-        return undo
 
 
 def make_tiny_data(root: Path) -> None:
     """Three sequences of three exposures of 64 x 96 pixels."""
     for split, number in SEQUENCES:
-        scene = SCENES[number]
-        frames = render(scene, np.random.default_rng(number), 64, 96, 3 * 11 + 1)
-        write_sequence(root / split / scene.name, frames, frames_per_exposure=11)
+        make_sequence(root, split, number)
+
+
+def make_sequence(root: Path, split: str, number: int) -> None:
+    """A sequence of three exposures of 64 x 96 pixels, in the folder that its scene names."""
+    scene = SCENES[number]
+    frames = render(scene, np.random.default_rng(number), 64, 96, 3 * 11 + 1)
+    write_sequence(root / split / scene.name, frames, frames_per_exposure=11)
 
 
 def tiny_project(repository: Path, folder: Path) -> Project:

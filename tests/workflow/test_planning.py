@@ -120,8 +120,10 @@ def test_a_wrong_configuration_is_named_by_file_and_line(clone, file, text, mess
     before = path.read_text() if path.is_file() else None
     clone.write(file, text)
     overlay = ["--configfile", file] if file == "config/my.yaml" else []
-    done = clone.snakemake("--dry-run", "demo", *overlay)
-    clone.write(file, before) if before is not None else path.unlink()
+    try:
+        done = clone.snakemake("--dry-run", "demo", *overlay)
+    finally:
+        clone.write(file, before) if before is not None else path.unlink()
     assert done.returncode == EXIT_USER_ERROR
     assert re.search(message, done.stdout), done.stdout
     assert "Traceback" not in done.stdout
@@ -166,8 +168,10 @@ def test_a_preset_with_spikes_is_refused_for_data_without(clone):
     for split in ("train", "test"):
         for kind in ("blur", "sharp"):
             clone.write(f"data/gopro_spike/{split}/s/{kind}/000001.png", "only the name counts")
-    done = clone.snakemake("--dry-run", "train_low_memory")
-    shutil.rmtree(root)
+    try:
+        done = clone.snakemake("--dry-run", "train_low_memory")
+    finally:
+        shutil.rmtree(root)
     assert done.returncode == EXIT_USER_ERROR, done.stdout
     assert "error: preset low_memory, data/gopro_spike: no sequence of this data" in done.stdout
     assert "Traceback" not in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,15 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.workflow.cluster import Cluster, missing, start_cluster
 from tests.workflow.project import Project, stages
 from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.planning.pictures import workflow_pictures
@@ -26,6 +25,7 @@ pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TRAIN = "GOPR0001_11_00"
+DATASET = "results/data/tiny/k8/dataset.json"
 SPIKES = f"data/tiny/train/{TRAIN}/spike/000002.dat"
 
 
@@ -55,6 +55,8 @@ def test_publishes_every_result(finished):
         )
         assert len(examples["examples"]) in (2, 3)
     assert (results / "compare/table.csv").is_file()
+    # Where Snakemakes tell each other what they make; this one has ended.
+    assert [path.name for path in (results / "logs/snakemakes").iterdir()] == ["lock"]
 
 
 def test_the_report_is_one_file_that_needs_no_network(finished):
@@ -110,7 +112,7 @@ def test_a_run_is_told_in_a_line_per_stage(finished):
     output = (finished.folder / "terminal.txt").read_text()
     found = stages(output)
     assert [found.get(name) for name in ("survey", "ingest", "voxelize", "train", "evaluate")] == [
-        *((1, 1), (3, 3), (3, 3), (2, 2), (2, 2))
+        *((1, 1), (1, 1), (1, 1), (2, 2), (2, 2))
     ]
     assert list(found)[:3] == ["survey", "ingest", "alignment"]
     # Nothing of Snakemake's own, and of training what one waits for.
@@ -149,31 +151,53 @@ def test_a_touched_raw_file_changes_nothing(finished):
 
 
 def test_a_changed_raw_file_concerns_its_sequence_and_what_depends_on_it(finished):
+    """All sequences of a share have one job, which leaves the others alone."""
     path = finished.folder / SPIKES
     contents = path.read_bytes()
+    before = sequence_results(finished)
     path.write_bytes(contents[:100] + bytes([contents[100] ^ 1]) + contents[101:])
-    jobs = finished.plan("train_tiny")
-    path.write_bytes(contents)
-    sequences = [job.wildcards["sequence"] for job in jobs if "sequence" in job.wildcards]
-    assert sequences == [TRAIN, TRAIN]
+    try:
+        jobs = finished.plan("train_tiny")
+        told = why(finished, "train_tiny")[1]
+        finished.make(DATASET)
+        changed = sequence_results(finished)
+    finally:
+        path.write_bytes(contents)
+        finished.make(DATASET)
     once = ("ingest", "alignment", "accept", "voxelize", "statistics", "train")
     assert rules(jobs) == dict.fromkeys(once, 1)
+    reason = f"raw files of train/{TRAIN} changed"
+    assert jobs[0].reason == reason
+    assert told.startswith(f"ingest tiny: {reason}; took ")
+    assert {name for name in before if changed[name] != before[name]} == {
+        *(f"ingest/train/{TRAIN}.json", f"k8/train/{TRAIN}.json", f"k8/train/{TRAIN}.zarr")
+    }
     assert nothing_to_do(finished)
+
+
+def sequence_results(project: Project) -> dict[str, int]:
+    """Manifest and store of every sequence; the number changes when it is written again."""
+    folder = project.folder / "results/data/tiny"
+    found = [path for place in ("ingest", "k8") for path in folder.glob(f"{place}/t*/*")]
+    return {str(path.relative_to(folder)): path.stat().st_ino for path in found}
 
 
 def test_a_new_sequence_is_noticed(finished):
     split = finished.folder / "data/tiny/train"
     shutil.copytree(split / TRAIN, split / "GOPR0009_11_00")
-    jobs = finished.plan("train_tiny")
-    shutil.rmtree(split / "GOPR0009_11_00")
+    try:
+        jobs = finished.plan("train_tiny")
+    finally:
+        shutil.rmtree(split / "GOPR0009_11_00")
     assert rules(jobs)["survey"] == 1
+    (ingest,) = [job for job in jobs if job.rule == "ingest"]
+    assert ingest.reason == "new: train/GOPR0009_11_00"
     assert nothing_to_do(finished)
 
 
 def test_a_changed_learning_rate_concerns_its_preset_and_is_named(finished):
-    undo = finished.replace("config/presets/other.yaml", "1.0e-4", "3.0e-4")
-    jobs = finished.plan("train_tiny", "train_other")
-    undo()
+    with finished.replaced("config/presets/other.yaml", "1.0e-4", "3.0e-4"):
+        jobs = finished.plan("train_tiny", "train_other")
     assert [(job.rule, job.wildcards) for job in jobs] == [("train", {"preset": "other"})]
     assert "TRAIN.OPTIM.LR: 0.0001" in jobs[0].reason
     assert "TRAIN.OPTIM.LR: 0.0003" in jobs[0].reason
@@ -208,13 +232,11 @@ def why(project: Project, *arguments: str) -> tuple[int, str, str]:
 
 def test_why_tells_each_stale_stage_in_a_line(finished):
     assert why(finished, "all")[:2] == (0, "nothing to be done\n")
-    undo = [
-        finished.replace("config/presets/other.yaml", "1.0e-4", "3.0e-4"),
-        finished.replace("src/vrtspike/training/loop.py", "ROW = 20", "ROW = 21"),
-    ]
-    status, told, notices = why(finished, "evaluate_other", "evaluate_tiny")
-    for restore in undo:
-        restore()
+    with (
+        finished.replaced("config/presets/other.yaml", "1.0e-4", "3.0e-4"),
+        finished.replaced("src/vrtspike/training/loop.py", "ROW = 20", "ROW = 21"),
+    ):
+        status, told, notices = why(finished, "evaluate_other", "evaluate_tiny")
     assert status == 0
     train, evaluate = told.splitlines()
     assert re.fullmatch(
@@ -232,10 +254,9 @@ def test_why_tells_each_stale_stage_in_a_line(finished):
 
 def test_changed_training_code_is_told_and_trains_nothing(finished):
     source = "src/vrtspike/training/loop.py"
-    undo = finished.replace(source, "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21")
-    told = finished.snakemake("--dry-run", "evaluate_tiny").stdout
-    forced = finished.plan("evaluate_tiny", "--forcerun", "train_tiny")
-    undo()
+    with finished.replaced(source, "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21"):
+        told = finished.snakemake("--dry-run", "evaluate_tiny").stdout
+        forced = finished.plan("evaluate_tiny", "--forcerun", "train_tiny")
     assert "Nothing to be done" in told
     assert told.splitlines()[-1] == (
         "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW in training/loop.py. Its weights "
@@ -253,51 +274,49 @@ def test_settings_of_the_evaluation_train_nothing(finished):
 
 
 def test_comments_and_docstrings_change_nothing(finished):
-    undo = [
-        finished.replace(
-            "src/vrtspike/data/store/voxels.py", "def voxelize(", "# Why\ndef voxelize("
-        ),
-        finished.replace("src/vrtspike/training/loop.py", '"""', '"""New words. '),
-    ]
-    unchanged = nothing_to_do(finished)
-    for restore in undo:
-        restore()
-    assert unchanged
+    voxels = "src/vrtspike/data/store/voxels.py"
+    with (
+        finished.replaced(voxels, "def voxelize(", "# Why\ndef voxelize("),
+        finished.replaced("src/vrtspike/training/loop.py", '"""', '"""New words. '),
+        finished.replaced("rules/voxelize.smk", "    input:", "\n    input:   "),
+    ):
+        assert nothing_to_do(finished)
 
 
 def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
-    undo = finished.replace(
+    before = sequence_results(finished)
+    with finished.replaced(
         "src/vrtspike/data/store/voxels.py",
         "np.add.reduce(steps, axis=0, out=counts[k])",
         "counts[k] = np.add.reduce(steps, axis=0)",
-    )
-    jobs = [job for job in finished.plan("train_tiny") if job.rule == "voxelize"]
-    assert len(jobs) == 3
-    assert all("vrtspike/data/store/voxels.py" in job.reason for job in jobs)
-    output = finished.make("train_tiny")
-    undo()
-    assert stages(output) == {"voxelize": (3, 3), "statistics": (1, 1)}
+    ):
+        jobs = [job for job in finished.plan("train_tiny") if job.rule == "voxelize"]
+        told = why(finished, "train_tiny")[1]
+        output = finished.make("train_tiny")
+    assert len(jobs) == 1
+    assert "vrtspike/data/store/voxels.py" in jobs[0].reason
+    assert "\ntrain tiny: decided when the data are made again; took " in told
+    assert stages(output) == {"voxelize": (1, 1), "statistics": (1, 1)}
+    after = sequence_results(finished)
+    assert all((after[name] != before[name]) == name.startswith("k8/") for name in before)
 
 
 def test_a_gate_that_says_the_same_trains_and_evaluates_nothing(finished):
     """The shortest clip of all presets of a data set is what the gate asks for."""
     finished.make("evaluate_tiny")  # what other tests have left to do
-    undo = finished.replace("config/presets/other.yaml", "TRAIN:", "DATA: {CLIP_LEN: 1}\nTRAIN:")
-    output = finished.make("evaluate_tiny")
-    undo()
-    assert stages(output) == {"accept": (1, 1)}
+    shorter = "DATA: {CLIP_LEN: 1}\nTRAIN:"
+    with finished.replaced("config/presets/other.yaml", "TRAIN:", shorter):
+        output = finished.make("evaluate_tiny")
+    assert stages(output) == {"accept": (1, 1), "statistics": (1, 1)}
 
 
 def test_training_again_is_the_users_choice(finished):
     (before,) = (finished.folder / "runs/tiny").iterdir()
     weights = (finished.folder / "results/train/tiny/weights.safetensors").read_bytes()
     source = "src/vrtspike/training/loop.py"
-    undo = finished.replace(source, "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21")
-    try:
+    with finished.replaced(source, "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21"):
         output = finished.make("train_tiny", "--config", "RETRAIN=tiny")
         second = finished.make("train_tiny")
-    finally:
-        undo()
     assert "the run of other code stands in" in output
     assert "Nothing to be done" in second
     assert "trained by other code" not in second
@@ -308,28 +327,71 @@ def test_training_again_is_the_users_choice(finished):
     assert published.read_bytes() == weights
 
 
+CODE_BEHIND = {
+    "survey.json": (
+        ("src/vrtspike/data/gate/ingest.py", "most_common(1)", "most_common(2)"),
+        "ingest",
+    ),
+    "k8/accepted.json": (
+        (
+            "src/vrtspike/data/store/voxels.py",
+            "np.add.reduce(steps, axis=0, out=counts[k])",
+            "counts[k] = np.add.reduce(steps, axis=0)",
+        ),
+        "voxelize",
+    ),
+}
+"""Code, by what stands before its stage: how it changes, and the stage."""
+
+
 def test_damaged_manifests_are_made_again(finished):
     folder = finished.folder / "results/data/tiny"
-    store = f"k8/train/{TRAIN}.json"
     names = {
         "survey.json": "survey",
+        "ingest/shares/0-of-1.json": "ingest",
         "k8/accepted.json": "accept",
+        "k8/shares/0-of-1.json": "voxelize",
         "k8/dataset.json": "statistics",
-        f"ingest/train/{TRAIN}.json": "ingest",
-        store: "voxelize",
     }
-    whole = {name: (folder / name).read_bytes() for name in names}
-    for name, contents in whole.items():
-        (folder / name).write_bytes(contents[: len(contents) // 2])
-        assert names[name] in rules(finished.plan("train_tiny")), name
-        (folder / name).write_bytes(contents)
-    for name, contents in whole.items():
-        (folder / name).write_bytes(contents[: len(contents) // 2])
-    finished.make("train_tiny")
+    all_names = [*names, f"ingest/train/{TRAIN}.json", f"k8/train/{TRAIN}.json"]
+    whole = {name: (folder / name).read_bytes() for name in all_names}
+    try:
+        for name, rule in names.items():
+            (folder / name).write_bytes(whole[name][: len(whole[name]) // 2])
+            code, stage = CODE_BEHIND.get(name, (None, rule))
+            # Changed code is noticed, too, where of what is damaged only the order counts.
+            with finished.replaced(*code) if code else contextlib.nullcontext():
+                jobs = finished.plan("train_tiny")
+            (folder / name).write_bytes(whole[name])
+            assert stage in rules(jobs)
+            (job,) = [job for job in jobs if job.rule == rule]
+            assert job.reason == f"results/data/tiny/{name} is damaged"
+    finally:
+        for name, contents in whole.items():
+            (folder / name).write_bytes(contents[: len(contents) // 2])
+        finished.make("train_tiny")
     for name, contents in whole.items():
         made, known = (json.loads(text) for text in ((folder / name).read_bytes(), contents))
         assert made.get("digest") == known.get("digest"), name
         assert made.keys() == known.keys(), name
+
+
+def test_a_damaged_store_is_made_again_alone(finished):
+    store = finished.folder / f"results/data/tiny/k8/train/{TRAIN}.zarr"
+    finished.make("train_tiny")  # what other tests have left to do
+    before = sequence_results(finished)
+    shutil.rmtree(store)
+    told = f"store of train/{TRAIN} missing or damaged"
+    jobs = finished.plan("train_tiny")
+    assert (jobs[0].rule, jobs[0].reason) == ("voxelize", told)
+    output = finished.make("train_tiny")
+    assert stages(output) == {"voxelize": (1, 1), "statistics": (1, 1)}
+    assert f"{told}: made again" in output
+    after = sequence_results(finished)
+    assert {name for name in before if after[name] != before[name]} == {
+        *(f"k8/train/{TRAIN}.json", f"k8/train/{TRAIN}.zarr")
+    }
+    assert finished.plan("train_tiny") == []
 
 
 def test_weights_are_asked_for_before_anything_is_computed(finished):
@@ -419,69 +481,8 @@ def wait_for_checkpoints(runs: Path, process: subprocess.Popen) -> list[int]:
     raise AssertionError("no checkpoint in time")
 
 
-# What the profile marks as a matter of the site, for a cluster this small.
-SITE = (
-    *("--default-resources", "slurm_account=none", "slurm_partition=test", "mem_mb=1000"),
-    *("--set-resources", "train:slurm_partition=test", "train:mem_mb=3000", "train:runtime=10"),
-    *("--set-threads", "train=2"),
-)
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    # Paths of sockets are limited to about a hundred characters.
-    with tempfile.TemporaryDirectory() as folder, start_cluster(Path(folder)) as started:
-        yield started
-
-
 def wait_until(happened: Callable[[], bool], log: Path) -> None:
     deadline = time.monotonic() + 120
     while not happened():
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)
-
-
-def steps_in(folder: Path) -> list[int]:
-    lines = [line for path in folder.glob("*/metrics.jsonl") for line in path.open()]
-    return [record["step"] for line in lines if (record := json.loads(line))["kind"] == "train"]
-
-
-@pytest.mark.skipif(missing() is not None, reason=missing() or "")
-def test_two_nodes_of_a_cluster_stop_together_before_the_wall_time(finished, cluster):
-    """NODES and GPUS stand in the configuration only.
-
-    Snakemake looks at its jobs every half minute or so, so that its retry is not waited for.
-    """
-    project, runs = finished, finished.folder / "runs/nodes"
-    # Without a periodic checkpoint: what there is was saved when the signal came.
-    steps = "{MAX_STEPS: 40, SAVE_EVERY_STEPS: 1000}"
-    project.write("config/presets/nodes.yaml", f"BASE: tiny\nTRAIN: {steps}\n")
-    project.write("nodes.yaml", "NODES: 2\nGPUS: 1\n")
-    options = ("--profile", "workflow/profiles/slurm", "--configfile", "nodes.yaml", *SITE)
-    log = project.folder / "snakemake.log"
-    with log.open("w") as stream:
-        snakemake = subprocess.Popen(
-            project.command("train_nodes", *options),
-            cwd=project.folder,
-            env={**project.environment, **cluster.environment, "OMP_NUM_THREADS": "1"},
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_until(lambda: bool(steps_in(runs)), log)
-        job, nodes, devices = cluster.call("squeue", "-h", "-o", "%i %D %b").split()
-        cluster.call("scancel", "--signal=TERM", job)
-        assert (nodes, devices) == ("2", "gres:gpu:1")
-        # What makes Snakemake try again.
-        failed = re.compile(r"JobState=FAILED .*ExitCode=1:0", re.DOTALL)
-        wait_until(lambda: bool(failed.search(cluster.job(job))), log)
-    finally:
-        snakemake.kill()
-        snakemake.wait()
-    (folder,) = runs.iterdir()
-    run = json.loads((folder / "run.json").read_text())
-    assert (run["status"], run["processes"]) == ("interrupted", 2)
-    assert run["starts"][0]["batch_job"] == job
-    assert len(steps_in(runs)) == run["step"] < 40
-    saved = [path.name for path in (folder / "checkpoints").glob("step_*.pt")]
-    assert saved == [f"step_{run['step']:08d}.pt"]

@@ -11,7 +11,6 @@ import pytest
 
 from tests.workflow.project import TINY
 from vrtspike.data.raw.images import write_png
-from vrtspike.data.raw.versions import source_version
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sensor import synthesize_blur
 from vrtspike.files import read_json
@@ -60,25 +59,21 @@ def dataset(script, raw, tmp_path_factory):
     assert "2 sequences, 6 frames, spk_gopro, without spikes" in script(
         "survey", "--root", raw, "--output", survey
     )
-    ingested = []
-    for found in read_json(survey)["sequences"]:
-        split, name = found["split"], found["name"]
-        ingested.append(results / "ingest" / split / f"{name}.json")
-        version = source_version(raw, name, split, ingested[-1])
-        assert "3 frames, no spikes, 0 faults" in script(
-            *("ingest", "--root", raw, "--split", split, "--sequence", name),
-            *("--source-version", version, "--output", ingested[-1]),
-        )
+    share = "shares/0-of-1.json"
+    out = script(
+        *("ingest", "--root", raw, "--survey", survey, "--ingested", results / "ingest"),
+        *("--output", results / "ingest" / share),
+    )
+    assert out.count("3 frames, no spikes, 0 faults") == 2
     accepted = results / "accepted.json"
     script(
         *("accept", "--survey", survey, "--ingested", results / "ingest"),
         *("--bins", BINS, "--output", accepted),
     )
-    for path in ingested:
-        script(
-            *("voxelize", "--root", raw, "--manifest", path, "--bins", BINS),
-            *("--output", results / "k8" / path.parent.name / path.name),
-        )
+    script(
+        *("voxelize", "--root", raw, "--accepted", accepted, "--ingested", results / "ingest"),
+        *("--stores", results / "k8", "--bins", BINS, "--output", results / "k8" / share),
+    )
     manifest = results / "k8" / "dataset.json"
     assert "no spikes" in script(
         *("dataset_statistics", "--accepted", accepted, "--stores", results / "k8"),

@@ -1,0 +1,174 @@
+"""What happens to a training when the cluster fails it: the lines of docs/clusters.md."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.endurance.submitted import TIMEOUT_S, OnCluster, held, trainers
+
+pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.slow]
+pytestmark.append(pytest.mark.timeout(TIMEOUT_S))
+
+AWAY = "Slurm's controller does not answer"
+BACK = "Slurm's controller answers again, after"
+
+
+ON_NODES = "import os\nif 'SLURM_JOB_ID' in os.environ:\n    import not_on_nodes"
+
+
+def failures(output: str) -> list[str]:
+    return re.findall(r"^error: .*$", output, re.MULTILINE)
+
+
+def steps_computed(on: OnCluster, preset: str) -> list[int]:
+    """The step at which each start of a preset's run began."""
+    return [start["step"] for start in on.published(preset)["starts"]]
+
+
+def test_a_controller_that_is_away_at_a_status_check_is_asked_again(prepared: OnCluster):
+    """The job ends meanwhile; Snakemake's own plugin would wait for ever."""
+    prepared.preset("away", 8)
+    with prepared.start("train_away") as run:
+        run.wait_until(lambda: prepared.saved("away") >= 1)
+        with held("away"):
+            prepared.cluster.stop_controller()
+            run.wait_until(lambda: AWAY in run.output)
+        try:
+            run.wait_until(lambda: prepared.record("away")["status"] == "finished")
+        finally:
+            prepared.cluster.start_controller()
+        output = run.finish()
+    assert (output.count(AWAY), output.count(BACK)) == (1, 1)
+    assert "Unable to contact slurm controller" in output
+    assert failures(output) == []
+    assert steps_computed(prepared, "away") == [0]
+
+
+def test_a_submission_that_meets_no_controller_is_made_later(prepared: OnCluster):
+    """And takes none of the attempts: there is just one here."""
+    prepared.preset("late", 2)
+    prepared.cluster.stop_controller()
+    try:
+        with prepared.start("train_late", "--retries", "0") as run:
+            run.wait_until(lambda: AWAY in run.output)
+            prepared.cluster.start_controller()
+            output = run.finish()
+    finally:
+        if "slurmctld" not in prepared.cluster.running:
+            prepared.cluster.start_controller()
+    assert (output.count(AWAY), output.count(BACK)) == (1, 1)
+    assert failures(output) == []
+    assert steps_computed(prepared, "late") == [0]
+
+
+def test_a_job_that_the_controller_has_forgotten_is_made_again(prepared: OnCluster):
+    """A controller that has lost its state knows no job; nodes end those that it does not know."""
+    prepared.preset("lost", 12)
+    with prepared.start("train_lost") as run:
+        run.wait_until(lambda: prepared.saved("lost") >= 1)
+        with held("lost"):
+            prepared.cluster.stop_controller()
+            prepared.cluster.start_controller(anew=True)
+            run.wait_until(lambda: bool(failures(run.output)))
+        output = run.finish()
+    (failed,) = failures(output)
+    assert "Slurm no longer knows it, and its results are not there" in failed
+    first, second = steps_computed(prepared, "lost")
+    assert first == 0 < second
+
+
+def test_a_cancelled_job_is_continued(prepared: OnCluster):
+    prepared.preset("cancelled", 12)
+    with prepared.start("train_cancelled") as run:
+        run.wait_until(lambda: prepared.saved("cancelled") >= 1)
+        with held("cancelled"):
+            (job,) = prepared.cluster.jobs("running")
+            prepared.cluster.call("scancel", job)
+        output = run.finish()
+    (failed,) = failures(output)
+    assert f"Slurm job {job}: it was cancelled, by scancel or by the site" in failed
+    first, second = steps_computed(prepared, "cancelled")
+    assert first == 0 < second
+
+
+def test_a_training_longer_than_its_wall_time_is_continued(prepared: OnCluster):
+    """A job of a minute is stopped after three quarters of it, and has saved every step."""
+    prepared.preset("long", 100_000)
+    with prepared.start("train_long", runtime="1", slurm_extra="''") as run:
+        run.wait_until(lambda: len(prepared.record("long").get("starts", [])) == 2)
+        output = run.output
+    (failed,) = failures(output)
+    assert "train long failed" in failed
+    assert re.search(r"saved at step \d+ of \d+; the same command continues", failed), failed
+    first, second = prepared.record("long")["starts"]
+    assert first["step"] == 0 < second["step"]
+
+
+def test_a_node_that_goes_down_and_comes_back_costs_no_step_that_was_saved(prepared: OnCluster):
+    prepared.preset("down", 12)
+    with prepared.start("train_down") as run:
+        run.wait_until(lambda: prepared.saved("down") >= 1)
+        with held("down"):
+            (node,) = prepared.cluster.call("squeue", "-h", "-o", "%N").split()
+            prepared.cluster.kill_node(node)
+        assert trainers("down") == []
+        saved = prepared.saved("down")
+        prepared.cluster.start_node(node)
+        run.finish()
+    first, second = steps_computed(prepared, "down")
+    assert first == 0
+    assert second >= saved >= 1
+
+
+def test_a_second_snakemake_waits_for_the_job_of_one_that_was_killed(prepared: OnCluster):
+    prepared.preset("orphan", 10)
+    with prepared.start("train_orphan", "--retries", "0") as run:
+        run.wait_until(lambda: prepared.saved("orphan") >= 1)
+        run.kill()
+        (living,) = prepared.cluster.jobs("running")
+        with prepared.start("train_orphan", "--retries", "0") as second:
+            log = prepared.project.folder / "results/logs/train/orphan.log"
+            waits = re.compile(rf"waiting for Slurm job {living} \(process \d+ on \S+\)")
+            with held("orphan"):
+                second.wait_until(lambda: log.is_file() and bool(waits.search(log.read_text())))
+            output = second.finish()
+    assert failures(output) == []
+    assert steps_computed(prepared, "orphan") == [0]
+    assert prepared.published("orphan")["status"] == "finished"
+
+
+def test_a_program_that_cannot_begin_is_told_with_its_own_words(prepared: OnCluster):
+    """What it says stands in the log of the job, or only in what Slurm keeps of it."""
+    prepared.preset("broken", 2)
+    for file, old, new, said in (
+        ("scripts/launch_training.py", "import argparse", "import not_installed", "not_installed"),
+        ("rules/watch.smk", "\nfrom vrtspike", f"\n{ON_NODES}\nfrom vrtspike", "not_on_nodes"),
+    ):
+        with (
+            prepared.project.replaced(file, old, new),
+            prepared.start("train_broken", "--retries", "0") as run,
+        ):
+            assert run.process.wait(600) != 0
+            output = run.output
+        assert f"No module named '{said}'" in output
+        (failed,) = failures(output)
+        assert "its program failed" in failed
+
+
+def test_a_job_that_needs_more_memory_gets_more(prepared: OnCluster):
+    prepared.preset("greedy", 2)
+    with prepared.start("train_greedy", mem_mb="1000") as run:
+        output = run.finish()
+    jobs = prepared.cluster.jobs()[-2:]
+    asked = prepared.cluster.call("squeue", "-h", "-t", "all", "-S", "i", "-o", "%i %m")
+    assert [line.split() for line in asked.splitlines()[-2:]] == [
+        [jobs[0], "1000M"],
+        [jobs[1], "2000M"],
+    ]
+    (failed,) = failures(output)
+    assert (
+        f"Slurm job {jobs[0]}: it needed more memory than the 1000 MB it asked for; "
+        "it is submitted again and asks for 2000 MB"
+    ) in failed

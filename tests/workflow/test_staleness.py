@@ -1,0 +1,350 @@
+"""What a change makes stale, by real runs: this and nothing else, as ``vrtspike why`` has said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.project import CONFIG, Project, make_sequence
+from tests.workflow.staleness import copied, outcome
+
+pytestmark = [
+    pytest.mark.workflow,
+    pytest.mark.slow,
+    pytest.mark.endurance,
+    pytest.mark.timeout(900),
+]
+
+TRAIN, OTHER, TEST = "train/GOPR0001_11_00", "train/GOPR0002_11_00", "test/GOPR0101_11_00"
+SEQUENCES = (TRAIN, OTHER, TEST)
+NEW = "train/GOPR0003_11_00"
+SPIKES = f"data/tiny/{TRAIN}/spike/000002.dat"
+VOXELS = "src/vrtspike/data/store/voxels.py"
+BOTH = ("tiny", "other")
+OPEN = "decided when the data are made again"
+
+Change = Callable[[Project], None]
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    """A finished project of this test's own."""
+    return copied(finished, tmp_path / "project")
+
+
+def edit(path: str, old: str, new: str) -> Change:
+    """Replace a text in a file."""
+
+    def change(project: Project) -> None:
+        project.replace(path, old, new)
+
+    return change
+
+
+def configured(lines: str) -> Change:
+    """Append to the configuration."""
+    return lambda project: project.write("config/config.yaml", CONFIG + lines) and None
+
+
+def touched(project: Project) -> None:
+    os.utime(project.folder / SPIKES)
+
+
+def other_content_with_an_older_date(project: Project) -> None:
+    """As many bytes as before."""
+    path = project.folder / SPIKES
+    contents = path.read_bytes()
+    path.write_bytes(contents[:100] + bytes([contents[100] ^ 1]) + contents[101:])
+    os.utime(path, (1e9, 1e9))
+
+
+def sequence_added(project: Project) -> None:
+    make_sequence(project.folder / "data/tiny", "train", 2)
+
+
+def sequence_removed(project: Project) -> None:
+    shutil.rmtree(project.folder / "data/tiny" / OTHER)
+
+
+def folder_changed(project: Project) -> None:
+    """Another data set, of which nothing has been made."""
+    shutil.copytree(project.folder / "data/tiny", project.folder / "data/more")
+    make_sequence(project.folder / "data/more", "train", 2)
+    project.replace("config/config.yaml", "data/tiny", "data/more")
+
+
+def store_deleted(project: Project) -> None:
+    shutil.rmtree(project.folder / f"results/data/tiny/k8/{TRAIN}.zarr")
+
+
+def store_cut(project: Project) -> None:
+    """The largest file of a store loses its end."""
+    files = (project.folder / f"results/data/tiny/k8/{TRAIN}.zarr").rglob("*")
+    largest = max((path for path in files if path.is_file()), key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[:-5])
+
+
+def deleted(path: str) -> Change:
+    """Remove a file."""
+    return lambda project: (project.folder / path).unlink()
+
+
+def preset_renamed(project: Project) -> None:
+    presets = project.folder / "config/presets"
+    (presets / "other.yaml").rename(presets / "renamed.yaml")
+    project.replace("config/config.yaml", "[tiny, other]", "[tiny, renamed]")
+
+
+def preset_added(project: Project) -> None:
+    project.write("config/presets/fewer.yaml", "BASE: tiny\nDATA: {K: 4}\n")
+
+
+def forgotten(project: Project) -> None:
+    """What Snakemake remembers is removed, as people do to get rid of a lock."""
+    shutil.rmtree(project.folder / ".snakemake")
+
+
+def results_moved(project: Project) -> None:
+    (project.folder / "results").rename(project.folder / "elsewhere")
+    configured("RESULTS: elsewhere\n")(project)
+
+
+def both(*changes: Change) -> Change:
+    """Several changes."""
+
+    def change(project: Project) -> None:
+        for one in changes:
+            one(project)
+
+    return change
+
+
+NOTHING: dict[str, Change] = {
+    "comment in an imported module": both(
+        edit(VOXELS, "def voxelize(", "# Why\ndef voxelize("),
+        edit("src/vrtspike/data/gate/ingest.py", '"""', '"""New words. '),
+        edit("src/vrtspike/evaluation/evaluate.py", "\n\n\ndef ", "\n\n\n# Why\ndef "),
+    ),
+    "whitespace in a rule": both(
+        edit("rules/voxelize.smk", "    input:\n", "\n    input:   \n"),
+        edit("rules/ingest.smk", "    threads: sequences", "    # Why\n    threads:  sequences"),
+        edit("rules/train.smk", "    threads: training", "    threads:   training"),
+    ),
+    "touched raw file": touched,
+    "other numbers of GPUs": edit("config/config.yaml", "GPUS: 0", "GPUS: 2"),
+    "other workers and log interval": configured(
+        "SETTINGS: {DATALOADER: {TOTAL_WORKERS: 1}, LOG: {MEMORY_EVERY_STEPS: 7}, "
+        "TEST: {NUM_WORKERS: 1}}\n"
+    ),
+    "other environment": both(
+        lambda project: project.write("environment.yml", "name: other\n") and None,
+        lambda project: project.write("requirements.lock", "numpy==2\n") and None,
+    ),
+    "results moved": results_moved,
+    "nothing remembered": forgotten,
+}
+
+
+@pytest.mark.parametrize("change", NOTHING.values(), ids=NOTHING)
+def test_nothing_runs(project, change):
+    change(project)
+    found = outcome(project, "all")
+    assert found.told == {}
+    assert found.ran == set()
+    assert found.written == set()
+
+
+def sequences(written: set[str], pattern: str) -> set[str]:
+    """The sequences behind results of a pattern, shares left out."""
+    depth = len(Path("data/tiny/ingest").parts)
+    paths = [Path(path) for path in written if fnmatch(path, pattern) and "/shares/" not in path]
+    below = [path.with_suffix("").parts for path in paths if len(path.parts) == depth + 2]
+    return {"/".join(parts[depth if parts[2] == "ingest" else 2 :]) for parts in below}
+
+
+STAGES = {"train": "train", "evaluate": "evaluate", "performance": "analyze_performance"}
+
+
+def stage_of(path: str) -> str:
+    """The stage that wrote a result of a preset; empty for others."""
+    top, _, rest = path.partition("/")
+    return f"{STAGES[top]} {rest.partition('/')[0]}" if top in STAGES else ""
+
+
+def folders_of_runs(project: Project) -> set[Path]:
+    return {path.relative_to(project.folder) for path in project.folder.glob("runs/*/*")}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A change and what it costs.
+
+    Attributes:
+        change: made to a finished project.
+        ran: stages that run.
+        ingested: sequences that are checked again.
+        stored: sequences whose stores are written, ``k<bins>/<split>/<name>``.
+        runs: how many trainings begin; other jobs of them publish a run that is there.
+        targets: what is asked for.
+    """
+
+    change: Change
+    ran: set[str]
+    ingested: Collection[str] = ()
+    stored: Collection[str] = ()
+    runs: int = 0
+    targets: tuple[str, ...] = ("all",)
+
+
+SHOWN = {"compare", "page", "report"}
+STORES = {"voxelize tiny", "statistics tiny"}
+CHECKED = {"ingest tiny", "alignment tiny", "accept tiny"}
+
+
+def trained(*presets: str) -> set[str]:
+    """The stages of some presets from training on, without those that show several."""
+    rules = ("train", "evaluate", "analyze_performance")
+    return {f"{rule} {preset}" for rule in rules for preset in presets}
+
+
+def data_stages(dataset: str) -> set[str]:
+    return {
+        f"{rule} {dataset}"
+        for rule in ("survey", *(stage.split()[0] for stage in CHECKED | STORES))
+    }
+
+
+def in_stores(bins: int, *sequences: str) -> set[str]:
+    return {f"k{bins}/{sequence}" for sequence in sequences}
+
+
+RUN = {"train tiny", "evaluate tiny"}
+EVALUATED = ("train_tiny", "evaluate_tiny")
+EVERYTHING = CHECKED | STORES | RUN
+EQUAL_VOXELS = (
+    "np.add.reduce(steps, axis=0, out=counts[k])",
+    "counts[k] = np.add.reduce(steps, axis=0)",
+)
+
+CASES: dict[str, Case] = {
+    "voxel code with equal voxels": Case(
+        edit(VOXELS, *EQUAL_VOXELS), STORES, stored=in_stores(8, *SEQUENCES)
+    ),
+    "learning rate": Case(
+        edit("config/presets/other.yaml", "1.0e-4", "3.0e-4"),
+        trained("other") | SHOWN,
+        runs=1,
+    ),
+    "new sequence": Case(
+        sequence_added,
+        {"survey tiny"} | EVERYTHING,
+        ingested=[NEW],
+        stored=in_stores(8, NEW),
+        runs=1,
+        targets=EVALUATED,
+    ),
+    "removed sequence": Case(
+        sequence_removed, {"survey tiny"} | EVERYTHING, runs=1, targets=EVALUATED
+    ),
+    "other content of the same size with an older date": Case(
+        other_content_with_an_older_date,
+        EVERYTHING,
+        ingested=[TRAIN],
+        stored=in_stores(8, TRAIN),
+        runs=1,
+        targets=EVALUATED,
+    ),
+    "deleted store": Case(store_deleted, STORES, stored=in_stores(8, TRAIN)),
+    "damaged store": Case(store_cut, STORES, stored=in_stores(8, TRAIN)),
+    "deleted manifest of a store": Case(
+        deleted(f"results/data/tiny/k8/{OTHER}.json"), STORES, stored=in_stores(8, OTHER)
+    ),
+    "deleted manifest of a check": Case(
+        deleted(f"results/data/tiny/ingest/{OTHER}.json"), CHECKED | STORES, ingested=[OTHER]
+    ),
+    "other bins": Case(
+        edit("config/presets/tiny.yaml", "K: 8", "K: 4"),
+        {"accept tiny"} | STORES | RUN,
+        stored=in_stores(4, *SEQUENCES),
+        runs=1,
+        targets=EVALUATED,
+    ),
+    "another preset with other bins shares the check": Case(
+        preset_added,
+        {"accept tiny", "train fewer"} | STORES,
+        stored=in_stores(4, *SEQUENCES),
+        targets=("train_fewer", "train_tiny", "evaluate_other"),
+        runs=1,
+    ),
+    "renamed preset": Case(preset_renamed, trained("renamed") | SHOWN, runs=1),
+    "more shares": Case(configured("SHARES: {SEQUENCES: 1}\n"), CHECKED | STORES),
+    "faults are left out": Case(
+        edit("config/config.yaml", "data/tiny}", "data/tiny, ON_ERROR: exclude}"),
+        data_stages("tiny-exclude") | RUN,
+        targets=EVALUATED,
+    ),
+    "another folder with other data": Case(
+        folder_changed,
+        data_stages("more") | RUN,
+        runs=1,
+        targets=EVALUATED,
+    ),
+    "the size of the spike sensor is given": Case(
+        edit("config/config.yaml", "data/tiny}", "data/tiny, SPIKE_SIZE: [32, 48]}"),
+        # It is a setting of the run, too.
+        EVERYTHING,
+        ingested=SEQUENCES,
+        runs=1,
+        targets=EVALUATED,
+    ),
+    "settings of an evaluation": Case(
+        edit("config/presets/other.yaml", "TRAIN:", "TEST: {TILE: {SIZE: 64}}\nTRAIN:"),
+        {"evaluate other"} | SHOWN,
+    ),
+    "deleted weights": Case(
+        # They are published again; the run is finished.
+        deleted("results/train/tiny/weights.safetensors"),
+        trained("tiny") | SHOWN,
+    ),
+    "learning rate, and the training was stopped before its end": Case(
+        # Snakemake removes what is published before a training begins.
+        both(
+            edit("config/presets/other.yaml", "1.0e-4", "4.0e-4"),
+            deleted("results/train/other/weights.safetensors"),
+        ),
+        trained("other") | SHOWN,
+        runs=1,
+    ),
+    "learning rate, and nothing remembered": Case(
+        both(forgotten, edit("config/presets/other.yaml", "1.0e-4", "3.0e-4")),
+        trained("other") | SHOWN,
+        runs=1,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_depends_on_it_runs_and_nothing_else(project, case):
+    runs = folders_of_runs(project)
+    case.change(project)
+    found = outcome(project, *case.targets)
+    assert found.ran == case.ran
+    # What had been told is what ran, but for what is decided when the data are made again.
+    undecided = {stage for stage, reason in found.told.items() if OPEN in reason}
+    assert found.told.keys() - undecided <= found.ran <= found.told.keys()
+    assert sequences(found.written, "data/tiny/ingest/*/*.json") == set(case.ingested)
+    for kind in ("json", "zarr"):
+        stored = sequences(found.written, f"data/tiny/k*/*/*.{kind}")
+        assert stored == set(case.stored), kind
+    # Other files are those of the stages that ran.
+    assert {stage_of(path) for path in found.written} <= found.ran | {""}
+    # No run is lost.
+    assert runs < folders_of_runs(project) if case.runs else runs == folders_of_runs(project)
+    assert len(folders_of_runs(project)) == len(runs) + case.runs
+    assert outcome(project, *case.targets).ran == set()
