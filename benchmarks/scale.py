@@ -1,11 +1,9 @@
-"""What many sequences cost: planning, checking and merging, and the memory of it.
+"""What the programs cost that look at all sequences at once: gate, alignment table, statistics.
 
-python benchmarks/scale.py --sequences 2000 --ingest 10 40 [--output benchmarks/results]
+python benchmarks/scale.py --sequences 2000 [--output benchmarks/results]
 
-A tiny sequence is copied `--sequences` times. Planning is timed with nothing done and with
-everything done; gate, alignment table and statistics run through the workflow's rules, and by
-themselves, with manifests of `--frames` frames each, made from one that was ingested. Then whole
-data sets of `--ingest` sequences go through the workflow from raw files to dataset.json.
+They run by themselves, with manifests of `--frames` frames each, made from one that was ingested.
+What the workflow costs with many sequences, benchmarks/sequences.py measures.
 """
 
 from __future__ import annotations
@@ -28,15 +26,16 @@ import numpy as np
 
 from vrtspike.cli import run
 from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.manifests import SURVEY
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
-from vrtspike.files import read_json, write_json
+from vrtspike.files import write_json
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DATA = "data/many"
 RESULTS = Path("results/data/many")
-TARGETS = [str(RESULTS / "k8/dataset.json"), str(RESULTS / "alignment.csv")]
+CONFIG = "many.yaml"
 FIRST = "s00000"
 Row = tuple[str, float, str]
 
@@ -54,11 +53,6 @@ class Cost:
     """Peak of its own process, MB, as far as it was seen."""
     largest: float
     """Peak of the largest process, MB."""
-
-
-def snakemake(folder: Path, *arguments: str) -> Cost:
-    """Run Snakemake in a copy of the project."""
-    return measure(folder, "-m", "snakemake", "--configfile", "many.yaml", *arguments)
 
 
 def measure(folder: Path, *arguments: str) -> Cost:
@@ -96,19 +90,21 @@ def peak_memory(pid: int) -> float:
     return float(lines[0].split()[1]) / 1e3 if lines else 0.0
 
 
-def make_project(folder: Path, sequences: int) -> None:
-    """Copy the project and write a data set of sequences that are all alike."""
+def copy_project(folder: Path) -> None:
+    """Copy the project, with a configuration for tiny sequences."""
     for part in ("config", "rules", "scripts", "workflow", "src"):
-        shutil.copytree(REPOSITORY / part, folder / part)
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(REPOSITORY / part, folder / part, ignore=ignored)
     shutil.copy(REPOSITORY / "environment.yml", folder)
     data = {"ROOT": DATA, "K": 8, "CROP_SIZE": 32, "CLIP_LEN": 2}
     settings = {"DATA": data, "TRAIN": {"PROGRESSIVE": []}}
-    write_json(folder / "many.yaml", {"SETTINGS": settings})  # YAML holds JSON
-    first = folder / DATA / "train" / FIRST
-    frames = np.random.default_rng(0).integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
-    write_sequence(first, frames, frames_per_exposure=3)
-    for split, name in list(names(sequences))[1:]:
-        shutil.copytree(first, folder / DATA / split / name)
+    write_json(folder / CONFIG, {"SETTINGS": settings})  # YAML holds JSON
+
+
+def write_tiny(folder: Path, number: int) -> None:
+    """Write a sequence of two frames; each number has pictures of its own."""
+    frames = np.random.default_rng(number).integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
+    write_sequence(folder, frames, frames_per_exposure=3)
 
 
 def names(sequences: int) -> Iterator[tuple[str, str]]:
@@ -144,43 +140,14 @@ def write_quickly(path: Path, manifest: dict[str, Any], split: str, name: str) -
     path.write_text(text)
 
 
-def plan_rows(name: str, cost: Cost) -> list[Row]:
-    """What a plan took."""
-    return [
-        (f"{name}: CPU time", cost.cpu, "s"),
-        (f"{name}: by the clock", cost.clock, "s"),
-        (f"{name}: peak memory", cost.largest, "MB"),
-    ]
-
-
-def measure_many(sequences: int, frames: int) -> list[Row]:
-    """Plans, and everything that looks at all sequences at once."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        make_project(folder, sequences)
-        dry = ("--cores", "1", "--dry-run", "--quiet", "rules", "--", *TARGETS)
-        snakemake(folder, "--cores", "1", str(RESULTS / "survey.json"))
-        plan = snakemake(folder, *dry)
-        jobs = int(plan.printed.split("\ntotal")[1].split()[0])
-        write_manifests(folder, sequences, frames)
-        merged = snakemake(folder, "--cores", "1", "--", *TARGETS)
-        done = snakemake(folder, *dry)
-        if "Nothing to be done" not in done.printed:
-            raise SystemExit(done.printed)
-        rows: list[Row] = [("sequences", sequences, ""), ("jobs planned", jobs, "")]
-        rows += plan_rows("plan, nothing ingested", plan)
-        rows += plan_rows("plan, everything done", done)
-        rows.append(("gate to statistics: peak memory of Snakemake", merged.own_memory, "MB"))
-        return [*rows, *measure_programs(folder)]
-
-
-def measure_programs(folder: Path) -> list[Row]:
+def measure_programs(folder: Path, sequences: int) -> list[Row]:
     """The programs that look at all manifests, for all sequences and for a quarter of them."""
     ingested = ("--ingested", str(RESULTS / "ingest"))
-    whole = read_json(folder / RESULTS / "survey.json")
-    rows: list[Row] = []
-    for part in (len(whole["sequences"]) // 4, len(whole["sequences"])):
-        write_json(folder / "survey.json", {**whole, "sequences": whole["sequences"][-part:]})
+    found = [{"split": split, "name": name, "frames": 2} for split, name in names(sequences)]
+    survey = {"schema": SURVEY.schema, "root": DATA, "layout": "", "spikes": True, "excluded": {}}
+    rows: list[Row] = [("sequences", sequences, "")]
+    for part in (sequences // 4, sequences):
+        write_json(folder / "survey.json", {**survey, "sequences": found[-part:]})
         for program, arguments in (
             ("accept", ["--survey", "survey.json", *ingested, "--output", "accepted.json"]),
             (
@@ -201,25 +168,6 @@ def measure_programs(folder: Path) -> list[Row]:
     return rows
 
 
-def measure_ingestion(sequences: int) -> list[Row]:
-    """From raw files to dataset.json, with a process for every sequence and stage."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        make_project(folder, sequences)
-        # Pictures that are alike would be refused as copies of one another.
-        for number, (split, sequence) in enumerate(names(sequences)):
-            frames = np.random.default_rng(number).integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
-            shutil.rmtree(folder / DATA / split / sequence)
-            write_sequence(folder / DATA / split / sequence, frames, frames_per_exposure=3)
-        cost = snakemake(folder, "--cores", "2", "--", *TARGETS)
-    title = f"workflow, {sequences} sequences"
-    return [
-        (f"{title}: CPU time for each", cost.cpu / sequences, "s"),
-        (f"{title}: peak memory of Snakemake", cost.own_memory, "MB"),
-        (f"{title}: peak memory of the largest process", cost.largest, "MB"),
-    ]
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -227,12 +175,13 @@ def main() -> None:
     )
     parser.add_argument("--sequences", type=int, default=2000)
     parser.add_argument("--frames", type=int, default=100, help="frames in each manifest")
-    parser.add_argument("--ingest", type=int, nargs="*", default=[], help="numbers of sequences")
     parser.add_argument("--output", type=Path, help="folder for scale.csv")
     arguments = parser.parse_args()
-    rows = measure_many(arguments.sequences, arguments.frames)
-    for number in arguments.ingest:
-        rows += measure_ingestion(number)
+    with tempfile.TemporaryDirectory() as folder:
+        copy_project(Path(folder))
+        write_tiny(Path(folder) / DATA / "train" / FIRST, 0)
+        write_manifests(Path(folder), arguments.sequences, arguments.frames)
+        rows = measure_programs(Path(folder), arguments.sequences)
     for name, value, unit in rows:
         print(f"{name:60} {value:10.1f} {unit}")
     if arguments.output:
