@@ -47,11 +47,11 @@ from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.exposure import bin_edges, sharp_step
 from vrtspike.data.raw.images import luma, shrink
 from vrtspike.data.store.reading import open_store
+from vrtspike.deblurring.evaluation.restore import restore_frames, tiling_for
+from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.preset import build_task, build_trainable
-from vrtspike.evaluation.restore import restore_frames, tiling_for
-from vrtspike.evaluation.sources import StoredSequence
 from vrtspike.files import atomic_write_text, read_json, write_json
 from vrtspike.models import spike_encoder
 from vrtspike.models.chunking import ChunkPolicy

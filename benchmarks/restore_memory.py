@@ -21,8 +21,8 @@ from typing import Any
 import torch
 
 from vrtspike.config import load_preset
+from vrtspike.deblurring.evaluation.tile_memory import measure_tile_memory
 from vrtspike.deblurring.preset import build_network
-from vrtspike.evaluation.tile_memory import measure_tile_memory
 from vrtspike.files import write_json
 
 

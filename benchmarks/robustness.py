@@ -35,9 +35,9 @@ from vrtspike.data.simulation.sensor import THETA, simulate_spikes
 from vrtspike.data.store.gain import GainMeter
 from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import Statistics, voxelize
+from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tiling_for
+from vrtspike.deblurring.evaluation.sources import SourceFrames, StoredSequence
 from vrtspike.deblurring.metrics.psnr import psnr
-from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
-from vrtspike.evaluation.sources import SourceFrames, StoredSequence
 from vrtspike.files import atomic_write_text, read_json, write_json
 from vrtspike.runs.published import read_published
 

@@ -1,8 +1,8 @@
 """Which classical reconstruction from spikes is the baseline: windows, and intervals.
 
 Each test frame of the demo is reconstructed from the spikes of its exposure as an evaluation does
-it (``vrtspike.evaluation.spikes_alone``), and compared with the sharp frame in grey. Results in
-``benchmarks/results/spikes_alone.json`` and in ``docs/metrics.md``.
+it (``vrtspike.deblurring.evaluation.spikes_alone``), and compared with the sharp frame in grey.
+Results in ``benchmarks/results/spikes_alone.json`` and in ``docs/metrics.md``.
 
 Examples:
     snakemake --cores 2 results/data/demo/k32/dataset.json
@@ -25,15 +25,20 @@ from generated_page import require_current
 from vrtspike import cli
 from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.data.store.reading import open_store
+from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
+from vrtspike.deblurring.evaluation.sources import StoredSequence
+from vrtspike.deblurring.evaluation.spikes_alone import (
+    Reconstruction,
+    SpikesAlone,
+    gray_frame,
+    to_frame,
+)
 from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.deblurring.metrics.psnr import PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM_Y
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.metrics.tof import TOF
 from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
-from vrtspike.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
-from vrtspike.evaluation.sources import StoredSequence
-from vrtspike.evaluation.spikes_alone import Reconstruction, SpikesAlone, gray_frame, to_frame
 from vrtspike.files import atomic_write_text, read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[1]

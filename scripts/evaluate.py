@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
+from vrtspike.deblurring.evaluation.evaluate import evaluate_run
+from vrtspike.deblurring.evaluation.summary import summary_lines
 from vrtspike.evaluation.device import DEVICE_NAMES, take_device
-from vrtspike.evaluation.evaluate import evaluate_run
-from vrtspike.evaluation.summary import summary_lines
 from vrtspike.progress_bar import progress_bar
 from vrtspike.runs.published import read_published
 

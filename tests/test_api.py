@@ -13,11 +13,11 @@ import pytest
 from nbclient import NotebookClient
 
 import vrtspike
-from tests.evaluation.conftest import small_run
-from tests.evaluation.test_sources import arrays
+from tests.deblurring.evaluation.conftest import small_run
+from tests.deblurring.evaluation.test_sources import arrays
 from vrtspike.data.raw.images import read_rgb
+from vrtspike.deblurring.evaluation.trained import load
 from vrtspike.deblurring.video import read_video
-from vrtspike.evaluation.trained import load
 
 __all__ = ["small_run"]
 

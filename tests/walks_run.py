@@ -19,7 +19,7 @@ from vrtspike.data.clips.dataset import merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.store.build import build_store
-from vrtspike.evaluation.evaluate import evaluate_run
+from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.files import write_json
 from vrtspike.monitoring.records import read_records
 from vrtspike.runs.publish import publish

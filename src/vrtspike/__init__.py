@@ -13,17 +13,17 @@ from vrtspike.cpus import sleep_while_waiting
 if TYPE_CHECKING:
     from vrtspike.data.raw.spikes import read_spikes
     from vrtspike.data.store.voxels import voxelize
-    from vrtspike.evaluation.pictures import read_frames
-    from vrtspike.evaluation.trained import TrainedModel, load
+    from vrtspike.deblurring.evaluation.pictures import read_frames
+    from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 
 __version__ = "0.1.0"
 
 __all__ = ["TrainedModel", "load", "read_frames", "read_spikes", "voxelize"]
 
 _HOMES = {
-    "TrainedModel": "vrtspike.evaluation.trained",
-    "load": "vrtspike.evaluation.trained",
-    "read_frames": "vrtspike.evaluation.pictures",
+    "TrainedModel": "vrtspike.deblurring.evaluation.trained",
+    "load": "vrtspike.deblurring.evaluation.trained",
+    "read_frames": "vrtspike.deblurring.evaluation.pictures",
     "read_spikes": "vrtspike.data.raw.spikes",
     "voxelize": "vrtspike.data.store.voxels",
 }

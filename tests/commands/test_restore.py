@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tests.evaluation.conftest import small_run
+from tests.deblurring.evaluation.conftest import small_run
 from vrtspike.errors import UserError
 from vrtspike.main import run_command
 

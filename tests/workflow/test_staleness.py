@@ -129,7 +129,7 @@ NOTHING: dict[str, Change] = {
     "comment in an imported module": both(
         edit(VOXELS, "def voxelize(", "# Why\ndef voxelize("),
         edit("src/vrtspike/data/gate/ingest.py", '"""', '"""New words. '),
-        edit("src/vrtspike/evaluation/evaluate.py", "\n\n\ndef ", "\n\n\n# Why\ndef "),
+        edit("src/vrtspike/deblurring/evaluation/evaluate.py", "\n\n\ndef ", "\n\n\n# Why\ndef "),
     ),
     "whitespace in a rule": both(
         edit("rules/voxelize.smk", "    input:\n", "\n    input:   \n"),

@@ -99,9 +99,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _restore(arguments: argparse.Namespace) -> None:
     from fractions import Fraction
 
+    from vrtspike.deblurring.evaluation.folder import Order, restore_into
+    from vrtspike.deblurring.evaluation.trained import load
     from vrtspike.evaluation.device import take_device
-    from vrtspike.evaluation.folder import Order, restore_into
-    from vrtspike.evaluation.trained import load
     from vrtspike.progress_bar import progress_bar
 
     order = Order(
@@ -126,7 +126,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 
 def _tell(record: dict[str, Any], output: Path) -> None:
     """Print what was restored and where it lies."""
-    from vrtspike.evaluation.folder import RECORD, mean_figure, recorded_tiling
+    from vrtspike.deblurring.evaluation.folder import RECORD, mean_figure, recorded_tiling
 
     frames = record["frames"]
     for frame in frames:

@@ -1,1 +1,1 @@
-"""From trained weights to figures and pictures: metrics, tiling, restoring, reports."""
+"""What every evaluation has: names of files, the device it computes on."""

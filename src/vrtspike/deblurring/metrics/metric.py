@@ -67,7 +67,7 @@ class Metric:
 
     @property
     def spikes_column(self) -> str:
-        """Column of tables: of what the spikes alone show (``vrtspike.evaluation.spikes_alone``).
+        """Column of tables: of the spikes alone (``vrtspike.deblurring.evaluation.spikes_alone``).
 
         >>> Metric("psnr", "PSNR", "PSNR in dB").spikes_column
         'psnr_spikes'

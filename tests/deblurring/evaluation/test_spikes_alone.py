@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.evaluation.conftest import SmallRun
+from tests.deblurring.evaluation.conftest import SmallRun
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.raw.images import luma, read_rgb
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store, open_store
 from vrtspike.data.store.writing import StoredFrame, write_store
-from vrtspike.evaluation.spikes_alone import (
+from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     SpikesAlone,
     gray_frame,

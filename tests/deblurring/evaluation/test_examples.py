@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from vrtspike.data.raw.images import read_gray, read_rgb
+from vrtspike.deblurring.evaluation.examples import Example, Examples
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.tof import TOF
-from vrtspike.evaluation.examples import Example, Examples
 
 NAN, INFINITE = float("nan"), float("inf")
 

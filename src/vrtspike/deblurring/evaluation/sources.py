@@ -27,8 +27,13 @@ from vrtspike.data.simulation.sensor import stream_spikes
 from vrtspike.data.store.gain import GainMeter
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import voxelize, voxelize_packed
+from vrtspike.deblurring.evaluation.pictures import (
+    KEPT_FRAMES,
+    ForwardReader,
+    Pictures,
+    open_pictures,
+)
 from vrtspike.errors import DataError, list_faults
-from vrtspike.evaluation.pictures import KEPT_FRAMES, ForwardReader, Pictures, open_pictures
 
 SIMULATED_STEPS = 88
 """Spike steps simulated per blurry frame: eleven source frames of eight steps, as in GoPro."""

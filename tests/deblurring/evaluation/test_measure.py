@@ -9,12 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from vrtspike.deblurring.metrics.metric import MotionScore, TemporalMetric, needs_nothing
-from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
-from vrtspike.deblurring.metrics.ssim import SSIM
-from vrtspike.deblurring.metrics.tof import TOF
-from vrtspike.errors import ConfigError
-from vrtspike.evaluation.measure import (
+from vrtspike.deblurring.evaluation.measure import (
     ClipMeter,
     overall_means,
     ranking_metric,
@@ -24,6 +19,11 @@ from vrtspike.evaluation.measure import (
     spikes_means,
     worst_frames,
 )
+from vrtspike.deblurring.metrics.metric import MotionScore, TemporalMetric, needs_nothing
+from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
+from vrtspike.deblurring.metrics.ssim import SSIM
+from vrtspike.deblurring.metrics.tof import TOF
+from vrtspike.errors import ConfigError
 
 FRAMES = pd.DataFrame(
     [

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.raw.images import write_png
+from vrtspike.deblurring.evaluation.measure import KEYS
 from vrtspike.deblurring.metrics.metric import Metric
-from vrtspike.evaluation.measure import KEYS
 from vrtspike.evaluation.names import EXAMPLES_INDEX
 from vrtspike.files import finite_or_null, write_json
 

@@ -13,24 +13,24 @@ from torch import nn
 
 from vrtspike.config import Settings
 from vrtspike.data.store.voxels import Statistics
-from vrtspike.errors import ConfigError, RunError
-from vrtspike.evaluation.device import PRECISIONS
-from vrtspike.evaluation.pictures import ArrayFrames, Pictures
-from vrtspike.evaluation.restore import load_model, restore_frames, tile_unit, tiling_for
-from vrtspike.evaluation.sources import (
+from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
+from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tile_unit, tiling_for
+from vrtspike.deblurring.evaluation.sources import (
     ArraySequence,
     BlurrySequence,
     FolderSequence,
     SimulatedSequence,
 )
-from vrtspike.evaluation.tile_memory import (
+from vrtspike.deblurring.evaluation.tile_memory import (
     SHARE,
     choose_size,
     fits_any_model,
     free_memory,
     measure_tile_memory,
 )
-from vrtspike.evaluation.tiling import Progress, Tiling
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling
+from vrtspike.errors import ConfigError, RunError
+from vrtspike.evaluation.device import PRECISIONS
 from vrtspike.files import file_digest
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from vrtspike.errors import ConfigError
-from vrtspike.evaluation.tiling import (
+from vrtspike.deblurring.evaluation.tiling import (
     Area,
     Tiling,
     cut_axis,
@@ -18,6 +17,7 @@ from vrtspike.evaluation.tiling import (
     recomputation,
     restore_tiled,
 )
+from vrtspike.errors import ConfigError
 
 CLIP_SHAPE = (7, 26, 38)
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tests.evaluation.test_sources import arrays
+from tests.deblurring.evaluation.test_sources import arrays
 from vrtspike.config import Settings
 from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.deblurring.evaluation.restore import restore_frames
+from vrtspike.deblurring.evaluation.sources import FolderSequence
+from vrtspike.deblurring.evaluation.tile_memory import measure_tile_memory
+from vrtspike.deblurring.evaluation.tiling import Tiling
+from vrtspike.deblurring.evaluation.trained import TrainedModel, choose_precision, load
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.evaluation.restore import restore_frames
-from vrtspike.evaluation.sources import FolderSequence
-from vrtspike.evaluation.tile_memory import measure_tile_memory
-from vrtspike.evaluation.tiling import Tiling
-from vrtspike.evaluation.trained import TrainedModel, choose_precision, load
 from vrtspike.files import file_digest, write_json
 from vrtspike.models import build_model
 from vrtspike.runs.identity import RunIdentity
@@ -121,10 +121,10 @@ def test_tiles_follow_the_free_memory(small_run, model, monkeypatch):
     assert model.tiling(source, 20) == Tiling(20, 8, 3, 1)
     assert model.tiling(source, 12) == Tiling(12, 4, 3, 1)
     assert model.tiling(source, 0).size == 0
-    free = "vrtspike.evaluation.trained.free_memory"
+    free = "vrtspike.deblurring.evaluation.trained.free_memory"
     monkeypatch.setattr(free, lambda device: 7e6)
     need = []
-    measure = "vrtspike.evaluation.trained.measure_tile_memory"
+    measure = "vrtspike.deblurring.evaluation.trained.measure_tile_memory"
     monkeypatch.setattr(measure, lambda *model: need.append(measure_tile_memory(*model)) or need[0])
     small = model.tiling(source)
     assert 0 < small.size < 48

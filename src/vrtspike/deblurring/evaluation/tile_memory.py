@@ -14,9 +14,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
+from vrtspike.deblurring.evaluation.restore import products_in
+from vrtspike.deblurring.evaluation.tiling import Tiling, even_side, recomputation
 from vrtspike.errors import RunError
-from vrtspike.evaluation.restore import products_in
-from vrtspike.evaluation.tiling import Tiling, even_side, recomputation
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
 LARGEST_TILE = 2**18

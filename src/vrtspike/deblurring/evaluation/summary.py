@@ -10,10 +10,10 @@ import pandas as pd
 
 from vrtspike.config.schema import SpikesAloneName
 from vrtspike.data.clips.dataset import DatasetManifest
+from vrtspike.deblurring.evaluation.measure import overall_means, spikes_means
+from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.deblurring.metrics.table import METRICS
-from vrtspike.evaluation.measure import overall_means, spikes_means
-from vrtspike.evaluation.spikes_alone import definition
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun
 

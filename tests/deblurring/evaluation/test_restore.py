@@ -13,10 +13,10 @@ from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tiling_for
+from vrtspike.deblurring.evaluation.sources import FolderSequence, StoredSequence
+from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
-from vrtspike.evaluation.sources import FolderSequence, StoredSequence
-from vrtspike.evaluation.tiling import Tiling
 
 CPU = torch.device("cpu")
 

@@ -12,10 +12,8 @@ from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import StoredFrame, write_store
-from vrtspike.deblurring.video import video_file
-from vrtspike.errors import DataError
-from vrtspike.evaluation.pictures import ArrayFrames
-from vrtspike.evaluation.sources import (
+from vrtspike.deblurring.evaluation.pictures import ArrayFrames
+from vrtspike.deblurring.evaluation.sources import (
     ArraySequence,
     FolderSequence,
     ScaledSource,
@@ -23,6 +21,8 @@ from vrtspike.evaluation.sources import (
     StoredSequence,
     resize_image,
 )
+from vrtspike.deblurring.video import video_file
+from vrtspike.errors import DataError
 
 BINS, STEPS = 4, 56
 

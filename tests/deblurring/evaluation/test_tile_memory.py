@@ -6,9 +6,8 @@ import torch
 from torch import nn
 
 from vrtspike.config import load_preset
-from vrtspike.errors import RunError
-from vrtspike.evaluation.restore import tile_unit, tiling_for
-from vrtspike.evaluation.tile_memory import (
+from vrtspike.deblurring.evaluation.restore import tile_unit, tiling_for
+from vrtspike.deblurring.evaluation.tile_memory import (
     CPU_OVERHEAD,
     LARGEST_TILE,
     SHARE,
@@ -18,7 +17,8 @@ from vrtspike.evaluation.tile_memory import (
     free_memory,
     measure_tile_memory,
 )
-from vrtspike.evaluation.tiling import Tiling, even_side, recomputation
+from vrtspike.deblurring.evaluation.tiling import Tiling, even_side, recomputation
+from vrtspike.errors import RunError
 
 CPU = torch.device("cpu")
 HD = (100, 720, 1280)

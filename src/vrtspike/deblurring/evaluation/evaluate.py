@@ -20,13 +20,8 @@ from vrtspike.cpus import available_cpus
 from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry, load_fitting_dataset
 from vrtspike.data.raw.images import write_png
 from vrtspike.data.store.reading import open_store
-from vrtspike.deblurring.metrics.images import Image
-from vrtspike.deblurring.metrics.metric import Metric
-from vrtspike.deblurring.video import video_file
-from vrtspike.deblurring.visuals import comparison
-from vrtspike.errors import ConfigError
-from vrtspike.evaluation.examples import Example, Examples, Picture
-from vrtspike.evaluation.measure import (
+from vrtspike.deblurring.evaluation.examples import Example, Examples, Picture
+from vrtspike.deblurring.evaluation.measure import (
     KEYS,
     Apply,
     ClipMeter,
@@ -39,6 +34,27 @@ from vrtspike.evaluation.measure import (
     sequence_means,
     worst_frames,
 )
+from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tiling_for
+from vrtspike.deblurring.evaluation.sources import (
+    FrameSource,
+    ScaledSource,
+    StoredSequence,
+    resize_image,
+)
+from vrtspike.deblurring.evaluation.spikes_alone import (
+    RECONSTRUCTIONS,
+    SpikesAlone,
+    gray_frame,
+    to_frame,
+    to_picture,
+)
+from vrtspike.deblurring.evaluation.summary import summarize, write_summary_page
+from vrtspike.deblurring.evaluation.tiling import Progress
+from vrtspike.deblurring.metrics.images import Image
+from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.video import video_file
+from vrtspike.deblurring.visuals import comparison
+from vrtspike.errors import ConfigError
 from vrtspike.evaluation.names import (
     EXAMPLES,
     FRAMES,
@@ -48,17 +64,6 @@ from vrtspike.evaluation.names import (
     TABLE,
     VIDEOS,
 )
-from vrtspike.evaluation.restore import load_model, restore_frames, tiling_for
-from vrtspike.evaluation.sources import FrameSource, ScaledSource, StoredSequence, resize_image
-from vrtspike.evaluation.spikes_alone import (
-    RECONSTRUCTIONS,
-    SpikesAlone,
-    gray_frame,
-    to_frame,
-    to_picture,
-)
-from vrtspike.evaluation.summary import summarize, write_summary_page
-from vrtspike.evaluation.tiling import Progress
 from vrtspike.files import atomic_path, atomic_write_text, write_json
 from vrtspike.runs.published import PublishedRun
 

@@ -12,10 +12,16 @@ import pytest
 from skimage.metrics import structural_similarity
 
 from vrtspike.data.raw.images import read_rgb, write_png
+from vrtspike.deblurring.evaluation.folder import (
+    NO_SPIKES,
+    SIMULATED,
+    Order,
+    mean_figure,
+    restore_into,
+)
+from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.video import read_video, video_file, video_rate
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.evaluation.folder import NO_SPIKES, SIMULATED, Order, mean_figure, restore_into
-from vrtspike.evaluation.trained import TrainedModel, load
 
 NAMES = [f"{number:06d}" for number in range(1, 6)]
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from vrtspike.data.raw.images import write_png
-from vrtspike.deblurring.video import video_file
-from vrtspike.errors import DataError
-from vrtspike.evaluation.pictures import (
+from vrtspike.deblurring.evaluation.pictures import (
     KEPT_FRAMES,
     ArrayFrames,
     ForwardReader,
@@ -18,6 +16,8 @@ from vrtspike.evaluation.pictures import (
     VideoFrames,
     open_pictures,
 )
+from vrtspike.deblurring.video import video_file
+from vrtspike.errors import DataError
 
 
 def gray(level: int, height: int = 16, width: int = 24) -> np.ndarray:

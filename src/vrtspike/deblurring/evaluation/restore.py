@@ -15,11 +15,11 @@ from vrtspike.config import Settings
 from vrtspike.config.schema import TileSettings
 from vrtspike.data.clips.batch import prepare_batch
 from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
+from vrtspike.deblurring.evaluation.tiling import Area, Progress, Tiling, restore_tiled
 from vrtspike.deblurring.frames import to_uint8
 from vrtspike.deblurring.metrics.images import Image
 from vrtspike.errors import ConfigError
-from vrtspike.evaluation.sources import FrameSource, SourceFrames
-from vrtspike.evaluation.tiling import Area, Progress, Tiling, restore_tiled
 from vrtspike.models import build_model
 from vrtspike.models.weights import load_trained
 

@@ -15,17 +15,17 @@ from typing import Any
 
 from vrtspike.data.raw.folders import input_version
 from vrtspike.data.raw.images import read_rgb, write_png
+from vrtspike.deblurring.evaluation.pictures import picture_files
+from vrtspike.deblurring.evaluation.restore import tile_unit
+from vrtspike.deblurring.evaluation.sources import BlurrySequence, FolderSequence
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation
+from vrtspike.deblurring.evaluation.trained import TrainedModel
 from vrtspike.deblurring.metrics.images import Image
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.video import FRAMES_PER_SECOND, video_file, video_rate
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.errors import ConfigError, DataError, list_faults
-from vrtspike.evaluation.pictures import picture_files
-from vrtspike.evaluation.restore import tile_unit
-from vrtspike.evaluation.sources import BlurrySequence, FolderSequence
-from vrtspike.evaluation.tiling import Progress, Tiling, recomputation
-from vrtspike.evaluation.trained import TrainedModel
 from vrtspike.files import finite_or_null, read_json, write_json
 
 RESTORED = "restored"
@@ -98,7 +98,7 @@ def restore_into(
     at all.
 
     Args:
-        model: from :func:`vrtspike.evaluation.trained.load`.
+        model: from :func:`vrtspike.deblurring.evaluation.trained.load`.
         order: what to do.
         progress: shows it.
         note: is told what a user wants to know meanwhile.

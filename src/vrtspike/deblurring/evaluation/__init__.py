@@ -1,0 +1,1 @@
+"""Trained weights on whole frames: tiles, figures, pictures, videos."""
