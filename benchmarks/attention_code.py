@@ -109,7 +109,9 @@ def problems_of(settings: Settings) -> set[Problem]:
 
 def every_problem() -> list[Problem]:
     """Those of all presets."""
-    return sorted({p for path in PRESETS.glob("*.yaml") for p in problems_of(load_preset(path))})
+    presets = (load_preset(path) for path in PRESETS.glob("*.yaml"))
+    videos = [preset for preset in presets if isinstance(preset, Settings)]
+    return sorted({p for preset in videos for p in problems_of(preset)})
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from statistics import median
 import torch
 from torch.optim.swa_utils import AveragedModel
 
-from vrtspike.config import load_preset
+from vrtspike.config.loading import load_video_preset
 from vrtspike.deblurring.preset import build_network
 from vrtspike.runs.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, trainable_groups
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--output", type=Path, help="also write the figures to this JSON file")
     arguments = parser.parse_args()
-    settings = load_preset(arguments.preset)
+    settings = load_video_preset(arguments.preset)
     model = build_network(settings, pretrained=False).to(arguments.device)
     optim = settings.TRAIN.OPTIM
     groups = parameter_groups(trainable_groups(model), 1e-4, optim.LR_FACTORS)

@@ -166,7 +166,7 @@ def presets() -> list[Training]:
     plan = load_workflow(
         [ROOT / "config" / "config.yaml"], {"PRESET_DIR": str(ROOT / "config/presets")}
     )
-    return [Training.of(name, plan.preset(name)) for name in PRESETS]
+    return [Training.of(name, plan.video_preset(name)) for name in PRESETS]
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -45,7 +45,6 @@ from vrtspike.config.workflow import load_workflow
 from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.exposure import bin_edges, sharp_step
-from vrtspike.data.raw.images import luma, shrink
 from vrtspike.data.store.reading import open_store
 from vrtspike.deblurring.evaluation.restore import restore_frames, tiling_for
 from vrtspike.deblurring.evaluation.sources import StoredSequence
@@ -53,6 +52,7 @@ from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.preset import build_task, build_trainable
 from vrtspike.files import atomic_write_text, read_json, write_json
+from vrtspike.images import luma, shrink
 from vrtspike.models import spike_encoder
 from vrtspike.models.chunking import ChunkPolicy
 from vrtspike.models.layers import ClipConv
@@ -381,7 +381,7 @@ class GreyLoss(nn.Module):
 def demo_settings(overrides: Mapping[str, object]) -> Settings:
     """The demo preset with some keys set otherwise."""
     pairs = " ".join(f"{key}={value}" for key, value in overrides.items())
-    return load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs}).preset("demo")
+    return load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs}).video_preset("demo")
 
 
 def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifest) -> float | None:

@@ -47,9 +47,9 @@ def load(name: str, overrides: Sequence[str] = ()) -> Any:  # noqa: ANN401 - Set
     """
     if any(find_spec(package) is None for package in READERS):
         return from_file(name, overrides)
-    from vrtspike.config.loading import load_preset
+    from vrtspike.config.loading import load_video_preset
 
-    return load_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
+    return load_video_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
 
 
 def from_file(name: str, overrides: Sequence[str] = ()) -> SimpleNamespace:
@@ -80,11 +80,11 @@ def _namespace(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def values() -> dict[str, Any]:
     """What the file has to hold: by preset its sections, and the window as three numbers."""
-    from vrtspike.config.loading import load_preset
+    from vrtspike.config.loading import load_video_preset
 
     found = {}
     for file in sorted((REPOSITORY / "config/presets").glob("*.yaml")):
-        settings = load_preset(file)
+        settings = load_video_preset(file)
         sections = settings.model_dump(mode="json", include=KEYS)
         sections["MODEL"]["window"] = list(settings.MODEL.window)
         found[file.stem] = sections

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from vrtspike.config import load_preset
+from vrtspike.config.loading import load_video_preset
 from vrtspike.deblurring.evaluation.tile_memory import measure_tile_memory
 from vrtspike.deblurring.preset import build_network
 from vrtspike.files import write_json
@@ -48,7 +48,7 @@ def main() -> None:
 
 def measure(preset: str, side: int, device_name: str, precision: str) -> dict[str, Any]:
     """Restore one tile of random numbers, and what it took."""
-    settings = load_preset(Path(f"config/presets/{preset}.yaml"))
+    settings = load_video_preset(Path(f"config/presets/{preset}.yaml"))
     device, dtype = torch.device(device_name), getattr(torch, precision)
     model = build_network(settings, pretrained=False).eval().to(device)
     frames, bins = settings.DATA.CLIP_LEN, settings.DATA.K

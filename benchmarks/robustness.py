@@ -28,6 +28,7 @@ from torch import nn
 
 from vrtspike import cli
 from vrtspike.config import Settings
+from vrtspike.config.schema import deblurring_settings
 from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.data.exposure import STEPS_PER_FRAME, bin_table
 from vrtspike.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, render
@@ -210,7 +211,7 @@ def main() -> None:
         require_current(PAGE, page(read_json(RESULTS)), "robustness.py")
         return
     run, dataset = read_published(arguments.run), load_dataset(arguments.dataset)
-    settings = run.settings
+    settings = deblurring_settings(run.settings)
     entries = dataset.split(settings.DATA.VAL_SPLIT)
     weights = arguments.run / "weights.safetensors"
     model = load_model(weights, settings, torch.device("cpu"))

@@ -33,7 +33,7 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
     gray_frame,
     to_frame,
 )
-from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.metrics.psnr import PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM_Y
 from vrtspike.deblurring.metrics.table import METRICS
@@ -47,7 +47,7 @@ PAGE = ROOT / "docs" / "metrics.md"
 BEGIN, END = "<!-- spikes_alone.py: begin -->", "<!-- spikes_alone.py: end -->"
 
 WINDOWS = (8, 16, 24, 32, 40, 48, 64, 88)
-MEASURED: tuple[Metric, ...] = (PSNR_Y, SSIM_Y, TOF)
+MEASURED: tuple[ImageMetric, ...] = (PSNR_Y, SSIM_Y, TOF)
 INTERVALS = "intervals (TFI)"
 
 

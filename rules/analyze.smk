@@ -73,7 +73,7 @@ rule analyze_performance:
     benchmark:
         "<benchmarks>/analyze_performance/{preset}.tsv"
     params:
-        *code("analyze_performance.py"),
+        *code("analyze_performance.py", uses=METRICS),
         source=subpath(input.run, parent=True),
         folder=subpath(output.findings, parent=True),
     shell:
@@ -109,18 +109,18 @@ rule compare:
             category="Comparison",
             labels={"result": "loss"},
         ),
-        psnr=report(
-            "<results>/compare/psnr.svg",
-            caption="../workflow/report/compare_psnr.rst",
+        validation=report(
+            "<results>/compare/validation.svg",
+            caption="../workflow/report/compare_validation.rst",
             category="Comparison",
-            labels={"result": "validation PSNR"},
+            labels={"result": "validation"},
         ),
     log:
         "<logs>/compare.log",
     benchmark:
         "<benchmarks>/compare.tsv"
     params:
-        *code("compare.py"),
+        *code("compare.py", uses=METRICS),
         runs=run_folders,
         evaluations=evaluation_folders,
         folder=subpath(output.table, parent=True),

@@ -14,9 +14,16 @@ from vrtspike.errors import EXIT_USER_ERROR, UserError
 from vrtspike.planning.damage import is_damaged
 from vrtspike.planning.notices import Notices
 from vrtspike.planning.options import one_of
-from vrtspike.planning.params import code_lines, setting_lines
+from vrtspike.planning.params import (
+    code_lines,
+    of_every_problem,
+    own_preset,
+    problem_code_lines,
+    setting_lines,
+)
 from vrtspike.planning.raw_data import RawData
 from vrtspike.planning.training import Trainings
+from vrtspike.problems import find_problem
 from vrtspike.watching.stopping import hand_on_stops
 
 # A plan is many objects that all stay: looking for garbage among them took a tenth of its time.
@@ -58,6 +65,7 @@ RESULTS = PLAN.settings.RESULTS
 SCRIPTS = Path("scripts")
 ASKS = workflow.is_main_process  # jobs on a cluster plan for themselves alone
 RAW_DATA = RawData(PLAN, lambda: workflow.dryrun, NOTICES.add, measures=ASKS)
+METRICS = of_every_problem("METRICS")  # which tables and pages show
 REASONS = {}  # of this project's own, by the file that is made again
 TRAININGS = Trainings(PLAN, SCRIPTS / "train.py", NOTICES.add)
 
@@ -66,14 +74,19 @@ if workflow.is_main_process:
         NOTICES.add(f"preset {name} cannot be used, others can:\n{error}")
 
 
-def code(*programs):
+def code(*programs, uses=()):
     """Params that change with the code behind these programs."""
-    return code_lines(*(SCRIPTS / program for program in programs))
+    return code_lines(*(SCRIPTS / program for program in programs), uses=uses)
 
 
-def settings(select):
+def problem_code(part, program, preset=own_preset):
+    """Params that change with the code behind a program and a part of a preset's problem."""
+    return problem_code_lines(PLAN, part, SCRIPTS / program, preset)
+
+
+def settings(select, preset=own_preset):
     """Params that change with the settings `select` picks from a preset, one per key."""
-    return setting_lines(PLAN, select)
+    return setting_lines(PLAN, select, preset)
 
 
 def dataset_of(wildcards):
@@ -105,13 +118,15 @@ def dataset_manifest(wildcards):
 def dataset_of_preset(name):
     """The manifest of the dataset that a preset is trained on, when it has been made."""
     preset = PLAN.preset(name)
-    RAW_DATA.require_spikes(name, preset)
-    dataset = PLAN.dataset(name).name
-    path = f"{RESULTS}/data/{dataset}/k{preset.DATA.K}/dataset.json"
+    path = str(PLAN.manifest(name))
     if not Path(path).exists() and TRAININGS.has_other_data(name):
         # Snakemake makes nothing that is missing before a result that is there.
         make_again(path, "no result yet")
-    return checkpoints.statistics.get(dataset=dataset, bins=preset.DATA.K).output[0]
+    if not find_problem(preset.TASK).OWN_STAGES:
+        return checkpoints.prepare.get(prepared=Path(path).parent.name).output[0]
+    RAW_DATA.require_spikes(name, preset)
+    found = dict(dataset=PLAN.dataset(name).name, bins=preset.DATA.K)
+    return checkpoints.statistics.get(**found).output[0]
 
 
 def settled(*presets):

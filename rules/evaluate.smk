@@ -5,7 +5,7 @@ include: "functions/evaluate.smk"
 
 
 rule evaluate:
-    """Restore the test split: metrics per frame and sequence, pictures, examples."""
+    """Measure the test split: metrics per frame and sequence, pictures, examples."""
     input:
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
@@ -39,7 +39,7 @@ rule evaluate:
         gpu=1,
         mem_mb=16000,
     params:
-        *code("evaluate.py"),
+        *problem_code("evaluate", "evaluate.py"),
         *settings(evaluation_settings),
         overrides=overrides,
         folder=subpath(output.summary, parent=True),

@@ -28,7 +28,7 @@ rule page:
     resources:
         mem_mb=4000,
     params:
-        *code("report_page.py"),
+        *code("report_page.py", uses=METRICS),
         results=results_folder,
         presets=reported_presets,
         folder=PLAN.settings.PRESET_DIR,
@@ -79,6 +79,22 @@ rule report:
         "snakemake {params.options} --report {output:q} -- {input.results:q} > {log:q} 2>&1"
 
 
+use rule page as sst_demo_page with:
+    input:
+        assets=PAGE_ASSETS,
+        settled=settled("sst_demo"),
+        runs=expand("<results>/train/{preset}/run.json", preset="sst_demo"),
+        logs=expand("<results>/train/{preset}/metrics.csv", preset="sst_demo"),
+        evaluations=expand(rules.evaluate.output, preset="sst_demo"),
+        performance=expand(rules.analyze_performance.output, preset="sst_demo"),
+    output:
+        "<results>/sst_demo/index.html",
+    log:
+        "<logs>/sst_demo_page.log",
+    benchmark:
+        "<benchmarks>/sst_demo_page.tsv"
+
+
 use rule report as demo_report with:
     input:
         page="<results>/demo/index.html",
@@ -95,4 +111,22 @@ use rule report as demo_report with:
         "<logs>/demo_report.log",
     benchmark:
         "<benchmarks>/demo_report.tsv"
+    localrule: True
+
+
+use rule report as sst_demo_report with:
+    input:
+        page="<results>/sst_demo/index.html",
+        settled=settled("sst_demo"),
+        captions=CAPTIONS,
+        results=[
+            *expand(rules.evaluate.output, preset="sst_demo"),
+            *expand(rules.analyze_performance.output, preset="sst_demo"),
+        ],
+    output:
+        "<results>/sst_demo/report.html",
+    log:
+        "<logs>/sst_demo_report.log",
+    benchmark:
+        "<benchmarks>/sst_demo_report.tsv"
     localrule: True

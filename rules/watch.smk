@@ -12,7 +12,7 @@ tell_reasons(REASONS)
 list_targets_first(
     workflow,
     first=[
-        *["all", "demo", "report", "ablation", "weights"],
+        *["all", "demo", "sst_demo", "report", "ablation", "weights"],
         *expand(
             "{kind}_{preset}",
             kind=["train", "evaluate", "analyze_performance", "ablation"],
@@ -24,13 +24,15 @@ WATCH = Watch(
     workflow,
     loud=["accept", "train", "evaluate"],
     announced=["train", "evaluate"],
-    summary=f"{RESULTS}/demo/summary.txt",
+    summaries=[f"{RESULTS}/{demo}/summary.txt" for demo in ("demo", "sst_demo")],
     # The best first: the page that people show, then Snakemake's own report.
     pages=[
         f"{RESULTS}/index.html",
         f"{RESULTS}/demo/index.html",
+        f"{RESULTS}/sst_demo/index.html",
         f"{RESULTS}/report.html",
         f"{RESULTS}/demo/report.html",
+        f"{RESULTS}/sst_demo/report.html",
     ],
     turns=Path(RESULTS) / "logs/snakemakes",
 )

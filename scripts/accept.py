@@ -7,8 +7,9 @@ from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.gate.accept import accept
-from vrtspike.data.manifests import SURVEY, manifest_paths, read_manifest, surveyed
+from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.files import write_json
+from vrtspike.manifests import read_manifest
 
 
 def split_and_size(text: str) -> tuple[str, int]:

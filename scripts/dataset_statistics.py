@@ -7,8 +7,9 @@ from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
 from vrtspike.data.clips.dataset import merge_dataset
-from vrtspike.data.manifests import ACCEPTED, manifest_paths, read_manifest
+from vrtspike.data.manifests import ACCEPTED, manifest_paths
 from vrtspike.files import write_json
+from vrtspike.manifests import read_manifest
 
 
 def main() -> None:

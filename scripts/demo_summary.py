@@ -11,6 +11,7 @@ from rich.console import Console
 from vrtspike.analysis.stage_times import demo_summary
 from vrtspike.cli import run
 from vrtspike.files import atomic_write_text
+from vrtspike.problems import DEFAULT, PROBLEMS, find_problem
 
 WIDTH = 100
 
@@ -31,9 +32,15 @@ def main() -> None:
     parser.add_argument(
         "--benchmark-folder", type=Path, required=True, help="folder of all benchmark files"
     )
+    parser.add_argument("--task", default=DEFAULT, choices=PROBLEMS, help="problem of the demo")
     parser.add_argument("--output", type=Path, required=True, help="text file to write as well")
     arguments = parser.parse_args()
-    summary = demo_summary(arguments.sequences, arguments.benchmarks, arguments.benchmark_folder)
+    summary = demo_summary(
+        arguments.sequences,
+        arguments.benchmarks,
+        arguments.benchmark_folder,
+        find_problem(arguments.task).METRICS.values(),
+    )
     Console().print(summary)
     text = io.StringIO()
     Console(file=text, width=WIDTH).print(summary)

@@ -1,4 +1,4 @@
-"""Restore the test split with trained weights: metrics per frame and sequence, and pictures."""
+"""Measure trained weights on the test split: metrics per frame and sequence, and pictures."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.deblurring.evaluation.evaluate import evaluate_run
-from vrtspike.deblurring.evaluation.summary import summary_lines
 from vrtspike.evaluation.device import DEVICE_NAMES, take_device
+from vrtspike.problems import find_problem
 from vrtspike.progress_bar import progress_bar
 from vrtspike.runs.published import read_published
 
@@ -37,7 +36,7 @@ def main() -> None:
     identity = read_published(arguments.settings.parent).with_overrides(arguments.set)
     title = f"evaluate {identity.name}"
     with take_device(arguments.device) as device, progress_bar(title) as progress:
-        summary = evaluate_run(
+        lines = find_problem(identity.settings.TASK).evaluate(
             arguments.weights,
             identity,
             arguments.dataset,
@@ -46,7 +45,7 @@ def main() -> None:
             progress,
             error_map=arguments.error_map,
         )
-    print("\n".join(summary_lines(summary)))
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from pathlib import Path
 from vrtspike.cli import HelpFormatter, add_share, run
 from vrtspike.data.bundles import make_share
 from vrtspike.data.gate.ingest_share import Ingestion
-from vrtspike.data.manifests import SURVEY, read_manifest, surveyed
+from vrtspike.data.manifests import SURVEY, surveyed
 from vrtspike.data.raw.layouts.table import AUTO, LAYOUTS
 from vrtspike.data.shares import Share
+from vrtspike.manifests import read_manifest
 
 
 def main() -> None:

@@ -39,6 +39,7 @@ from vrtspike.launching.signals import heed_stops
 from vrtspike.launching.status import leave, process_number, report_status
 from vrtspike.processes import stop_with_parent
 from vrtspike.runs.code import describe_code, settle_code
+from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.prepare import prepare_folder
 
 
@@ -78,11 +79,12 @@ def main() -> int:
             dataset=arguments.dataset,
             overrides=arguments.set,
         )
-        changed = settle_code(arguments.run_dir, Path(__file__))
+        task = RunIdentity.read(arguments.run_dir).settings.TASK
+        changed = settle_code(arguments.run_dir, Path(__file__), task)
         if changed and not process_number():
             print(f"code has changed since this run began: {describe_code(changed)}")
         # Imported here: PyTorch takes seconds, a wrong argument should not.
-        from vrtspike.deblurring.preset import run_preset
+        from vrtspike.training.presets import run_preset
 
         status = run_preset(arguments.run_dir, changed)
     except UserError as error:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, add_share, run
 from vrtspike.data.bundles import make_share
-from vrtspike.data.manifests import ACCEPTED, read_manifest
+from vrtspike.data.manifests import ACCEPTED
 from vrtspike.data.shares import Share
 from vrtspike.data.store.build_share import Building
+from vrtspike.manifests import read_manifest
 
 
 def main() -> None:

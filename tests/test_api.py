@@ -15,9 +15,9 @@ from nbclient import NotebookClient
 import vrtspike
 from tests.deblurring.evaluation.conftest import small_run
 from tests.deblurring.evaluation.test_sources import arrays
-from vrtspike.data.raw.images import read_rgb
 from vrtspike.deblurring.evaluation.trained import load
 from vrtspike.deblurring.video import read_video
+from vrtspike.images import read_rgb
 
 __all__ = ["small_run"]
 

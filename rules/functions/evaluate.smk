@@ -2,12 +2,12 @@
 
 from vrtspike.planning.options import evaluation_overrides
 from vrtspike.runs.identity import evaluation_settings
-from vrtspike.runs.weight_files import evaluation_weights
 
 
 def backbones(wildcards):
     """Published weights that a metric reads."""
-    files = evaluation_weights(PLAN.preset(wildcards.preset))
+    preset = PLAN.preset(wildcards.preset)
+    files = find_problem(preset.TASK).evaluation_weights(preset)
     return [ancient(str(path)) for path in files.values()]
 
 

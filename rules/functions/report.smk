@@ -11,7 +11,7 @@ PAGE_ASSETS = sorted(
 
 def alignments(presets):
     """Tables and plots of the alignment of what these presets train on."""
-    known = [preset for preset in presets if preset in PLAN.presets]
+    known = [preset for preset in presets if preset in PLAN.videos]
     names = sorted({PLAN.dataset(preset).name for preset in known})
     return expand(
         "<results>/data/{dataset}/alignment.{kind}", dataset=names, kind=["csv", "svg"]

@@ -199,6 +199,14 @@ def atomic_write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
         temporary.write_bytes(contents)
 
 
+@contextlib.contextmanager
+def replaced_folder(path: Path) -> Iterator[Path]:
+    """A new folder that takes the place of ``path`` when the body has ended."""
+    with atomic_path(path) as temporary:
+        temporary.mkdir()
+        yield temporary
+
+
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
     """Replace ``path`` by ``text`` (UTF-8) atomically."""
     atomic_write_bytes(path, text.encode())

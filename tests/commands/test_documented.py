@@ -13,9 +13,9 @@ from tests.analysis.test_compare import evaluation
 from tests.analysis.test_old_logs import TRAIN
 from tests.data.scenes import film
 from vrtspike import main
-from vrtspike.data.raw.images import write_png
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.images import write_png
 from vrtspike.machine import advise, hardware
 from vrtspike.machine.data_size import GB
 from vrtspike.machine.hardware import Machine

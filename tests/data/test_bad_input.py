@@ -20,13 +20,13 @@ from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.data.gate.accept import accept
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.images import encode_png, read_rgb
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.store.build import build_store
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
+from vrtspike.images import encode_png, read_rgb
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 FRAME_BYTES = 48 * 64 // 8

@@ -15,9 +15,10 @@ import pytest
 
 from tests.kernel_locks import is_waited_for
 from vrtspike.data.bundles import Made, make_share
-from vrtspike.data.manifests import INGEST_SHARE, read_manifest
+from vrtspike.data.manifests import INGEST_SHARE
 from vrtspike.errors import DataError, DiskFullError, RunError
 from vrtspike.files import read_json
+from vrtspike.manifests import read_manifest
 
 NAMES = ["test/c", "train/a", "train/b.1"]
 

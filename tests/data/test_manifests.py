@@ -16,12 +16,12 @@ from vrtspike.data.manifests import (
     STORE_SHARE,
     SURVEY,
     contents_digest,
-    read_manifest,
 )
 from vrtspike.data.store.build import build_store
 from vrtspike.data.store.verify import verify_store
 from vrtspike.errors import DataError
 from vrtspike.files import write_json
+from vrtspike.manifests import read_manifest
 
 
 def whole(kind):

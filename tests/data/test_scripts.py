@@ -13,8 +13,8 @@ from tests.data.conftest import SEQUENCES
 from tests.data.scenes import film
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.manifests import INGESTED, STORE, SURVEY
-from vrtspike.data.raw.images import write_png
 from vrtspike.files import read_json
+from vrtspike.images import write_png
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from vrtspike.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.data.gate.accept import accept
 from vrtspike.data.gate.alignment_table import alignment_rows
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.images import read_rgb
 from vrtspike.data.raw.survey import survey
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.store.build import build_store
@@ -27,6 +26,7 @@ from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.verify import verify_store
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
+from vrtspike.images import read_rgb
 
 BINS = 8
 

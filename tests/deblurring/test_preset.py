@@ -24,9 +24,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from vrtspike.config import Settings, load_preset
 from vrtspike.data.clips.dataset import load_dataset, merge_dataset
-from vrtspike.data.clips.workers import Workers
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.images import luma, read_rgb
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
@@ -36,17 +34,19 @@ from vrtspike.deblurring.preset import (
     build_task,
     build_trainable,
     load_teacher,
-    run_preset,
     training_batches,
     validation_batches,
 )
 from vrtspike.errors import RunError
 from vrtspike.files import write_json
+from vrtspike.images import luma, read_rgb
 from vrtspike.runs.code import read_code, settle_code, write_code
 from vrtspike.runs.identity import RunIdentity, identify
 from vrtspike.runs.prepare import prepare_folder
 from vrtspike.runs.publish import publish
 from vrtspike.training.distributed import Ranks
+from vrtspike.training.presets import run_preset
+from vrtspike.training.workers import Workers
 
 STEPS = 12
 SEQUENCES = (("train", "one"), ("train", "two"), ("test", "three"))

@@ -8,7 +8,7 @@ import yaml
 from tests.deblurring.test_preset import PRESET
 from vrtspike.config import Settings
 from vrtspike.deblurring.preset import build_network
-from vrtspike.models.host_draws import DrawTable, drawing_from
+from vrtspike.host_draws import DrawTable, drawing_from
 
 CPU = torch.device("cpu")
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from vrtspike.models.host_draws import DrawTable, drawing_from
+from vrtspike.host_draws import DrawTable, drawing_from
 from vrtspike.models.layers import (
     GEGLU,
     KEPT,

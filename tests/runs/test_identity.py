@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from vrtspike.config import Settings
 from vrtspike.config.fields import names_weights
 from vrtspike.data.manifests import DATASET
+from vrtspike.deblurring.weight_files import evaluation_weights, training_weights
 from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.files import file_digest, write_json
 from vrtspike.pretrained import PUBLISHED
 from vrtspike.runs.identity import RunIdentity, evaluation_settings, identify, result_settings
-from vrtspike.runs.weight_files import evaluation_weights, training_weights
 
 
 def of(**sections):

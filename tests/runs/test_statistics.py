@@ -8,11 +8,12 @@ from tests.runs.test_identity import STATISTICS, write_dataset
 from tests.runs.test_prepare import begin, go_on, place
 from vrtspike.config import Settings
 from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import RunError
 from vrtspike.files import read_json, write_json
 from vrtspike.runs.identity import identify
 from vrtspike.runs.publish import publish
-from vrtspike.runs.statistics import read_statistics, write_statistics
+from vrtspike.runs.statistics import write_statistics
 
 __all__ = ["place"]
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tests.training.forecast import Waves
-from vrtspike.data.store.cache import CacheUse
 from vrtspike.errors import RunError
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.training.batches import (
     LoaderOptions,
     PhasedBatches,

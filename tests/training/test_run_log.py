@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from vrtspike.data.raw.images import read_rgb
+from vrtspike.images import read_rgb
 from vrtspike.monitoring.display import SilentDisplay, Status
 from vrtspike.training.batches import CacheUse
 from vrtspike.training.progress import StepResult

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.workflow.project import TINY
-from vrtspike.data.raw.images import write_png
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sensor import synthesize_blur
 from vrtspike.files import read_json
+from vrtspike.images import write_png
 
 SEQUENCES = (("train", 0), ("test", 8))
 BINS = 8

@@ -17,10 +17,11 @@ from vrtspike.analysis.evaluations import (
     read_evaluations,
 )
 from vrtspike.config.ablation import DERIVED, SPIKES, derive, derived_names, split_name
-from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.config.schema import deblurring_settings
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_write_text
 from vrtspike.flatten import flat_settings
+from vrtspike.metrics import Metric
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published, require_names
@@ -139,7 +140,7 @@ def _require_equal_training(runs: Ablation) -> None:
     """Refuse runs that differ in more than their spikes."""
     reference, *others = runs
     for run, variant in zip(others, DERIVED, strict=True):
-        expected = derive(reference.name, reference.settings, variant)
+        expected = derive(reference.name, deblurring_settings(reference.settings), variant)
         pairs = _unequal(result_settings(run.settings), result_settings(expected))
         pairs |= _unequal({"data set": run.dataset_digest}, {"data set": reference.dataset_digest})
         for key, (found, wanted) in pairs.items():

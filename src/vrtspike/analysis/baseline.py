@@ -12,9 +12,10 @@ import pandas as pd
 
 from vrtspike.analysis.compare import Candidate, comparison_table, metrics_of
 from vrtspike.analysis.evaluations import test_frames
-from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.errors import RunError, list_faults
 from vrtspike.files import read_json, write_json
+from vrtspike.metrics import Metric
+from vrtspike.problems import every_metric
 
 SCHEMA = 1
 
@@ -28,7 +29,6 @@ LARGER_IS_BETTER = {
 }
 """Figures of speed and memory; they are those of a machine, and judged only if asked for."""
 
-_RESTORED = " restored"
 _TOLERANCE = re.compile(r"(?P<name>.+)=(?P<value>\d+(\.\d*)?|\.\d+)(?P<percent>%?)")
 
 
@@ -73,7 +73,7 @@ def parse_tolerances(texts: Iterable[str]) -> dict[str, Tolerance]:
     {'psnr': '0.1', 'step ms': '5 %'}
     """
     found: dict[str, Tolerance] = {}
-    known = [*METRICS, *LARGER_IS_BETTER]
+    known = [*every_metric(), *LARGER_IS_BETTER]
     for text in texts:
         match = _TOLERANCE.fullmatch(text)
         if match is None or match["name"] not in known:
@@ -158,10 +158,16 @@ def _require_presets(candidates: Sequence[Candidate]) -> None:
 
 
 def _tolerance(name: str, given: Mapping[str, Tolerance]) -> Tolerance | None:
-    metric = name.removesuffix(_RESTORED)
-    if metric == name:
+    metric = _metric(name)
+    if metric is None:
         return given.get(name)
-    return given.get(metric, DEFAULTS.get(metric, OTHERWISE))
+    return given.get(metric.name, DEFAULTS.get(metric.name, OTHERWISE))
+
+
+def _metric(name: str) -> Metric | None:
+    """The metric whose result a figure is, such as ``psnr restored``; None for another figure."""
+    results = {f"{metric.name} {metric.after}": metric for metric in every_metric().values()}
+    return results.get(name)
 
 
 def _judge_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
@@ -182,7 +188,7 @@ def _judge(
 ) -> list[str]:
     if value is None:
         return [f"{run}: {name}: no longer measured, the baseline is {stored:g}"]
-    metric = METRICS.get(name.removesuffix(_RESTORED))
+    metric = _metric(name)
     larger = LARGER_IS_BETTER[name] if metric is None else metric.larger_is_better
     worse = stored - value if larger else value - stored
     if worse <= tolerance.of(stored):
@@ -194,9 +200,9 @@ def _judge(
 
 
 def _figures(candidate: Candidate) -> dict[str, float | None]:
-    """What can be guarded: every metric of the restored frames, speed and memory."""
+    """What can be guarded: every metric of the model's results, speed and memory."""
     row = comparison_table([candidate], metrics_of([candidate])).iloc[0]
-    names = [c for c in row.index if c.endswith(_RESTORED) or c in LARGER_IS_BETTER]
+    names = [c for c in row.index if _metric(c) is not None or c in LARGER_IS_BETTER]
     return {name: None if pd.isna(row[name]) else float(row[name]) for name in names}
 
 

@@ -21,17 +21,18 @@ from vrtspike.analysis.evaluations import (
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.plots import plot_lines
 from vrtspike.config.shown import shown_settings
-from vrtspike.deblurring.metrics.metric import Metric
 from vrtspike.evaluation.names import SUMMARY
 from vrtspike.files import atomic_write_text
 from vrtspike.flatten import flatten
+from vrtspike.metrics import Metric
 from vrtspike.pages import Table, write_page
+from vrtspike.problems import find_problem
 from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.published import PublishedRun, read_published, require_names
 
 TABLE = "table"
 DIFFERENCES = "differences.csv"
-PLOTS = ("loss.svg", "psnr.svg")
+PLOTS = ("loss.svg", "validation.svg")
 ABSENT = "–"
 
 _FORMATS = {
@@ -74,7 +75,7 @@ def compare_runs(
         evaluate_folders: folders of evaluations (``results/evaluate/<preset>``), matched by the
             run's fingerprint; a run without one has no figures of the test split.
         output: folder for ``table.csv``, ``table.html``, ``differences.csv``, ``loss.svg`` and
-            ``psnr.svg``.
+            ``validation.svg``.
 
     Returns:
         one row per run.
@@ -191,13 +192,27 @@ def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
 
 def _candidate(folder: Path, evaluations: Mapping[str, Summary]) -> Candidate:
     run, logs = read_published(folder), read_run_logs(folder)
-    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
+    metrics = find_problem(run.settings.TASK).METRICS
+    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics=metrics)
     return Candidate(run, logs, figures, evaluations.get(run.fingerprint), run.name)
+
+
+def _validation_curves(
+    candidates: Sequence[Candidate],
+) -> dict[str, dict[str, tuple[pd.Series, pd.Series]]]:
+    """The curves of the most important metric of each problem, by its title."""
+    found: dict[str, dict[str, tuple[pd.Series, pd.Series]]] = {}
+    for candidate in candidates:
+        validation = candidate.logs.validation
+        metric = next(iter(find_problem(candidate.run.settings.TASK).METRICS.values()))
+        if metric.name in validation:
+            curve = validation["step"], validation[metric.name]
+            found.setdefault(f"validation {metric.label}", {})[candidate.run.name] = curve
+    return found
 
 
 def _plot(output: Path, candidates: Sequence[Candidate]) -> None:
     losses = {c.run.name: (c.logs.train["step"], c.logs.train["loss"]) for c in candidates}
-    psnr = {c.run.name: (c.logs.validation["step"], c.logs.validation["psnr"]) for c in candidates}
     plot_lines(
         output / PLOTS[0],
         {"loss": losses},
@@ -206,6 +221,6 @@ def _plot(output: Path, candidates: Sequence[Candidate]) -> None:
     )
     plot_lines(
         output / PLOTS[1],
-        {"validation PSNR, dB": psnr},
+        _validation_curves(candidates),
         missing="no validation in these runs",
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from vrtspike.analysis.figures import STALL, RunFigures
 from vrtspike.analysis.finding import WORTH_A_WARNING, Finding, by_gain, rule, speed_up
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 
 NOTHING_TO_GAIN = 0.01
 """Share of a run's time; what takes less is not reported."""
@@ -30,7 +30,7 @@ MOST_PREFETCH = 8
     cure="more workers, a longer queue; workers that stay, page-locked memory, stored voxel "
     "counts, the reader with a cache and its cache, where they are off; then a faster disk",
 )
-def data_wait(figures: RunFigures, settings: Settings) -> Finding | None:
+def data_wait(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Steps that wait for data."""
     wait, share = figures.speed.data_ms, figures.speed.data_share
     if not wait or not share:
@@ -53,9 +53,9 @@ def data_wait(figures: RunFigures, settings: Settings) -> Finding | None:
     )
 
 
-def faster_data(figures: RunFigures, settings: Settings) -> dict[str, Any]:
+def faster_data(figures: RunFigures, settings: RunSettings) -> dict[str, Any]:
     """What of the data's way is not at its fastest."""
-    loader, data = settings.DATALOADER, settings.DATA
+    loader, reader = settings.DATALOADER, settings.value("DATA.READER")
     keys: dict[str, Any] = {}
     if loader.TRAIN_WORKERS != "auto":
         keys["DATALOADER.TRAIN_WORKERS"] = "auto"  # TOTAL_WORKERS decides nothing beside it
@@ -71,11 +71,11 @@ def faster_data(figures: RunFigures, settings: Settings) -> dict[str, Any]:
         keys["DATALOADER.PERSISTENT_WORKERS"] = True
     if figures.memory.has_gpu and not loader.PIN_MEMORY:
         keys["DATALOADER.PIN_MEMORY"] = True
-    if settings.MODEL.USE_SPIKE and not data.USE_PRECOMPUTED_VOXELS:
+    if settings.value("MODEL.USE_SPIKE") and not settings.value("DATA.USE_PRECOMPUTED_VOXELS"):
         keys["DATA.USE_PRECOMPUTED_VOXELS"] = True
-    if data.READER != "tensorstore":
+    if reader not in (None, "tensorstore"):
         keys["DATA.READER"] = "tensorstore"  # the other one has no cache and is slower
-    elif not data.USE_RAM_CACHE and _has_memory(figures):
+    elif reader and not settings.value("DATA.USE_RAM_CACHE") and _has_memory(figures):
         keys["DATA.USE_RAM_CACHE"] = True
     return keys
 
@@ -90,7 +90,7 @@ def faster_data(figures: RunFigures, settings: Settings) -> dict[str, Any]:
     "network that hangs at times: copy the stores to a local disk. A loader that never answers: "
     "`DATALOADER.TOTAL_WORKERS=0` reads in the training process, where the fault shows",
 )
-def stalls(figures: RunFigures, settings: Settings) -> Finding | None:
+def stalls(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Single steps that wait for data out of all proportion."""
     speed = figures.speed
     share, longest = speed.stalled_share, speed.longest_wait_ms
@@ -120,7 +120,7 @@ def stalls(figures: RunFigures, settings: Settings) -> Finding | None:
     cure="a cache of twice the size, up to half of the machine's memory; clips that lie near each "
     "other one after the other (`DATALOADER.SHUFFLE_BLOCK`, another order of samples)",
 )
-def cold_cache(figures: RunFigures, settings: Settings) -> Finding | None:
+def cold_cache(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A cache that mostly misses."""
     rate, share = figures.memory.cache_hit_rate, figures.speed.data_share
     if rate is None or rate >= CACHE_HIT_RATE:
@@ -144,15 +144,16 @@ def cold_cache(figures: RunFigures, settings: Settings) -> Finding | None:
     )
 
 
-def uses_cache(settings: Settings) -> bool:
+def uses_cache(settings: RunSettings) -> bool:
     """Whether a run reads its data through a cache."""
-    data = settings.DATA
-    return data.USE_RAM_CACHE and data.READER == "tensorstore" and data.CACHE_SIZE_GB > 0
+    if not settings.value("DATA.USE_RAM_CACHE") or settings.value("DATA.READER") != "tensorstore":
+        return False
+    return bool(settings.value("DATA.CACHE_SIZE_GB") > 0)
 
 
-def larger_cache(figures: RunFigures, settings: Settings) -> float | None:
+def larger_cache(figures: RunFigures, settings: RunSettings) -> float | None:
     """Twice the cache, or what of that may be taken of the machine's memory; None for no more."""
-    size, total = settings.DATA.CACHE_SIZE_GB, figures.memory.system_total_gb
+    size, total = settings.value("DATA.CACHE_SIZE_GB"), figures.memory.system_total_gb
     if not _has_memory(figures):
         return None
     most = 2 * size if total is None else min(2 * size, CACHE_OF_MEMORY * total)

@@ -14,7 +14,7 @@ import pandas as pd
 from vrtspike.analysis import data_rules, health_rules, memory_rules, speed_rules
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.finding import SEVERITIES, Finding, Rule
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import DataError
 
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
@@ -64,7 +64,7 @@ def with_rules_table(page: str) -> str:
     return _TABLE.sub(lambda _: table, page, count=1)
 
 
-def find(figures: RunFigures, settings: Settings) -> list[Finding]:
+def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
     """All findings for a run, the most important first.
 
     Args:

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.deblurring.metrics.metric import Metric
-from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.evaluation.names import SUMMARY
 from vrtspike.files import read_json
-
-KINDS = ("blurry", "restored", "gain")
-"""Figures of a metric: blurry and restored frames, and by how much the restored ones are better."""
+from vrtspike.metrics import Metric
+from vrtspike.problems import DEFAULT, find_problem
 
 Summary = Mapping[str, Any]
 """The contents of an evaluation's ``summary.json``."""
@@ -54,13 +51,21 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
 
 
 def measured_metrics(summaries: Iterable[Summary]) -> list[Metric]:
-    """The metrics that any of some evaluations has measured, in the order of the table."""
-    names = {name for summary in summaries for name in summary["metrics"]}
-    return [metric for metric in METRICS.values() if metric.name in names]
+    """The metrics that any of some evaluations has measured, in the order of their table."""
+    found: dict[str, Metric] = {}
+    for summary in summaries:
+        known = metrics_of_task(summary)
+        found |= {name: metric for name, metric in known.items() if name in summary["metrics"]}
+    return list(found.values())
+
+
+def metrics_of_task(summary: Summary) -> Mapping[str, Metric]:
+    """The metrics of the problem that an evaluation is of."""
+    return find_problem(summary.get("task", DEFAULT)).METRICS
 
 
 def quality(summary: Summary | None, metrics: Iterable[Metric]) -> dict[str, float | None]:
-    """Columns of a table such as ``psnr gain``: each metric of each of :data:`KINDS`.
+    """Columns of a table such as ``psnr gain``: each metric with its kinds.
 
     Args:
         summary: of the evaluation; without one, or where it has no finite figure, None.
@@ -70,7 +75,7 @@ def quality(summary: Summary | None, metrics: Iterable[Metric]) -> dict[str, flo
     return {
         f"{metric.name} {kind}": found.get(metric.name, {}).get(kind)
         for metric in metrics
-        for kind in KINDS
+        for kind in metric.kinds
     }
 
 
@@ -79,7 +84,7 @@ def quality_formats(metrics: Iterable[Metric]) -> dict[str, str]:
     return {
         f"{metric.name} {kind}": f"+{metric.format}" if kind == "gain" else metric.format
         for metric in metrics
-        for kind in KINDS
+        for kind in metric.kinds
     }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from vrtspike.analysis.sections import step_parts, summarize_sections, without_warm_up
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.metrics import Metric
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.logs import RunLogs
 
@@ -133,7 +134,12 @@ class RunFigures:
     processes: int = 1
 
 
-def run_figures(logs: RunLogs, micro_batches: int, processes: int = 1) -> RunFigures:
+def run_figures(
+    logs: RunLogs,
+    micro_batches: int,
+    processes: int = 1,
+    metrics: Mapping[str, Metric] | None = None,
+) -> RunFigures:
     """The figures of a run.
 
     Args:
@@ -141,8 +147,10 @@ def run_figures(logs: RunLogs, micro_batches: int, processes: int = 1) -> RunFig
         micro_batches: forward passes of one process in a step
             (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
         processes: that trained together.
+        metrics: of the problem, the most important first; without any, validation says nothing.
     """
-    return RunFigures(_speed(logs, micro_batches), _health(logs), _memory(logs), processes)
+    health = _health(logs, list((metrics or {}).values()))
+    return RunFigures(_speed(logs, micro_batches), health, _memory(logs), processes)
 
 
 def _speed(logs: RunLogs, micro_batches: int) -> Speed:
@@ -201,7 +209,7 @@ def _slowest_leaf(sections: pd.DataFrame, micro_batches: int) -> tuple[str, floa
     return max(leaves.items(), key=lambda leaf: leaf[1], default=None)
 
 
-def _health(logs: RunLogs) -> Health:
+def _health(logs: RunLogs, metrics: Sequence[Metric]) -> Health:
     losses = [float(loss) for loss in logs.train["loss"]]
     lost = [
         int(step)
@@ -209,7 +217,7 @@ def _health(logs: RunLogs) -> Health:
         if not math.isfinite(loss)
     ]
     norms = _numbers(logs.train, "grad_norm").dropna()
-    best_step, later = _best_validation(logs.validation)
+    best_step, later = _best_validation(logs.validation, metrics)
     first_losses, last_losses = _ends(pd.Series(losses, dtype=float))
     first_norms, last_norms = _ends(norms)
     return Health(
@@ -226,7 +234,7 @@ def _health(logs: RunLogs) -> Health:
         last_gradient_norms=last_norms,
         best_step=best_step,
         later_validations=later,
-        best=_best(logs.validation),
+        best=_best(logs.validation, metrics),
     )
 
 
@@ -238,9 +246,9 @@ def _ends(values: pd.Series) -> tuple[float | None, float | None]:
     return _finite(values.iloc[:size].median()), _finite(values.iloc[-size:].median())
 
 
-def _best_validation(validation: pd.DataFrame) -> tuple[int | None, int]:
+def _best_validation(validation: pd.DataFrame, metrics: Sequence[Metric]) -> tuple[int | None, int]:
     """Step of the best validation by the first metric that was measured, and how many followed."""
-    for metric in METRICS.values():
+    for metric in metrics:
         values = _numbers(validation, metric.name).dropna()
         if len(values):
             best = int(values.argmax() if metric.larger_is_better else values.argmin())
@@ -249,8 +257,8 @@ def _best_validation(validation: pd.DataFrame) -> tuple[int | None, int]:
     return None, 0
 
 
-def _best(validation: pd.DataFrame) -> dict[str, float]:
-    columns = {metric: _numbers(validation, metric.name).dropna() for metric in METRICS.values()}
+def _best(validation: pd.DataFrame, metrics: Sequence[Metric]) -> dict[str, float]:
+    columns = {metric: _numbers(validation, metric.name).dropna() for metric in metrics}
     found = {metric.name: _finite(metric.best(v)) for metric, v in columns.items() if len(v)}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 
 Severity = Literal["error", "warning", "hint"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "hint")
@@ -55,7 +55,7 @@ def key_line(key: str, value: object) -> str:
     return f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
 
 
-Look = Callable[[RunFigures, Settings], Finding | None]
+Look = Callable[[RunFigures, RunSettings], Finding | None]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Rule:
     cure: str
     look: Look
 
-    def __call__(self, figures: RunFigures, settings: Settings) -> Finding | None:
+    def __call__(self, figures: RunFigures, settings: RunSettings) -> Finding | None:
         """The finding, where a run has the symptom."""
         return self.look(figures, settings)
 

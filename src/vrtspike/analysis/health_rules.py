@@ -6,7 +6,7 @@ from typing import Any
 
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.finding import Finding, rule
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 
 GRADIENT_EXPLOSION = 100.0
 GRADIENT_VANISHING = 1e-3
@@ -25,7 +25,7 @@ LATER_VALIDATIONS = 5
     "(`TRAIN.AMP_INIT_SCALE`); half of `TRAIN.MAX_GRAD_NORM`; a longer warm-up, a lower rate; if "
     "it stays, `TRAIN.PRECISION: '32'`",
 )
-def not_finite(figures: RunFigures, settings: Settings) -> Finding | None:
+def not_finite(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A loss that is not a number."""
     health = figures.health
     if health.losses_not_finite == 0:
@@ -50,7 +50,7 @@ def not_finite(figures: RunFigures, settings: Settings) -> Finding | None:
     "lost, else a warning",
     cure="as for a loss that is not finite",
 )
-def exploding_gradient(figures: RunFigures, settings: Settings) -> Finding | None:
+def exploding_gradient(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A gradient norm far above its usual value."""
     median, largest = figures.health.gradient_norm_median, figures.health.gradient_norm_max
     if median is None or largest is None or largest <= GRADIENT_EXPLOSION * median:
@@ -76,7 +76,7 @@ def exploding_gradient(figures: RunFigures, settings: Settings) -> Finding | Non
     cure="`bf16-mixed` instead of `16-mixed`, whose small gradients become 0; else look whether "
     "the loss is 0 or the rate has destroyed the weights (`TRAIN.OPTIM.LR`)",
 )
-def vanishing_gradient(figures: RunFigures, settings: Settings) -> Finding | None:
+def vanishing_gradient(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A gradient that has come to nothing."""
     first, last = figures.health.first_gradient_norms, figures.health.last_gradient_norms
     if first is None or last is None or last >= GRADIENT_VANISHING * first:
@@ -103,7 +103,7 @@ def vanishing_gradient(figures: RunFigures, settings: Settings) -> Finding | Non
     limit=f"over {SKIPPED_SHARE:.0%} of them",
     cure="`bf16-mixed`, or a smaller `TRAIN.AMP_INIT_SCALE`",
 )
-def skipped_steps(figures: RunFigures, settings: Settings) -> Finding | None:
+def skipped_steps(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Optimiser steps that were computed for nothing."""
     health = figures.health
     share = health.skipped_steps / max(1, health.logged_steps)
@@ -121,11 +121,11 @@ def skipped_steps(figures: RunFigures, settings: Settings) -> Finding | None:
     )
 
 
-def _has_loss_scale(settings: Settings) -> bool:
+def _has_loss_scale(settings: RunSettings) -> bool:
     return settings.TRAIN.PRECISION in ("16-mixed", "mixed")
 
 
-def _calmer(settings: Settings) -> dict[str, Any]:
+def _calmer(settings: RunSettings) -> dict[str, Any]:
     train = settings.TRAIN
     keys: dict[str, Any] = {}
     if _has_loss_scale(settings):
@@ -135,7 +135,7 @@ def _calmer(settings: Settings) -> dict[str, Any]:
     return keys
 
 
-def _calmer_words(settings: Settings) -> str:
+def _calmer_words(settings: RunSettings) -> str:
     """What else helps."""
     calm = "a longer warm-up (TRAIN.SCHED.WARMUP_STEPS) or a lower rate (TRAIN.OPTIM.LR)"
     if settings.TRAIN.PRECISION == "32":
@@ -151,12 +151,12 @@ def _calmer_words(settings: Settings) -> str:
     cure="a lower `TRAIN.OPTIM.LR` or a longer warm-up; then the weights that it started from, "
     "and the alignment of spikes and frames (`alignment.csv`)",
 )
-def stuck_loss(figures: RunFigures, settings: Settings) -> Finding | None:
+def stuck_loss(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A run that does not learn."""
     first, last = figures.health.first_losses, figures.health.last_losses
     if first is None or last is None or last <= FALLEN * first:
         return None
-    trained = settings.MODEL.VRT.PRETRAINED is not None
+    trained = settings.value("MODEL.VRT.PRETRAINED") is not None
     return Finding(
         stuck_loss.symptom,
         "hint" if trained else "warning",
@@ -179,7 +179,7 @@ def stuck_loss(figures: RunFigures, settings: Settings) -> Finding | None:
     cure="`TRAIN.EARLY_STOPPING`, or fewer epochs; the best weights are kept in any case "
     "(`best.safetensors` of the run)",
 )
-def late_run(figures: RunFigures, settings: Settings) -> Finding | None:
+def late_run(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A run that goes on long after its best validation."""
     health = figures.health
     if settings.TRAIN.EARLY_STOPPING is not None or health.best_step is None:

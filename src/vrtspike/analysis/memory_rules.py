@@ -7,7 +7,7 @@ from typing import Any
 from vrtspike.analysis.data_rules import CACHE_OF_MEMORY, uses_cache
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.finding import Finding, rule
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 
 SYSTEM_MEMORY_PERCENT = 90.0
 GROWTH = 0.10
@@ -27,7 +27,7 @@ OPTIMIZER_SAVED = 0.75
     limit=f"over {SYSTEM_MEMORY_PERCENT:.0f} %",
     cure="half of the cache, of the workers and of their queue; other programs on the machine",
 )
-def full_memory(figures: RunFigures, settings: Settings) -> Finding | None:
+def full_memory(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """System memory close to its end."""
     used = figures.memory.system_percent
     if used is None or used <= SYSTEM_MEMORY_PERCENT:
@@ -35,8 +35,9 @@ def full_memory(figures: RunFigures, settings: Settings) -> Finding | None:
     keys: dict[str, Any] = {}
     effect = "fewer processes, each with its own queue of batches"
     if uses_cache(settings):
-        keys["DATA.CACHE_SIZE_GB"] = settings.DATA.CACHE_SIZE_GB / 2
-        effect = f"about {settings.DATA.CACHE_SIZE_GB / 2:.1f} GB less for the cache; {effect}"
+        half = settings.value("DATA.CACHE_SIZE_GB") / 2
+        keys["DATA.CACHE_SIZE_GB"] = half
+        effect = f"about {half:.1f} GB less for the cache; {effect}"
     keys |= _fewer_workers(settings)
     own = figures.memory.process_mb
     part = "" if own is None else f"; this run with its workers: {own / 1024:.1f} GiB"
@@ -52,7 +53,7 @@ def full_memory(figures: RunFigures, settings: Settings) -> Finding | None:
     )
 
 
-def _fewer_workers(settings: Settings) -> dict[str, Any]:
+def _fewer_workers(settings: RunSettings) -> dict[str, Any]:
     loader = settings.DATALOADER
     keys: dict[str, Any] = {}
     if loader.TRAIN_WORKERS != "auto":
@@ -76,7 +77,7 @@ def _fewer_workers(settings: Settings) -> dict[str, Any]:
     cure="workers that begin anew in every epoch (`DATALOADER.PERSISTENT_WORKERS: false`), fewer "
     "of them; a stopped run continues where it was",
 )
-def growing_memory(figures: RunFigures, settings: Settings) -> Finding | None:
+def growing_memory(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A run that takes more and more memory."""
     memory = figures.memory
     growth, steps, own = memory.growth_mb, memory.growth_steps, memory.process_mb
@@ -108,11 +109,12 @@ def growing_memory(figures: RunFigures, settings: Settings) -> Finding | None:
     limit=f"over {CACHE_OF_MEMORY:.0%}",
     cure="half of the memory, so that workers, page-locked batches and other programs have room",
 )
-def large_cache(figures: RunFigures, settings: Settings) -> Finding | None:
+def large_cache(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A cache that may leave too little for everything else."""
-    machine, size = figures.memory.system_total_gb, settings.DATA.CACHE_SIZE_GB
+    machine = figures.memory.system_total_gb
     if machine is None or not uses_cache(settings):
         return None
+    size = settings.value("DATA.CACHE_SIZE_GB")
     if size <= CACHE_OF_MEMORY * machine:
         return None
     most = int(10 * CACHE_OF_MEMORY * machine) / 10
@@ -136,7 +138,7 @@ def large_cache(figures: RunFigures, settings: Settings) -> Finding | None:
     cure="smaller batches with more micro-steps, recomputation (`MODEL.VRT.USE_CHECKPOINT_ATTN`, "
     "`USE_CHECKPOINT_FFN`), moments in 8 bits (`TRAIN.OPTIM.TYPE: adamw8bit`), smaller crops",
 )
-def full_gpu(figures: RunFigures, settings: Settings) -> Finding | None:
+def full_gpu(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A GPU on which the next larger clip may not fit."""
     peak, total = figures.memory.gpu_peak_mb, figures.memory.gpu_total_mb
     if not peak or not total or peak <= GPU_NEARLY_FULL * total:
@@ -175,7 +177,7 @@ def full_gpu(figures: RunFigures, settings: Settings) -> Finding | None:
     cure="`TRAIN.OPTIM.TYPE: adamw8bit`; what it frees takes larger batches, or parts that are no "
     "longer recomputed",
 )
-def large_optimizer(figures: RunFigures, settings: Settings) -> Finding | None:
+def large_optimizer(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Moments of the optimiser where activations could be."""
     memory = figures.memory
     peak, total, state = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_optimizer_mb
@@ -185,8 +187,8 @@ def large_optimizer(figures: RunFigures, settings: Settings) -> Finding | None:
         return None
     freed = OPTIMIZER_SAVED * state
     use = "larger batches"
-    if settings.MODEL.recomputing:
-        use = f"{settings.MODEL.recomputing[0]}=false, or larger batches"
+    if settings.recomputing:
+        use = f"{settings.recomputing[0]}=false, or larger batches"
     return Finding(
         large_optimizer.symptom,
         "hint",
@@ -207,7 +209,7 @@ def large_optimizer(figures: RunFigures, settings: Settings) -> Finding | None:
     cure="less recomputation; larger batches with as many micro-steps less, or with a learning "
     "rate for them (`TRAIN.SCALE_LR`); larger crops",
 )
-def gpu_headroom(figures: RunFigures, settings: Settings) -> Finding | None:
+def gpu_headroom(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Memory of the GPU that a larger batch, or less recomputation, could use."""
     peak, total, activations = (
         figures.memory.gpu_peak_mb,
@@ -225,8 +227,8 @@ def gpu_headroom(figures: RunFigures, settings: Settings) -> Finding | None:
     if keys and activations:
         change = f"batches of {keys['TRAIN.BATCH_SIZE']} fit by the numbers"
         effect = f"{activations / batch / 1024:.1f} GiB of activations a sample"
-    if settings.MODEL.recomputing:
-        change += f"; or recompute less ({settings.MODEL.recomputing[0]}=false)"
+    if settings.recomputing:
+        change += f"; or recompute less ({settings.recomputing[0]}=false)"
     return Finding(
         gpu_headroom.symptom,
         "hint",
@@ -238,7 +240,7 @@ def gpu_headroom(figures: RunFigures, settings: Settings) -> Finding | None:
     )
 
 
-def larger_batch(figures: RunFigures, settings: Settings, most: int) -> dict[str, Any]:
+def larger_batch(figures: RunFigures, settings: RunSettings, most: int) -> dict[str, Any]:
     """Batches of up to ``most`` samples, and what keeps the learning rate's meaning."""
     train = settings.TRAIN
     step = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS

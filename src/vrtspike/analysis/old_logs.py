@@ -25,6 +25,7 @@ from vrtspike.analysis.diagnosis import find
 from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, RunFigures, run_figures
 from vrtspike.analysis.performance import Analysis
 from vrtspike.config import Settings
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.errors import RunError
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.logs import (
@@ -275,7 +276,7 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
     """
     found = read_old_logs(path)
     logs, known = found.logs, Settings() if settings is None else settings
-    figures = _with_progress(run_figures(logs, 1), found.progress)
+    figures = _with_progress(run_figures(logs, 1, metrics=METRICS), found.progress)
     notes = []
     if found.host_clocks:
         notes.append("The clocks of this log stood on the host: on a GPU they time launches.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from vrtspike.analysis.finding import Finding
 from vrtspike.analysis.plots import plot_lines, plot_share_of_step, plot_time_per_section
 from vrtspike.analysis.proposal import preset_text, proposed_keys
 from vrtspike.analysis.sections import summarize_sections, throughput
-from vrtspike.config import Settings
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.files import atomic_write_text, write_json
+from vrtspike.metrics import Metric
 from vrtspike.pages import Table, write_page
+from vrtspike.problems import find_problem
 from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.published import read_published
 
@@ -52,11 +53,16 @@ class Analysis:
 
     name: str
     fingerprint: str | None
-    settings: Settings
+    settings: RunSettings
     logs: RunLogs
     figures: RunFigures
     findings: Sequence[Finding]
     notes: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """Those of the run's problem."""
+        return find_problem(self.settings.TASK).METRICS
 
 
 def analyze_run(folder: Path, output: Path) -> list[Finding]:
@@ -88,7 +94,9 @@ def read_analysis(folder: Path) -> Analysis:
         RunError: if it holds no run.
     """
     run, logs = read_published(folder), read_run_logs(folder)
-    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, run.processes)
+    metrics = find_problem(run.settings.TASK).METRICS
+    parts = run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
+    figures = run_figures(logs, parts, run.processes, metrics)
     findings = find(figures, run.settings)
     return Analysis(run.name, run.fingerprint, run.settings, logs, figures, findings)
 
@@ -99,7 +107,7 @@ def write_analysis(analysis: Analysis, output: Path) -> None:
     sections = summarize_sections(logs.timing)
     rates = throughput(logs.steps, logs.timing)
     write_tables(output, logs, sections, rates)
-    write_plots(output, logs, sections, rates)
+    write_plots(output, logs, sections, rates, analysis.metrics)
     _write_findings(output, analysis, sections)
 
 
@@ -123,7 +131,13 @@ def write_tables(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.
         atomic_write_text(output / name, table.to_csv(index=False, float_format="%.6g"))
 
 
-def write_plots(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.DataFrame) -> None:
+def write_plots(
+    output: Path,
+    logs: RunLogs,
+    sections: pd.DataFrame,
+    rates: pd.DataFrame,
+    metrics: Mapping[str, Metric],
+) -> None:
     """Write :data:`PLOTS`."""
     train, validation, memory = logs.train, logs.validation, logs.memory
 
@@ -163,8 +177,8 @@ def write_plots(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.D
     plot_lines(
         output / PLOTS[5],
         {
-            f"validation {metric.title}, {metric.unit}".rstrip(", "): curve(validation, metric.name)
-            for metric in METRICS.values()
+            f"validation {metric.label}": curve(validation, metric.name)
+            for metric in metrics.values()
             if metric.name in validation
         },
         missing="no validation in this run",
@@ -194,7 +208,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
         note,
         [
             *([Table(table, "Findings", "The most important first.")] if findings else []),
-            Table(figures_table(analysis.figures), "The run in numbers"),
+            Table(figures_table(analysis.figures, analysis.metrics), "The run in numbers"),
             Table(
                 sections.drop(columns="depth"),
                 "Time per section",
@@ -205,7 +219,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     )
 
 
-def figures_table(figures: RunFigures) -> pd.DataFrame:
+def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.DataFrame:
     """The main figures of a run, with their units, as rows of text."""
     speed, health, memory = figures.speed, figures.health, figures.memory
     slowest = speed.slowest_section
@@ -219,7 +233,7 @@ def figures_table(figures: RunFigures) -> pd.DataFrame:
         ("logged steps", str(health.logged_steps)),
         ("last loss", _number(health.last_loss, "")),
         *(
-            (f"best validation {METRICS[name].title}", METRICS[name].text(value))
+            (f"best validation {metrics[name].title}", metrics[name].text(value))
             for name, value in health.best.items()
         ),
         ("memory of the run", _number(memory.process_mb, "MB")),

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from vrtspike.analysis.finding import Finding
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 
 FILLING = frozenset(
     {"TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS"}
@@ -21,7 +21,7 @@ FILLING = frozenset(
 """Keys that say how much memory a step takes, and those of batches, which go together."""
 
 
-def proposed_keys(findings: Sequence[Finding], settings: Settings) -> dict[str, Any]:
+def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[str, Any]:
     """The changes of all findings together; where two disagree, the more important one wins.
 
     A change that the schema refuses in this preset is left out: a finding knows one key, the
@@ -63,12 +63,12 @@ def preset_text(preset: str, keys: Mapping[str, Any], findings: Sequence[Finding
     return "\n".join(lines) + "\n" + stream.getvalue()
 
 
-def _is_valid(keys: Mapping[str, Any], settings: Settings) -> bool:
+def _is_valid(keys: Mapping[str, Any], settings: RunSettings) -> bool:
     tree = copy.deepcopy(settings.model_dump(mode="json"))
     for key, value in keys.items():
         _put(tree, key, value)
     try:
-        Settings.model_validate(tree)
+        RunSettings.model_validate(tree)
     except ValidationError:
         return False
     return True

@@ -11,7 +11,7 @@ from typing import Any
 from vrtspike.analysis.data_rules import uses_cache
 from vrtspike.analysis.figures import run_figures
 from vrtspike.analysis.memory_rules import SYSTEM_MEMORY_PERCENT, growing_memory
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.files import folder_bytes
 from vrtspike.monitoring.process_memory import (
     MEGABYTE,
@@ -45,7 +45,7 @@ class RunMemory:
     """
 
     folder: Path
-    settings: Settings
+    settings: RunSettings
     record: dict[str, Any]
     processes: Sequence[ProcessMemory]
     system: SystemMemory
@@ -177,11 +177,11 @@ def _system_lines(found: RunMemory) -> Iterator[str]:
     yield f"cache of decoded chunks: {_budget(found.settings)}"
 
 
-def _budget(settings: Settings) -> str:
-    data = settings.DATA
+def _budget(settings: RunSettings) -> str:
     if not uses_cache(settings):
         return "none (DATA.USE_RAM_CACHE, DATA.READER)"
-    return f"at most {data.CACHE_SIZE_GB:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
+    size = settings.value("DATA.CACHE_SIZE_GB")
+    return f"at most {size:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
 
 
 def memory_advice(found: RunMemory) -> Iterator[str]:
@@ -216,12 +216,12 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
 
 def _largest(found: RunMemory) -> str:
     """What to lower first."""
-    data, loader = found.settings.DATA, found.settings.DATALOADER
+    loader, size = found.settings.DATALOADER, found.settings.value("DATA.CACHE_SIZE_GB", 0.0)
     workers = sum(p.taken for p in found.processes if p.role == "worker")
     others = sum(p.taken for p in found.processes) - workers
-    cache = data.CACHE_SIZE_GB * _GIGABYTE if uses_cache(found.settings) else 0.0
+    cache = size * _GIGABYTE if uses_cache(found.settings) else 0.0
     if cache > max(workers, others) / 2:
-        return f"lower DATA.CACHE_SIZE_GB ({data.CACHE_SIZE_GB:g})"
+        return f"lower DATA.CACHE_SIZE_GB ({size:g})"
     if workers >= others:
         return (
             f"lower DATALOADER.TOTAL_WORKERS ({loader.TOTAL_WORKERS}) or TRAIN_PREFETCH_FACTOR "

@@ -8,7 +8,7 @@ from vrtspike.analysis.data_rules import faster_data
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.finding import WORTH_A_WARNING, Finding, by_gain, rule, speed_up
 from vrtspike.analysis.memory_rules import GPU_MEMORY_USABLE, larger_batch
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 
 GPU_UTILISATION = 50.0
 GPU_UTILISATION_TARGET = 90.0
@@ -29,7 +29,7 @@ CHUNK_TOKENS = 65536
     cure="where steps wait for data, that first; else batches of twice the size, if they fit, with "
     "half of the micro-steps, and compiled blocks",
 )
-def idle_gpu(figures: RunFigures, settings: Settings) -> Finding | None:
+def idle_gpu(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A device that is idle half of the time."""
     busy = figures.memory.gpu_utilisation
     if busy is None or busy >= GPU_UTILISATION:
@@ -55,7 +55,7 @@ def idle_gpu(figures: RunFigures, settings: Settings) -> Finding | None:
     )
 
 
-def _larger_work(figures: RunFigures, settings: Settings) -> dict[str, Any]:
+def _larger_work(figures: RunFigures, settings: RunSettings) -> dict[str, Any]:
     """Batches of twice the size where they fit, and compiled blocks."""
     train, memory = settings.TRAIN, figures.memory
     keys: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def _larger_work(figures: RunFigures, settings: Settings) -> dict[str, Any]:
     "attention along time is the slowest part; else fewer blocks in the slowest stage "
     "(`MODEL.VRT_DEPTHS`), windows of 7 or 6 (`MODEL.WINDOW_SIZE`), smaller crops",
 )
-def slow_forward(figures: RunFigures, settings: Settings) -> Finding | None:
+def slow_forward(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A forward pass over the limit."""
     forward = figures.speed.forward_ms
     if forward is None or forward <= FORWARD_MS:
@@ -105,7 +105,7 @@ def slow_forward(figures: RunFigures, settings: Settings) -> Finding | None:
     )
 
 
-def _faster_arithmetic(figures: RunFigures, settings: Settings) -> dict[str, Any]:
+def _faster_arithmetic(figures: RunFigures, settings: RunSettings) -> dict[str, Any]:
     """Half precision and compiled blocks, on a GPU that has neither."""
     keys: dict[str, Any] = {}
     if figures.memory.has_gpu and settings.TRAIN.PRECISION == "32":
@@ -115,24 +115,29 @@ def _faster_arithmetic(figures: RunFigures, settings: Settings) -> dict[str, Any
     return keys
 
 
-def _larger_chunks(section: str, settings: Settings) -> dict[str, Any]:
+def _larger_chunks(section: str, settings: RunSettings) -> dict[str, Any]:
     """More pixels at a time for the attention along time, where that is the slowest part."""
-    if settings.MODEL.TYPE != "vrt_spike":
-        return {}
     for part, name, chunks in (
-        ("fusion", "FUSE", settings.MODEL.FUSE),
-        ("spike_attention", "SPIKE_TSA", settings.MODEL.SPIKE_TSA),
+        ("fusion", "FUSE", settings.value("MODEL.FUSE")),
+        ("spike_attention", "SPIKE_TSA", settings.value("MODEL.SPIKE_TSA")),
     ):
-        if part in section and chunks.ADAPTIVE_CHUNK and chunks.MAX_BATCH_TOKENS < CHUNK_TOKENS:
+        if (
+            chunks
+            and part in section
+            and chunks.ADAPTIVE_CHUNK
+            and chunks.MAX_BATCH_TOKENS < CHUNK_TOKENS
+        ):
             return {f"MODEL.{name}.MAX_BATCH_TOKENS": CHUNK_TOKENS}
     return {}
 
 
-def _less_arithmetic(settings: Settings) -> str:
+def _less_arithmetic(settings: RunSettings) -> str:
     """What costs less and gives another network."""
-    depth = settings.MODEL.depth_key
+    depth = settings.value("MODEL.depth_key")
     if depth is None:
-        return "a smaller model or smaller crops (DATA.CROP_SIZE), which change the result"
+        crops = settings.value("DATA.CROP_SIZE") is not None
+        words = " or smaller crops (DATA.CROP_SIZE), which change" if crops else ", which changes"
+        return f"a smaller model{words} the result"
     return (
         f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
         "(MODEL.WINDOW_SIZE) or smaller crops (DATA.CROP_SIZE), which change the result"
@@ -147,7 +152,7 @@ def _less_arithmetic(settings: Settings) -> str:
     cure="`bf16-mixed`: half the memory for activations, and matrix units that are several times "
     "as fast",
 )
-def single_precision(figures: RunFigures, settings: Settings) -> Finding | None:
+def single_precision(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Arithmetic in float32 where the device has faster one."""
     if not figures.memory.has_gpu or settings.TRAIN.PRECISION != "32":
         return None
@@ -173,7 +178,7 @@ def single_precision(figures: RunFigures, settings: Settings) -> Finding | None:
     limit="`true`",
     cure="`false`, unless two runs have to be equal to the last bit",
 )
-def deterministic(figures: RunFigures, settings: Settings) -> Finding | None:
+def deterministic(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Algorithms that are chosen to be repeatable and not to be fast."""
     if not figures.memory.has_gpu or not settings.DETERMINISTIC:
         return None
@@ -199,7 +204,7 @@ def deterministic(figures: RunFigures, settings: Settings) -> Finding | None:
     "makes forward cheaper makes backward cheaper. Data, loss, sync: their own rows. Optimiser: "
     "more micro-steps to a step",
 )
-def low_throughput(figures: RunFigures, settings: Settings) -> Finding | None:
+def low_throughput(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Less than one sample a second."""
     speed = figures.speed
     rate = speed.samples_per_second
@@ -233,7 +238,7 @@ def low_throughput(figures: RunFigures, settings: Settings) -> Finding | None:
 
 
 def _advice(
-    name: str, share: float, figures: RunFigures, settings: Settings
+    name: str, share: float, figures: RunFigures, settings: RunSettings
 ) -> tuple[dict[str, Any], str, float | None]:
     """What to do about the largest part of a step: keys, words, and the share that can be saved.
 
@@ -252,7 +257,7 @@ def _advice(
             "shared by more samples, a larger batch for which TRAIN.SCALE_LR has a rate",
             None,
         )
-    if name == "backward" and settings.MODEL.recomputing:
+    if name == "backward" and settings.recomputing:
         return _less_recomputation(figures, settings)
     keys = _faster_arithmetic(figures, settings)
     words = _less_arithmetic(settings)
@@ -271,10 +276,10 @@ def _profile(name: str) -> str:
 
 
 def _less_recomputation(
-    figures: RunFigures, settings: Settings
+    figures: RunFigures, settings: RunSettings
 ) -> tuple[dict[str, Any], str, float | None]:
     """Backward without computing again what was not stored, where memory allows."""
-    first, *then = settings.MODEL.recomputing
+    first, *then = settings.recomputing
     # Where it was not timed: what is computed again is forward once more, at most.
     gain = figures.speed.recomputation_share
     if gain is None:
@@ -302,14 +307,15 @@ def _less_recomputation(
     limit=f"over {LOSS_SHARE:.0%}",
     cure="compute it in every second step only (`LOSS.VGG_PERCEPTUAL.EVERY`), or fewer layers",
 )
-def slow_loss(figures: RunFigures, settings: Settings) -> Finding | None:
+def slow_loss(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Perceptual terms that take a good part of a step."""
     share = figures.speed.step_parts.get("loss", 0.0)
-    networks = [name for name, term in settings.LOSS.active.items() if name != "CHARBONNIER"]
+    active = settings.value("LOSS.active", {})
+    networks = [name for name in active if name != "CHARBONNIER"]
     if share <= LOSS_SHARE or not networks:
         return None
-    vgg = settings.LOSS.VGG_PERCEPTUAL
-    keys = {"LOSS.VGG_PERCEPTUAL.EVERY": 2 * vgg.EVERY} if vgg.WEIGHT else {}
+    vgg = active.get("VGG_PERCEPTUAL")
+    keys = {"LOSS.VGG_PERCEPTUAL.EVERY": 2 * vgg.EVERY} if vgg else {}
     return Finding(
         slow_loss.symptom,
         by_gain(share / 2),
@@ -332,7 +338,7 @@ def slow_loss(figures: RunFigures, settings: Settings) -> Finding | None:
     cure="more micro-steps to an optimiser step (`TRAIN.GRADIENT_ACCUMULATION_STEPS`); a faster "
     "connection between the GPUs, or fewer of them",
 )
-def slow_sync(figures: RunFigures, settings: Settings) -> Finding | None:
+def slow_sync(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """Processes that wait for each other's gradients."""
     share = figures.speed.step_parts.get("sync", 0.0)
     if share <= SYNC_SHARE:
@@ -357,7 +363,7 @@ def slow_sync(figures: RunFigures, settings: Settings) -> Finding | None:
     cure="validate half as often (`LOG.VAL_EVERY_STEPS`); batches in validation "
     "(`TRAIN.VAL_BATCH_SIZE`)",
 )
-def slow_validation(figures: RunFigures, settings: Settings) -> Finding | None:
+def slow_validation(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A run that measures more than it should."""
     return _too_often(
         slow_validation.symptom,
@@ -375,7 +381,7 @@ def slow_validation(figures: RunFigures, settings: Settings) -> Finding | None:
     limit=f"over {CHECKPOINT_SHARE:.0%}",
     cure="save half as often (`TRAIN.SAVE_EVERY_STEPS`); a faster disk for `RUNS`",
 )
-def slow_checkpoints(figures: RunFigures, settings: Settings) -> Finding | None:
+def slow_checkpoints(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A run that saves its state too often."""
     return _too_often(
         slow_checkpoints.symptom,

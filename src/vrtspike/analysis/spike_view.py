@@ -23,10 +23,10 @@ from vrtspike.data.gate.alignment import (
 )
 from vrtspike.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
 from vrtspike.data.gate.shuffling import MOST_DISORDER, disorder
-from vrtspike.data.raw.images import read_gray
 from vrtspike.data.raw.spikes import PackedSpikes, count_spike_frames, picture_columns, read_rows
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
+from vrtspike.images import read_gray
 
 WINDOW = 9
 """Steps of the window that slides."""

@@ -11,9 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 
-from vrtspike.deblurring.metrics.metric import Metric
-from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.errors import DataError
+from vrtspike.metrics import Metric
 
 SECONDS = "s"
 
@@ -45,31 +44,33 @@ def stage_seconds(files: Iterable[Path], folder: Path) -> dict[str, tuple[int, f
     return found
 
 
-def demo_summary(sequences: Path, benchmarks: Iterable[Path], folder: Path) -> Group:
+def demo_summary(
+    sequences: Path, benchmarks: Iterable[Path], folder: Path, metrics: Iterable[Metric]
+) -> Group:
     """What the demo reached and how long each stage took, for the terminal.
 
     Args:
         sequences: ``sequences.csv`` of the evaluation.
         benchmarks: files of the demo's own jobs.
         folder: of all benchmarks.
+        metrics: of the problem.
     """
     return Group(
-        _quality(pd.read_csv(sequences, dtype={"sequence": str})),
+        _quality(pd.read_csv(sequences, dtype={"sequence": str}), metrics),
         _seconds(stage_seconds(benchmarks, folder)),
     )
 
 
-def _quality(sequences: pd.DataFrame) -> Table:
+def _quality(sequences: pd.DataFrame, metrics: Iterable[Metric]) -> Table:
     table = Table(title="Test sequences", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("metric", no_wrap=True)
     table.add_column("sequence", no_wrap=True)
-    for header in ("blurry", "restored", "gain"):
+    measured = [metric for metric in metrics if set(metric.columns) <= set(sequences)]
+    for header in measured[0].kinds if measured else ():
         table.add_column(header, justify="right", no_wrap=True)
     scaled = zip(sequences["sequence"], sequences["scale"], strict=True)
     names = [f"{sequence}{_at(scale)}" for sequence, scale in scaled]
-    for metric in METRICS.values():
-        if not set(metric.columns) <= set(sequences):
-            continue
+    for metric in measured:
         values = sequences[list(metric.columns)]
         for name, row in zip(names, values.to_numpy(), strict=True):
             table.add_row(metric.title, name, *_quality_cells(metric, *row))

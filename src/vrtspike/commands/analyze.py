@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
         read_analysis,
         write_analysis,
     )
-    from vrtspike.config.loading import load_preset
+    from vrtspike.config.loading import load_video_preset
     from vrtspike.runs.folder import latest_run
 
     path = arguments.run_path
@@ -50,11 +50,11 @@ def run(arguments: argparse.Namespace) -> None:
     if folder is not None:
         analysis = read_analysis(folder)
     else:
-        known = None if arguments.settings is None else load_preset(arguments.settings)
+        known = None if arguments.settings is None else load_video_preset(arguments.settings)
         analysis = analyze_old_logs(path, known)
     for note in analysis.notes:
         print(note)
-    for figure, value in figures_table(analysis.figures).itertuples(index=False):
+    for figure, value in figures_table(analysis.figures, analysis.metrics).itertuples(index=False):
         if value != "–":
             print(f"{figure:<32}{value}")
     print()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from vrtspike.config.loading import settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.reading import given_document
-from vrtspike.config.schema import Settings
+from vrtspike.config.schema import Settings, deblurring_settings
 from vrtspike.errors import ConfigError
 
 
@@ -84,8 +84,9 @@ def derive(preset: str, settings: Settings, variant: Variant) -> Settings:
         )
     given = given_document(settings.model_dump(mode="json"), f"preset {preset}{variant.suffix}")
     try:
-        return settings_from(overlay(given, parse_overrides([variant.override])))
+        derived = settings_from(overlay(given, parse_overrides([variant.override])))
     except ConfigError as error:
         raise ConfigError(
             f"preset {preset} has no ablation with {variant.label}: {error}"
         ) from error
+    return deblurring_settings(derived)

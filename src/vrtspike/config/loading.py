@@ -12,8 +12,10 @@ from vrtspike.config.aliases import KeyPath
 from vrtspike.config.checking import validate
 from vrtspike.config.merging import canonical, overlay, parse_overrides
 from vrtspike.config.reading import Document, read_yaml
-from vrtspike.config.schema import Settings
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.schema import Settings, deblurring_settings
 from vrtspike.errors import ConfigError
+from vrtspike.problems import DEFAULT, find_problem
 
 BASE = "BASE"
 """The key that names a preset's parent; it stands in files only."""
@@ -35,13 +37,22 @@ _VRT_ARGUMENTS = {
 }
 
 
-def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
+def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     """Load a preset file, its parents (``BASE``) and overrides such as ``TRAIN.BATCH_SIZE=2``.
 
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
     return settings_from(overlay(read_preset(path), parse_overrides(overrides)))
+
+
+def load_video_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
+    """:func:`load_preset` of a preset of the deblurring.
+
+    Raises:
+        ConfigError: likewise, or if it is one of another problem.
+    """
+    return deblurring_settings(load_preset(path, overrides), Path(path).stem)
 
 
 def preset_base(path: str | Path) -> str | None:
@@ -82,7 +93,7 @@ def read_preset(path: str | Path) -> Document:
 
 def _require_base_spelled(document: Document) -> None:
     """Refuse what was meant as ``BASE``: no schema knows that key, so none would suggest it."""
-    known = [BASE, *Settings.model_fields]
+    known = [BASE, *settings_class(document).model_fields]
     for name in document.tree:
         meant = difflib.get_close_matches(name.upper(), known, n=1)
         if name not in known and meant == [BASE]:
@@ -104,10 +115,23 @@ def _parent(path: Path, base: object, place: str) -> Path:
     )
 
 
-def settings_from(document: Document) -> Settings:
+def settings_class(document: Document) -> type[RunSettings]:
+    """The class of presets of the problem that a document names.
+
+    Raises:
+        ConfigError: if there is no such problem.
+    """
+    task = document.tree.get("TASK", DEFAULT)
+    try:
+        return find_problem(task).SETTINGS
+    except ConfigError as error:
+        raise ConfigError(f"{document.places.get(('TASK',), 'settings')}: {error}") from None
+
+
+def settings_from(document: Document) -> RunSettings:
     """Validate a document as a preset, with VRT's own arguments and the old worker key put in."""
     document = _with_vrt_arguments(canonical(document))
-    settings = validate(Settings, document, _ADVICE)
+    settings = validate(settings_class(document), document, _ADVICE)
     if settings.TRAIN.NUM_WORKERS is None:
         return settings
     if "DATALOADER" in document.tree:
@@ -126,18 +150,13 @@ def settings_from(document: Document) -> Settings:
     return settings.model_copy(update={"DATALOADER": loader})
 
 
-def missing_files(settings: Settings) -> dict[str, str]:
+def missing_files(settings: RunSettings) -> dict[str, str]:
     """The paths that do not exist among the files a run would read, by the key that names them."""
-    vrt = settings.MODEL.VRT
-    named: dict[str, str | None] = {
-        "MODEL.VRT_CFG": settings.MODEL.VRT_CFG,
-        "MODEL.VRT.PRETRAINED": vrt.PRETRAINED,
-        "MODEL.VRT.SPYNET": vrt.SPYNET,
-    }
+    named = settings.named_files
     return {key: path for key, path in named.items() if path and not Path(path).is_file()}
 
 
-def check_files(settings: Settings) -> None:
+def check_files(settings: RunSettings) -> None:
     """Refuse paths that do not exist among the files a run would read.
 
     Raises:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 
-from vrtspike.config.schema import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError
 
 _PACKAGES = {"WANDB": ("wandb", "wandb"), "MLFLOW": ("mlflow", "mlflow-skinny")}
 """By key of LOG: the module that is imported, and the package that brings it."""
 
 
-def check_packages(settings: Settings) -> None:
+def check_packages(settings: RunSettings) -> None:
     """Refuse loggers whose package is not installed.
 
     Raises:

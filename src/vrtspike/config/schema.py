@@ -1,4 +1,4 @@
-"""The one definition of a preset: every key, its type, range, default and meaning.
+"""The one definition of a preset of the deblurring: every key, its type, range, default, meaning.
 
 Attribute names are the keys of the YAML files. ``config/README.md`` and ``config/schema.json`` are
 generated from here (``scripts/config_reference.py``), and a test catches drift.
@@ -6,12 +6,10 @@ generated from here (``scripts/config_reference.py``), and a test catches drift.
 
 from __future__ import annotations
 
-import re
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from vrtspike.config.aliases import canonical_keys
 from vrtspike.config.fields import (
     Fraction,
     NonNegative,
@@ -25,7 +23,8 @@ from vrtspike.config.fields import (
 from vrtspike.config.loss_schema import LossSettings
 from vrtspike.config.model_schema import ModelSettings
 from vrtspike.config.names import LayoutName, MetricName
-from vrtspike.config.train_schema import TrainSettings
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.errors import ConfigError
 
 SHUFFLED_CLIP_LEN = 3
 """Frames of the shortest training clips whose spikes can be shuffled: two frames can only change
@@ -33,8 +32,6 @@ places, which is an order that a model learns like the recorded one."""
 
 SpikesAloneName = Literal["tfp", "tfi"]
 """Classical reconstructions from spikes (:mod:`vrtspike.deblurring.spike_images`)."""
-
-_SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
 
 class NormSettings(Section):
@@ -97,75 +94,6 @@ class DataSettings(Section):
     )
 
 
-class DataloaderSettings(Section):
-    """Worker processes and prefetching."""
-
-    TOTAL_WORKERS: NonNegative | str = operational(
-        "Workers of the machine: auto (80 % of the CPUs), 'cpu*0.9', or a number", "auto"
-    )
-    TRAIN_WORKERS: NonNegative | Literal["auto"] = operational("Training workers per GPU", "auto")
-    VAL_WORKERS: NonNegative | Literal["auto"] = operational("Validation workers per GPU", "auto")
-    TRAIN_PREFETCH_FACTOR: Positive = operational("Batches a training worker reads ahead", 4)
-    VAL_PREFETCH_FACTOR: Positive = operational("Batches a validation worker reads ahead", 2)
-    PIN_MEMORY: bool = operational("Page-locked host memory for copies to the GPU", True)
-    PERSISTENT_WORKERS: bool = operational("Keep workers from one epoch to the next", True)
-    SHUFFLE_BLOCK: Positive = key(
-        "Successive clips that stay together when an epoch is shuffled; 1: all are shuffled", 1
-    )
-    DROP_LAST: bool = key("Drop an epoch's last, incomplete batch", True)
-
-    @field_validator("TOTAL_WORKERS")
-    @classmethod
-    def _known_share(cls, value: int | str) -> int | str:
-        if isinstance(value, str) and value != "auto" and not _SHARE.match(value):
-            raise ValueError(f"found {value!r}, expected auto, 'cpu*0.9' (a share) or a number")
-        return value
-
-
-class LogSettings(Section):
-    """Logs of a run; none of these changes a result unless early stopping watches it."""
-
-    TENSORBOARD: bool = operational("Write TensorBoard files", True)
-    VAL_EVERY_STEPS: Positive = operational("Optimiser steps between validations", 1000)
-    VISUALS_EVERY_STEPS: Positive | None = operational(
-        "Optimiser steps between pictures; null: at every validation", None
-    )
-    MEMORY_EVERY_STEPS: Positive = operational("Optimiser steps between memory lines", 100)
-    ENABLE_TIMING_LOG: bool = operational("Measure sections of a step", True)
-    TIMING_CONSOLE: bool = operational("Show timings in the terminal", True)
-    TIMING_FILE: bool = operational("Write timings to a file", True)
-    TIMING_CONSOLE_INTERVAL: Positive = operational("Steps between console updates", 10)
-    TIMING_FILE_INTERVAL: Positive = operational("Steps between flushes of the file", 50)
-    WANDB: str | None = operational(
-        "Project of Weights & Biases that takes the figures (needs the package wandb); null: none",
-        None,
-        min_length=1,
-    )
-    MLFLOW: str | None = operational(
-        "Experiment of MLflow that takes the figures (needs the package mlflow-skinny or mlflow; "
-        "MLFLOW_TRACKING_URI says where); null: none",
-        None,
-        min_length=1,
-    )
-    ON_END: str | None = operational(
-        "Shell command when a training has ended, however it did, such as 'mail -s "
-        '"$VRTSPIKE_PRESET $VRTSPIKE_STATUS" me@example.org\'; null: none',
-        None,
-        min_length=1,
-    )
-    PROFILE_STEPS: tuple[Positive, Positive] | None = operational(
-        "First and last step of a window under torch.profiler (logs/profile_*), such as [20, 22]",
-        None,
-    )
-
-    @field_validator("PROFILE_STEPS")
-    @classmethod
-    def _window_in_order(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:
-        if value is not None and value[0] > value[1]:
-            raise ValueError(f"found {list(value)}, expected the first step before the last")
-        return value
-
-
 class TileSettings(Section):
     """Tiles of full-frame inference."""
 
@@ -216,23 +144,35 @@ class WeightsSettings(Section):
     DIR: str = operational("Folder of the backbone weights, verified by sha256", "weights")
 
 
-class Settings(Section):
-    """One preset, complete."""
+class Settings(RunSettings):
+    """One preset of the deblurring, complete."""
 
-    SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
-    DETERMINISTIC: bool = key(
-        "Deterministic algorithms; on a GPU where PyTorch has them, a warning names the others; "
-        "false lets cuDNN choose the fastest",
-        False,
-    )
     DATA: DataSettings = key("Data", DataSettings())
     MODEL: ModelSettings = key("Model", ModelSettings())
-    DATALOADER: DataloaderSettings = key("Data loading", DataloaderSettings())
-    TRAIN: TrainSettings = key("Training", TrainSettings())
     LOSS: LossSettings = key("Loss", LossSettings())
-    LOG: LogSettings = key("Logs", LogSettings())
     TEST: TestSettings = key("Evaluation", TestSettings())
     WEIGHTS: WeightsSettings = key("Pretrained backbones", WeightsSettings())
+
+    @property
+    def idle(self) -> frozenset[tuple[str, str]]:
+        """Losses that are off."""
+        known = type(self.LOSS).model_fields
+        return frozenset(("LOSS", name) for name in known if name not in self.LOSS.active)
+
+    @property
+    def named_files(self) -> dict[str, str | None]:
+        """Files that a training reads, by the key that names them."""
+        vrt = self.MODEL.VRT
+        return {
+            "MODEL.VRT_CFG": self.MODEL.VRT_CFG,
+            "MODEL.VRT.PRETRAINED": vrt.PRETRAINED,
+            "MODEL.VRT.SPYNET": vrt.SPYNET,
+        }
+
+    @property
+    def recomputing(self) -> tuple[str, ...]:
+        """Keys that are on and compute activations again; the first one saves least memory."""
+        return self.MODEL.recomputing
 
     @model_validator(mode="after")
     def _enough_frames_to_shuffle(self) -> Self:
@@ -251,7 +191,21 @@ class Settings(Section):
                 )
         return self
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_older_spellings(cls, data: Any) -> Any:  # noqa: ANN401 - raw YAML
-        return canonical_keys(data) if isinstance(data, dict) else data
+
+def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:
+    """These settings, if they are a preset of the deblurring.
+
+    Args:
+        settings: of any problem.
+        preset: its name, for the message.
+
+    Raises:
+        ConfigError: if they are of another problem.
+    """
+    if not isinstance(settings, Settings):
+        who = f"preset {preset}: " if preset else ""
+        raise ConfigError(
+            f"{who}TASK is {settings.TASK}; this is for presets of the deblurring, name one of "
+            "those"
+        )
+    return settings

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import field_validator
 
 from vrtspike.config.ablation import derive, derived_names, split_name
-from vrtspike.config.checking import validate
+from vrtspike.config.checking import known_keys, validate
 from vrtspike.config.fields import (
     NonNegative,
     Positive,
@@ -21,12 +21,16 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
-from vrtspike.config.loading import read_preset, settings_from
-from vrtspike.config.merging import overlay, parse_overrides, section
+from vrtspike.config.loading import read_preset, settings_class, settings_from
+from vrtspike.config.merging import canonical, overlay, parse_overrides, section
 from vrtspike.config.reading import Document, given_document, read_yaml
-from vrtspike.config.schema import Settings
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.schema import Settings, deblurring_settings
 from vrtspike.errors import ConfigError
+from vrtspike.problems import DEFAULT, PROBLEMS, find_problem
 
+MANIFEST = "dataset.json"
+"""The manifest of prepared data, in their folder."""
 _ADVICE = "The keys of config/config.yaml are explained in config/README.md."
 
 
@@ -82,7 +86,7 @@ class WorkflowSettings(Section):
     )
     NODES: Positive = operational("Machines per training run; several: nodes of a Slurm job", 1)
     DATA: dict[str, Any] = operational(
-        "DATA keys of every preset that does not set them itself", {}
+        "DATA keys of every preset of the deblurring that does not set them itself", {}
     )
     SETTINGS: dict[str, Any] = operational("Keys laid over every preset", {})
     SET: str | tuple[str, ...] = operational(
@@ -135,7 +139,7 @@ class Workflow:
     """
 
     settings: WorkflowSettings
-    presets: Mapping[str, Settings]
+    presets: Mapping[str, RunSettings]
     broken: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -146,9 +150,14 @@ class Workflow:
     @property
     def names(self) -> list[str]:
         """Every name that :meth:`preset` may be asked for."""
-        return [name for preset in self.folder_names for name in (preset, *derived_names(preset))]
+        others = {name for name in self.presets if name not in self.videos}
+        return [
+            name
+            for preset in self.folder_names
+            for name in (preset, *(() if preset in others else derived_names(preset)))
+        ]
 
-    def preset(self, name: str) -> Settings:
+    def preset(self, name: str) -> RunSettings:
         """A preset of the folder, or one that its ablation derives from it.
 
         Raises:
@@ -163,17 +172,43 @@ class Workflow:
                 raise ConfigError(self.broken[asked])
         if variant is None or base not in self.presets:
             raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
-        return derive(base, self.presets[base], variant)
+        return derive(base, self.video_preset(base), variant)
+
+    @cached_property
+    def videos(self) -> dict[str, Settings]:
+        """The presets of the deblurring, by name."""
+        return {name: s for name, s in self.presets.items() if isinstance(s, Settings)}
+
+    @cached_property
+    def prepared(self) -> dict[str, str]:
+        """The presets whose data the rule ``prepare`` prepares, by the folder of these data.
+
+        Presets that share a folder make the same data; one stands for all.
+        """
+        found: dict[str, str] = {}
+        for name, settings in self.presets.items():
+            problem = find_problem(settings.TASK)
+            if not problem.OWN_STAGES:
+                found.setdefault(problem.data_folder(settings), name)
+        return found
+
+    def video_preset(self, name: str) -> Settings:
+        """A preset of the deblurring.
+
+        Raises:
+            ConfigError: as :meth:`preset`, or if it is one of another problem.
+        """
+        return deblurring_settings(self.preset(name), name)
 
     @cached_property
     def datasets(self) -> dict[str, Dataset]:
-        """All data sets by name.
+        """All data sets of videos by name.
 
         Raises:
             ConfigError: if two different sources would share a name.
         """
         result: dict[str, Dataset] = {}
-        for preset in self.presets:
+        for preset in self.videos:
             dataset = self.dataset(preset)
             known = result.setdefault(dataset.name, dataset)
             if known != dataset:
@@ -185,20 +220,19 @@ class Workflow:
         return result
 
     def dataset(self, preset: str) -> Dataset:
-        """The data source of a preset, derived ones included.
+        """The videos that a preset of the deblurring takes, derived ones included.
 
         Raises:
-            ConfigError: as :meth:`preset`.
+            ConfigError: as :meth:`video_preset`.
         """
-        data = self.preset(preset).DATA
+        settings = self.video_preset(preset)
+        data = settings.DATA
         kinds: dict[str, Literal["demo", "simulated"]] = {
             self.settings.DEMO.ROOT: "demo",
             self.settings.SIMULATE.ROOT: "simulated",
         }
-        suffix = "" if data.BLUR_DIR == "blur" else f"-{data.BLUR_DIR}"
-        suffix += "" if data.ON_ERROR == "stop" else f"-{data.ON_ERROR}"
         return Dataset(
-            name=_slug(Path(data.ROOT).resolve().name) + suffix,
+            name=Path(find_problem(DEFAULT).data_folder(settings)).parts[0],
             root=data.ROOT,
             blur_dir=data.BLUR_DIR,
             train_split=data.TRAIN_SPLIT,
@@ -208,6 +242,16 @@ class Workflow:
             on_error=data.ON_ERROR,
             kind=kinds.get(data.ROOT, "raw"),
         )
+
+    def manifest(self, preset: str) -> Path:
+        """Where the manifest of the prepared data of a preset stands.
+
+        Raises:
+            ConfigError: as :meth:`preset`.
+        """
+        settings = self.preset(preset)
+        folder = find_problem(settings.TASK).data_folder(settings)
+        return Path(self.settings.RESULTS) / "data" / folder / MANIFEST
 
 
 def load_workflow(
@@ -230,20 +274,54 @@ def load_workflow(
     files = _preset_files(Path(settings.PRESET_DIR))
     _require_presets(settings, document, files)
     pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
-    above = overlay(section(document, "SETTINGS"), parse_overrides(pieces, "SET"))
+    above = canonical(overlay(section(document, "SETTINGS"), parse_overrides(pieces, "SET")))
     beneath = section(document, "DATA", nested=True)
-    presets: dict[str, Settings] = {}
+    presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
     for name, path in files.items():
         try:
-            own = overlay(beneath, read_preset(path))
-            presets[name] = settings_from(overlay(own, above))
+            own = read_preset(path)
+            kind = settings_class(own)
+            if kind is Settings:
+                own = overlay(beneath, own)
+            presets[name] = settings_from(overlay(own, concerning(above, kind)))
         except ConfigError as error:
             broken[name] = str(error)
     if not presets:
         # What all of them have in common is most often wrong: SETTINGS, SET or DATA.
         raise ConfigError(_each_line_once(broken.values()))
     return Workflow(settings, presets, broken)
+
+
+def concerning(document: Document, kind: type[RunSettings]) -> Document:
+    """What of keys that are laid over every preset concerns those of one problem.
+
+    A key that another problem has and this one has not is left out; one that none has stays, so
+    that it is refused.
+
+    Args:
+        document: the keys.
+        kind: the presets of the problem.
+    """
+    own = set(known_keys(kind))
+    others = {path for name in PROBLEMS for path in known_keys(find_problem(name).SETTINGS)} - own
+    foreign = [path for path in leaf_paths(document.tree) if path in others]
+    tree = copy.deepcopy(document.tree)
+    for *sections, name in foreign:
+        inner = tree
+        for part in sections:
+            inner = inner[part]
+        del inner[name]
+    return Document(tree, document.places)
+
+
+def leaf_paths(tree: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of values that are no sections."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from leaf_paths(value, (*prefix, name))
+        else:
+            yield (*prefix, name)
 
 
 def _preset_files(folder: Path) -> dict[str, Path]:
@@ -279,7 +357,3 @@ def _each_line_once(messages: Iterable[str]) -> str:
     """Messages as one; what stands in several of them, their advice too, is said once, last."""
     lines = [line for message in messages for line in reversed(message.splitlines())]
     return "\n".join(reversed(dict.fromkeys(lines)))
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("._") or "data"

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from vrtspike.data.manifests import ManifestKind
 from vrtspike.errors import DataError, DiskFullError, RunError, UserError, list_faults
 from vrtspike.files import remove_leftovers, write_json
 from vrtspike.locks import alone
+from vrtspike.manifests import ManifestKind
 from vrtspike.processes import for_each
 
 Entry = dict[str, Any]

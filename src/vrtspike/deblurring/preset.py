@@ -1,8 +1,7 @@
-"""The deblurring of a preset as a problem for the training loop, and the run that trains it."""
+"""A preset of the deblurring as a problem for the training loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,17 +9,16 @@ import torch
 from torch import nn
 
 from vrtspike.config import Settings
+from vrtspike.config.schema import deblurring_settings
 from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.data.clips.requirements import largest_crop
-from vrtspike.data.clips.workers import Workers
 from vrtspike.data.store.cache import cache_share, cache_use
 from vrtspike.data.store.readers import ChunkReader
 from vrtspike.deblurring.losses.table import build_terms
 from vrtspike.deblurring.metrics.metric import load_metrics
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
 from vrtspike.errors import RunError, UserError
-from vrtspike.launching.signals import EXIT_INTERRUPTED
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.weights import load_trained
 from vrtspike.runs.identity import RunIdentity
@@ -32,39 +30,37 @@ from vrtspike.training.batches import (
     ValidationBatches,
 )
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.one_process import Problem, loader_options, train_run
+from vrtspike.training.loading import loader_options
+from vrtspike.training.loading import validation_batches as batches_of
+from vrtspike.training.one_process import Trainable
 from vrtspike.training.precision import Precision
+from vrtspike.training.workers import Workers
+
+MEMORY_ADVICE = (
+    "The memory of the device is full. In this order: lower TRAIN.BATCH_SIZE and raise "
+    "TRAIN.GRADIENT_ACCUMULATION_STEPS by the same factor; set MODEL.VRT.USE_CHECKPOINT_ATTN and "
+    "USE_CHECKPOINT_FFN to true; lower DATA.CROP_SIZE or DATA.CLIP_LEN; set TRAIN.OPTIM.TYPE to "
+    "adamw8bit."
+)
 
 
-def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
-    """Train the preset whose run is in ``folder``, as one of the processes that torchrun started.
-
-    Args:
-        folder: of the run.
-        code_changed: definitions that are no longer those the run began with, for its record.
-
-    Returns:
-        0 when the run is finished, :data:`EXIT_INTERRUPTED` when it was stopped and saved.
+def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
+    """Model, task and batches of a run, for one of its processes.
 
     Raises:
         UserError: equal on all processes where it concerns all.
     """
-    run = RunIdentity.read(folder)
-    settings, dataset = run.settings, load_dataset(run.dataset)
-
-    def build(ranks: Ranks, workers: Workers) -> Problem:
-        model = build_trainable(settings).to(ranks.device)
-        dtype = Precision(settings.TRAIN, ranks.device).compute_type
-        return Problem(
-            model,
-            build_task(settings, dataset, ranks.device),
-            training_batches(settings, dataset, workers, ranks),
-            validation_batches(settings, dataset, workers, ranks),
-            note=model.describe(ranks.device, dtype),
-        )
-
-    outcome = train_run(run, folder, build, code_changed=list(code_changed))
-    return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
+    settings, dataset = deblurring_settings(run.settings), load_dataset(run.dataset)
+    model = build_trainable(settings).to(ranks.device)
+    dtype = Precision(settings.TRAIN, ranks.device).compute_type
+    return Trainable(
+        model,
+        build_task(settings, dataset, ranks.device),
+        training_batches(settings, dataset, workers, ranks),
+        validation_batches(settings, dataset, workers, ranks),
+        note=model.describe(ranks.device, dtype),
+        memory_advice=MEMORY_ADVICE,
+    )
 
 
 def build_trainable(settings: Settings) -> Restorer:
@@ -124,7 +120,7 @@ def load_teacher(folder: Path, settings: Settings) -> nn.Module:
             "first, or name its result folder"
         )
     try:
-        taught = RunIdentity.read(folder).settings
+        taught = deblurring_settings(RunIdentity.read(folder).settings)
         model = build_network(taught, pretrained=False)
         load_trained(model, weights)
     except UserError as error:
@@ -171,14 +167,5 @@ def validation_batches(
     settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
 ) -> ValidationBatches:
     """The validation batches of this process: centred crops of the test split."""
-    loader = settings.DATALOADER
     clips = ClipDataset(dataset, settings.DATA.VAL_SPLIT, settings.DATA, train=False)
-    options = loader_options(
-        settings,
-        workers.val,
-        loader.VAL_PREFETCH_FACTOR,
-        ranks,
-        persistent=loader.PERSISTENT_WORKERS,
-    )
-    size = settings.TRAIN.VAL_BATCH_SIZE
-    return ValidationBatches(clips, size, ranks.rank, ranks.world_size, options)
+    return batches_of(clips, settings, workers, ranks)

@@ -16,7 +16,7 @@ from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.frames import to_uint8
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.losses.term import Term
-from vrtspike.deblurring.metrics.metric import Metric, Score
+from vrtspike.deblurring.metrics.metric import ImageMetric, Score
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.ssim import SSIM
 from vrtspike.deblurring.visuals import comparison
@@ -67,7 +67,7 @@ class DeblurringTask:
         self,
         statistics: Statistics | None,
         terms: Sequence[Term],
-        scores: Mapping[Metric, Score],
+        scores: Mapping[ImageMetric, Score],
         teacher: Teacher | None = None,
     ) -> None:
         self.metric = next(iter(scores)).name

@@ -100,7 +100,7 @@ def launch(request: Request) -> int:
     runs = request.runs or Path(plan.settings.RUNS)
     folder = runs / run_identity.name / run_identity.fingerprint
     messages.note(f"run folder: {folder}")
-    _heed_code(folder, request, messages)
+    _heed_code(folder, request, settings.TASK, messages)
     with take_turn(folder, messages.tell):
         run_identity.write(folder)
         if is_finished(folder):
@@ -125,9 +125,9 @@ def launch(request: Request) -> int:
     return status
 
 
-def _heed_code(folder: Path, request: Request, messages: Messages) -> None:
+def _heed_code(folder: Path, request: Request, task: str, messages: Messages) -> None:
     """Say if other code has computed the run so far, and begin it again if that is asked for."""
-    changed = changes_since(folder, request.program)
+    changed = changes_since(folder, request.program, task)
     if changed == [] and request.anew:
         messages.tell("the run is of today's code; remove its folder to train it again")
     if not changed:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Dataset, Workflow
-from vrtspike.data.clips.workers import resolve_workers
+from vrtspike.deblurring.weight_files import training_weights
 from vrtspike.errors import DataError, RunError, UserError
 from vrtspike.files import folder_bytes
 from vrtspike.machine.costs import TrainingCost, gpu_ms, table, training_cost
 from vrtspike.machine.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.machine.hardware import Machine, free_bytes
-from vrtspike.runs.weight_files import training_weights
+from vrtspike.training.workers import resolve_workers
 
 PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact")
 """Which of several presets that fit is recommended: those of the published network first, what
@@ -129,7 +129,7 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) ->
     free = free_bytes(results)
     data: dict[str, DataFound] = {}
     fits = []
-    for name, settings in plan.presets.items():
+    for name, settings in plan.videos.items():
         dataset = plan.dataset(name)
         if dataset.name not in data:
             data[dataset.name] = find_data(plan, dataset, results)
@@ -148,7 +148,7 @@ def find_data(plan: Workflow, dataset: Dataset, results: Path) -> DataFound:
         size = measure_data(dataset)
     except DataError as error:
         missing = str(error).splitlines()[0]
-    used = [s for name, s in plan.presets.items() if plan.dataset(name).name == dataset.name]
+    used = [s for name, s in plan.videos.items() if plan.dataset(name).name == dataset.name]
     bins = {settings.DATA.K: size.store_bytes(settings.DATA.K) for settings in used}
     return DataFound(dataset, size, missing, bins, folder_bytes(results / "data" / dataset.name))
 

@@ -18,6 +18,7 @@ from typing import Literal
 from vrtspike.config.workflow import Dataset, Workflow
 from vrtspike.cpus import available_cpus
 from vrtspike.data.clips.requirements import require_spikes
+from vrtspike.deblurring.weight_files import TEACHER
 from vrtspike.errors import DataError, UserError
 from vrtspike.locks import lock_file
 from vrtspike.machine.advise import DataFound, find_data, read_plan, stores_needed
@@ -25,7 +26,7 @@ from vrtspike.machine.data_size import GB
 from vrtspike.machine.hardware import GpuKind, existing, find_gpus, free_bytes
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.pretrained import PUBLISHED, verify_weights
-from vrtspike.runs.weight_files import TEACHER, evaluation_weights, training_weights
+from vrtspike.problems import find_problem
 
 State = Literal["ok", "note", "broken"]
 
@@ -241,13 +242,13 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     """
     try:
         plan = read_plan(configfiles, overrides)
-        names = plan.settings.PRESETS
+        names = [name for name in plan.settings.PRESETS if name not in other_problems(plan)]
         datasets = {plan.dataset(name).name: plan.dataset(name) for name in names}
     except UserError as error:
         yield Check("configuration", "broken", str(error), "mend it; config/README.md has all keys")
         return
     count = len(plan.folder_names)
-    yield Check("configuration", "ok", f"presets {', '.join(names)} of {count}")
+    yield Check("configuration", "ok", f"presets {', '.join(plan.settings.PRESETS)} of {count}")
     for name, fault in plan.broken.items():
         yield Check(f"preset {name}", "note", fault, "mend its file; the other presets do not mind")
     results = Path(plan.settings.RESULTS)
@@ -258,9 +259,15 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     yield from weight_checks(plan)
 
 
+def other_problems(plan: Workflow) -> set[str]:
+    """Presets of other problems than deblurring, whose data are another matter."""
+    return set(plan.presets) - set(plan.videos)
+
+
 def disk_checks(plan: Workflow, data: dict[str, DataFound]) -> Iterator[Check]:
     """Room, permission and locks where results and runs go."""
-    bins = {(plan.dataset(name).name, plan.preset(name).DATA.K) for name in plan.settings.PRESETS}
+    names = [name for name in plan.settings.PRESETS if name not in other_problems(plan)]
+    bins = {(plan.dataset(name).name, plan.video_preset(name).DATA.K) for name in names}
     stores = sum(
         stores_needed(data[name], number) for name, number in bins if data[name].missing is None
     )
@@ -308,10 +315,12 @@ def data_check(plan: Workflow, dataset: Dataset, data: DataFound) -> Check:
     counts = [f"{size.sequences[s]} sequences in {s}" for s in size.sequences]
     found = f"{dataset.root}: {', '.join(counts)}, {'' if size.spike_size else 'no '}spikes"
     for preset in plan.settings.PRESETS:
-        if plan.dataset(preset).name != dataset.name:
+        if preset in other_problems(plan) or plan.dataset(preset).name != dataset.name:
             continue
         try:
-            require_spikes(f"preset {preset}", size.spike_size is not None, plan.preset(preset))
+            require_spikes(
+                f"preset {preset}", size.spike_size is not None, plan.video_preset(preset)
+            )
         except UserError as error:
             return Check(name, "broken", str(error), "vrtspike show FILE.dat looks at spikes")
     if size.faults:
@@ -332,7 +341,9 @@ def weight_checks(plan: Workflow) -> Iterator[Check]:
     files: dict[Path, str] = {}
     for preset in plan.settings.PRESETS:
         settings = plan.preset(preset)
-        for key, path in (training_weights(settings) | evaluation_weights(settings)).items():
+        problem = find_problem(settings.TASK)
+        read = problem.training_weights(settings) | problem.evaluation_weights(settings)
+        for key, path in read.items():
             files.setdefault(path, key)
     if not files:
         yield Check("weights", "ok", "none are needed")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.models.host_draws import DrawTable
+from vrtspike.host_draws import DrawTable
 from vrtspike.models.kernel_trust import is_counted
 
 
@@ -78,7 +78,7 @@ class DropPath(nn.Module):
 
     Attributes:
         draw_table: where factors are read in a pass that is recorded; see
-            :mod:`vrtspike.models.host_draws`.
+            :mod:`vrtspike.host_draws`.
     """
 
     def __init__(self, rate: float = 0.0) -> None:

@@ -44,7 +44,7 @@ def recomputed(asked: bool, function: Callable[..., Tensor], *arguments: object)
 
     What it draws it draws again alike, except in a pass that is recorded as a CUDA graph: a
     generator cannot be read there. Such passes draw nothing in what is computed again (see
-    :mod:`vrtspike.models.host_draws`), and are compared with one that is run.
+    :mod:`vrtspike.host_draws`), and are compared with one that is run.
     """
     if asked and torch.is_grad_enabled():
         result: Tensor = checkpoint(

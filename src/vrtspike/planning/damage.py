@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.data.manifests import ManifestKind, read_manifest
 from vrtspike.errors import DataError
+from vrtspike.manifests import ManifestKind, read_manifest
 
 
 def is_damaged(path: str | Path, kind: ManifestKind) -> bool:

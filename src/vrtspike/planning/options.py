@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from vrtspike.config.schema import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Dataset, SimulatedSequence, SimulateSettings, Workflow
 from vrtspike.data.clips.requirements import clip_length, crop_sizes
 from vrtspike.errors import ConfigError
@@ -36,9 +36,7 @@ def sensor_option(dataset: Dataset) -> str:
 
 def clip_options(plan: Workflow, dataset: str) -> str:
     """What the clips that presets take from a data set ask of it at least."""
-    presets = [
-        preset for name, preset in plan.presets.items() if plan.dataset(name).name == dataset
-    ]
+    presets = [preset for name, preset in plan.videos.items() if plan.dataset(name).name == dataset]
     sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
     return shlex.join(["--clip-length", str(clip_length(presets)), "--crop-sizes", *sizes])
 
@@ -70,7 +68,7 @@ def simulation_options(simulate: SimulateSettings, source: SimulatedSequence) ->
     return shlex.join(f"--{name}={value}" for name, value in options.items())
 
 
-def evaluation_overrides(settings: Settings) -> str:
+def evaluation_overrides(settings: RunSettings) -> str:
     """Today's TEST settings for weights that were trained under other ones."""
     lines = flat_settings({"TEST": settings.TEST.model_dump(mode="json")})
     return shlex.join(["--set", *(f"{key}={value}" for key, value in lines.items())])

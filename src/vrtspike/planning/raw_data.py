@@ -9,7 +9,7 @@ from typing import Any
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Dataset, Workflow
 from vrtspike.data.clips.requirements import require_spikes
-from vrtspike.data.manifests import SURVEY, read_manifest, surveyed
+from vrtspike.data.manifests import SURVEY, surveyed
 from vrtspike.data.raw.folders import folder_version
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.table import find_sequence
@@ -17,6 +17,7 @@ from vrtspike.data.raw.survey import survey
 from vrtspike.data.raw.versions import RawState, raw_state
 from vrtspike.errors import DataError, list_faults, named_faults
 from vrtspike.files import json_digest
+from vrtspike.manifests import read_manifest
 
 NO_DATA = """
 Before this can run: {error}

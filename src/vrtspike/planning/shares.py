@@ -19,15 +19,14 @@ from vrtspike.data.manifests import (
     INGESTED,
     STORE_SHARE,
     SURVEY,
-    ManifestKind,
     contents_digest,
-    read_manifest,
     surveyed,
 )
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.shares import Share, divide, share_count, shares
 from vrtspike.errors import DataError
 from vrtspike.files import folder_size
+from vrtspike.manifests import ManifestKind, read_manifest
 from vrtspike.planning.raw_data import RawData
 
 _NAMED = 3

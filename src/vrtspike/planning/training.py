@@ -7,16 +7,16 @@ from pathlib import Path
 
 from vrtspike.config.loading import missing_files
 from vrtspike.config.packages import check_packages
-from vrtspike.config.schema import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
-from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.errors import ConfigError, UserError
 from vrtspike.flatten import flat_settings
 from vrtspike.pretrained import PUBLISHED
+from vrtspike.problems import find_problem
 from vrtspike.runs.code import changes_since, describe_code
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.runs.weight_files import training_weights, weight_digests
+from vrtspike.runs.weight_files import weight_digests
 
 FORGOTTEN = """
 Snakemake does not know how the results in {results} were made: its folder .snakemake was removed,
@@ -114,7 +114,7 @@ class Trainings:
             trained = Path(RunIdentity.read(self.result(preset)).dataset)
         except UserError:
             return False
-        return trained.parts[-_NAMING:] != self._dataset(preset).parts[-_NAMING:]
+        return trained.parts[-_NAMING:] != self._plan.manifest(preset).parts[-_NAMING:]
 
     def change(self, preset: str) -> str:
         """How what would be trained today differs from the run that trained a preset.
@@ -150,7 +150,8 @@ class Trainings:
         """What of the code behind a preset's weights is no longer today's, in one line."""
         if not self.is_trained(preset):
             return None
-        changed = changes_since(self.result(preset), self._program)
+        task = self._settings(preset).TASK
+        changed = changes_since(self.result(preset), self._program, task)
         if not changed:
             return None
         return (
@@ -158,11 +159,12 @@ class Trainings:
             f"train it again: snakemake --forcerun train_{preset}"
         )
 
-    def _settings(self, preset: str) -> Settings:
+    def _settings(self, preset: str) -> RunSettings:
         return self._plan.preset(preset)
 
     def _files(self, preset: str) -> dict[str, Path]:
-        return training_weights(self._settings(preset))
+        settings = self._settings(preset)
+        return find_problem(settings.TASK).training_weights(settings)
 
     def _is_made(self, path: Path) -> bool:
         """Whether a job of this workflow trains these weights."""
@@ -207,14 +209,10 @@ class Trainings:
 
     def _data_digest(self, preset: str) -> str | None:
         try:
-            return str(read_manifest(self._dataset(preset), DATASET)["digest"])
+            problem = find_problem(self._settings(preset).TASK)
+            return problem.dataset_digest(self._plan.manifest(preset))
         except UserError:
             return None
-
-    def _dataset(self, preset: str) -> Path:
-        """The manifest of the data set that a preset names."""
-        name, bins = self._plan.dataset(preset).name, self._settings(preset).DATA.K
-        return Path(self._plan.settings.RESULTS) / f"data/{name}/k{bins}/dataset.json"
 
 
 def _missing(preset: str, files: Mapping[str, str]) -> str:

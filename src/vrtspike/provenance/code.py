@@ -44,60 +44,69 @@ class CodeDigest(NamedTuple):
         return f"{self.file} {self.digest}"
 
 
-def code_digests(script: Path, *, neutral: Collection[str] = ()) -> tuple[CodeDigest, ...]:
+def code_digests(
+    script: Path, *, neutral: Collection[str] = (), uses: Collection[str] = ()
+) -> tuple[CodeDigest, ...]:
     """The source files a program depends on, each with its digest, the program's own first.
 
     Args:
         script: the program; modules beside it that it imports are followed too.
         neutral: further packages, modules or definitions that cannot change the result, such as
             ``vrtspike.monitoring`` for a training.
+        uses: dotted names that the program comes to use by names it computes, such as those of a
+            problem (:mod:`vrtspike.problems`).
 
     Raises:
         FileNotFoundError: if there is no such program.
         SyntaxError: if a source file is not valid Python.
     """
-    found = _remembered("files", _by_file, script, neutral)
+    found = _remembered("files", _by_file, script, neutral, uses)
     return tuple(CodeDigest(file, digest) for file, digest in found)
 
 
-def definition_digests(script: Path, *, neutral: Collection[str] = ()) -> dict[str, str]:
+def definition_digests(
+    script: Path, *, neutral: Collection[str] = (), uses: Collection[str] = ()
+) -> dict[str, str]:
     """Every definition a program depends on, with its digest.
 
     Args:
         script: the program.
         neutral: as for :func:`code_digests`.
+        uses: likewise.
 
     Returns:
         eight hexadecimal digits by ``<path within the package or scripts/name>:<definition>``;
         what a module does beside defining names is its ``(module)``.
     """
-    found: dict[str, str] = _remembered("definitions", _by_definition, script, neutral)
+    found: dict[str, str] = _remembered("definitions", _by_definition, script, neutral, uses)
     return found
 
 
 def _remembered(
     question: str,
-    answer: Callable[[Path, frozenset[str]], Any],
+    answer: Callable[[_Closure], Any],
     script: Path,
     neutral: Collection[str],
+    uses: Collection[str],
 ) -> Any:  # noqa: ANN401 - what is asked for
     entry, ignored = script.resolve(), NEUTRAL.union(neutral)
-    whole = " ".join([question, *sorted(ignored)])
-    return remembered(entry, _SOURCES / PACKAGE, whole, lambda: answer(entry, ignored))
+    whole = " ".join([question, *sorted(ignored), "+", *sorted(uses)])
+    closure = _Closure(entry, ignored, uses)
+    return remembered(entry, _SOURCES / PACKAGE, whole, lambda: answer(closure))
 
 
-def _by_file(entry: Path, neutral: frozenset[str]) -> list[tuple[str, str]]:
+def _by_file(closure: _Closure) -> list[tuple[str, str]]:
     """Used source files with their digests, the program first."""
-    used = _Closure(entry, neutral).used()
+    used, entry = closure.used(), closure.entry
     digests = {path: _digest(definitions) for path, definitions in used.items()}
     own = (_label(entry), digests.pop(entry))
     return [own, *sorted((_label(path), digest) for path, digest in digests.items())]
 
 
-def _by_definition(entry: Path, neutral: frozenset[str]) -> dict[str, str]:
+def _by_definition(closure: _Closure) -> dict[str, str]:
     """Used definitions with their digests."""
     groups: dict[str, list[Definition]] = defaultdict(list)
-    for path, definitions in _Closure(entry, neutral).used().items():
+    for path, definitions in closure.used().items():
         file = _label(path).removeprefix(f"{PACKAGE}/")
         for definition in definitions:
             for name in definition.names or ["(module)"]:
@@ -127,14 +136,16 @@ class _Place(NamedTuple):
 class _Closure:
     """Everything that a program uses."""
 
-    def __init__(self, entry: Path, neutral: Collection[str]) -> None:
-        self._entry = entry
+    def __init__(self, entry: Path, neutral: Collection[str], uses: Collection[str] = ()) -> None:
+        self.entry = entry
         self._neutral = neutral
+        self._uses_by_name = tuple(uses)
 
     def used(self) -> dict[Path, set[Definition]]:
         """The used definitions by source file."""
         found: dict[Path, set[Definition]] = defaultdict(set)
-        waiting = [_Place(self._entry, _EVERYTHING)]
+        waiting = [_Place(self.entry, _EVERYTHING)]
+        waiting += [place for name in self._uses_by_name for place in self._places(name)]
         seen = set(waiting)
         while waiting:
             place = waiting.pop()
@@ -150,7 +161,7 @@ class _Closure:
                 places |= set(self._places(module.imported[place.name]))
             waiting += places - seen
             seen |= places
-        return {path: set(found[path]) for path in found if found[path] or path == self._entry}
+        return {path: set(found[path]) for path in found if found[path] or path == self.entry}
 
     def _module(self, path: Path) -> Module:
         inside = path.is_relative_to(_SOURCES)
@@ -171,7 +182,7 @@ class _Closure:
 
     def _places(self, dotted: str) -> Iterator[_Place]:
         """The place a dotted name stands for, if it is in this project and counts."""
-        root = _SOURCES if dotted.partition(".")[0] == PACKAGE else self._entry.parent
+        root = _SOURCES if dotted.partition(".")[0] == PACKAGE else self.entry.parent
         found = _source_file(root, dotted)
         if found is not None:
             path, inside, name = found

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.metrics import Metric
 from vrtspike.reporting.evaluations import finite
 
 POINTS = 800
@@ -69,11 +69,12 @@ def curves_of(table: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, Curv
     }
 
 
-def training_curves(path: Path) -> dict[str, dict[str, Curve]]:
+def training_curves(path: Path, metrics: Mapping[str, Metric]) -> dict[str, dict[str, Curve]]:
     """What a run logged: ``train`` and ``validation``, curves by title.
 
     Args:
         path: the run's ``metrics.csv``.
+        metrics: of the run's problem.
     """
     table = pd.read_csv(path)
     train, validation = (table[table["kind"] == kind] for kind in ("train", "validation"))
@@ -81,7 +82,5 @@ def training_curves(path: Path) -> dict[str, dict[str, Curve]]:
     # A single term is the loss itself.
     parts = {name: f"loss: {name.partition('.')[2]}" for name in names if len(names) > 1}
     named = {"loss": "loss", **parts, "grad_norm": "gradient norm", "lr": "learning rate"}
-    measured = {
-        metric.name: f"{metric.title}, {metric.unit}".rstrip(", ") for metric in METRICS.values()
-    }
+    measured = {metric.name: metric.label for metric in metrics.values()}
     return {"train": curves_of(train, named), "validation": curves_of(validation, measured)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.analysis.evaluations import metrics_of_task
 from vrtspike.errors import RunError
 from vrtspike.evaluation.names import (
     EXAMPLES,
@@ -42,8 +42,11 @@ class MetricFigures:
         decimals: digits after the point.
         larger_is_better: false where smaller values are better.
         definition: what exactly is measured.
-        blurry: of the blurry input.
-        restored: of the restored frames.
+        before: what it is compared with, such as ``blurry``.
+        after: what the model makes, such as ``restored``.
+        before_column: of tables.
+        blurry: of what it is compared with.
+        restored: of the model's result.
         gain: by how much these are better; None as the others where there is no finite number.
         spikes: of the classical reconstruction from spikes alone; None where it was not measured.
         spikes_in_gray: whether that is a comparison of grey values, of a metric that is of colours
@@ -57,6 +60,9 @@ class MetricFigures:
     decimals: int
     larger_is_better: bool
     definition: str
+    before: str
+    after: str
+    before_column: str
     blurry: float | None
     restored: float | None
     gain: float | None
@@ -97,14 +103,15 @@ class Evaluation:
     Attributes:
         dataset: name of the data set.
         split: its split.
-        blur_dir: which of its blurry frames.
+        blur_dir: which of its blurry frames; empty where there are none.
         scale: of the figures.
         frames: how many.
         sequences: how many.
         device: where it was computed.
         seconds_per_frame: including reading and measuring.
         metrics: figures over the whole split; frames are ranked by the first.
-        spikes_note: what the figures of the spikes alone are of, or why there are none.
+        spikes_note: what the figures of the spikes alone are of, or why there are none; empty where
+            there are no spikes.
         sequence_columns: names of the columns of ``sequence_rows``.
         sequence_rows: a row per sequence and scale.
         frame_rows: sequence, frame, and blurry and restored figure of the first metric.
@@ -113,6 +120,7 @@ class Evaluation:
         choice: how examples were chosen.
         examples: worst first.
         videos: files by label.
+        figures: further pictures, by what they show.
     """
 
     dataset: str
@@ -133,6 +141,7 @@ class Evaluation:
     choice: str
     examples: tuple[Example, ...]
     videos: Mapping[str, Path]
+    figures: Mapping[str, Path]
 
     @property
     def test_frames(self) -> tuple[str, str, str, float, int, int]:
@@ -177,14 +186,14 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
     return Evaluation(
         dataset=str(summary["dataset"]),
         split=str(summary["split"]),
-        blur_dir=str(summary["blur_dir"]),
+        blur_dir=str(summary.get("blur_dir", "")),
         scale=float(summary["scale"]),
         frames=int(summary["frames"]),
         sequences=int(summary["sequences"]),
         device=str(summary.get("device", "")),
         seconds_per_frame=finite(summary.get("seconds_per_frame")),
         metrics=metrics,
-        spikes_note=str(summary.get("spikes_alone_note", "not measured by this evaluation")),
+        spikes_note=_spikes_note(summary),
         sequence_columns=tuple(map(str, sequences.columns)),
         sequence_rows=tuple(map(tuple, rows_of(sequences))),
         frame_rows=_frame_rows(frames, metrics, float(summary["scale"]), step),
@@ -193,7 +202,17 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
         choice=choice,
         examples=examples,
         videos={video.stem: video for video in sorted((folder / VIDEOS).glob("*.mp4"))},
+        figures={
+            str(figure["caption"]): folder / figure["file"]
+            for figure in summary.get("figures") or ()
+        },
     )
+
+
+def _spikes_note(summary: Mapping[str, Any]) -> str:
+    if "use_spike" not in summary:
+        return ""
+    return str(summary.get("spikes_alone_note", "not measured by this evaluation"))
 
 
 def finite(value: object) -> float | None:
@@ -225,14 +244,16 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
     What is not in that table comes last, under its name.
     """
     ranking = [name for entry in summary.get("worst") or () for name in entry]
-    names = [*ranking, *METRICS, *summary["metrics"]]
+    table = metrics_of_task(summary)
+    names = [*ranking, *table, *summary["metrics"]]
     names = [name for name in dict.fromkeys(names) if name in summary["metrics"]]
     alone = summary.get("spikes_alone")
     alone = alone if isinstance(alone, dict) else {}
     found = []
     for name in names:
-        figures, known = summary["metrics"][name], METRICS.get(name)
+        figures, known = summary["metrics"][name], table.get(name)
         definition = summary.get("definitions", {}).get(name, "")
+        before, after = (known.before, known.after) if known else ("blurry", "restored")
         found.append(
             MetricFigures(
                 name=name,
@@ -243,11 +264,14 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[MetricFigures, ...]:
                     known.larger_is_better if known else "lower is better" not in definition
                 ),
                 definition=definition,
-                blurry=finite(figures.get("blurry")),
-                restored=finite(figures.get("restored")),
+                before=before,
+                after=after,
+                before_column=known.columns[0] if known else f"{name}_blur",
+                blurry=finite(figures.get(before)),
+                restored=finite(figures.get(after)),
                 gain=finite(figures.get("gain")),
                 spikes=finite(alone.get(name)),
-                spikes_in_gray=known is None or known.of_colour,
+                spikes_in_gray=getattr(known, "of_colour", True),
                 reason=str(figures.get("reason", "")),
             )
         )
@@ -260,7 +284,7 @@ def _frame_rows(
     if not metrics:
         return ()
     name = metrics[0].name
-    columns = ["sequence", "frame", f"{name}_blur", name]
+    columns = ["sequence", "frame", metrics[0].before_column, name]
     if not set(columns) <= set(frames.columns):
         return ()
     rows = rows_of(frames.loc[frames["scale"] == scale, columns].iloc[::step])

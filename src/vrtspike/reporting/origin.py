@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config import Settings
 from vrtspike.config.ablation import split_name
 from vrtspike.config.loading import load_preset, preset_base
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.shown import shown_settings
 from vrtspike.durations import duration_words
 from vrtspike.files import file_digest
@@ -81,7 +81,7 @@ def read_origin(
     )
 
 
-def setting_changes(there: Settings, here: Settings) -> tuple[tuple[str, str, str], ...]:
+def setting_changes(there: RunSettings, here: RunSettings) -> tuple[tuple[str, str, str], ...]:
     """Key, value there and value here of every setting that differs, values as JSON."""
     before, after = (flatten(shown_settings(settings)) for settings in (there, here))
     keys = dict.fromkeys([*before, *after])
@@ -110,7 +110,7 @@ def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float
     return seconds
 
 
-def _base(name: str, presets: Path) -> tuple[str, Settings]:
+def _base(name: str, presets: Path) -> tuple[str, RunSettings]:
     """What a preset is compared with: its ``BASE``, or for one without the schema's defaults.
 
     One that an ablation derives has no file; its base is the preset that it is derived from.
@@ -120,7 +120,7 @@ def _base(name: str, presets: Path) -> tuple[str, Settings]:
     parent = preset_base(path) if path.is_file() else original if variant else None
     file = path.with_name(f"{parent}.yaml")
     if parent is None or not file.is_file():
-        return DEFAULTS, Settings()
+        return DEFAULTS, RunSettings()
     return f"preset {parent}", load_preset(file)
 
 

@@ -73,7 +73,7 @@ def write_report_page(
     datasets = dict.fromkeys(run.dataset for run in runs)
     tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
     alignments = [table for table in tables if table is not None]
-    said, embedded = verdict(runs), embedded_videos(runs)
+    said, embedded = verdict(runs), {**embedded_videos(runs), **embedded_figures(runs)}
     examples = [example.files for run in runs for example in _examples(run)]
     nothing = Pictures(FORMS[0], (), ())
     empty = _page(said, _data(runs, alignments, embedded, output, nothing), {}, embedded)
@@ -95,6 +95,12 @@ def embedded_videos(runs: Sequence[ReportedRun]) -> dict[Path, str]:
             found[video] = f"video-{len(found)}"
             room -= size
     return found
+
+
+def embedded_figures(runs: Sequence[ReportedRun]) -> dict[Path, str]:
+    """The figures of evaluations, by the name of their element."""
+    figures = [path for run in runs if run.evaluated for path in run.evaluated.figures.values()]
+    return {path: f"figure-{number}" for number, path in enumerate(figures)}
 
 
 def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
@@ -154,7 +160,7 @@ def _run(
     if isinstance(run.evaluation, str):
         contents["evaluation"] = {"reason": run.evaluation}
         return contents
-    evaluation = dataclasses.replace(run.evaluation, examples=(), videos={})
+    evaluation = dataclasses.replace(run.evaluation, examples=(), videos={}, figures={})
     contents["evaluation"] = dataclasses.asdict(evaluation) | {
         "examples": [
             _example(example, f"e{number}", kept[number])
@@ -163,6 +169,10 @@ def _run(
         ],
         "videos": [
             _video(label, path, embedded, output) for label, path in run.evaluation.videos.items()
+        ],
+        "figures": [
+            {"caption": caption, "id": embedded[path]}
+            for caption, path in run.evaluation.figures.items()
         ],
     }
     return contents

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.cpus import available_cpus
-from vrtspike.data.raw.images import read_gray, read_rgb
 from vrtspike.errors import DataError
+from vrtspike.images import read_gray, read_rgb
 
 ERROR = "error"
 THUMBNAIL = "thumbnail"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from vrtspike.errors import RunError
+from vrtspike.problems import find_problem
 from vrtspike.reporting.curves import Curve, training_curves
 from vrtspike.reporting.evaluations import Evaluation, read_evaluation
 from vrtspike.reporting.origin import Origin, read_origin
@@ -26,7 +27,7 @@ class ReportedRun:
         name: its preset.
         dataset: name of its data set.
         steps: it was trained for.
-        uses_spikes: whether its model takes spikes.
+        uses_spikes: whether its model takes spikes; None where there are none to take.
         curves: what it logged: ``train`` and ``validation``, curves by title.
         evaluation: of the test split, or why there is none.
         performance: its analysis, or why there is none.
@@ -36,7 +37,7 @@ class ReportedRun:
     name: str
     dataset: str
     steps: int | None
-    uses_spikes: bool
+    uses_spikes: bool | None
     curves: Mapping[str, Mapping[str, Curve]]
     evaluation: Evaluation | str
     performance: Performance | str
@@ -65,13 +66,14 @@ def read_run(results: Path, name: str, presets: Path) -> ReportedRun:
     log = folder / METRICS_TABLE
     if not log.is_file():
         raise RunError(f"{log}: no such file, which every finished run has; train the preset again")
+    problem = find_problem(run.settings.TASK)
     times = pd.read_csv(log, usecols=["time"])["time"].dropna().tolist()
     return ReportedRun(
         name,
-        Path(run.identity.dataset).parent.parent.name,
+        Path(problem.data_folder(run.settings)).parts[0],
         run.steps,
-        run.settings.MODEL.USE_SPIKE,
-        training_curves(log),
+        run.settings.value("MODEL.USE_SPIKE"),
+        training_curves(log, problem.METRICS),
         read_evaluation(results / "evaluate" / name, run.fingerprint),
         read_performance(results / "performance" / name, run.fingerprint),
         read_origin(folder, run, record, times, presets),

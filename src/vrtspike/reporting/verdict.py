@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.reporting.evaluations import Evaluation, MetricFigures
 from vrtspike.reporting.runs import ReportedRun
 
@@ -84,14 +83,14 @@ def _sentence(
         change = [Words("no change")]
     commit = _commit(run)
     # Decibels speak for themselves; other figures must be named.
-    named = "" if metric.name == PSNR.name else f"{metric.title} "
+    named = "" if metric.unit == "dB" else f"{metric.title} "
     lower = "" if metric.larger_is_better else ", lower is better"
     return [
         Words(f"{who} takes {frames} of data set {evaluation.dataset} from {named}"),
         Words(metric.text(blurry), True),
-        Words(" (blurry) to "),
+        Words(f" ({metric.before}) to "),
         Words(metric.text(restored), True),
-        Words(f" (restored{lower}): "),
+        Words(f" ({metric.after}{lower}): "),
         *change,
         Words(f"{commit}."),
     ]
@@ -117,7 +116,7 @@ def _facts(run: ReportedRun, evaluation: Evaluation, metric: MetricFigures) -> l
         for other in evaluation.metrics
         if other is not metric and other.blurry is not None and other.restored is not None
     ]
-    if not run.uses_spikes:
+    if run.uses_spikes is False:
         facts.append("the model takes no spikes")
     return facts
 

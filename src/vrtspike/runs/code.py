@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from vrtspike.files import read_json, write_json
+from vrtspike.problems import PROBLEMS
 from vrtspike.provenance import definition_digests
 from vrtspike.runs.names import CHECKPOINTS, CODE
 
@@ -23,6 +24,7 @@ OBSERVERS = (
     "vrtspike.monitoring",
     "vrtspike.runs",
     "vrtspike.data.manifests",
+    "vrtspike.manifests",
     "vrtspike.data.store.voxels.voxelize",
     "vrtspike.data.store.voxels.voxelize_packed",
 )
@@ -34,13 +36,15 @@ _SCHEMA = 1
 
 
 @cache
-def training_code(program: Path) -> Mapping[str, str]:
+def training_code(program: Path, task: str | None = None) -> Mapping[str, str]:
     """Digests of the definitions behind a training program: ``{"training/loop.py:Trainer": ...}``.
 
     Args:
         program: ``scripts/train.py``.
+        task: the problem that is trained for; None: what the program imports by itself.
     """
-    return definition_digests(program, neutral=OBSERVERS)
+    uses = [] if task is None else [f"{PROBLEMS[task]}.build"]
+    return definition_digests(program, neutral=OBSERVERS, uses=uses)
 
 
 def write_code(folder: Path, definitions: Mapping[str, str]) -> None:
@@ -58,35 +62,37 @@ def read_code(folder: Path) -> Mapping[str, str] | None:
     return definitions if isinstance(definitions, dict) else None
 
 
-def settle_code(folder: Path, program: Path) -> list[str]:
+def settle_code(folder: Path, program: Path, task: str | None = None) -> list[str]:
     """Note with which code a run begins; of one that has begun, tell what has changed since.
 
     Args:
         folder: of the run.
         program: the training program.
+        task: the problem that is trained for; None: what the program imports by itself.
 
     Returns:
         the definitions that differ from those the run began with.
     """
-    changed = changes_since(folder, program)
+    changed = changes_since(folder, program, task)
     if changed is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
-        write_code(folder, training_code(program))
+        write_code(folder, training_code(program, task))
         return []
     return changed
 
 
-def changes_since(folder: Path, program: Path) -> list[str] | None:
+def changes_since(folder: Path, program: Path, task: str | None = None) -> list[str] | None:
     """The definitions that differ from those a run, or its published result, began with.
 
     Args:
         folder: with ``code.json``.
         program: the training program.
+        task: the problem that is trained for; None: what the program imports by itself.
 
     Returns:
         None where nothing tells with which code it began.
     """
     then = read_code(folder)
-    return None if then is None else changed_code(then, training_code(program))
+    return None if then is None else changed_code(then, training_code(program, task))
 
 
 def changed_code(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

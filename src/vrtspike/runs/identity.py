@@ -13,14 +13,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vrtspike.config import Settings
 from vrtspike.config.fields import decides_results
-from vrtspike.data.clips.requirements import require_spikes
-from vrtspike.data.manifests import DATASET, read_manifest
-from vrtspike.errors import RunError
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.errors import ConfigError, RunError
 from vrtspike.files import json_digest, read_json, write_json
+from vrtspike.problems import DEFAULT, find_problem
 from vrtspike.runs.names import SETTINGS
-from vrtspike.runs.weight_files import TEACHER, training_weights, weight_digests
+from vrtspike.runs.weight_files import weight_digests
 
 SCHEMA = 2
 
@@ -39,7 +38,7 @@ class RunIdentity:
     """
 
     name: str
-    settings: Settings
+    settings: RunSettings
     dataset: str
     fingerprint: str
     dataset_digest: str | None = None
@@ -79,7 +78,8 @@ class RunIdentity:
                 "version of this project that trained it"
             )
         try:
-            settings = Settings.model_validate(found["settings"])
+            kind = find_problem(found["settings"].get("TASK", DEFAULT)).SETTINGS
+            settings = kind.model_validate(found["settings"])
             return cls(
                 found["name"],
                 settings,
@@ -88,6 +88,8 @@ class RunIdentity:
                 found["dataset_digest"],
                 found["weights"],
             )
+        except ConfigError as error:
+            raise RunError(f"{path}: {error}") from error
         except KeyError as error:
             raise RunError(
                 f"{path}: not the settings of a run, {error.args[0]} is missing"
@@ -106,7 +108,7 @@ def _contents(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def identify(name: str, settings: Settings, dataset: Path) -> RunIdentity:
+def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
     """Name a run by what decides its result: settings, contents of the data set, and weights.
 
     Args:
@@ -116,30 +118,23 @@ def identify(name: str, settings: Settings, dataset: Path) -> RunIdentity:
 
     Raises:
         DataError: if there is no such dataset manifest, or not one of this version.
-        ConfigError: if the model or its teacher needs spikes and the data set has none.
+        ConfigError: if the data set does not suit the settings.
         RunError: if a file of weights is not there.
     """
-    manifest = read_manifest(dataset, DATASET)
-    files = training_weights(settings)
-    weights = weight_digests(files)
-    has_spikes = manifest["statistics"] is not None
-    require_spikes(str(dataset), has_spikes, settings)
-    if TEACHER in files:
-        folder = files[TEACHER].parent
-        taught = RunIdentity.read(folder).settings
-        require_spikes(f"{dataset}, with {TEACHER} {folder}", has_spikes, taught)
+    problem = find_problem(settings.TASK)
+    digest = problem.dataset_digest(dataset)
+    weights = weight_digests(problem.training_weights(settings))
+    problem.check_data(dataset, settings)
     decisive = {
         "settings": result_settings(settings),
-        "dataset": manifest["digest"],
+        "dataset": digest,
         "weights": weights,
     }
     fingerprint = json_digest(decisive)[:12]
-    return RunIdentity(
-        name, settings, str(dataset.resolve()), fingerprint, manifest["digest"], weights
-    )
+    return RunIdentity(name, settings, str(dataset.resolve()), fingerprint, digest, weights)
 
 
-def result_settings(settings: Settings) -> dict[str, Any]:
+def result_settings(settings: RunSettings) -> dict[str, Any]:
     """The settings that decide a trained model: no workers, intervals, paths or memory bounds.
 
     The interval of validations counts only where early stopping watches them; the evaluation's
@@ -148,14 +143,14 @@ def result_settings(settings: Settings) -> dict[str, Any]:
     """
     result = _decisive(settings)
     del result["TEST"]
-    # A loss that is off decides nothing, whatever else stands under its key.
-    result["LOSS"] = {name: result["LOSS"][name] for name in settings.LOSS.active}
+    for section, name in settings.idle:
+        del result[section][name]
     if settings.TRAIN.EARLY_STOPPING is not None:
         result["LOG"]["VAL_EVERY_STEPS"] = settings.LOG.VAL_EVERY_STEPS
     return result
 
 
-def evaluation_settings(settings: Settings) -> dict[str, Any]:
+def evaluation_settings(settings: RunSettings) -> dict[str, Any]:
     """The settings that decide the evaluation of given weights."""
     return {"TEST": _decisive(settings.TEST)}
 

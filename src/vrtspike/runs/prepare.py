@@ -11,12 +11,12 @@ from vrtspike.config.loading import check_files, settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.packages import check_packages
 from vrtspike.config.reading import given_document
-from vrtspike.data.manifests import DATASET, read_manifest
 from vrtspike.errors import RunError
+from vrtspike.problems import find_problem
 from vrtspike.runs.identity import RunIdentity, identify, result_settings
 from vrtspike.runs.names import SETTINGS
 from vrtspike.runs.statistics import write_statistics
-from vrtspike.runs.weight_files import training_weights, weight_digests
+from vrtspike.runs.weight_files import weight_digests
 
 
 def prepare_folder(
@@ -76,8 +76,9 @@ def prepare_folder(
 
 
 def _check_unchanged(run: RunIdentity, folder: Path) -> None:
-    found = {run.dataset: (run.dataset_digest, read_manifest(Path(run.dataset), DATASET)["digest"])}
-    files = training_weights(run.settings)
+    problem = find_problem(run.settings.TASK)
+    found = {run.dataset: (run.dataset_digest, problem.dataset_digest(Path(run.dataset)))}
+    files = problem.training_weights(run.settings)
     for key, digest in weight_digests(files).items():
         found[f"{key} ({files[key]})"] = (run.weights.get(key), digest)
     for what, (then, now) in found.items():

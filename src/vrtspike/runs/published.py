@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vrtspike.config import Settings
 from vrtspike.config.loading import settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.reading import given_document
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import RECORD, SETTINGS
@@ -43,7 +43,7 @@ class PublishedRun:
         return self.identity.fingerprint
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> RunSettings:
         """Complete."""
         return self.identity.settings
 

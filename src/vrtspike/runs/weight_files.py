@@ -1,4 +1,4 @@
-"""The files of weights that decide what a training makes of its settings and its data.
+"""Digests of the files of weights that decide what a training makes of its settings and its data.
 
 Their contents are part of a run's identity, their names are not: weights that were moved are the
 same ones, other weights under the same name are others.
@@ -9,37 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from vrtspike.config.schema import Settings
 from vrtspike.errors import RunError
 from vrtspike.files import file_digest
-from vrtspike.pretrained import BACKBONES, PUBLISHED, require_weights
+from vrtspike.pretrained import PUBLISHED, require_weights
 from vrtspike.runs.names import WEIGHTS
-
-TEACHER = "TRAIN.DISTILL.TEACHER"
-
-
-def training_weights(settings: Settings) -> dict[str, Path]:
-    """The files a training reads, by the key that asks for them."""
-    vrt, distill = settings.MODEL.VRT, settings.TRAIN.DISTILL
-    folder = Path(settings.WEIGHTS.DIR)
-    found: dict[str, Path] = {}
-    if vrt.PRETRAINED is not None:
-        found["MODEL.VRT.PRETRAINED"] = Path(vrt.PRETRAINED)
-    if vrt.SPYNET is not None:
-        found["MODEL.VRT.SPYNET"] = Path(vrt.SPYNET)
-    if distill is not None:
-        found[TEACHER] = Path(distill.TEACHER) / WEIGHTS
-    for name, term in settings.LOSS.active.items():
-        if term.backbone is not None:
-            found[f"LOSS.{name}"] = folder / BACKBONES[term.backbone]
-    return found
-
-
-def evaluation_weights(settings: Settings) -> dict[str, Path]:
-    """The files an evaluation reads besides the trained weights, by the key that asks for them."""
-    if "lpips" not in settings.TEST.METRICS:
-        return {}
-    return {"TEST.METRICS": Path(settings.WEIGHTS.DIR) / BACKBONES["alex"]}
 
 
 def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
@@ -62,6 +35,6 @@ def _digest(key: str, path: Path) -> str:
         return file_digest(path)
     except OSError as error:
         advice = "give an existing file, or remove the key"
-        if key == TEACHER:
+        if path.name == WEIGHTS:
             advice = "train that preset first, or name its result folder"
         raise RunError(f"{key}: {path}: {error.strerror or error}; {advice}") from error

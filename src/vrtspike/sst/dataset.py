@@ -121,6 +121,10 @@ class ERA5SSTMonthlyDataset:
             "index": torch.tensor(index),
         }
 
+    def forecast_month(self, index: int, lead: int) -> int:
+        """The number of a month that a sample forecasts; ``lead`` from 0 for the first one."""
+        return self._first + index + self.span - self.lead + lead
+
     def describe(self, index: int) -> str:
         """A sample's months in words.
 

@@ -27,10 +27,9 @@ from vrtspike.files import atomic_write_text, write_json
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.maps import draw_error_maps, draw_months
 from vrtspike.sst.months import MONTHS
+from vrtspike.sst.names import CLIMATOLOGY, METHODS, MODEL, PERSISTENCE
 from vrtspike.sst.store import PreparedStore
 
-MODEL, PERSISTENCE, CLIMATOLOGY = "model", "persistence", "climatology"
-METHODS = (MODEL, PERSISTENCE, CLIMATOLOGY)
 TABLE, SUMMARY = "metrics.csv", "summary.json"
 ERROR_MAPS, MONTHLY = "error_maps.png", "months.png"
 SCHEMA = 1
@@ -107,6 +106,25 @@ class Sums:
 
 
 @dataclass(frozen=True)
+class Field:
+    """Figures of the forecasts of one month.
+
+    Attributes:
+        sample: its number.
+        lead: from 0 for the first month forecast.
+        month: number of the month that was forecast.
+        rmse_k: kelvin, by method.
+        acc: by method; None where a side has no anomaly at all.
+    """
+
+    sample: int
+    lead: int
+    month: int
+    rmse_k: dict[str, float]
+    acc: dict[str, float | None]
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Figures of a model and of the two forecasts beside it.
 
@@ -116,6 +134,7 @@ class Evaluation:
         offset: months between the last one read and the first one forecast.
         lead: months that are forecast.
         sums: by method.
+        fields: each forecast of a month, in order of samples, then leads.
     """
 
     store: PreparedStore
@@ -123,6 +142,7 @@ class Evaluation:
     offset: int
     lead: int
     sums: dict[str, Sums]
+    fields: list[Field]
 
     def score(self, method: str, lead: int, month: int | None = None) -> Score:
         """Figures; ``lead`` from 0 for the first month forecast, ``month`` from 0 for January."""
@@ -199,17 +219,19 @@ def evaluate(
     store, deviation = dataset.store, dataset.store.deviation.astype(np.float64)
     weights = store.weights()
     sums = {method: Sums(weights, dataset.lead) for method in METHODS}
-    ahead = dataset.offset + 1 + np.arange(dataset.lead)
+    months_ahead = dataset.offset + 1 + np.arange(dataset.lead)
+    fields: list[Field] = []
     for done, batch in _batches(dataset, batch_size):
         output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu()
-        for past, future, forecasts, month in zip(
+        for index, past, future, forecasts, month in zip(
+            batch["index"].tolist(),
             batch["past"].numpy().astype(np.float64),
             batch["future"].numpy().astype(np.float64),
             output.numpy().astype(np.float64),
             batch["month"].tolist(),
             strict=True,
         ):
-            months = (month + ahead) % MONTHS
+            months = (month + months_ahead) % MONTHS
             kelvin = deviation[months]
             last = np.broadcast_to(past[-1] * deviation[month], kelvin.shape)
             said = {
@@ -219,9 +241,35 @@ def evaluate(
             }
             for method, anomalies in said.items():
                 sums[method].add(anomalies, future * kelvin, months)
+            for lead in range(dataset.lead):
+                rmse, acc = {}, {}
+                for method, anomalies in said.items():
+                    observed = future[lead] * kelvin[lead]
+                    rmse[method], acc[method] = field_figures(anomalies[lead], observed, weights)
+                month_number = dataset.forecast_month(index, lead)
+                fields.append(Field(index, lead, month_number, rmse, acc))
         if progress is not None:
             progress(done, len(dataset))
-    return Evaluation(store, dataset.split, dataset.offset, dataset.lead, sums)
+    return Evaluation(store, dataset.split, dataset.offset, dataset.lead, sums, fields)
+
+
+def field_figures(
+    forecast: _Field, observed: _Field, weights: _Field
+) -> tuple[float, float | None]:
+    """RMSE in kelvin and anomaly correlation of one field.
+
+    Args:
+        forecast: (H, W) anomalies in kelvin; land does not matter.
+        observed: the same shape.
+        weights: (H, W) shares of the sea's area, 1 in all.
+    """
+    forecast, observed = (np.where(weights > 0, field, 0) for field in (forecast, observed))
+    error, product, own, other = (
+        float((part * weights).sum())
+        for part in ((forecast - observed) ** 2, forecast * observed, forecast**2, observed**2)
+    )
+    scale = float(np.sqrt(own * other))
+    return float(np.sqrt(error)), product / scale if scale else None
 
 
 def write_evaluation(folder: str | Path, evaluation: Evaluation, title: str) -> dict[str, Any]:
@@ -242,9 +290,17 @@ def write_evaluation(folder: str | Path, evaluation: Evaluation, title: str) -> 
     writer.writeheader()
     writer.writerows(rows)
     atomic_write_text(folder / TABLE, text.getvalue())
+    draw_evaluation(folder, evaluation, title)
+    summary = evaluation.summary()
+    write_json(folder / SUMMARY, summary)
+    return summary
+
+
+def draw_evaluation(folder: Path, evaluation: Evaluation, title: str) -> None:
+    """Draw maps of error and figures by month into a folder."""
     leads = sorted({0, evaluation.lead // 2, evaluation.lead - 1})
     maps = {
-        f"{method}, {_ahead(evaluation, lead)}": evaluation.sums[method].error_map(lead)
+        f"{method}, {ahead(evaluation, lead)}": evaluation.sums[method].error_map(lead)
         for lead in leads
         for method in METHODS
     }
@@ -253,13 +309,11 @@ def write_evaluation(folder: str | Path, evaluation: Evaluation, title: str) -> 
         method: [evaluation.score(method, 0, month).rmse_k for month in range(MONTHS)]
         for method in METHODS
     }
-    draw_months(folder / MONTHLY, lines, f"{title}, {_ahead(evaluation, 0)}")
-    summary = evaluation.summary()
-    write_json(folder / SUMMARY, summary)
-    return summary
+    draw_months(folder / MONTHLY, lines, f"{title}, {ahead(evaluation, 0)}")
 
 
-def _ahead(evaluation: Evaluation, lead: int) -> str:
+def ahead(evaluation: Evaluation, lead: int) -> str:
+    """How far a lead (from 0) looks, in words."""
     months = evaluation.months_ahead(lead)
     return f"{months} month{'s' * (months > 1)} ahead"
 

@@ -63,6 +63,41 @@ def draw_error_maps(
     _draw(path, fill, (columns * _PANEL + 1, rows * height + 0.8))
 
 
+def draw_forecast(
+    path: str | Path, fields: Mapping[str, NDArray[np.float64]], area: Area, title: str
+) -> None:
+    """Draw anomalies of one month side by side, blue to red, with one scale for all.
+
+    Args:
+        path: the picture.
+        fields: by their titles, each (H, W) kelvin, NaN on land.
+        area: the region.
+        title: above all of them.
+    """
+    values = np.concatenate([np.abs(field[np.isfinite(field)]) for field in fields.values()])
+    most = float(np.percentile(values, _HIGHEST)) or 1.0
+    west, (south, north) = area.lon[0], area.lat
+
+    def fill(figure: Figure) -> None:
+        axes = figure.subplots(1, len(fields), squeeze=False, sharex=True, sharey=True)
+        for place, (name, field) in zip(axes.flat, fields.items(), strict=True):
+            place.set_facecolor(_LAND)
+            image = place.imshow(
+                field,
+                extent=(west, west + area.width, south, north),
+                vmin=-most,
+                vmax=most,
+                cmap="RdBu_r",
+            )
+            place.set_title(name, fontsize=9)
+            _label_degrees(place)
+        figure.colorbar(image, ax=axes, label="anomaly in kelvin", extend="both", shrink=0.8)
+        figure.suptitle(title)
+
+    height = _PANEL * min(1.5, max(0.3, area.height / area.width)) + 1.1
+    _draw(path, fill, (len(fields) * _PANEL + 1, height))
+
+
 def draw_months(path: str | Path, lines: Mapping[str, Sequence[float | None]], title: str) -> None:
     """Draw the RMSE of each month of the year.
 

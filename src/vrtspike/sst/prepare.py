@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.raw.versions import file_entry
 from vrtspike.errors import DataError, DiskFullError, is_disk_full
 from vrtspike.files import atomic_path, json_digest, write_json
 from vrtspike.sst.area import Area
@@ -23,6 +22,7 @@ from vrtspike.sst.months import MONTHS, calendar_month, month_name
 from vrtspike.sst.reading import MonthlyMeans
 from vrtspike.sst.store import PREPARED, PreparedStore, StoreLayout, create_arrays
 from vrtspike.sst.years import Years, default_years
+from vrtspike.versions import file_entry
 
 DEVIATION_FLOOR_K = 0.1
 """Least standard deviation in kelvin. Under sea ice the temperature hardly moves; divided by less,

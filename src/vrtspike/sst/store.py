@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.manifests import ManifestKind, read_manifest
 from vrtspike.errors import DataError, UserError
+from vrtspike.manifests import ManifestKind, read_manifest
 from vrtspike.sst.area import Area
 from vrtspike.sst.grid import Grid
 from vrtspike.sst.months import MONTHS

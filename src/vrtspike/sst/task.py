@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from vrtspike.sst.months import MONTHS
+from vrtspike.sst.names import CORRELATION, RMSE
 from vrtspike.sst.store import PreparedStore
 
-RMSE, CORRELATION = "rmse", "acc"
-"""Root of the mean squared error in kelvin; anomaly correlation."""
 _SHOWN = 3.0
 """Anomaly in standard deviations at which a picture's colours end."""
 _COLOURS = {

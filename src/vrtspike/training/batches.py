@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeAlias
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from vrtspike.data.store.cache import CacheUse
 from vrtspike.errors import RunError
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.training.loader_processes import begin_worker, start_server
 from vrtspike.training.parcels import Parcels
 from vrtspike.training.seeding import mix_seed

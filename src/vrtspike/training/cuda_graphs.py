@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from vrtspike.models.host_draws import DrawTable, drawing_from
+from vrtspike.host_draws import DrawTable, drawing_from
 from vrtspike.monitoring.timing import RecordedSections, TimingLogger
 from vrtspike.training.step_graph import Terms
 

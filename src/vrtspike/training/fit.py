@@ -8,16 +8,17 @@ from typing import Any
 
 from torch import nn
 
-from vrtspike.config import Settings
-from vrtspike.data.clips.workers import Workers
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
 from vrtspike.files import json_digest
 from vrtspike.runs.identity import RunIdentity, result_settings
-from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
+from vrtspike.training.batches import SizedDataset
 from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.one_process import Outcome, Problem, loader_options, train_run
+from vrtspike.training.loading import training_batches, validation_batches
+from vrtspike.training.one_process import Outcome, Trainable, train_run
 from vrtspike.training.tasks import Task
+from vrtspike.training.workers import Workers
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
 _DEBLURRING = ("PROGRESSIVE", "DISTILL")
@@ -70,46 +71,26 @@ def fit(
         "settings": {name: result_settings(known)[name] for name in _SECTIONS},
     }
     run = RunIdentity(type(task).__name__, known, _name(dataset_class), _fingerprint(parts))
-    train = known.TRAIN
 
-    def build(ranks: Ranks, workers: Workers) -> Problem:
-        loader = known.DATALOADER
-        batches = ShuffledBatches(
-            dataset_class(**dataset_parameters),
-            train.BATCH_SIZE,
-            known.SEED,
-            loader.DROP_LAST,
-            loader_options(known, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks),
-            block=loader.SHUFFLE_BLOCK,
-        )
+    def build(ranks: Ranks, workers: Workers) -> Trainable:
+        batches = training_batches(dataset_class(**dataset_parameters), known, workers, ranks)
         validation = None
         if validation_parameters is not None:
-            validation = ValidationBatches(
-                dataset_class(**validation_parameters),
-                train.VAL_BATCH_SIZE,
-                ranks.rank,
-                ranks.world_size,
-                loader_options(
-                    known,
-                    workers.val,
-                    loader.VAL_PREFETCH_FACTOR,
-                    ranks,
-                    persistent=loader.PERSISTENT_WORKERS,
-                ),
-            )
+            held_out = dataset_class(**validation_parameters)
+            validation = validation_batches(held_out, known, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
-        return Problem(model, task, batches, validation, compiler)
+        return Trainable(model, task, batches, validation, compiler)
 
     return train_run(run, folder, build, device=device)
 
 
-def _checked(settings: Mapping[str, Any], validated: bool) -> Settings:
+def _checked(settings: Mapping[str, Any], validated: bool) -> RunSettings:
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(
                 f"{name} does not concern a problem of your own; there are {', '.join(_SECTIONS)}"
             )
-    known = Settings.model_validate(dict(settings))
+    known = RunSettings.model_validate(dict(settings))
     for name in _DEBLURRING:
         if getattr(known.TRAIN, name):
             raise RunError(

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.display import Display, Status
@@ -79,7 +79,7 @@ class Trainer:
         task: Task,
         batches: Batches,
         validation: ValidationBatches | None,
-        settings: Settings,
+        settings: RunSettings,
         ranks: Ranks,
         log: RunLog,
         timing: TimingLogger,

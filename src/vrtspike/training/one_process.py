@@ -12,8 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from vrtspike.config import Settings
-from vrtspike.data.clips.workers import Workers, resolve_workers
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
 from vrtspike.launching.status import report_begin
@@ -25,7 +24,7 @@ from vrtspike.runs.folder import hold_run
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import LOGS
 from vrtspike.runs.record import RunRecord
-from vrtspike.training.batches import Batches, LoaderOptions, ValidationBatches
+from vrtspike.training.batches import Batches, ValidationBatches
 from vrtspike.training.compiling import Compiler, compile_whole
 from vrtspike.training.distributed import Ranks, join
 from vrtspike.training.loop import Trainer
@@ -33,17 +32,16 @@ from vrtspike.training.run_log import RunLog
 from vrtspike.training.seeding import seed_everything
 from vrtspike.training.tasks import Task
 from vrtspike.training.trackers import Tracker, open_trackers
+from vrtspike.training.workers import Workers, resolve_workers
 
 MEMORY_ADVICE = (
-    "The memory of the device is full. In this order: lower TRAIN.BATCH_SIZE and raise "
-    "TRAIN.GRADIENT_ACCUMULATION_STEPS by the same factor; set MODEL.VRT.USE_CHECKPOINT_ATTN and "
-    "USE_CHECKPOINT_FFN to true; lower DATA.CROP_SIZE or DATA.CLIP_LEN; set TRAIN.OPTIM.TYPE to "
-    "adamw8bit. What filled it: "
+    "The memory of the device is full. Lower TRAIN.BATCH_SIZE and raise "
+    "TRAIN.GRADIENT_ACCUMULATION_STEPS by the same factor, or set TRAIN.OPTIM.TYPE to adamw8bit."
 )
 
 
 @dataclass(frozen=True)
-class Problem:
+class Trainable:
     """What is trained: all that one process needs to know of it.
 
     Attributes:
@@ -53,6 +51,7 @@ class Problem:
         validation: the validation batches of this process; None for no validation.
         compiler: compiles the model, where the settings ask for it.
         note: one line on how the model computes, for the log of the run.
+        memory_advice: which keys to change, in this order, when the memory of the device is full.
     """
 
     model: nn.Module
@@ -61,6 +60,7 @@ class Problem:
     validation: ValidationBatches | None
     compiler: Compiler = compile_whole
     note: str = ""
+    memory_advice: str = MEMORY_ADVICE
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Outcome:
 def train_run(
     run: RunIdentity,
     folder: Path,
-    build: Callable[[Ranks, Workers], Problem],
+    build: Callable[[Ranks, Workers], Trainable],
     *,
     device: str | None = None,
     **facts: Any,  # noqa: ANN401 - JSON values
@@ -135,7 +135,7 @@ def train_run(
             compiler=problem.compiler,
         )
         _begin(run, trainer, record, facts)
-        return _train(trainer, record, stop)
+        return _train(trainer, record, stop, problem.memory_advice)
 
 
 def _close_tracker(tracker: Tracker, record: RunRecord) -> None:
@@ -170,7 +170,7 @@ def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[st
     trainer.log.memory(trainer.progress.step, ranks.device)
 
 
-def _train(trainer: Trainer, record: RunRecord, stop: StopRequest) -> Outcome:
+def _train(trainer: Trainer, record: RunRecord, stop: StopRequest, advice: str) -> Outcome:
     """Run the trainer; leaves records and weights however it ends."""
     log, timing, device = trainer.log, trainer.timing, trainer.ranks.device
     try:
@@ -179,7 +179,7 @@ def _train(trainer: Trainer, record: RunRecord, stop: StopRequest) -> Outcome:
         record.update("failed", trainer.progress.step, failure=str(error))
         contents = gpu_categories(trainer.model, trainer.optimizer, device)
         snapshot = write_snapshot(log.folder / LOGS, contents, device)
-        raise RunError(f"{error}\n{MEMORY_ADVICE}{snapshot}") from error
+        raise RunError(f"{error}\n{advice} What filled it: {snapshot}") from error
     except BaseException as error:
         record.update("failed", trainer.progress.step, failure=f"{type(error).__name__}: {error}")
         raise
@@ -194,15 +194,7 @@ def _train(trainer: Trainer, record: RunRecord, stop: StopRequest) -> Outcome:
     return Outcome(status, progress.step, progress.metrics, trainer.trained_model())
 
 
-def loader_options(
-    settings: Settings, workers: int, prefetch: int, ranks: Ranks, *, persistent: bool = False
-) -> LoaderOptions:
-    """How a data loader works, as DATALOADER says."""
-    pin = settings.DATALOADER.PIN_MEMORY and ranks.device.type == "cuda"
-    return LoaderOptions(workers, prefetch, pin, persistent)
-
-
-def _describe(workers: Workers, settings: Settings) -> str:
+def _describe(workers: Workers, settings: RunSettings) -> str:
     loader = settings.DATALOADER
     lines = workers.describe(
         settings.TRAIN.BATCH_SIZE, loader.TRAIN_PREFETCH_FACTOR, loader.VAL_PREFETCH_FACTOR
@@ -210,7 +202,7 @@ def _describe(workers: Workers, settings: Settings) -> str:
     return "\n".join(lines)
 
 
-def _timing(settings: Settings, folder: Path, ranks: Ranks, display: Display) -> TimingLogger:
+def _timing(settings: RunSettings, folder: Path, ranks: Ranks, display: Display) -> TimingLogger:
     log = settings.LOG
     return TimingLogger(
         folder / LOGS,
@@ -236,7 +228,7 @@ def _hold(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> Non
         raise RunError(fault)
 
 
-def set_arithmetic(settings: Settings, device: torch.device) -> None:
+def set_arithmetic(settings: RunSettings, device: torch.device) -> None:
     """Choose PyTorch's kernels for a run, for the whole process.
 
     Args:

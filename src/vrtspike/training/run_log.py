@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import nn
 
-from vrtspike.data.raw.images import write_png
-from vrtspike.data.store.cache import CacheUse
 from vrtspike.durations import format_duration
 from vrtspike.files import atomic_path, remove_leftovers, writes_to
+from vrtspike.images import write_png
+from vrtspike.monitoring.cache_use import CacheUse
 from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.memory import (
     MEGABYTE,

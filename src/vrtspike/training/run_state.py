@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.runs.checkpoints import check_same_run, save_best, save_checkpoint
 
 
@@ -35,7 +35,7 @@ class RunState:
         self,
         folder: Path,
         fingerprint: str,
-        settings: Settings,
+        settings: RunSettings,
         micro_batches: int,
         optimizer: torch.optim.Optimizer,
         parts: dict[str, Stateful],

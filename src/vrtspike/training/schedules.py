@@ -6,11 +6,11 @@ import math
 
 import torch
 
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.train_schema import ScheduleSettings
 
 
-def total_steps(settings: Settings, per_epoch: int, micro_batches: int) -> int:
+def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> int:
     """Optimiser steps of a run; accumulation goes on across the end of an epoch.
 
     Args:
@@ -18,7 +18,7 @@ def total_steps(settings: Settings, per_epoch: int, micro_batches: int) -> int:
         per_epoch: micro-batches of an epoch.
         micro_batches: micro-batches of a step, over all processes.
 
-    >>> total_steps(Settings(), per_epoch=60, micro_batches=6)  # 40 epochs
+    >>> total_steps(RunSettings(), per_epoch=60, micro_batches=6)  # 40 epochs
     400
     """
     train = settings.TRAIN

@@ -9,19 +9,20 @@ from pathlib import Path
 
 
 def results_lines(
-    made: Collection[str], summary: str, pages: Sequence[str], done: str = ""
+    made: Collection[str], summaries: Sequence[str], pages: Sequence[str], done: str = ""
 ) -> list[str]:
     """What a person wants to see of the files that were asked for.
 
     Args:
         made: all files that the plan makes or knows to be up to date.
-        summary: a text to show, if it is among them.
+        summaries: texts to show, those that are among them.
         pages: reports, the best first; the first among them is named.
         done: what is said between the two; nothing if it is empty.
     """
     lines = []
-    if summary in made and Path(summary).is_file():
-        lines.append(Path(summary).read_text(encoding="utf-8").rstrip())
+    for summary in summaries:
+        if summary in made and Path(summary).is_file():
+            lines.append(Path(summary).read_text(encoding="utf-8").rstrip())
     if done:
         lines.append(done)
     page = next((page for page in pages if page in made and Path(page).is_file()), None)

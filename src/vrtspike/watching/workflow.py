@@ -47,7 +47,7 @@ class Watch:
         workflow: Snakemake's.
         loud: stages whose programs write to the terminal themselves.
         announced: stages that are told, with their logs, when a job of theirs begins.
-        summary: a text that is shown at the end where it was asked for.
+        summaries: texts that are shown at the end where they were asked for.
         pages: reports, the best first, of which the first that was asked for is named at the end.
         turns: folder in which all Snakemakes with the same results tell of each other.
     """
@@ -57,12 +57,12 @@ class Watch:
         workflow: Any,  # noqa: ANN401 - Snakemake's
         loud: Collection[str],
         announced: Collection[str],
-        summary: str,
+        summaries: Sequence[str],
         pages: Sequence[str],
         turns: Path,
     ) -> None:
         self._workflow = workflow
-        self._summary, self._pages = summary, pages
+        self._summaries, self._pages = summaries, pages
         self._began = time.monotonic()
         self._ended = threading.Event()
         self._turns = Turns(turns)
@@ -134,7 +134,7 @@ class Watch:
 
     def _show_results(self, done: str = "") -> None:
         made = {str(file) for job in self._workflow.dag.jobs for file in job.output}
-        for line in results_lines(made, self._summary, self._pages, done):
+        for line in results_lines(made, self._summaries, self._pages, done):
             self._say(line)
 
     def _say(self, text: str) -> None:

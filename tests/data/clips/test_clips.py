@@ -11,7 +11,6 @@ from vrtspike.data.clips.batch import prepare_batch
 from vrtspike.data.clips.clips import ClipDataset, CropArea, SequenceReader
 from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset, merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.images import luma
 from vrtspike.data.raw.spikes import pack_rows
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
@@ -23,6 +22,7 @@ from vrtspike.data.store.voxels import Statistics, voxelize
 from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError
 from vrtspike.files import write_json
+from vrtspike.images import luma
 
 FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
 

@@ -12,10 +12,10 @@ from vrtspike.data.gate.alignment import (
     correlation_curve,
     exposure_center,
 )
-from vrtspike.data.raw.images import luma, read_gray, read_rgb, shrink
 from vrtspike.data.raw.spikes import PackedSpikes, pack_rows, read_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.errors import DataError
+from vrtspike.images import luma, read_gray, read_rgb, shrink
 
 
 def texture(seed, height=160, width=400):

@@ -12,11 +12,11 @@ from tests.data.conftest import SEQUENCES
 from tests.data.scenes import film
 from vrtspike.data.gate.accept import accept
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.images import read_rgb, write_png
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.errors import DataError
 from vrtspike.files import write_json
+from vrtspike.images import read_rgb, write_png
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 

@@ -8,9 +8,10 @@ from tests.data.conftest import SEQUENCES
 from vrtspike.data.bundles import make_share
 from vrtspike.data.gate import ingest_share as module
 from vrtspike.data.gate.ingest_share import Ingestion
-from vrtspike.data.manifests import INGEST_SHARE, INGESTED, contents_digest, read_manifest
+from vrtspike.data.manifests import INGEST_SHARE, INGESTED, contents_digest
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
+from vrtspike.manifests import read_manifest
 
 NAME = SEQUENCES[0]
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.data.scenes import film
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.images import read_rgb, write_png
 from vrtspike.data.raw.layouts.files import SENSOR_FILE, sensor_size
 from vrtspike.data.raw.layouts.table import LAYOUTS, find_layout, find_sequence, sequence_names
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
@@ -20,6 +19,7 @@ from vrtspike.data.store.reading import open_store
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.errors import DataError
 from vrtspike.files import write_json
+from vrtspike.images import read_rgb, write_png
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 

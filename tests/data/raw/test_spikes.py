@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrtspike.data.raw.images import read_gray, shrink
 from vrtspike.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
@@ -18,6 +17,7 @@ from vrtspike.data.raw.spikes import (
     write_spikes,
 )
 from vrtspike.errors import DataError
+from vrtspike.images import read_gray, shrink
 
 
 @st.composite

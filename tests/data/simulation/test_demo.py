@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from vrtspike.data.gate.alignment import align
-from vrtspike.data.raw.images import luma, read_rgb
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.demo import SCENES, make_demo_data
 from vrtspike.errors import DataError
+from vrtspike.images import luma, read_rgb
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.data.scenes import film
-from vrtspike.data.raw.images import luma
 from vrtspike.data.simulation.interpolation import interpolate
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.errors import DataError
+from vrtspike.images import luma
 
 
 def frames(count, speed):

@@ -5,7 +5,6 @@ import pytest
 
 from tests.data.scenes import film
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.images import read_rgb, write_png
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.data.simulation.sequence import (
@@ -15,6 +14,7 @@ from vrtspike.data.simulation.sequence import (
     write_sequence,
 )
 from vrtspike.errors import DataError
+from vrtspike.images import read_rgb, write_png
 
 
 def video(count, seed=0):

@@ -14,7 +14,6 @@ from vrtspike.data.clips.batch import prepare_batch
 from vrtspike.data.clips.clips import SequenceReader
 from vrtspike.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.images import read_rgb
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
@@ -23,6 +22,7 @@ from vrtspike.data.store.verify import verify_store
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
+from vrtspike.images import read_rgb
 
 
 def build(root, results, name, bins=32):

@@ -7,11 +7,12 @@ import pytest
 from tests.data.conftest import SEQUENCES
 from vrtspike.data.bundles import make_share
 from vrtspike.data.gate.ingest_share import Ingestion
-from vrtspike.data.manifests import STORE_SHARE, read_manifest
+from vrtspike.data.manifests import STORE_SHARE
 from vrtspike.data.store import build_share as module
 from vrtspike.data.store.build_share import Building
 from vrtspike.errors import DataError
 from vrtspike.files import folder_size, read_json, write_json
+from vrtspike.manifests import read_manifest
 
 NAME = SEQUENCES[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vrtspike.data.store.cache import CacheUse
+from vrtspike.monitoring.cache_use import CacheUse
 
 
 def test_hits_and_misses_are_parts_of_the_look_ups():

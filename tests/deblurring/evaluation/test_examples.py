@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vrtspike.data.raw.images import read_gray, read_rgb
 from vrtspike.deblurring.evaluation.examples import Example, Examples
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.tof import TOF
+from vrtspike.images import read_gray, read_rgb
 
 NAN, INFINITE = float("nan"), float("inf")
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from skimage.metrics import structural_similarity
 
-from vrtspike.data.raw.images import read_rgb, write_png
 from vrtspike.deblurring.evaluation.folder import (
     NO_SPIKES,
     SIMULATED,
@@ -22,6 +21,7 @@ from vrtspike.deblurring.evaluation.folder import (
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.video import read_video, video_file, video_rate
 from vrtspike.errors import ConfigError, DataError
+from vrtspike.images import read_rgb, write_png
 
 NAMES = [f"{number:06d}" for number in range(1, 6)]
 

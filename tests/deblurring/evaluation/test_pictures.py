@@ -7,7 +7,6 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.data.raw.images import write_png
 from vrtspike.deblurring.evaluation.pictures import (
     KEPT_FRAMES,
     ArrayFrames,
@@ -18,6 +17,7 @@ from vrtspike.deblurring.evaluation.pictures import (
 )
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
+from vrtspike.images import write_png
 
 
 def gray(level: int, height: int = 16, width: int = 24) -> np.ndarray:

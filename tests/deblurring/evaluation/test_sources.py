@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.raw.images import luma, read_rgb, write_png
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
@@ -23,6 +22,7 @@ from vrtspike.deblurring.evaluation.sources import (
 )
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
+from vrtspike.images import luma, read_rgb, write_png
 
 BINS, STEPS = 4, 56
 

@@ -7,7 +7,6 @@ import pytest
 
 from tests.deblurring.evaluation.conftest import SmallRun
 from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.raw.images import luma, read_rgb
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store, open_store
@@ -19,6 +18,7 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
     to_frame,
     to_picture,
 )
+from vrtspike.images import luma, read_rgb
 
 FRAMES = [f"{number:06d}" for number in range(1, 6)]
 SHARP_STEP = 24

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrtspike.data.clips.requirements import require_spikes
-from vrtspike.data.manifests import DATASET, STORE, read_manifest
+from vrtspike.data.manifests import DATASET, STORE
 from vrtspike.data.store.voxels import Statistics, histogram_statistics
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.files import json_digest
+from vrtspike.manifests import read_manifest
 
 if TYPE_CHECKING:
     from vrtspike.config.schema import DataSettings, Settings

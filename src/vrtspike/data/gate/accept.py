@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.exposure import most_bins
-from vrtspike.data.manifests import ACCEPTED, INGESTED, read_manifest
+from vrtspike.data.manifests import ACCEPTED, INGESTED
 from vrtspike.errors import DataError, list_faults, named_faults
+from vrtspike.manifests import read_manifest
 
 
 def accept(

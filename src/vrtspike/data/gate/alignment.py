@@ -14,9 +14,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.raw.images import shrink
 from vrtspike.data.raw.spikes import Steps
 from vrtspike.errors import DataError
+from vrtspike.images import shrink
 
 WINDOW = 9
 """Spike frames averaged for the image of one instant (fewer in files shorter than 18)."""

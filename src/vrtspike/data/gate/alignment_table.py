@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.exposure import expected_center
-from vrtspike.data.manifests import INGESTED, read_manifest
+from vrtspike.data.manifests import INGESTED
 from vrtspike.files import atomic_write_text
+from vrtspike.manifests import read_manifest
 
 COLUMNS = (
     "split",

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from vrtspike.data.gate.alignment import Alignment, align, require_match
 from vrtspike.data.gate.shuffling import require_order
-from vrtspike.data.raw.images import luma, read_rgb
 from vrtspike.data.raw.layouts.files import SequenceFiles, sensor_size
 from vrtspike.data.raw.numbering import frame_order
 from vrtspike.data.raw.spikes import (
@@ -23,6 +22,7 @@ from vrtspike.data.raw.spikes import (
     read_rows,
 )
 from vrtspike.errors import DataError
+from vrtspike.images import luma, read_rgb
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from vrtspike.data.manifests import INGESTED
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.table import AUTO, find_sequence
 from vrtspike.data.raw.numbering import find_jumps, frame_order
-from vrtspike.data.raw.versions import file_entry
+from vrtspike.versions import file_entry
 
 
 def ingest_sequence(

@@ -8,11 +8,12 @@ from typing import Any
 
 from vrtspike.data.bundles import Entry, Made
 from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.manifests import INGEST_SHARE, INGESTED, contents_digest, read_manifest
+from vrtspike.data.manifests import INGEST_SHARE, INGESTED, contents_digest
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.recipes import ingest_recipe
 from vrtspike.errors import DataError
 from vrtspike.files import write_json
+from vrtspike.manifests import read_manifest
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,13 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vrtspike.data.manifests import INGESTED, read_manifest
+from vrtspike.data.manifests import INGESTED
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.table import AUTO, find_sequence
 from vrtspike.errors import DataError
-from vrtspike.files import file_digest, json_digest
+from vrtspike.files import json_digest
+from vrtspike.manifests import read_manifest
+from vrtspike.versions import is_unchanged, size_and_date
 
 
 class RawState(NamedTuple):
@@ -34,7 +36,7 @@ def raw_state(root: str | os.PathLike[str], files: SequenceFiles, blur_dir: str)
         files: of the sequence.
         blur_dir: which blurry frames.
     """
-    present = [(path, *_size_and_date(Path(root), path)) for path in files.paths]
+    present = [(path, *size_and_date(Path(root), path)) for path in files.paths]
     nbytes = sum(max(0, size) for _, size, _ in present)
     return RawState(json_digest({"blur_dir": blur_dir, "files": present}), nbytes)
 
@@ -70,48 +72,16 @@ def source_version(
     """
     base = Path(root)
     files_found = find_sequence(base, split, sequence, blur_dir, layout)
-    present = [(path, *_size_and_date(base, path)) for path in files_found.paths]
+    present = [(path, *size_and_date(base, path)) for path in files_found.paths]
     known = _known_files(Path(manifest_path), blur_dir)
     unread: list[str] = []
     if known is not None:
         version, files = known
-        if len(files) == len(present) and all(_unchanged(base, files, *item) for item in present):
+        if len(files) == len(present) and all(is_unchanged(base, files, *item) for item in present):
             return version
         unread = [path for path, entry in files.items() if not entry["digest"]]
     contents: dict[str, Any] = {"blur_dir": blur_dir, "files": present}
     return json_digest({**contents, "unread before": unread} if unread else contents)
-
-
-def _size_and_date(root: Path, path: str) -> tuple[int, int]:
-    """Size and date of a file; -1 where there is none to be seen, which the job reports."""
-    try:
-        # A string: a plan asks for every raw file, and making a Path takes longer than asking.
-        status = os.stat(f"{root}/{path}")  # noqa: PTH116
-    except OSError:
-        return -1, -1
-    return status.st_size, status.st_mtime_ns
-
-
-def file_entry(root: Path, path: str) -> dict[str, Any]:
-    """What an ingest manifest keeps of a file; its ``digest`` is empty if it cannot be read.
-
-    Returns:
-        ``{"path", "size", "mtime_ns", "digest"}``.
-    """
-    size, date = _size_and_date(root, path)
-    return {
-        "path": path,
-        "size": size,
-        "mtime_ns": date,
-        "digest": _digest(root / path),
-    }
-
-
-def _digest(path: Path) -> str:
-    try:
-        return file_digest(path)
-    except OSError:
-        return ""
 
 
 def _known_files(manifest: Path, blur_dir: str) -> tuple[str, dict[str, dict[str, Any]]] | None:
@@ -133,16 +103,5 @@ def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> lis
         path
         for path in files
         if not (base / path).is_file()
-        or not _unchanged(base, files, path, *_size_and_date(base, path))
+        or not is_unchanged(base, files, path, *size_and_date(base, path))
     ]
-
-
-def _unchanged(
-    root: Path, files: dict[str, dict[str, Any]], path: str, size: int, date: int
-) -> bool:
-    entry = files.get(path)
-    if entry is None or entry["size"] != size:
-        return False
-    if not entry["digest"]:  # permissions change without the date
-        return not _digest(root / path)
-    return bool(entry["mtime_ns"] == date or entry["digest"] == _digest(root / path))

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.exposure import STEPS_PER_FRAME
-from vrtspike.data.raw.images import luma, shrink
 from vrtspike.data.simulation.interpolation import Between, Interpolation, interpolate
 from vrtspike.errors import DataError
+from vrtspike.images import luma, shrink
 
 THETA = 2.0
 

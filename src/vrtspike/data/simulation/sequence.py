@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.exposure import STEPS_PER_FRAME
-from vrtspike.data.raw.images import encode_png, read_rgb
 from vrtspike.data.raw.numbering import find_jumps, frame_order
 from vrtspike.data.raw.spikes import pack_spikes
 from vrtspike.data.simulation.interpolation import Interpolation
 from vrtspike.data.simulation.sensor import THETA, stream_spikes, synthesize_blur
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_write_bytes
+from vrtspike.images import encode_png, read_rgb
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.exposure import bin_edges
-from vrtspike.data.manifests import INGESTED, STORE, read_manifest
-from vrtspike.data.raw.images import read_rgb
+from vrtspike.data.manifests import INGESTED, STORE
 from vrtspike.data.raw.spikes import read_rows
 from vrtspike.data.raw.versions import changed_files
 from vrtspike.data.store.layout import StoreLayout
@@ -16,6 +15,8 @@ from vrtspike.data.store.voxels import Histogram, add_to_histogram, voxelize_pac
 from vrtspike.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError, list_faults
 from vrtspike.files import folder_size, write_json
+from vrtspike.images import read_rgb
+from vrtspike.manifests import read_manifest
 
 
 def build_store(

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.bundles import Entry, Made
-from vrtspike.data.manifests import INGESTED, STORE, STORE_SHARE, contents_digest, read_manifest
+from vrtspike.data.manifests import INGESTED, STORE, STORE_SHARE, contents_digest
 from vrtspike.data.recipes import store_recipe
 from vrtspike.data.store.build import build_store
 from vrtspike.errors import DataError
 from vrtspike.files import folder_size, json_digest
+from vrtspike.manifests import read_manifest
 
 
 @dataclass(frozen=True)

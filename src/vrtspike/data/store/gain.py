@@ -13,8 +13,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.raw.images import luma, shrink
 from vrtspike.errors import DataError
+from vrtspike.images import luma, shrink
 
 
 class GainMeter:

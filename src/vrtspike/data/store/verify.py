@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from vrtspike.data.manifests import DATASET, STORE, read_contents, read_manifest
+from vrtspike.data.manifests import DATASET, STORE
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import ContentDigest, StoredFrame
 from vrtspike.errors import DataError
+from vrtspike.manifests import read_contents, read_manifest
 
 
 def store_manifests(path: str | Path) -> list[Path]:

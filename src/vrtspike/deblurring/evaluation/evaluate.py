@@ -15,10 +15,9 @@ from typing import Any, get_args
 import pandas as pd
 import torch
 
-from vrtspike.config.schema import SpikesAloneName, TestSettings
+from vrtspike.config.schema import SpikesAloneName, TestSettings, deblurring_settings
 from vrtspike.cpus import available_cpus
 from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry, load_fitting_dataset
-from vrtspike.data.raw.images import write_png
 from vrtspike.data.store.reading import open_store
 from vrtspike.deblurring.evaluation.examples import Example, Examples, Picture
 from vrtspike.deblurring.evaluation.measure import (
@@ -51,7 +50,7 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
 from vrtspike.deblurring.evaluation.summary import summarize, write_summary_page
 from vrtspike.deblurring.evaluation.tiling import Progress
 from vrtspike.deblurring.metrics.images import Image
-from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.errors import ConfigError
@@ -64,7 +63,8 @@ from vrtspike.evaluation.names import (
     TABLE,
     VIDEOS,
 )
-from vrtspike.files import atomic_path, atomic_write_text, write_json
+from vrtspike.files import atomic_write_text, replaced_folder, write_json
+from vrtspike.images import write_png
 from vrtspike.runs.published import PublishedRun
 
 MOST_IMAGES = len(get_args(Kind))
@@ -128,7 +128,7 @@ def evaluate_run(
         DataError: if the split, a store, or weights that a metric needs are missing.
         RunError: if the weights belong to another model.
     """
-    settings = run.settings
+    settings = deblurring_settings(run.settings)
     test, dataset = settings.TEST, load_fitting_dataset(dataset_path, settings)
     entries = dataset.split(settings.DATA.VAL_SPLIT)
     scores = select_metrics(test.METRICS, settings.WEIGHTS.DIR, device)
@@ -157,14 +157,14 @@ def evaluate_run(
     started = time.monotonic()
     with contextlib.ExitStack() as finished:
         pool = finished.enter_context(ThreadPoolExecutor(min(available_cpus(), MOST_IMAGES)))
-        folder = finished.enter_context(_folder(output / EXAMPLES))
+        folder = finished.enter_context(replaced_folder(output / EXAMPLES))
         evaluation = Evaluation(
             restore,
             scores,
             pool.map,
-            finished.enter_context(_folder(output / PICTURES)),
+            finished.enter_context(replaced_folder(output / PICTURES)),
             Examples(folder, ranking_metric(list(scores))),
-            finished.enter_context(_folder(output / VIDEOS)) if test.SAVE_VIDEO else None,
+            finished.enter_context(replaced_folder(output / VIDEOS)) if test.SAVE_VIDEO else None,
             error_map,
             _counter(progress, total),
         )
@@ -193,7 +193,7 @@ def _write_tables(
     run: PublishedRun,
     dataset: DatasetManifest,
     frames: pd.DataFrame,
-    metrics: Sequence[Metric],
+    metrics: Sequence[ImageMetric],
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Write the tables and the summary, and return the latter."""
@@ -210,14 +210,6 @@ def _write_tables(
 
 def _csv(table: pd.DataFrame) -> str:
     return table.to_csv(index=False, float_format="%.6f")
-
-
-@contextlib.contextmanager
-def _folder(path: Path) -> Iterator[Path]:
-    """A folder that replaces ``path`` when the body has ended."""
-    with atomic_path(path) as temporary:
-        temporary.mkdir()
-        yield temporary
 
 
 def _counter(progress: Progress, total: int) -> Callable[[], None]:

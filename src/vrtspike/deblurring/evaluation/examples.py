@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.raw.images import write_png
 from vrtspike.deblurring.evaluation.measure import KEYS
-from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.evaluation.names import EXAMPLES_INDEX
 from vrtspike.files import finite_or_null, write_json
+from vrtspike.images import write_png
 
 Choice = Literal["worst", "middle", "best"]
 CHOICES: tuple[Choice, ...] = ("worst", "middle", "best")
@@ -51,7 +51,7 @@ class Examples:
         metric: what decides which frame of a sequence is the worst and the best.
     """
 
-    def __init__(self, folder: Path, metric: Metric) -> None:
+    def __init__(self, folder: Path, metric: ImageMetric) -> None:
         self._folder = folder
         self._metric = metric
         self._written: list[tuple[float, dict[str, Any]]] = []

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.data.raw.folders import input_version
-from vrtspike.data.raw.images import read_rgb, write_png
 from vrtspike.deblurring.evaluation.pictures import picture_files
 from vrtspike.deblurring.evaluation.restore import tile_unit
 from vrtspike.deblurring.evaluation.sources import BlurrySequence, FolderSequence
@@ -27,6 +26,7 @@ from vrtspike.deblurring.video import FRAMES_PER_SECOND, video_file, video_rate
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.files import finite_or_null, read_json, write_json
+from vrtspike.images import read_rgb, write_png
 
 RESTORED = "restored"
 COMPARISON = "comparison"

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from vrtspike.deblurring.metrics.images import Image
-from vrtspike.deblurring.metrics.metric import Metric, MotionScore, Score
+from vrtspike.deblurring.metrics.metric import ImageMetric, MotionScore, Score
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.errors import ConfigError, DataError
@@ -28,7 +28,7 @@ output, the sharp frame; where there are spikes what these show, and the sharp f
 REFERENCES: Mapping[Kind, Kind] = {"blur": "sharp", "restored": "sharp", "spikes": "gray"}
 """What is measured against what."""
 
-Scores = Mapping[Metric, Score | MotionScore]
+Scores = Mapping[ImageMetric, Score | MotionScore]
 """What measures each metric, in the order of columns."""
 
 Apply = Callable[[Callable[[Kind], Any], Iterable[Kind]], Iterable[Any]]
@@ -37,7 +37,7 @@ Apply = Callable[[Callable[[Kind], Any], Iterable[Kind]], Iterable[Any]]
 
 def select_metrics(
     names: Sequence[str], weights_dir: str, device: torch.device
-) -> dict[Metric, Score | MotionScore]:
+) -> dict[ImageMetric, Score | MotionScore]:
     """The metrics of TEST.METRICS with their scores.
 
     Args:
@@ -48,7 +48,7 @@ def select_metrics(
     Raises:
         DataError: if weights that one of them needs are missing or not the published ones.
     """
-    found: dict[Metric, Score | MotionScore] = {}
+    found: dict[ImageMetric, Score | MotionScore] = {}
     for name in names:
         metric = METRICS[name]
         try:
@@ -61,7 +61,7 @@ def select_metrics(
     return found
 
 
-def require_size(metrics: Iterable[Metric], clip: str, size: tuple[int, int]) -> None:
+def require_size(metrics: Iterable[ImageMetric], clip: str, size: tuple[int, int]) -> None:
     """Refuse metrics that cannot measure frames of this size.
 
     Raises:
@@ -122,7 +122,7 @@ class ClipMeter:
         }
 
 
-def column(metric: Metric, kind: Kind) -> str:
+def column(metric: ImageMetric, kind: Kind) -> str:
     """The column of tables that holds a metric of blurry, restored or spikes' frames."""
     blur, restored = metric.columns
     return {"blur": blur, "restored": restored, "spikes": metric.spikes_column}[kind]
@@ -138,7 +138,7 @@ def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
 
 
 def overall_means(
-    sequences: pd.DataFrame, scale: float, metrics: Iterable[Metric]
+    sequences: pd.DataFrame, scale: float, metrics: Iterable[ImageMetric]
 ) -> dict[str, dict[str, float | str | None]]:
     """Mean over the sequences of one scale.
 
@@ -170,7 +170,7 @@ def overall_means(
 
 
 def spikes_means(
-    sequences: pd.DataFrame, scale: float, metrics: Iterable[Metric]
+    sequences: pd.DataFrame, scale: float, metrics: Iterable[ImageMetric]
 ) -> dict[str, float | None]:
     """Mean over the sequences of one scale of what the spikes alone show, by metric.
 
@@ -187,13 +187,13 @@ def spikes_means(
     return {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
 
 
-def ranking_metric(metrics: Sequence[Metric]) -> Metric:
+def ranking_metric(metrics: Sequence[ImageMetric]) -> ImageMetric:
     """What frames are ranked by, from the worst to the best: PSNR, or else the first metric."""
     return PSNR if PSNR in metrics else metrics[0]
 
 
 def worst_frames(
-    frames: pd.DataFrame, scale: float, metrics: Sequence[Metric]
+    frames: pd.DataFrame, scale: float, metrics: Sequence[ImageMetric]
 ) -> list[dict[str, str | float]]:
     """The restored frames of one scale with the worst figures, the worst first.
 

@@ -11,10 +11,10 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.raw.images import read_rgb
 from vrtspike.data.raw.numbering import frame_order
 from vrtspike.deblurring.video import read_video
 from vrtspike.errors import DataError, list_faults
+from vrtspike.images import read_rgb
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from vrtspike.data.exposure import bin_table
 from vrtspike.data.gate.alignment import align, mismatch
-from vrtspike.data.raw.images import luma
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.data.raw.spikes import (
     PackedSpikes,
@@ -34,6 +33,7 @@ from vrtspike.deblurring.evaluation.pictures import (
     open_pictures,
 )
 from vrtspike.errors import DataError, list_faults
+from vrtspike.images import luma
 
 SIMULATED_STEPS = 88
 """Spike steps simulated per blurry frame: eleven source frames of eight steps, as in GoPro."""

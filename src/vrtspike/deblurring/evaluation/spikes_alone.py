@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from vrtspike.config.schema import SpikesAloneName
 from vrtspike.data.exposure import sharp_step
-from vrtspike.data.raw.images import luma
 from vrtspike.data.store.reading import Store
 from vrtspike.deblurring.metrics.images import PEAK, Image
 from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
+from vrtspike.images import luma
 
 Reconstruction = Callable[[NDArray[np.uint8], int], NDArray[np.float32]]
 """From spikes (T, h, w) and a step to the spike rate (h, w) there."""

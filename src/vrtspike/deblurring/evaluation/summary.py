@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.config.schema import SpikesAloneName
+from vrtspike.config.schema import SpikesAloneName, deblurring_settings
 from vrtspike.data.clips.dataset import DatasetManifest
 from vrtspike.deblurring.evaluation.measure import overall_means, spikes_means
 from vrtspike.deblurring.evaluation.spikes_alone import definition
-from vrtspike.deblurring.metrics.metric import Metric
+from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun
@@ -22,7 +22,7 @@ def summarize(
     run: PublishedRun,
     dataset: DatasetManifest,
     sequences: pd.DataFrame,
-    metrics: Sequence[Metric],
+    metrics: Sequence[ImageMetric],
 ) -> dict[str, Any]:
     """What was evaluated on what, and the means over sequences, as a JSON value.
 
@@ -32,12 +32,13 @@ def summarize(
         sequences: means per sequence and scale.
         metrics: those that were measured.
     """
-    settings = run.settings
+    settings = deblurring_settings(run.settings)
     scales = [float(scale) for scale in settings.TEST.EVAL_SCALES]
     main = 1.0 if 1.0 in scales else scales[0]
     rows = sequences[sequences["scale"] == main]
     return {
         "schema": 1,
+        "task": settings.TASK,
         "preset": run.name,
         "fingerprint": run.fingerprint,
         "dataset": dataset.name,
@@ -65,7 +66,7 @@ def _spikes_alone(
     method: SpikesAloneName | None,
     sequences: pd.DataFrame,
     scale: float,
-    metrics: Sequence[Metric],
+    metrics: Sequence[ImageMetric],
 ) -> dict[str, Any]:
     """The baseline, and what it is or why there is none."""
     if method is None:
@@ -77,7 +78,7 @@ def _spikes_alone(
 
 
 def write_summary_page(
-    path: Path, sequences: pd.DataFrame, summary: Mapping[str, Any], metrics: Sequence[Metric]
+    path: Path, sequences: pd.DataFrame, summary: Mapping[str, Any], metrics: Sequence[ImageMetric]
 ) -> None:
     """The means as a page: one row per sequence, the mean over sequences last.
 
@@ -117,7 +118,7 @@ def write_summary_page(
     write_page(path, f"Results of preset {summary['preset']}", note.strip(), [table], closing)
 
 
-def spikes_label(metric: Metric) -> str:
+def spikes_label(metric: ImageMetric) -> str:
     """What tables call a figure of the spikes alone: in grey, where the metric is of colour."""
     return "spikes alone, grey" if metric.of_colour else "spikes alone"
 

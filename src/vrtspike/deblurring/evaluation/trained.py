@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.config import Settings
+from vrtspike.config.schema import deblurring_settings
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tile_unit, tiling_for
@@ -29,13 +30,13 @@ from vrtspike.deblurring.evaluation.tile_memory import (
     measure_tile_memory,
 )
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling
+from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.evaluation.device import PRECISIONS
 from vrtspike.files import file_digest
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_published
-from vrtspike.runs.statistics import read_statistics
 from vrtspike.training.precision import resolve_precision
 
 Spikes = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
@@ -75,7 +76,7 @@ class TrainedModel:
     @property
     def settings(self) -> Settings:
         """What it was trained with, complete."""
-        return self.run.settings
+        return deblurring_settings(self.run.settings)
 
     @property
     def takes_spikes(self) -> bool:
@@ -266,11 +267,12 @@ def load(
             f"{weights}: no such file; expected the folder of a finished run, such as "
             "results/train/<preset>"
         )
+    settings = deblurring_settings(published.settings, published.name)
     return TrainedModel(
         published.identity,
         file_digest(weights),
-        load_model(weights, published.settings, found),
-        read_statistics(folder) if published.settings.MODEL.USE_SPIKE else None,
+        load_model(weights, settings, found),
+        read_statistics(folder) if settings.MODEL.USE_SPIKE else None,
         found,
         choose_precision(precision, found),
     )

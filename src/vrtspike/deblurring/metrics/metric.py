@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.metrics.images import Image
+from vrtspike.metrics import Metric
 
 if TYPE_CHECKING:
     import torch
@@ -27,40 +28,25 @@ Loader: TypeAlias = Callable[[Path, "torch.device"], Anything]
 
 
 @dataclass(frozen=True)
-class Metric:
+class ImageMetric(Metric):
     """One metric of restored frames, as tables and reports see it.
 
     Attributes:
-        name: what TEST.METRICS and the columns of tables call it.
-        title: what sentences call it.
-        definition: what exactly is measured, in the words that reports print.
-        unit: of the figure; empty for none.
-        decimals: digits after the point that tables show.
-        larger_is_better: false where smaller values are better.
         of_colour: false where an image and its luma have the same figure.
         least_side: pixels along the shorter side of the smallest image that can be measured.
     """
 
-    name: str
-    title: str
-    definition: str
     _: KW_ONLY
-    unit: str = ""
-    decimals: int = 4
-    larger_is_better: bool = True
+    before: str = "blurry"
+    after: str = "restored"
     of_colour: bool = True
     least_side: int = 1
-
-    @property
-    def explanation(self) -> str:
-        """The definition, and which values are better where that is not the larger ones."""
-        return self.definition if self.larger_is_better else f"{self.definition}; lower is better"
 
     @property
     def columns(self) -> tuple[str, str]:
         """Columns of tables: of the blurry frames, and of the restored ones.
 
-        >>> Metric("psnr", "PSNR", "PSNR in dB").columns
+        >>> ImageMetric("psnr", "PSNR", "PSNR in dB").columns
         ('psnr_blur', 'psnr')
         """
         return f"{self.name}_blur", self.name
@@ -69,35 +55,14 @@ class Metric:
     def spikes_column(self) -> str:
         """Column of tables: of the spikes alone (``vrtspike.deblurring.evaluation.spikes_alone``).
 
-        >>> Metric("psnr", "PSNR", "PSNR in dB").spikes_column
+        >>> ImageMetric("psnr", "PSNR", "PSNR in dB").spikes_column
         'psnr_spikes'
         """
         return f"{self.name}_spikes"
 
-    @property
-    def format(self) -> str:
-        """Format specification of a figure, such as ``.2f``."""
-        return f".{self.decimals}f"
-
-    def text(self, value: float) -> str:
-        """A figure with its unit, such as ``31.20 dB``."""
-        return f"{value:{self.format}} {self.unit}".strip()
-
-    def gain(self, value: float, reference: float) -> float:
-        """By how much ``value`` is better than ``reference``; negative where it is worse."""
-        return value - reference if self.larger_is_better else reference - value
-
-    def best(self, values: Iterable[float]) -> float:
-        """The best of some values.
-
-        Raises:
-            ValueError: if there are none.
-        """
-        return max(values) if self.larger_is_better else min(values)
-
 
 @dataclass(frozen=True)
-class FrameMetric(Metric):
+class FrameMetric(ImageMetric):
     """A metric with a figure for every frame, whatever comes before or after it.
 
     Attributes:
@@ -122,7 +87,7 @@ class MotionScore:
 
 
 @dataclass(frozen=True)
-class TemporalMetric(Metric):
+class TemporalMetric(ImageMetric):
     """A metric with a figure for every frame but the first of a clip: it compares motions.
 
     Attributes:
@@ -139,7 +104,7 @@ def needs_nothing(score: Anything) -> Loader[Anything]:
 
 def load_metrics(
     metrics: Iterable[FrameMetric], weights: str | Path, device: torch.device
-) -> dict[Metric, Score]:
+) -> dict[ImageMetric, Score]:
     """Some metrics of single frames with their scores, in the given order.
 
     Args:

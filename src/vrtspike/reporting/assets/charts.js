@@ -386,7 +386,7 @@ function sectionBars() {
   };
 }
 
-/** Every frame of the test split: blurry against restored. */
+/** Every frame of the test split: what it is compared with against the result. */
 function frameChart(metric) {
   return () => {
     const traces = report.runs.flatMap((run, index) => {
@@ -413,12 +413,15 @@ function frameChart(metric) {
     const ends = [Math.min(...all), Math.max(...all)];
     const diagonal = { x: ends, y: ends, mode: "lines", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip" };
     const unit = metric.unit ? `, ${metric.unit}` : "";
-    return { traces: [diagonal, ...traces], layout: layout(`${metric.title} blurry${unit}`, `${metric.title} restored${unit}`) };
+    return { traces: [diagonal, ...traces], layout: layout(`${metric.title} ${metric.before}${unit}`, `${metric.title} ${metric.after}${unit}`) };
   };
 }
 
 function showAlignments() {
   const place = body("data");
+  if (!place) {
+    return;
+  }
   if (!report.alignments.length) {
     place.append(el("p", { className: "absent", textContent: "No table of the alignment of spikes and frames." }));
   }

@@ -5,9 +5,9 @@ function metricColumns(metrics) {
     const group = metric.unit ? `${metric.title}, ${metric.unit}` : metric.title;
     const same = { group, show: (value) => number(value, metric.decimals), explanation: metric.definition };
     return [
-      { ...same, title: "blurry" },
+      { ...same, title: metric.before },
       ...(metric.withSpikes ? [{ ...same, title: spikesTitle(metric) }] : []),
-      { ...same, title: "restored" },
+      { ...same, title: metric.after },
       { ...same, title: "gain", show: (value) => number(value, metric.decimals, true), signed: metric.decimals },
     ];
   });
@@ -90,10 +90,10 @@ function sequenceTable(evaluated, metrics) {
         ...(scales.size > 1 ? [at("scale")] : []),
         at("frames"),
         ...metrics.flatMap((metric) => [
-          at(`${metric.name}_blur`),
+          at(metric.before_column),
           ...(metric.withSpikes ? [at(`${metric.name}_spikes`)] : []),
           at(metric.name),
-          gain(metric, at(`${metric.name}_blur`), at(metric.name)),
+          gain(metric, at(metric.before_column), at(metric.name)),
         ]),
       ];
     }),
@@ -120,7 +120,7 @@ function worstTable(evaluated, metric) {
 function testFrames(evaluated) {
   const words = evaluated.map(({ evaluation: e }) => {
     const scale = e.scale === 1 ? "" : `, at scale ${short(e.scale)}`;
-    return `${e.frames} frames of ${e.sequences} ${e.sequences === 1 ? "sequence" : "sequences"} in ${e.dataset}/${e.split}, blurry ones of ${e.blur_dir}${scale}`;
+    return `${e.frames} frames of ${e.sequences} ${e.sequences === 1 ? "sequence" : "sequences"} in ${e.dataset}/${e.split}${e.blur_dir ? `, blurry ones of ${e.blur_dir}` : ""}${scale}`;
   });
   if (new Set(words).size < 2) {
     return null;
@@ -131,7 +131,7 @@ function testFrames(evaluated) {
 
 function figureNotes(evaluated, metrics) {
   const lines = metrics.map((metric) => `${metric.title}: ${metric.definition}.`);
-  for (const note of new Set(evaluated.map((run) => run.evaluation.spikes_note))) {
+  for (const note of new Set(evaluated.map((run) => run.evaluation.spikes_note).filter(Boolean))) {
     lines.push(`Spikes alone: ${note.replace(/^spikes alone: /, "")}.`);
   }
   for (const run of evaluated) {
@@ -209,6 +209,9 @@ function showNavigation() {
   document.querySelector("nav").append(el("div", {}, ...links));
 }
 
+if (!report.alignments.length && report.runs.every((run) => run.uses_spikes === null)) {
+  document.getElementById("data").remove(); // it is about spikes
+}
 showNavigation();
 showPictures();
 showFigures();

@@ -159,10 +159,27 @@ class View {
 }
 
 /** The section of the pictures. */
+/** Pictures that an evaluation has drawn; tells whether there are any. */
+function showMaps(place) {
+  const figures = report.runs.flatMap((run) =>
+    (run.evaluation.figures ?? []).map(({ id, caption }) => {
+      const words = severalRuns ? `${run.name}: ${caption}` : caption;
+      const image = el("img", { src: `data:image/png;base64,${stored(id)}`, alt: words });
+      return el("figure", {}, image, el("figcaption", { className: "note", textContent: words }));
+    }),
+  );
+  place.append(...(figures.length ? [el("div", { className: "maps" }, ...figures)] : []));
+  return figures.length > 0;
+}
+
 function showPictures() {
   const place = body("pictures");
   const withExamples = report.runs.map((_, index) => index).filter((run) => examplesOf(run).length);
+  const maps = showMaps(place);
   if (!withExamples.length) {
+    if (maps) {
+      return;
+    }
     const reasons = report.runs.map((run) => `${run.name}: ${run.evaluation.reason ?? "the evaluation has kept no examples; evaluate again"}`);
     place.append(el("p", { className: "absent", textContent: `No pictures. ${reasons.join(" · ")}` }));
     return;

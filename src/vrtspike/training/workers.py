@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vrtspike.cpus import available_cpus
 
 if TYPE_CHECKING:
-    from vrtspike.config.schema import DataloaderSettings
+    from vrtspike.config.run_schema import DataloaderSettings
 
 MIN_WORKERS = 4
 """Training workers each GPU gets at least, as long as there are CPUs for them."""
@@ -63,7 +63,7 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
         gpus: processes that train on this machine; 0 (no GPU) counts as 1.
         cpus: CPUs to count with; None asks :func:`available_cpus`.
 
-    >>> from vrtspike.config.schema import DataloaderSettings
+    >>> from vrtspike.config.run_schema import DataloaderSettings
     >>> resolve_workers(DataloaderSettings(), gpus=3, cpus=40)
     Workers(cpus=40, gpus=3, train=10, val=5)
     """

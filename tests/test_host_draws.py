@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.models.host_draws import DrawTable, drawing_from
+from vrtspike.host_draws import DrawTable, drawing_from
 
 CPU = torch.device("cpu")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.schema import DataloaderSettings
-from vrtspike.data.clips.workers import resolve_workers
+from vrtspike.training.workers import resolve_workers
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.data.raw.images import luma, read_gray, read_rgb, shrink, write_png
 from vrtspike.errors import DataError
+from vrtspike.images import luma, read_gray, read_rgb, shrink, write_png
 
 
 def test_round_trip_keeps_channel_order(tmp_path):

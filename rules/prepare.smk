@@ -1,0 +1,29 @@
+"""Raw files to a dataset, for problems without stages of their own (vrtspike.problems)."""
+
+
+include: "functions/prepare.smk"
+
+
+# A checkpoint, so that data that come out with the digest they had train nothing again.
+checkpoint prepare:
+    """Make the data of presets of another problem than deblurring ready for training."""
+    input:
+        raw_files,
+    output:
+        "<results>/data/{prepared}/dataset.json",
+    log:
+        "<logs>/prepare/{prepared}.log",
+    benchmark:
+        "<benchmarks>/prepare/{prepared}.tsv"
+    wildcard_constraints:
+        prepared=one_of(PLAN.prepared) or "(?!)",
+    resources:
+        mem_mb=4000,
+    params:
+        *problem_code("prepare", "prepare.py", preset_of_data),
+        *settings(data_settings, preset_of_data),
+        preset=lambda wildcards, resources: preset_of_data(wildcards),
+        configuration=configuration,
+    shell:
+        "python scripts/prepare.py --preset {params.preset} {params.configuration}"
+        " --output {output:q} > {log:q} 2>&1"

@@ -1,0 +1,72 @@
+"""What the spikes of a run are standardised with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from vrtspike.config.schema import deblurring_settings
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.store.voxels import Statistics
+from vrtspike.errors import DataError, RunError
+from vrtspike.files import read_json
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.names import STATISTICS
+from vrtspike.runs.statistics import write_statistics
+
+
+def run_statistics(run: RunIdentity) -> dict[str, Any]:
+    """Mean, standard deviation and count of the voxels that a run standardises with.
+
+    DATA.NORM where a preset gives it; null for a model without spikes. Beside them the bins, name
+    and digest of the data set.
+
+    Raises:
+        DataError: if the data set is not there.
+    """
+    settings, dataset = deblurring_settings(run.settings), load_dataset(run.dataset)
+    uses_spikes = settings.MODEL.USE_SPIKE
+    statistics = dataset.statistics_for(settings.DATA) if uses_spikes else None
+    return {
+        "dataset": dataset.name,
+        "dataset_digest": dataset.digest,
+        "bins": dataset.bins,
+        "statistics": None if statistics is None else asdict(statistics),
+    }
+
+
+def read_statistics(folder: Path) -> Statistics | None:
+    """What the spikes of a run's model are standardised with; None for a model without spikes.
+
+    Args:
+        folder: of a run, or of its published result. Where an earlier version has left no
+            ``statistics.json`` there, the file is made from the data set.
+
+    Raises:
+        RunError: if the file is missing and cannot be made, or is not such a file.
+    """
+    path = folder / STATISTICS
+    if not path.is_file():
+        _make_up_for(folder)
+    try:
+        found: Any = read_json(path)
+        known = found["statistics"]
+        return None if known is None else Statistics(**known)
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{path}: damaged, or not the statistics of a run ({error}); copy the whole result "
+            "folder again, or remove the file and train the preset again: a finished run is only "
+            "published again"
+        ) from error
+
+
+def _make_up_for(folder: Path) -> None:
+    try:
+        write_statistics(folder)
+    except (DataError, RunError) as error:
+        raise RunError(
+            f"{folder / STATISTICS}: no such file, and it cannot be made from the data set "
+            f"({error}); copy the whole result folder, or train the preset again: a finished run "
+            "is only published again"
+        ) from error

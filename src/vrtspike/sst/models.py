@@ -1,0 +1,42 @@
+"""The networks that forecast, by what MODEL.TYPE calls them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import nn
+
+    from vrtspike.sst.settings import SSTModelSettings
+    from vrtspike.sst.store import PreparedStore
+
+MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
+"""Dotted names of classes: reading a preset needs no PyTorch. Each is made with the parameters of
+:class:`~vrtspike.sst.model.RecursiveAttentionTransformer`."""
+
+
+def build_model(
+    model: SSTModelSettings, store: PreparedStore, seq_len: int, lead: int
+) -> nn.Module:
+    """The network of a preset for the cells of a store.
+
+    Args:
+        model: its settings.
+        store: the data, which say where the cells lie.
+        seq_len: months that are read.
+        lead: months that are forecast.
+    """
+    from vrtspike.sst.saved import place_on_grid
+
+    module, _, name = MODELS[model.TYPE].rpartition(".")
+    model_class = cast("Callable[..., nn.Module]", getattr(import_module(module), name))
+    height, width = store.grid.shape
+    sizes: dict[str, Any] = {
+        key.lower(): value for key, value in model.model_dump().items() if key != "TYPE"
+    }
+    network = model_class(width=width, height=height, seq_len=seq_len, lead=lead, **sizes)
+    place_on_grid(network, store.sea, store.grid.latitudes, store.grid.longitudes)
+    return network
