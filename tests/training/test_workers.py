@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.config.schema import DataloaderSettings
+from vrtspike.config.run_schema import DataloaderSettings
 from vrtspike.training.workers import resolve_workers
 
 

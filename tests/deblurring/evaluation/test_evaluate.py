@@ -26,7 +26,7 @@ from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.visuals import ERROR_GAIN, GAP, LABEL_HEIGHT
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.evaluation import evaluate as evaluate_module
+from vrtspike.deblurring.evaluation import evaluate as evaluate_module
 from vrtspike.images import luma, read_gray, read_rgb
 from vrtspike.models import build_model
 from vrtspike.runs.published import read_published

@@ -7,7 +7,7 @@ from tests.training.forecast import Waves
 from vrtspike.config import Settings
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.one_process import loader_options
+from vrtspike.training.loading import loader_options
 
 
 @pytest.mark.parametrize(
