@@ -213,8 +213,17 @@ class Trainings:
 
     def _dataset(self, preset: str) -> Path:
         """The manifest of the data set that a preset names."""
-        name, bins = self._plan.dataset(preset).name, self._settings(preset).DATA.K
-        return Path(self._plan.settings.RESULTS) / f"data/{name}/k{bins}/dataset.json"
+        return dataset_manifest(self._plan, preset)
+
+
+def dataset_manifest(plan: Workflow, preset: str) -> Path:
+    """Where the manifest of the data set stands, or will stand, that a preset is trained on.
+
+    Raises:
+        ConfigError: if there is no such preset, or its file is wrong.
+    """
+    name, bins = plan.dataset(preset).name, plan.preset(preset).DATA.K
+    return Path(plan.settings.RESULTS) / f"data/{name}/k{bins}/dataset.json"
 
 
 def _missing(preset: str, files: Mapping[str, str]) -> str:
