@@ -23,11 +23,20 @@ CODE = """
 import json, sys
 from pathlib import Path
 from vrtspike.config import Settings
-from vrtspike.planning.params import code_lines
+from vrtspike.planning.params import code_lines, of_every_problem
 from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import result_settings
-programs = {name: code_lines(Path("scripts", name)) for name in sys.argv[1:]}
-training = dict(training_code(Path("scripts/train.py").resolve()))
+uses = {
+    "evaluate.py": ["vrtspike.deblurring.problem.evaluate"],
+    **dict.fromkeys(
+        ["analyze_performance.py", "compare.py", "report_page.py", "demo_summary.py"],
+        of_every_problem("METRICS"),
+    ),
+}
+programs = {
+    name: code_lines(Path("scripts", name), uses=uses.get(name, ())) for name in sys.argv[1:]
+}
+training = dict(training_code(Path("scripts/train.py").resolve(), "deblurring"))
 print(json.dumps([programs, training, result_settings(Settings())]))
 """
 """What staleness is decided by, in the project that it runs in."""
@@ -69,7 +78,7 @@ def taken(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Taken:
     project = Project.copy(repository, tmp_path_factory.mktemp("walks") / "project")
     shutil.copy(repository / "pyproject.toml", project.folder)
     rules = "".join(path.read_text() for path in (repository / "rules").rglob("*.smk"))
-    programs = sorted(set(re.findall(r'\*code\("(\w+\.py)"\)', rules)))
+    programs = sorted(set(re.findall(r'code\((?:"evaluate", )?"(\w+\.py)"', rules)))
     assert "evaluate.py" in programs
 
     def decided() -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.shipped import video_presets
 from vrtspike.config.chinese import needless, untranslated
 
 PAIRS = {
@@ -174,4 +175,4 @@ def test_memory_in_the_readme_is_what_was_counted(repository):
     told = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) GiB \|", readme, re.MULTILINE))
     exact = {name: float(peak) for name, peak in told.items()}
     assert exact == pytest.approx(counted, abs=0.15)  # sums of what was rounded to tenths
-    assert told.keys() == {path.stem for path in (repository / "config/presets").glob("*.yaml")}
+    assert told.keys() == video_presets(repository).keys()

@@ -20,6 +20,7 @@ COMMANDS = {
     "memory": "which processes of a running training use how much memory",
     "analyze": "where a run's time and memory went, and what to change; also an old text log",
     "compare": "runs side by side, and against a stored baseline",
+    "benchmark": "whether changed keys make training faster here: the same steps, in turns",
     "why": "why stages would run, and what they cost last time",
     "verify": "read stores completely and name every damaged chunk",
 }

@@ -22,8 +22,9 @@ from vrtspike.machine.hardware import Machine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs/commands.md").read_text(encoding="utf-8")
-IN_A_WORKFLOW = ("why", "verify", "restore")
-"""Need stores or a plan: tests/data/store/test_verify.py, tests/workflow/test_run.py."""
+IN_A_WORKFLOW = ("why", "verify", "restore", "benchmark")
+"""Need stores or a plan: their own tests in this room, tests/data/store/test_verify.py,
+tests/workflow/test_run.py."""
 
 
 def documented(page: str = PAGE) -> list[tuple[list[str], list[str]]]:

@@ -12,6 +12,7 @@ from vrtspike.monitoring import process_memory
 from vrtspike.monitoring.process_memory import (
     SystemMemory,
     page_sums,
+    peak_memory,
     processes_of_run,
     system_memory,
 )
@@ -132,3 +133,35 @@ def test_the_container_s_limit_counts_where_it_is_lower(tmp_path):
     assert (large.bound, large.room) == ((40, 100), 60)
     # A machine may be full before a container's limit is reached.
     assert SystemMemory(100, 5, 0, None, 0, 0, limit=50, limit_used=20).room == 5
+
+
+# Held 100 MB for a moment; its child holds 30 MB.
+PEAK = """
+import subprocess, sys
+held = bytes([1]) * (100 << 20)
+del held
+child = "import time; held = bytes([1]) * (30 << 20); print('ready', flush=True)"
+subprocess.Popen([sys.executable, "-c", child + "; time.sleep(60)"])
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_peak_stays_when_memory_is_given_back(told, tmp_path):
+    # Where the kernel tells nothing, what is resident now counts.
+    root = Path("/proc") if told else tmp_path
+    process = subprocess.Popen(
+        [sys.executable, "-c", PEAK],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    found = peak_memory(process.pid, root)
+    os.killpg(process.pid, 9)
+    process.communicate()
+    # Two interpreters beside what is held.
+    least = 130 if told else 30
+    assert least < found < least + 60

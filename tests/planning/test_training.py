@@ -170,7 +170,7 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
     assert found.code_notice("p") is None
     give("results/train/p/weights.safetensors")
     assert found.code_notice("p") is None
-    code = dict(training_code(Path("scripts/train.py")))
+    code = dict(training_code(Path("scripts/train.py"), "deblurring"))
     assert code
     write_code(Path("results/train/p"), code)
     assert found.code_notice("p") is None

@@ -91,9 +91,12 @@ def test_nothing_readable_tells_nothing(tmp_path, text):
 
 
 def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(repository):
-    found = {name.partition(":")[0] for name in training_code(repository / "scripts/train.py")}
+    found = {
+        name.partition(":")[0]
+        for name in training_code(repository / "scripts/train.py", "deblurring")
+    }
     assert {"models/vrt.py", "training/loop.py", "data/clips/augmentation.py"} <= found
     assert not any(name.startswith(("monitoring", "launching", "runs", "config")) for name in found)
     assert "deblurring/losses/charbonnier.py:charbonnier" in training_code(
-        repository / "scripts/train.py"
+        repository / "scripts/train.py", "deblurring"
     )

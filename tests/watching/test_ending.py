@@ -10,13 +10,13 @@ def test_of_what_was_asked_for_the_summary_and_the_best_report(tmp_path):
         (tmp_path / name).write_text(f"{name}\n")
     pages = [page, report]
     everything = {summary, page, report}
-    assert results_lines(everything, summary, pages, "done") == [
+    assert results_lines(everything, [summary], pages, "done") == [
         "summary.txt", "done", f"report: {page}",
     ]  # fmt: skip
-    assert results_lines({report, "weights"}, summary, pages) == [f"report: {report}"]
+    assert results_lines({report, "weights"}, [summary], pages) == [f"report: {report}"]
     (tmp_path / "index.html").unlink()
-    assert results_lines(everything, summary, pages)[-1] == f"report: {report}"
-    assert results_lines({"weights"}, summary, pages, "done") == ["done"]
+    assert results_lines(everything, [summary], pages)[-1] == f"report: {report}"
+    assert results_lines({"weights"}, [summary], pages, "done") == ["done"]
 
 
 def test_the_command_can_be_pasted():

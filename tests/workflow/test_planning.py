@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from tests.shipped import video_presets
 from vrtspike.errors import EXIT_USER_ERROR
 
 pytestmark = pytest.mark.workflow
@@ -43,9 +44,11 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
         found.groups() for line in listed if (found := re.match(r"(\w+) \((.+)\)", line))
     )
     for preset in presets:
-        for kind in ("train", "evaluate", "analyze_performance", "ablation"):
+        for kind in ("train", "evaluate", "analyze_performance"):
             assert f"{kind}_{preset}" in targets
-    assert {"all", "compare", "report", "demo", "weights"} <= set(targets)
+        has_spikes = preset in video_presets(clone.folder)
+        assert (f"ablation_{preset}" in targets) == has_spikes
+    assert {"all", "compare", "report", "demo", "sst_demo", "weights"} <= set(targets)
     rules = "".join(path.read_text() for path in (clone.folder / "rules").glob("*.smk"))
     named = set(re.findall(r"^(?:rule|checkpoint) (\w+):", rules, re.MULTILINE))
     assert named <= set(targets)

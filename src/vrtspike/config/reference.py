@@ -16,8 +16,10 @@ from pydantic_core import PydanticUndefined
 
 from vrtspike.config.aliases import OLD_VALUES, RENAMED, RETIRED, dotted
 from vrtspike.config.fields import is_operational
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import WorkflowSettings
+from vrtspike.problems import DEFAULT, PROBLEMS, find_problem
 
 Say = Callable[[str, str], str]
 """Gives the text for a name and its English."""
@@ -45,6 +47,10 @@ The column *stale* says whether changing the key makes results stale. Keys witho
 speed, memory or logs only: nothing is run again because of them.
 """
 _TITLES = "| key | default | meaning | stale |"
+_BESIDES = (
+    "Besides SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG as above (without what concerns clips, "
+    "teachers and flow):\n"
+)
 _OTHER_NAMES = """## Other spellings
 
 Accepted because people have files written that way. Giving a key under two names with different
@@ -86,7 +92,12 @@ def reference_page(say: Say = english) -> str:
     """
     parts = [say("introduction", _INTRODUCTION), f"## {say('workflow', 'config/config.yaml')}\n"]
     parts += [_table(WorkflowSettings, say), f"## {say('presets', 'Presets')}\n"]
-    parts += [_table(Settings, say), say("other names", _OTHER_NAMES).rstrip()]
+    parts.append(_table(Settings, say))
+    for task in PROBLEMS:
+        if task != DEFAULT:
+            title = say("presets of a task", "Presets with TASK: {task}").format(task=task)
+            parts += [f"## {title}\n", say("besides", _BESIDES), _table_of_problem(task, say)]
+    parts.append(say("other names", _OTHER_NAMES).rstrip())
     parts.append("\n".join(f"| `{dotted(a)}` | `{dotted(b)}` |" for a, b in RENAMED.items()))
     parts.append(f"\n{say('old values', _OLD_VALUES)}\n")
     parts += [say("retired", _RETIRED).rstrip()]
@@ -102,9 +113,35 @@ def reference_page(say: Say = english) -> str:
 
 def preset_json_schema() -> str:
     """The JSON schema of a preset, for completion and checks in editors."""
-    schema = Settings.model_json_schema()
-    schema["properties"]["BASE"] = {"type": "string", "description": "Preset this one starts from"}
+    kinds, definitions = [], {}
+    for task in PROBLEMS:
+        schema = find_problem(task).SETTINGS.model_json_schema()
+        schema["properties"]["BASE"] = {
+            "type": "string",
+            "description": "Preset this one starts from",
+        }
+        schema["properties"]["TASK"]["enum"] = [task]
+        definitions |= schema.pop("$defs")
+        kinds.append(schema)
+    # Which of them a preset is may stand in its BASE alone.
+    schema = {"anyOf": kinds, "$defs": definitions, "title": "Preset"}
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+
+
+def _table_of_problem(task: str, say: Say) -> str:
+    """The keys that the presets of a problem have beside those of every preset."""
+    common = {name for name, _ in _leaves(RunSettings, "")}
+
+    def own(name: str, text: str) -> str:
+        return say(name if name in ("titles", "stale", "required") else f"{task} {name}", text)
+
+    lines = [say("titles", _TITLES), "|---|---|---|---|"]
+    lines += [
+        _row(name, field, own)
+        for name, field in _leaves(find_problem(task).SETTINGS, "")
+        if name not in common
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _table(model: type[BaseModel], say: Say) -> str:

@@ -202,6 +202,39 @@ def page_sums(pid: int, root: Path = Path("/proc")) -> dict[str, float]:
     return {row[0].removesuffix(":"): int(row[1]) / 1024 for row in rows}
 
 
+def peak_memory(pid: int, root: Path = Path("/proc")) -> float:
+    """What a training process held at most so far, in megabytes, with what its children hold now.
+
+    Of the children, loading workers above all, the proportional share counts: what they hold is
+    nearly the same all the time.
+
+    Args:
+        pid: of the process.
+        root: where the kernel tells of processes.
+
+    Raises:
+        psutil.NoSuchProcess: if it has ended.
+    """
+    process = psutil.Process(pid)
+    total = _high_water(pid, root)
+    if total is None:  # the system does not tell
+        total = process.memory_info().rss / MEGABYTE
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            pages = page_sums(child.pid, root)
+            total += pages["Pss"] if pages else child.memory_info().rss / MEGABYTE
+    return total
+
+
+def _high_water(pid: int, root: Path) -> float | None:
+    """The most that was resident of a process; None where the system does not tell."""
+    with contextlib.suppress(OSError):
+        for line in (root / str(pid) / "status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return None
+
+
 def system_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> SystemMemory:
     """What the machine has, and the container.
 

@@ -19,6 +19,7 @@ from tests.deblurring.evaluation.conftest import SmallRun
 from vrtspike.config import Settings
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
+from vrtspike.deblurring.evaluation import evaluate as evaluate_module
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.measure import KEYS
 from vrtspike.deblurring.evaluation.summary import summarize, summary_lines
@@ -26,7 +27,6 @@ from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.visuals import ERROR_GAIN, GAP, LABEL_HEIGHT
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.deblurring.evaluation import evaluate as evaluate_module
 from vrtspike.images import luma, read_gray, read_rgb
 from vrtspike.models import build_model
 from vrtspike.runs.published import read_published

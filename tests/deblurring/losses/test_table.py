@@ -7,7 +7,7 @@ import torch
 from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
-from vrtspike.config import load_preset
+from tests.shipped import video_presets
 from vrtspike.config.loss_schema import LossSettings
 from vrtspike.deblurring import backbones
 from vrtspike.deblurring.losses.table import LOSSES, build_terms
@@ -67,9 +67,9 @@ def test_absent_weights_are_an_error_before_training(tmp_path):
 
 
 def test_shipped_presets_need_no_weights_for_their_loss(repository, tmp_path):
-    for path in sorted((repository / "config/presets").glob("*.yaml")):
-        terms = build_terms(load_preset(path).LOSS, tmp_path, CPU)
-        assert [(term.name, term.weight) for term in terms] == [("charbonnier", 1.0)], path.name
+    for name, settings in video_presets(repository).items():
+        terms = build_terms(settings.LOSS, tmp_path, CPU)
+        assert [(term.name, term.weight) for term in terms] == [("charbonnier", 1.0)], name
 
 
 def test_terms_have_names_weights_and_turns(tmp_path):

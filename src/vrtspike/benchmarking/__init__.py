@@ -1,0 +1,1 @@
+"""Settings against settings: the same few steps of a preset, trained in turns and compared."""

@@ -1,0 +1,66 @@
+"""In the place of scripts/launch_training.py: records of the same names, of times that are given.
+
+A turn takes a moment instead of the time in which PyTorch is imported. What the real program writes
+test_turns.py holds against it. ``plan.json`` in the folder it is started in says what the turns do;
+each appends what it was asked for to ``asked.jsonl``.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+for option in ("preset", "configfile", "dataset", "output", "log"):
+    parser.add_argument(f"--{option}", required=True)
+arguments = parser.parse_args()
+asked, plan = Path("asked.jsonl"), json.loads(Path("plan.json").read_text())
+number = len(asked.read_text().splitlines()) if asked.exists() else 0
+turn = plan[number]
+workflow = json.loads(Path(arguments.configfile).read_text())
+settings = json.loads(Path(workflow["PRESET_DIR"], f"{arguments.preset}.yaml").read_text())
+with asked.open("a") as stream:
+    stream.write(json.dumps({**vars(arguments), "workflow": workflow, "settings": settings}) + "\n")
+
+for line in turn.get("said", []):
+    print(line, flush=True)
+if "fails" in turn:
+    Path(arguments.log).write_text("".join(f"line {n}\n\n" for n in range(40)))
+    print(f"error: {turn['fails']}", file=sys.stderr)
+    sys.exit(2)
+
+stopped = []
+signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+run = Path(workflow["RUNS"], arguments.preset, "0123456789ab")
+(run / "logs").mkdir(parents=True)
+record = {
+    "status": "running",
+    "processes": 1,
+    "environment": {"device": {"type": "cpu", "name": turn.get("device", "abacus")}},
+    "starts": [{"process": 2**30 if "gone" in turn else os.getpid()}],
+}
+(run / "run.json").write_text(json.dumps(record))
+memory = [{"kind": "memory", "gpu": None if mb is None else {"peak_mb": mb}} for mb in turn["mb"]]
+(run / "logs/memory.jsonl").write_text("".join(json.dumps(line) + "\n" for line in memory))
+lines = [{"kind": "work", "flops_per_sample": 1.0}]
+lines += [
+    {
+        "kind": "step",
+        "step": step,
+        "samples": settings["TRAIN"]["BATCH_SIZE"],
+        "ms": {"step/data": 1.0, "step": ms},
+    }
+    for step, ms in enumerate(turn["ms"], start=1)
+]
+with (run / "logs/timing_20251021-120000.jsonl").open("w") as stream:
+    for line in lines:
+        if line is lines[-1]:
+            time.sleep(turn.get("last_after_s", 0))
+        stream.write(json.dumps(line) + "\n")
+        stream.flush()
+while not stopped and "gone" not in turn:
+    time.sleep(0.01)
+sys.exit(turn.get("status", 75))

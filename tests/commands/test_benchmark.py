@@ -1,0 +1,96 @@
+"""``vrtspike benchmark`` as a user types it; tests/benchmarking has the turns."""
+
+from __future__ import annotations
+
+import json
+import math
+from statistics import median
+
+import pytest
+
+from tests.benchmarking.conftest import asked, files, planned, temporary
+from vrtspike.errors import UserError
+from vrtspike.main import run_command
+
+__all__ = ["planned", "temporary"]
+
+LENGTH = ["--turns", "2", "--steps", "3", "--warm-up", "1"]
+TIMES = [[9e3, 400.0, 420.0, 410.0], [9e3, 100.0, 110.0, 90.0]] * 2
+CHANGE = ["--against", "TRAIN.EMA=0.9", "DATALOADER.TRAIN_WORKERS=1"]
+
+
+def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
+    folder = planned(*({"ms": ms} for ms in TIMES))
+    before = files(folder)
+    assert not run_command(["benchmark", "tiny", *CHANGE, *LENGTH, "-o", "out/b.txt"])
+    shown = capsys.readouterr()
+    steps = [ms[1:] for ms in TIMES]
+    ratio = math.sqrt(math.prod(median(steps[n]) / median(steps[n + 1]) for n in (0, 2)))
+    assert f"ratio of step times: {ratio:.3f} (95 %: " in shown.out
+    assert shown.out.endswith(f"changed is {ratio:.2f} x as fast\n")
+    assert shown.out.splitlines()[1:3] == [
+        '  DATALOADER.TRAIN_WORKERS: "auto" -> 1',
+        "  TRAIN.EMA: 0.0 -> 0.9",
+    ]
+    assert shown.err.splitlines()[1] == (
+        "turn 2 of 4, changed (DATALOADER.TRAIN_WORKERS=1 TRAIN.EMA=0.9): 0.1 s a step"
+    )
+    assert shown.err.endswith("written to out/b.txt\n")
+    assert (folder / "out/b.txt").read_text() == shown.out
+    given = [each["settings"]["TRAIN"]["EMA"] for each in asked(folder)]
+    assert given == [0.0, 0.9, 0.0, 0.9]
+    assert asked(folder)[0]["workflow"]["GPUS"] == 0
+    assert files(folder) - before == {"asked.jsonl", "out/b.txt"}
+    assert list(temporary.iterdir()) == []
+
+
+def test_json_and_what_first_steps_are(planned, capsys):
+    planned(*({"ms": ms} for ms in TIMES))
+    run_command(["benchmark", "phases", *CHANGE, *LENGTH, "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["sides"]["changed"]["step_s"] == [[0.1, 0.11, 0.09]] * 2
+    assert found["notes"] == ["crops of 32, the first of 2 phases (TRAIN.PROGRESSIVE)"]
+    assert found["difference_seen"] is True
+
+
+def test_a_configuration_is_heard(planned, capsys):
+    folder = planned(*({"ms": ms} for ms in TIMES))
+    given = ["--config", "GPUS=3", "SET=TRAIN.BATCH_SIZE=2"]
+    run_command(["benchmark", "tiny", *CHANGE, *LENGTH, *given])
+    for each in asked(folder):
+        assert each["workflow"]["GPUS"] == 3
+        assert each["settings"]["TRAIN"]["BATCH_SIZE"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (
+            ["tiny", "--against", "DATALOADER.NUM_WORKERS=0"],
+            "did you mean DATALOADER.TRAIN_WORKERS",
+        ),
+        (["tiny", "--against", "TRAIN.BATCH_SIZE=1"], "has these values already"),
+        (["tony", "--against", "TRAIN.BATCH_SIZE=2"], "no preset 'tony'; there are"),
+        (
+            ["other", "--against", "TRAIN.BATCH_SIZE=2"],
+            "k4/dataset.json: no such file, the data of preset other are not prepared; make them: "
+            "snakemake --cores 2 results/data/tiny/k4/dataset.json",
+        ),
+        # The change asks for other data.
+        (
+            ["tiny", "--against", "DATA.K=4"],
+            "snakemake --cores 2 results/data/tiny/k4/dataset.json",
+        ),
+    ],
+)
+def test_nothing_is_trained_for_what_cannot_be_compared(planned, words, match):
+    folder = planned()
+    with pytest.raises(UserError, match=match):
+        run_command(["benchmark", *words])
+    assert not (folder / "asked.jsonl").exists()
+
+
+def test_one_pair_of_turns_is_too_little(capsys):
+    with pytest.raises(SystemExit):
+        run_command(["benchmark", "tiny", *CHANGE, "--turns", "1"])
+    assert "--turns: found 1, expected 2 or more" in capsys.readouterr().err

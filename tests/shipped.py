@@ -1,0 +1,16 @@
+"""The presets that the project comes with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vrtspike.config import Settings, load_preset
+
+
+def video_presets(repository: Path) -> dict[str, Settings]:
+    """Those of the deblurring, by name."""
+    presets = {
+        path.stem: load_preset(path)
+        for path in sorted((repository / "config/presets").glob("*.yaml"))
+    }
+    return {name: s for name, s in presets.items() if isinstance(s, Settings)}
