@@ -80,11 +80,14 @@ def _namespace(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def values() -> dict[str, Any]:
     """What the file has to hold: by preset its sections, and the window as three numbers."""
-    from vrtspike.config.loading import load_video_preset
+    from vrtspike.config import Settings
+    from vrtspike.config.loading import load_preset
 
     found = {}
     for file in sorted((REPOSITORY / "config/presets").glob("*.yaml")):
-        settings = load_video_preset(file)
+        settings = load_preset(file)
+        if not isinstance(settings, Settings):
+            continue
         sections = settings.model_dump(mode="json", include=KEYS)
         sections["MODEL"]["window"] = list(settings.MODEL.window)
         found[file.stem] = sections

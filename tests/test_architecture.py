@@ -18,10 +18,17 @@ def floors(page: str, heading: str) -> dict[str, int]:
     return {room: int(floor) for floor, rooms in rows for room in re.findall(r"`(\w+)`", rooms)}
 
 
+PROTOCOL = "problems.py"
+"""Says what problems bring, in the types of rooms above it; it imports none of them to run."""
+
+
 def imports(source: Path) -> set[str]:
     """Dotted names that a file imports from the package, without the package's own."""
     names = set()
-    for node in ast.walk(ast.parse(source.read_text())):
+    tree = ast.parse(source.read_text())
+    if source.name == PROTOCOL:
+        tree.body = [node for node in tree.body if not isinstance(node, ast.If)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "vrtspike":
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vrtspike."):
@@ -55,6 +62,15 @@ def check(package: Path, prefix: str, known: dict[str, int]) -> list[str]:
 def test_no_room_imports_from_above(repository, page):
     known = floors(page, "## Floors")
     assert check(repository / "src/vrtspike", "", known) == []
+
+
+def test_the_engine_and_what_reports_import_no_problem(repository):
+    """A table names them (:mod:`vrtspike.problems`)."""
+    package = repository / "src/vrtspike"
+    for room in ("training", "runs", "evaluation"):
+        for source in (package / room).glob("*.py"):
+            found = {name.split(".")[0] for name in imports(source)}
+            assert not found & {"deblurring", "sst", "data", "models"}, source
 
 
 def test_no_room_of_data_imports_from_above(repository, page):

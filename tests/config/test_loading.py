@@ -11,7 +11,10 @@ from vrtspike.config import Settings, load_preset
 from vrtspike.config.loading import check_files
 from vrtspike.errors import ConfigError
 
-SHIPPED = ["baseline", "compact", "demo", "fast", "low_memory", "low_ram", "opt", "reproduce"]
+SHIPPED = [
+    *("baseline", "compact", "demo", "fast", "low_memory", "low_ram", "opt", "reproduce"),
+    *("sst", "sst_demo"),
+]
 NEED_WEIGHTS = ["reproduce"]
 
 
