@@ -91,10 +91,8 @@ def test_nothing_readable_tells_nothing(tmp_path, text):
 
 
 def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(repository):
-    found = {
-        name.partition(":")[0]
-        for name in training_code(repository / "scripts/train.py", "deblurring")
-    }
+    code = training_code(repository / "scripts/train.py", "deblurring")
+    found = {name.partition(":")[0] for name in code}
     assert {"models/vrt.py", "training/loop.py", "data/clips/augmentation.py"} <= found
     assert not any(name.startswith(("monitoring", "launching", "runs", "config")) for name in found)
     assert "deblurring/losses/charbonnier.py:charbonnier" in code

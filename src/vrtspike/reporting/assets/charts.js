@@ -232,6 +232,9 @@ function trainingNote() {
   const widths = report.runs.flatMap((run) => Object.values(run.curves.train).map((curve) => curve.width));
   const widest = Math.max(1, ...widths);
   const thinned = widest > 1 ? ` A point is the mean of up to ${widest} logged steps.` : "";
+  if (report.runs.every((run) => run.uses_spikes === null)) {
+    return thinned.trim(); // of videos alone crops are validated
+  }
   return `Validations are of centre crops of test frames while training; the figures above are of whole frames.${thinned}`;
 }
 
