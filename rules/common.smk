@@ -11,7 +11,7 @@ from vrtspike.config.workflow import load_workflow
 from vrtspike.data.manifests import SURVEY
 from vrtspike.endings import STARTER, end_with_starter, name_process
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.planning.damage import is_damaged
+from vrtspike.planning.damage import is_damaged, is_missed
 from vrtspike.planning.notices import Notices
 from vrtspike.planning.options import one_of
 from vrtspike.planning.params import code_lines, setting_lines
@@ -90,6 +90,18 @@ def make_again(path, reason=None):
         REASONS[path] = reason
 
 
+def unless_there(file, later=None):
+    """An input function that names no file: the job runs if its result is missed (`is_missed`)."""
+
+    def nothing(wildcards):
+        path, *made = (each.format(**wildcards) for each in (file, later) if each)
+        if is_missed(Path(RESULTS), path, *made):
+            make_again(f"{RESULTS}/{path}", "no result yet")
+        return []
+
+    return nothing
+
+
 def renew_damaged(path, kind):
     """Make a manifest again that cannot be read."""
     if is_damaged(path, kind):
@@ -108,7 +120,9 @@ def dataset_of_preset(name):
     RAW_DATA.require_spikes(name, preset)
     dataset = PLAN.dataset(name).name
     path = f"{RESULTS}/data/{dataset}/k{preset.DATA.K}/dataset.json"
-    if not Path(path).exists() and TRAININGS.has_other_data(name):
+    # Who has removed all data does not want them again for a result of the same.
+    begun = any(Path(path).parent.glob("shares/*.json"))
+    if not Path(path).exists() and (begun or TRAININGS.has_other_data(name)):
         # Snakemake makes nothing that is missing before a result that is there.
         make_again(path, "no result yet")
     return checkpoints.statistics.get(dataset=dataset, bins=preset.DATA.K).output[0]

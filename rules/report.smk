@@ -7,6 +7,7 @@ include: "functions/report.smk"
 rule page:
     """One offline page to show on the presets named by PRESETS: pictures, figures, curves, origin."""
     input:
+        missing=unless_there("index.html"),
         assets=PAGE_ASSETS,
         settled=settled(*PLAN.settings.PRESETS),
         runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
@@ -39,6 +40,7 @@ rule page:
 
 use rule page as demo_page with:
     input:
+        missing=unless_there("demo/index.html"),
         assets=PAGE_ASSETS,
         settled=settled("demo"),
         runs=expand("<results>/train/{preset}/run.json", preset="demo"),
@@ -81,6 +83,7 @@ rule report:
 
 use rule report as demo_report with:
     input:
+        missing=unless_there("demo/report.html"),
         page="<results>/demo/index.html",
         settled=settled("demo"),
         captions=CAPTIONS,

@@ -152,8 +152,8 @@ def _serve(work: Callable[[str], Any], connection: Connection, parent: int) -> N
     stop_with_parent()
     status = 0
     try:
-        # Not by the signal alone: a thread of some library may take it, which wakes nobody here. Nor
-        # by the pipe's end: siblings hold it, too.
+        # Not by the signal alone: a library's thread may take it, which wakes nobody here. Nor by
+        # the pipe's end: siblings hold it, too.
         while os.getppid() == parent:
             if connection.poll(_LOOK_S):
                 connection.send_bytes(_result_to_send(work, connection.recv()))

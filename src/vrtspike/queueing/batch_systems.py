@@ -215,10 +215,10 @@ def _handed_in(command: Sequence[str], batch: BatchSystem, name: str) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise RunError(
-            f"{command[0]}: no answer within {SUBMIT_S:g} s. The job may have been taken all the same: "
-            f"{batch.mine} shows it as {name}, {batch.cancel[0]} and its number withdraw it. Its "
-            "script is removed, so that it does nothing if it has not begun. Then give the same "
-            "command again"
+            f"{command[0]}: no answer within {SUBMIT_S:g} s. The job may have been taken all the "
+            f"same: {batch.mine} shows it as {name}, {batch.cancel[0]} and its number withdraw it. "
+            "Its script is removed, so that it does nothing if it has not begun. Then give the "
+            "same command again"
         ) from error
     except FileNotFoundError as error:
         raise RunError(
