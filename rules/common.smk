@@ -12,7 +12,7 @@ from vrtspike.config.workflow import load_workflow
 from vrtspike.data.manifests import SURVEY
 from vrtspike.endings import STARTER, end_with_starter, name_process
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.planning.damage import is_damaged
+from vrtspike.planning.damage import is_damaged, is_missed
 from vrtspike.planning.notices import Notices
 from vrtspike.planning.options import one_of
 from vrtspike.planning.params import (
@@ -106,6 +106,18 @@ def make_again(path, reason=None):
         REASONS[path] = reason
 
 
+def unless_there(file, later=None):
+    """An input function that names no file: the job runs if its result is missed (`is_missed`)."""
+
+    def nothing(wildcards):
+        path, *made = (each.format(**wildcards) for each in (file, later) if each)
+        if is_missed(Path(RESULTS), path, *made):
+            make_again(f"{RESULTS}/{path}", "no result yet")
+        return []
+
+    return nothing
+
+
 def renew_damaged(path, kind):
     """Make a manifest again that cannot be read."""
     if is_damaged(path, kind):
@@ -122,7 +134,9 @@ def dataset_of_preset(name):
     """The manifest of the dataset that a preset is trained on, when it has been made."""
     preset = PLAN.preset(name)
     path = str(PLAN.manifest(name))
-    if not Path(path).exists() and TRAININGS.has_other_data(name):
+    # Who has removed all data does not want them again for a result of the same.
+    begun = any(map(any, map(Path(path).parent.glob, ("shares/*.json", "*.zarr"))))
+    if not Path(path).exists() and (begun or TRAININGS.has_other_data(name)):
         # Snakemake makes nothing that is missing before a result that is there.
         make_again(path, "no result yet")
     if not find_problem(preset.TASK).OWN_STAGES:
