@@ -94,6 +94,12 @@ class Problem(Protocol):
     def evaluation_weights(self, settings: Any) -> dict[str, Path]:  # noqa: ANN401 - of SETTINGS
         """Files of weights that an evaluation reads besides the trained ones, by key."""
 
+    def memory(self, settings: Any) -> tuple[float, float] | None:  # noqa: ANN401 - of SETTINGS
+        """GiB that a training takes by itself, and for each sample of a micro-step.
+
+        None where :mod:`vrtspike.machine.costs` has counted it.
+        """
+
     def statistics(self, run: RunIdentity) -> Mapping[str, Any]:
         """What the inputs of a run are standardised with: JSON, kept beside its weights.
 

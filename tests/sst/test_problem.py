@@ -105,3 +105,15 @@ def test_what_makes_no_sense_is_refused(tmp_path, section, said):
     path.write_text(json.dumps({"TASK": "sst", **section}))
     with pytest.raises(ConfigError, match=said):
         load_preset(path)
+
+
+def test_memory_is_counted_without_data():
+    few, many = (
+        problem.memory(SSTSettings.model_validate({"TASK": "sst", "DATA": DATA | {"SEQ_LEN": n}}))
+        for n in (3, 12)
+    )
+    height, width = 12, 20  # whole patches
+    # What a sample is read from is kept, nine months more of it, for the first layer.
+    assert (many[1] - few[1]) * 2**30 == 4 * 9 * height * width
+    wide = SSTSettings.model_validate({"TASK": "sst", "DATA": DATA, "MODEL": {"D_MODEL": 128}})
+    assert problem.memory(wide)[0] > 2 * few[0]

@@ -85,6 +85,10 @@ def check_data(manifest: Path, settings: Settings) -> None:
         require_spikes(f"{manifest}, with {TEACHER} {folder}", has_spikes, taught)
 
 
+def memory(settings: Settings) -> None:
+    """Counted by ``benchmarks/preset_costs.py``, see :mod:`vrtspike.machine.costs`."""
+
+
 def statistics(run: RunIdentity) -> Mapping[str, Any]:
     """What the spikes of a run are standardised with."""
     from vrtspike.deblurring.statistics import run_statistics

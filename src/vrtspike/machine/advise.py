@@ -12,9 +12,11 @@ from vrtspike.config.workflow import Dataset, Workflow
 from vrtspike.deblurring.weight_files import training_weights
 from vrtspike.errors import DataError, RunError, UserError
 from vrtspike.files import folder_bytes
+from vrtspike.machine.batches import BatchAdvice, advise_batch
 from vrtspike.machine.costs import TrainingCost, gpu_ms, table, training_cost
 from vrtspike.machine.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.machine.hardware import Machine, free_bytes
+from vrtspike.problems import find_problem
 from vrtspike.training.workers import resolve_workers
 
 PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact")
@@ -105,6 +107,7 @@ class Advice:
         free: bytes where results go.
         command: to type; None where nothing fits.
         because: why that.
+        batches: by preset, for a device that is known; those that do not fit have none.
     """
 
     machine: Machine
@@ -114,6 +117,7 @@ class Advice:
     free: int
     command: str | None
     because: str
+    batches: Mapping[str, BatchAdvice] = field(default_factory=dict)
 
 
 def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) -> Advice:
@@ -137,7 +141,33 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) ->
         fits.append(weigh(name, settings, found, machine, speed, free, most_hours))
     fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in plan.broken]
     command, because = recommend(plan, fits, data, machine)
-    return Advice(machine, speed, data, fits, free, command, because)
+    batches = dict(batch_advice(plan, fits, machine))
+    return Advice(machine, speed, data, fits, free, command, because, batches)
+
+
+def batch_advice(
+    plan: Workflow, fits: Sequence[Fit], machine: Machine
+) -> Iterator[tuple[str, BatchAdvice]]:
+    """The batches of each preset whose model fits at all, of every problem.
+
+    Args:
+        plan: the configuration.
+        fits: presets whose memory was counted before.
+        machine: its GPU's memory counts, or its own where it has none.
+    """
+    room = _USABLE * (machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib)
+    counted = {fit.name: fit.cost.largest for fit in fits if fit.cost is not None}
+    for name, settings in plan.presets.items():
+        if name in counted:
+            cost, times = counted[name], 1.0 if machine.gpu else _FLOAT32
+            fixed, sample = cost.peak_gib - cost.kept_gib, cost.kept_gib
+            memory: tuple[float, float] | None = (times * fixed, times * sample)
+        else:
+            memory = find_problem(settings.TASK).memory(settings)
+        if memory is not None:
+            found = advise_batch(settings, *memory, room)
+            if found.fits:
+                yield name, found
 
 
 def find_data(plan: Workflow, dataset: Dataset, results: Path) -> DataFound:
@@ -264,7 +294,11 @@ def advice_lines(advice: Advice) -> list[str]:
     ]
     for name, data in advice.data.items():
         lines += _data_lines(name, data)
-    return [*lines, "", *_table(advice), "", *_closing(advice)]
+    lines += ["", *_table(advice)]
+    if advice.batches:
+        lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
+        lines += [f"  {name:<14}{found.text}" for name, found in advice.batches.items()]
+    return [*lines, "", *_closing(advice)]
 
 
 def _data_lines(name: str, data: DataFound) -> Iterator[str]:

@@ -31,12 +31,19 @@ def build_model(
     """
     from vrtspike.sst.saved import place_on_grid
 
+    network = make_model(model, store.grid.shape, seq_len, lead)
+    place_on_grid(network, store.sea, store.grid.latitudes, store.grid.longitudes)
+    return network
+
+
+def make_model(
+    model: SSTModelSettings, shape: tuple[int, int], seq_len: int, lead: int
+) -> nn.Module:
+    """The network of a preset for a grid (height, width) whose cells are all sea."""
     module, _, name = MODELS[model.TYPE].rpartition(".")
     model_class = cast("Callable[..., nn.Module]", getattr(import_module(module), name))
-    height, width = store.grid.shape
+    height, width = shape
     sizes: dict[str, Any] = {
         key.lower(): value for key, value in model.model_dump().items() if key != "TYPE"
     }
-    network = model_class(width=width, height=height, seq_len=seq_len, lead=lead, **sizes)
-    place_on_grid(network, store.sea, store.grid.latitudes, store.grid.longitudes)
-    return network
+    return model_class(width=width, height=height, seq_len=seq_len, lead=lead, **sizes)

@@ -93,6 +93,13 @@ def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
     return {}
 
 
+def memory(settings: SSTSettings) -> tuple[float, float]:
+    """Counted with a region that is all sea: on land are fewer tokens."""
+    from vrtspike.sst.memory import count_memory
+
+    return count_memory(settings)
+
+
 def statistics(run: RunIdentity) -> Mapping[str, Any]:
     """Where the cells lie and what their anomalies are divided by."""
     from vrtspike.sst.prepared import run_statistics
