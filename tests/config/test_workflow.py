@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from vrtspike.config.workflow import load_workflow
@@ -125,3 +127,28 @@ def test_an_error_in_a_command_line_value_names_the_option(folder):
 def test_resolving_an_unknown_preset_lists_the_known(folder):
     with pytest.raises(ConfigError, match="no preset 'x'; there are: plain, rooted"):
         load_workflow(["config.yaml"]).preset("x")
+
+
+def test_keys_laid_over_every_preset_concern_those_that_have_them(folder):
+    (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
+    given = {"SET": "DATA.CROP_SIZE=64 DATA.SEQ_LEN=3 TRAIN.EPOCHS=7"}
+    plan = load_workflow(["config.yaml"], given)
+    sea, video = plan.preset("sea"), plan.video_preset("plain")
+    assert plan.broken == {}
+    assert (sea.DATA.SEQ_LEN, sea.TRAIN.EPOCHS) == (3, 7)
+    assert (video.DATA.CROP_SIZE, video.DATA.K, video.TRAIN.EPOCHS) == (64, 24, 7)
+    with pytest.raises(ConfigError, match=r"unknown key DATA\.NOSUCH"):
+        load_workflow(["config.yaml"], {"SET": "DATA.NOSUCH=1"})
+
+
+def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
+    (folder / "config/presets/sea.yaml").write_text("TASK: sst\nDATA: {SEQ_LEN: 3}\n")
+    (folder / "config/presets/far.yaml").write_text("BASE: sea\nDATA: {LEAD: 6}\n")
+    plan = load_workflow(["config.yaml"])
+    assert {"sea", "far"} & plan.videos.keys() == set()
+    assert not any(name.startswith(("sea-", "far-")) for name in plan.names)
+    ((data, preset),) = plan.prepared.items()
+    assert (preset, plan.manifest("far")) == ("far", Path("results/data") / data / "dataset.json")
+    assert plan.manifest("sea") == plan.manifest("far")
+    with pytest.raises(ConfigError, match="preset sea: TASK is sst; this is for presets of the d"):
+        plan.dataset("sea")
