@@ -67,10 +67,11 @@ def read_run(results: Path, name: str, presets: Path) -> ReportedRun:
     if not log.is_file():
         raise RunError(f"{log}: no such file, which every finished run has; train the preset again")
     problem = find_problem(run.settings.TASK)
+    depth = len(Path(problem.data_folder(run.settings)).parts)
     times = pd.read_csv(log, usecols=["time"])["time"].dropna().tolist()
     return ReportedRun(
         name,
-        Path(problem.data_folder(run.settings)).parts[0],
+        Path(run.identity.dataset).parents[depth - 1].name,
         run.steps,
         run.settings.value("MODEL.USE_SPIKE"),
         training_curves(log, problem.METRICS),
