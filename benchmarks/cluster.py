@@ -1,10 +1,11 @@
 """What a cluster's queue costs many small sequences, against the same work on this machine.
 
-python benchmarks/cluster.py --sequences 200 [--output benchmarks/results]
+python benchmarks/cluster.py --sequences 200 --rounds 5 [--arrays] [--output benchmarks/results]
 
-Tiny sequences go from raw files to dataset.json three times: on two cores of this machine, as jobs
-of a Slurm cluster of two nodes that the tests start here (needs Slurm and root), and as job arrays
-of it. The cores are the same ones, so that what differs is the queue and what starts in a job.
+Tiny sequences go from raw files to dataset.json in turns: on two cores of this machine and as jobs
+of a Slurm cluster of two nodes that the tests start here (needs Slurm and root); with --arrays also
+as job arrays of it. The cores are the same ones, so that what differs is the queue and what starts
+in a job. On a machine that others use take the ratios, each of two runs one after the other.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import csv
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vrtspike.cli import run
+from vrtspike.cli import positive_int, run
 from vrtspike.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -99,36 +101,55 @@ def list_tasks(cluster: Cluster) -> list[str]:
     return cluster.call("squeue", "-h", "--array", "-t", "all", "-o", "%i").split()
 
 
-def measure_all(sequences: int) -> list[Way]:
-    """The three ways, one after the other."""
+def measure_all(sequences: int, rounds: int, arrays: bool) -> list[list[Way]]:
+    """All ways, one after the other, so many times; the first is this machine's."""
     if reason := missing():
         raise UserError(f"this benchmark {reason}")
     with tempfile.TemporaryDirectory() as folder, start_cluster() as cluster:
         project = tiny_project(REPOSITORY, Path(folder) / "project")
         shutil.rmtree(project.folder / "data/tiny")
         make_sequences(project.folder / "data/tiny", sequences)
-        arrays = ("--slurm-vrtspike-array-jobs", "ingest,voxelize")
-        return [
-            measure(project, "this machine", None, "--cores", str(CORES)),
-            measure(project, "cluster", cluster, *SITE),
-            measure(project, "cluster, job arrays", cluster, *SITE, *arrays),
-        ]
+        in_arrays = ("--slurm-vrtspike-array-jobs", "ingest,voxelize")
+        # Python compiles what it has not met in this folder.
+        project.make("--dry-run", TARGET)
+        found = []
+        for _ in range(rounds):
+            ways = [
+                measure(project, "this machine", None, "--cores", str(CORES)),
+                measure(project, "cluster", cluster, *SITE),
+            ]
+            if arrays:
+                ways.append(measure(project, "cluster, job arrays", cluster, *SITE, *in_arrays))
+            print(*(f"{way.name}: {way.seconds:.1f} s" for way in ways), sep="; ", flush=True)
+            found.append(ways)
+        return found
+
+
+def table_row(sequences: int, rounds: list[list[Way]], number: int) -> list[str]:
+    """What a way took: medians, and the median, least and largest ratio to this machine."""
+    ways = [found[number] for found in rounds]
+    ratios = [found[number].seconds / found[0].seconds for found in rounds]
+    middle = statistics.median(way.seconds for way in ways)
+    spread = [statistics.median(ratios), min(ratios), max(ratios)]
+    asked = (max(way.jobs for way in ways), max(way.submissions for way in ways))
+    begin = [ways[0].name, str(sequences), str(len(rounds)), f"{middle:.0f}"]
+    return [*begin, *(f"{value:.2f}" for value in spread), *map(str, asked)]
 
 
 def main() -> None:
     """Measure and print, or write a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sequences", type=int, default=200)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sequences", type=positive_int, default=200)
+    parser.add_argument("--rounds", type=positive_int, default=1, help="runs of each way")
+    parser.add_argument("--arrays", action="store_true", help="job arrays, too")
     parser.add_argument("--output", type=Path, help="folder for cluster.csv")
     arguments = parser.parse_args()
-    ways = measure_all(arguments.sequences)
-    rows = [
-        [way.name, arguments.sequences, f"{way.seconds:.0f}", way.jobs, way.submissions]
-        for way in ways
-    ]
-    header = ["where", "sequences", "seconds", "jobs", "submissions"]
+    rounds = measure_all(arguments.sequences, arguments.rounds, arguments.arrays)
+    rows = [table_row(arguments.sequences, rounds, number) for number in range(len(rounds[0]))]
+    header = ["where", "sequences", "rounds", "seconds", "ratio", "least", "most"]
+    header += ["jobs", "submissions"]
     for row in [header, *rows]:
-        print("\t".join(map(str, row)))
+        print("\t".join(row))
     if arguments.output is not None:
         arguments.output.mkdir(parents=True, exist_ok=True)
         with (arguments.output / "cluster.csv").open("w", newline="") as stream:

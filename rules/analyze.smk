@@ -7,6 +7,7 @@ include: "functions/analyze.smk"
 rule analyze_performance:
     """Tables, plots and ranked findings from a run's logs, and the preset they suggest."""
     input:
+        missing=unless_there("performance/{preset}/findings.json"),
         run="<results>/train/{preset}/run.json",
         settled=settled(),
         logs=multiext(
@@ -84,6 +85,7 @@ rule analyze_performance:
 rule compare:
     """The presets named by PRESETS side by side: speed, memory, quality, and how they differ."""
     input:
+        missing=unless_there("compare/table.csv"),
         settled=settled(*PLAN.settings.PRESETS),
         runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
         logs=expand(

@@ -1,5 +1,6 @@
 """What several stages share: the configuration, read once, and how jobs hang together."""
 
+import atexit
 import contextlib
 import gc
 import os
@@ -11,7 +12,7 @@ from vrtspike.config.workflow import load_workflow
 from vrtspike.data.manifests import SURVEY
 from vrtspike.endings import STARTER, end_with_starter, name_process
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.planning.damage import is_damaged
+from vrtspike.planning.damage import is_damaged, is_missed
 from vrtspike.planning.notices import Notices
 from vrtspike.planning.options import one_of
 from vrtspike.planning.params import (
@@ -28,6 +29,8 @@ from vrtspike.watching.stopping import hand_on_stops
 
 # A plan is many objects that all stay: looking for garbage among them took a tenth of its time.
 gc.set_threshold(200_000)
+# The same at the end, where Python looks through all of them: half a second of every job.
+atexit.register(gc.freeze)
 # Jobs find the Python that runs Snakemake, also where its environment is not activated.
 os.environ.update(
     PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
@@ -89,18 +92,23 @@ def settings(select, preset=own_preset):
     return setting_lines(PLAN, select, preset)
 
 
-def dataset_of(wildcards):
-    """The dataset that a job is about: named itself, or that of the job's preset."""
-    if "dataset" in wildcards.keys():
-        return DATASETS[wildcards.dataset]
-    return PLAN.dataset(wildcards.preset)
-
-
 def make_again(path, reason=None):
     """Run the job that makes a file, whether it seems stale or not."""
     workflow.dag.forcefiles.add(path)
     if reason is not None:
         REASONS[path] = reason
+
+
+def unless_there(file, later=None):
+    """An input function that names no file: the job runs if its result is missed (`is_missed`)."""
+
+    def nothing(wildcards):
+        path, *made = (each.format(**wildcards) for each in (file, later) if each)
+        if is_missed(Path(RESULTS), path, *made):
+            make_again(f"{RESULTS}/{path}", "no result yet")
+        return []
+
+    return nothing
 
 
 def renew_damaged(path, kind):
@@ -109,38 +117,4 @@ def renew_damaged(path, kind):
         make_again(path, f"{path} is damaged")
 
 
-def dataset_manifest(wildcards):
-    """The dataset of the job's preset; unchanged contents leave what depends on it as it is."""
-    return dataset_of_preset(wildcards.preset)
-
-
-@user_errors()
-def dataset_of_preset(name):
-    """The manifest of the dataset that a preset is trained on, when it has been made."""
-    preset = PLAN.preset(name)
-    path = str(PLAN.manifest(name))
-    if not Path(path).exists() and TRAININGS.has_other_data(name):
-        # Snakemake makes nothing that is missing before a result that is there.
-        make_again(path, "no result yet")
-    if not find_problem(preset.TASK).OWN_STAGES:
-        return checkpoints.prepare.get(prepared=Path(path).parent.name).output[0]
-    RAW_DATA.require_spikes(name, preset)
-    found = dict(dataset=PLAN.dataset(name).name, bins=preset.DATA.K)
-    return checkpoints.statistics.get(**found).output[0]
-
-
-def settled(*presets):
-    """The datasets of presets, for what lies behind trainings; only the order counts.
-
-    When a checkpoint has run, Snakemake decides again about the jobs that depend on it directly.
-    Others would stay due where a dataset comes out as it was and nothing is trained.
-
-    Args:
-        presets: their names; without any, the preset that a job is about.
-    """
-
-    def datasets(wildcards):
-        found = [dataset_of_preset(name) for name in presets or [wildcards.preset]]
-        return [ancient(path) for path in dict.fromkeys(found)]
-
-    return datasets
+include: "functions/datasets.smk"

@@ -8,6 +8,9 @@ rule survey:
     """Find the sequences below a data root; those with faults are set aside for the gate."""
     input:
         generated,
+        missing=unless_there(
+            "data/{dataset}/survey.json", "data/{dataset}/alignment.csv"
+        ),
     output:
         "<results>/data/{dataset}/survey.json",
     log:
@@ -32,6 +35,9 @@ rule ingest:
     """Check the sequences of a share completely; each gets a manifest, faults included."""
     input:
         survey_before,
+        missing=unless_there(
+            "data/{dataset}/ingest/shares/{share}.json", "data/{dataset}/alignment.csv"
+        ),
     output:
         "<results>/data/{dataset}/ingest/shares/{share}.json",
     log:
@@ -57,6 +63,9 @@ rule ingest:
 rule alignment:
     """Where each exposure lies in time, and how well its spikes show its sharp frame."""
     input:
+        missing=unless_there(
+            "data/{dataset}/alignment.csv", "data/{dataset}/k*/accepted.json"
+        ),
         shares=ingest_shares,
         survey="<results>/data/{dataset}/survey.json",
     output:
@@ -88,6 +97,10 @@ rule alignment:
 rule accept:
     """The gate: go on only if no sequence has a fault, else list all faults (or leave them out)."""
     input:
+        missing=unless_there(
+            "data/{dataset}/k{bins}/accepted.json",
+            "data/{dataset}/k{bins}/dataset.json",
+        ),
         shares=ingest_shares,
         survey=survey_before_gate,
         # Whoever is stopped by faults wants to look at it.

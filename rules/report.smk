@@ -7,6 +7,7 @@ include: "functions/report.smk"
 rule page:
     """One offline page to show on the presets named by PRESETS: pictures, figures, curves, origin."""
     input:
+        missing=unless_there("index.html"),
         assets=PAGE_ASSETS,
         settled=settled(*PLAN.settings.PRESETS),
         runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
@@ -39,6 +40,7 @@ rule page:
 
 use rule page as demo_page with:
     input:
+        missing=unless_there("demo/index.html"),
         assets=PAGE_ASSETS,
         settled=settled("demo"),
         runs=expand("<results>/train/{preset}/run.json", preset="demo"),
@@ -81,6 +83,7 @@ rule report:
 
 use rule page as sst_demo_page with:
     input:
+        missing=unless_there("sst_demo/index.html"),
         assets=PAGE_ASSETS,
         settled=settled("sst_demo"),
         runs=expand("<results>/train/{preset}/run.json", preset="sst_demo"),
@@ -97,6 +100,7 @@ use rule page as sst_demo_page with:
 
 use rule report as demo_report with:
     input:
+        missing=unless_there("demo/report.html"),
         page="<results>/demo/index.html",
         settled=settled("demo"),
         captions=CAPTIONS,
@@ -116,6 +120,7 @@ use rule report as demo_report with:
 
 use rule report as sst_demo_report with:
     input:
+        missing=unless_there("sst_demo/report.html"),
         page="<results>/sst_demo/index.html",
         settled=settled("sst_demo"),
         captions=CAPTIONS,

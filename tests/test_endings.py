@@ -112,3 +112,13 @@ def test_closing_the_terminal_leaves_alone_what_runs_under_nohup():
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     )
     assert (plain.returncode, kept.returncode) == (128 + signal.SIGHUP, 3)
+
+
+def test_who_waits_for_another_process_takes_no_signals_from_the_main_thread():
+    program = (
+        "import os, signal; from vrtspike.endings import end_with; end_with(os.getppid())\n"
+        "free = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
+        "os.kill(os.getpid(), signal.SIGTERM); print(free, signal.sigpending())"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert told.stdout == f"set() {{{signal.SIGTERM!r}}}\n"

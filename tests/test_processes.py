@@ -164,3 +164,39 @@ def wait_for(happened) -> None:
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+DEAF = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from vrtspike.cli import run
+from vrtspike.processes import for_each
+
+def work(thing):
+    # As where a library's thread takes the signal of a parent that has died.
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    return os.getpid()
+
+def main():
+    for _, pid in for_each(work, ["a", "b"], 2):
+        Path(sys.argv[1], f"{pid}.pid").touch()
+        if len(list(Path(sys.argv[1]).iterdir())) == 2:
+            time.sleep(600)
+
+run(main)
+"""
+
+
+def test_processes_that_wait_end_with_their_parent_whoever_takes_the_signal(tmp_path):
+    parent = subprocess.Popen([sys.executable, "-c", DEAF, str(tmp_path)])
+    workers: list[psutil.Process] = []
+    try:
+        wait_for(lambda: len(list(tmp_path.glob("*.pid"))) == 2)
+        workers = [psutil.Process(int(path.stem)) for path in tmp_path.glob("*.pid")]
+        parent.kill()
+        parent.wait()
+        wait_for(lambda: not any(is_alive(worker) for worker in workers))
+    finally:
+        for process in (parent, *filter(is_alive, workers)):
+            process.kill()

@@ -79,6 +79,7 @@ class Executor(SlurmExecutor):
         # The thread that asks begins within the constructor above.
         self._outage = Outage("Slurm's controller", logger.warning)
         self._stopping = threading.Event()
+        self._over = threading.Event()
         self._unsubmitted = threading.local()
         self._numbers: set[str] = set()
         self._memory: dict[str, int] = {}
@@ -199,7 +200,9 @@ class Executor(SlurmExecutor):
         if not active:
             self.next_seconds_between_status_checks = _IDLE_S
             return
+        asked = time.monotonic()
         answer = ask(list_command(self.run_uuid))
+        answer_s = time.monotonic() - asked
         if answer.text is None:
             self._outage.failed(answer.fault)
             self.next_seconds_between_status_checks = AGAIN_S
@@ -216,7 +219,15 @@ class Executor(SlurmExecutor):
         self.next_seconds_between_status_checks = next_interval(
             self.workflow.executor_settings.init_seconds_before_status_checks,
             time.monotonic() - self._changed,
+            answer_s,
         )
+
+    async def sleep(self) -> None:
+        """Wait for the next look, or for the end of the run, which waits for this thread.
+
+        Nothing else runs in its event loop.
+        """
+        self._over.wait(self.next_seconds_between_status_checks)
 
     def _settle(self, job: SubmittedJobInfo, listed: Mapping[str, QueuedJob]) -> bool:
         """Report a job that has ended; returns whether it has."""
@@ -305,8 +316,11 @@ class Executor(SlurmExecutor):
             )
 
     def shutdown(self) -> None:
-        """End with the run."""
+        """End with the run, without another look at its jobs."""
         self._stopping.set()
+        with self.lock:
+            self.wait = False
+        self._over.set()  # only now: who asks would not wait between two questions
         super().shutdown()
 
 

@@ -107,7 +107,11 @@ def end_with(number: int, ending: signal.Signals = signal.SIGTERM) -> None:
         return
     except OSError:  # a kernel before Linux 5.3
         return
-    threading.Thread(target=_wait, args=(process, ending), daemon=True, name="end_with").start()
+    thread = threading.Thread(target=_wait, args=(process, ending), daemon=True, name="end_with")
+    # It inherits what is blocked: a signal that it took would not wake the main thread.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    thread.start()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _wait(process: int, ending: signal.Signals) -> None:

@@ -23,6 +23,8 @@ from vrtspike.errors import RunError
 _PR_SET_PDEATHSIG = 1
 _PATIENCE_S = 5.0
 """How long a child that is asked to end may take to remove what it has half written."""
+_LOOK_S = 1.0
+"""How often a child that waits for its next thing looks whether its parent lives."""
 
 Outcome = tuple[str, Any]
 """A thing and what became of it: what the work returned, or the exception that it raised."""
@@ -150,9 +152,11 @@ def _serve(work: Callable[[str], Any], connection: Connection, parent: int) -> N
     stop_with_parent()
     status = 0
     try:
+        # Not by the signal alone: a library's thread may take it, which wakes nobody here. Nor by
+        # the pipe's end: siblings hold it, too.
         while os.getppid() == parent:
-            outcome = _result_to_send(work, connection.recv())
-            connection.send_bytes(outcome)
+            if connection.poll(_LOOK_S):
+                connection.send_bytes(_result_to_send(work, connection.recv()))
     except (EOFError, ConnectionError):
         pass  # the parent is gone or has nothing more
     except SystemExit as end:

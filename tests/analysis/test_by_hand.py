@@ -14,6 +14,7 @@ import pytest
 from vrtspike.analysis.figures import Memory, RunFigures, run_figures
 from vrtspike.analysis.performance import figures_table
 from vrtspike.analysis.sections import summarize_sections, throughput
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.runs.logs import read_run_logs
 
 STEPS, MICRO = 41, 3
@@ -99,7 +100,7 @@ def folder(raw, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def figures(folder) -> RunFigures:
-    return run_figures(read_run_logs(folder), MICRO)
+    return run_figures(read_run_logs(folder), MICRO, metrics=METRICS)
 
 
 def test_speed(raw, figures):
@@ -138,7 +139,7 @@ def test_health_and_memory(raw, figures):
 
 def test_the_page_shows_them_with_their_units(raw, figures):
     speed = figures.speed
-    shown = dict(figures_table(figures).itertuples(index=False))
+    shown = dict(figures_table(figures, METRICS).itertuples(index=False))
     assert shown == {
         "step": f"{speed.step_ms:.4g} ms",
         "forward pass of one micro-batch": f"{speed.forward_ms:.4g} ms",
@@ -155,9 +156,9 @@ def test_the_page_shows_them_with_their_units(raw, figures):
         "GPU memory at the peak": "8000 MB",
         "cache hit rate": "40 %",
     }
-    assert set(figures_table(RunFigures())["value"]) == {"–", "0"}
+    assert set(figures_table(RunFigures(), METRICS)["value"]) == {"–", "0"}
     large = RunFigures(memory=Memory(process_mb=9999.6, gpu_peak_mb=38_123.4))
-    shown = dict(figures_table(large).itertuples(index=False))
+    shown = dict(figures_table(large, METRICS).itertuples(index=False))
     assert shown["GPU memory at the peak"] == "38123 MB"
     assert shown["memory of the run"] == "10000 MB"
 
@@ -197,7 +198,7 @@ def test_a_loss_that_is_lost_at_last_is_no_figure(folder, tmp_path):
     text = (folder / "metrics.jsonl").read_text()
     nothing = {"kind": "train", "step": STEPS + 1, "loss": None, "grad_norm": math.inf}
     (tmp_path / "metrics.jsonl").write_text(text + json.dumps(nothing) + "\n")
-    health = run_figures(read_run_logs(tmp_path), 1).health
+    health = run_figures(read_run_logs(tmp_path), 1, metrics=METRICS).health
     assert (health.last_loss, health.losses_not_finite) == (None, 1)
     assert health.first_not_finite == STEPS + 1
     assert health.gradient_norm_max is None

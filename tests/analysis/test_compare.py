@@ -45,7 +45,7 @@ def test_runs_side_by_side(publish, tmp_path):
     assert "psnr (dB), ssim, lpips. A gain above 0 is better, also of lpips" in page
     assert "<td>1,234,567</td>" in page
     assert "<td>30.0%</td>" in page
-    for plot in ("loss.svg", "psnr.svg"):
+    for plot in ("loss.svg", "validation.svg"):
         text = (tmp_path / "compare" / plot).read_text()
         assert ">one<" in text
         assert ">two<" in text

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from vrtspike.analysis.figures import run_figures
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.runs.logs import read_run_logs
 
 
 def test_speed_leaves_the_first_step_out(publish):
-    speed = run_figures(read_run_logs(publish()), 1).speed
+    speed = run_figures(read_run_logs(publish()), 1, metrics=METRICS).speed
     assert speed.step_ms == 1000
     assert speed.data_ms == 300
     assert speed.data_share == pytest.approx(0.3)
@@ -23,14 +24,14 @@ def test_speed_leaves_the_first_step_out(publish):
 
 
 def test_a_step_of_many_micro_batches_is_divided(publish):
-    speed = run_figures(read_run_logs(publish()), 4).speed
+    speed = run_figures(read_run_logs(publish()), 4, metrics=METRICS).speed
     assert (speed.step_ms, speed.forward_ms, speed.data_ms) == (1000, 55, 75)
     assert speed.slowest_section == ("vrt/stage8", 37.5)
     assert speed.data_share == pytest.approx(0.3)
 
 
 def test_health_and_memory(publish):
-    figures = run_figures(read_run_logs(publish(gpu=True)), 1)
+    figures = run_figures(read_run_logs(publish(gpu=True)), 1, metrics=METRICS)
     health, memory = figures.health, figures.memory
     assert (health.logged_steps, health.losses_not_finite) == (5, 0)
     assert health.last_loss == pytest.approx(0.2)
@@ -50,12 +51,12 @@ def test_the_best_validation_is_the_lowest_where_lower_is_better(publish):
         for step, psnr, lpips in ((6, 29.0, 0.25), (7, None, 0.5)):
             record = {"kind": "validation", "step": step, "psnr": psnr, "lpips": lpips}
             stream.write(json.dumps(record) + "\n")
-    best = run_figures(read_run_logs(folder), 1).health.best
+    best = run_figures(read_run_logs(folder), 1, metrics=METRICS).health.best
     assert best == {"psnr": 30, "ssim": 0.9, "lpips": 0.25}
 
 
 def test_a_run_on_a_cpu_has_no_gpu_figures(publish):
-    memory = run_figures(read_run_logs(publish()), 1).memory
+    memory = run_figures(read_run_logs(publish()), 1, metrics=METRICS).memory
     assert not memory.has_gpu
     assert memory.gpu_peak_mb is None
     assert memory.gpu_activations_mb is None
@@ -65,5 +66,5 @@ def test_lost_losses_are_counted_from_the_first(publish):
     folder = publish()
     path = folder / "metrics.jsonl"
     path.write_text(path.read_text().replace('"loss": 0.3333333333333333', '"loss": null'))
-    health = run_figures(read_run_logs(folder), 1).health
+    health = run_figures(read_run_logs(folder), 1, metrics=METRICS).health
     assert (health.losses_not_finite, health.first_not_finite) == (1, 3)

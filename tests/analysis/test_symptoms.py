@@ -12,6 +12,7 @@ import pytest
 from vrtspike.analysis.diagnosis import RULES, find
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.config import Settings
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.runs.logs import read_run_logs
 
 Record = dict[str, Any]
@@ -78,7 +79,7 @@ def run(
         "peak_mb": 38_000.0,
     }  # fmt: skip
     write("memory", [*(occupy(memory(step)) for step in range(0, STEPS + 1, 4)), categories])
-    return run_figures(read_run_logs(folder), micro_batches=1)
+    return run_figures(read_run_logs(folder), micro_batches=1, metrics=METRICS)
 
 
 def ms(**sections: float) -> Change:
@@ -241,6 +242,6 @@ def test_a_wait_of_a_few_steps_time_is_no_stall(tmp_path):
 
 
 def test_a_short_run_has_no_trends(publish):
-    figures = run_figures(read_run_logs(publish()), 1)
+    figures = run_figures(read_run_logs(publish()), 1, metrics=METRICS)
     assert (figures.health.first_losses, figures.memory.growth_mb) == (None, None)
     assert (figures.speed.stalls, figures.speed.validation_share) == (0, None)

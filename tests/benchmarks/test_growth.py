@@ -85,7 +85,7 @@ def test_figures_for_a_person(growth):
 
 def test_jobs_are_those_of_shares(growth):
     rows = [line.split(" | ") for line in growth.jobs_table().splitlines()[2:]]
-    # 15 GB in one share; 446 GB in 16, of at most 64 sequences and 32 GB; then 256 and 2,048.
+    # 15 GB in one share; 446 GB in 16, of at most 128 sequences and 32 GB; then 256 and 2,048.
     assert [row[2] for row in rows] == ["2", "32", "512", "4,096"]
     # 63 sequences of 97 frames, 165 ms each, on 8 cores: 126 s.
     assert rows[1][6] == "2.1 min |"

@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from vrtspike.config.workflow import WorkflowSettings
 from vrtspike.data.shares import Share, divide, share_count, share_number, shares
 from vrtspike.errors import DataError
 
@@ -12,6 +13,18 @@ NAMES = [f"{split}/s{number:04d}" for split in ("train", "test") for number in r
 
 def count(sequences, nbytes=0, most=64, most_bytes=100.0):
     return share_count(sequences, nbytes, most, most_bytes)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "gigabytes", "shares"),
+    [(33, 15, 1), (200, 0, 2), (1000, 446, 16), (10_000, 1, 128)],
+)
+def test_many_tiny_sequences_are_few_jobs_and_large_ones_are_bounded_by_bytes(
+    sequences, gigabytes, shares
+):
+    """By default: 200 tiny sequences are a job of each stage for each of two nodes."""
+    bounds = WorkflowSettings().SHARES
+    assert count(sequences, gigabytes, bounds.SEQUENCES, bounds.GB) == shares
 
 
 def test_every_sequence_falls_into_exactly_one_share():

@@ -21,6 +21,14 @@ MARK = "VRTSPIKE_TEST_MARK"
 PATIENCE_S = 240.0
 """How long anything may take; the machine may be slow, but nothing may hang."""
 
+END_S = 10.0
+"""By then nothing is left of a command: mostly at once, 6 s at most on two cores with ten busy
+processes."""
+
+_LOOK_S = 0.005
+_SLICE_S = 0.01
+"""Of any work that is struck in its midst, many of these must be left."""
+
 ROLES = {
     "snakemake": ("-m", "snakemake"),
     "launcher": ("scripts/launch_training.py",),
@@ -70,7 +78,51 @@ class Command:
         while not happened():
             assert self.process.poll() is None, f"it has ended before:\n{self.text}"
             assert time.monotonic() < deadline, f"nothing happened:\n{self.text}"
-            time.sleep(0.02)
+            time.sleep(_LOOK_S)
+
+    @contextlib.contextmanager
+    def held(self, role: str, until: Callable[[], object] = lambda: True) -> Iterator[None]:
+        """Let the processes of a role, and all below them, stand still while the body runs.
+
+        A look at a process that runs says how it was, not how it is when it is struck. So they are
+        stopped as soon as they are there, and run in slices until they are where they shall be.
+
+        Args:
+            role: as for :meth:`find`.
+            until: where they shall be, asked while they stand still.
+        """
+        found: list[psutil.Process] = []
+        self.wait_for(lambda: found.extend(self.find(role)) or found)
+        stopped: list[psutil.Process] = []
+        deadline = time.monotonic() + PATIENCE_S
+        try:
+            stopped = self._stop(found)
+            while not until():
+                assert time.monotonic() < deadline, f"{role} does not get there:\n{self.text}"
+                _resume(stopped)
+                time.sleep(_SLICE_S)
+                stopped = self._stop(found)
+            yield
+        finally:
+            _resume(stopped)
+
+    def _stop(self, processes: list[psutil.Process]) -> list[psutil.Process]:
+        """Stop processes and all below them; returns all of these."""
+        stopped: list[psutil.Process] = []
+        waiting = list(processes)
+        while waiting:
+            process = waiting.pop()
+            try:
+                process.suspend()
+                while not _stands(process):
+                    time.sleep(0)
+                # One that stands still starts no others.
+                waiting += process.children()
+            except psutil.NoSuchProcess:
+                assert process not in processes, f"it was over before it was held:\n{self.text}"
+            else:
+                stopped.append(process)
+        return stopped
 
     def wait(self) -> int:
         """Wait for its end; returns its exit status."""
@@ -80,9 +132,9 @@ class Command:
             living = "\n".join(str(process) for process in self.alive())
             raise AssertionError(f"it hangs:\n{self.text}\n{living}") from None
 
-    def orphans(self, within_s: float) -> list[list[str]]:
-        """Command lines of its processes that still live some seconds after its end."""
-        deadline = time.monotonic() + within_s
+    def orphans(self) -> list[list[str]]:
+        """Command lines of its processes that still live :data:`END_S` after its end."""
+        deadline = time.monotonic() + END_S
         while (left := self.alive()) and time.monotonic() < deadline:
             time.sleep(0.1)
         return [_words(process) for process in left]
@@ -129,6 +181,28 @@ def _is_marked(process: psutil.Process, mark: str) -> bool:
         return f"{MARK}={mark}".encode() in variables and process.status() != psutil.STATUS_ZOMBIE
     except (OSError, psutil.NoSuchProcess):
         return False
+
+
+def _stands(process: psutil.Process) -> bool:
+    """Whether all threads of a process are stopped.
+
+    Raises:
+        psutil.NoSuchProcess: if it has ended.
+    """
+    if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+        raise psutil.NoSuchProcess(process.pid)
+    try:
+        threads = [*Path(f"/proc/{process.pid}/task").iterdir()]
+        lines = [(thread / "stat").read_text(errors="replace") for thread in threads]
+    except OSError:  # one of them has just ended
+        return False
+    return {line.rpartition(")")[2].split()[0] for line in lines} == {"T"}
+
+
+def _resume(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 def _words(process: psutil.Process) -> list[str]:

@@ -14,7 +14,7 @@ from tests.faults.conftest import Undisturbed
 from tests.faults.disks import full, missing, read_only, small_disk
 from tests.faults.processes import started
 from tests.faults.results import leftovers, results
-from tests.faults.test_kills import has_trained
+from tests.faults.training import held_in_training
 from tests.workflow.project import Project
 
 pytestmark = [
@@ -65,30 +65,58 @@ def _moved(folder: Path, megabytes: int) -> ExitStack:
     return stack
 
 
+def tells_full(project: Project, done: subprocess.CompletedProcess[str], rule: str) -> None:
+    """A stage has failed, said why in plain words, and left nothing half."""
+    assert done.returncode != 0, rule
+    assert f"error: {rule}" in done.stdout, done.stdout
+    assert "the disk is full" in done.stdout, done.stdout
+    assert "results/logs/" in done.stdout, done.stdout
+    assert "Traceback" not in done.stdout, done.stdout
+    assert leftovers(project.folder) == [], rule
+
+
 def test_a_full_disk_is_told_in_each_stage_and_room_is_all_it_takes(project, undisturbed):
     for rule, target in STAGES.items():
         # Its log stands on the same disk.
         with full(project.folder / "results"):
             done = project.snakemake("--cores", "2", "--forcerun", rule, "--", target)
-        assert done.returncode != 0, rule
-        assert f"error: {rule}" in done.stdout, done.stdout
-        assert "the disk is full" in done.stdout, done.stdout
-        assert "results/logs/" in done.stdout, done.stdout
-        assert "Traceback" not in done.stdout, done.stdout
-        assert leftovers(project.folder) == [], rule
+        tells_full(project, done, rule)
     project.make("all")
     assert results(project.folder) == undisturbed.results
+
+
+def test_a_full_disk_is_told_by_an_ablation_and_room_is_all_it_takes(project):
+    # Spikes can be shuffled from three frames on.
+    project.write(
+        "config/presets/short.yaml",
+        "BASE: tiny\nDATA: {CLIP_LEN: 3}\nMODEL: {FUSE: {INIT: random}}\nTRAIN: {MAX_STEPS: 2}\n",
+    )
+    project.make("ablation_short")
+    table = project.folder / "results/ablation/short/table.csv"
+    whole = table.read_bytes()
+    for rule, name in (("ablation_report", "report.html"), ("ablation", "table.csv")):
+        with full(project.folder / "results"):
+            done = project.snakemake(
+                *("--cores", "2", "--forcerun", f"{rule}_of_preset"),
+                *("--", f"results/ablation/short/{name}"),
+            )
+        tells_full(project, done, rule)
+    assert not table.exists()
+    project.make("ablation_short")
+    assert table.read_bytes() == whole
+    assert (table.parent / "report.html").exists()
 
 
 def test_a_disk_that_gets_full_in_a_training_costs_no_step(project, undisturbed):
     for name in ("runs/tiny", "results/train"):
         shutil.rmtree(project.folder / name)
-    with started(project, *project.command("--cores", "2", "train_tiny")) as command:
-        command.wait_for(has_trained(project, 0, 3))
-        with full(project.folder / "runs"):
-            assert command.wait() != 0
-            said = command.text
-            assert command.orphans(30) == []
+    call = project.command("--cores", "2", "train_tiny")
+    with started(project, *call) as command, ExitStack() as stack:
+        with held_in_training(command, project, 0, 3):
+            stack.enter_context(full(project.folder / "runs"))
+        assert command.wait() != 0
+        said = command.text
+        assert command.orphans() == []
     assert "the disk is full" in said
     assert "runs/tiny/" in said
     assert "Traceback" not in said

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import psutil
 import pytest
 
 from tests.faults.processes import Command, started
 from tests.faults.results import leftovers, results
-from tests.workflow.project import Project
+from tests.faults.training import held_in_training, record
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.timeout(1500)]
-
-END_S = 30.0
-"""By then nothing is left of a command; on an idle machine it takes 3 s."""
 
 ALL = "all"
 GROUP = "terminal"
@@ -40,33 +34,10 @@ def strike(command: Command, role: str, number: signal.Signals, which: int = 0) 
 def end_of(command: Command) -> str:
     """Wait for a command that was struck, and for all its processes; what it said."""
     status = command.wait()
-    left = command.orphans(END_S)
+    left = command.orphans()
     assert status != 0, command.text
     assert left == [], command.text
     return command.text
-
-
-def record(project: Project) -> dict:
-    """``run.json`` of the project's only run; empty before it has begun."""
-    found = [*(project.folder / "runs").glob("*/*/run.json")]
-    return json.loads(found[0].read_text()) if found else {}
-
-
-def has_trained(project: Project, starts: int, steps: int) -> Callable[[], bool]:
-    """Whether the next start of a training has made some steps: of three, two are saved."""
-
-    def told() -> bool:
-        run = record(project)
-        if len(run.get("starts", [])) <= starts:
-            return False
-        first = run["starts"][-1]["step"]
-        logs = (project.folder / "runs").glob("*/*/metrics.jsonl")
-        text = "".join(log.read_text() for log in logs)
-        lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        made = [json.loads(line)["step"] for line in lines if '"kind": "train"' in line]
-        return bool(made) and made[-1] >= first + steps
-
-    return told
 
 
 @dataclass(frozen=True)
@@ -84,12 +55,17 @@ STRIKES = [
     Strike("snakemake", TERM, (SAVED, CONTINUE)),
     Strike("snakemake", KILL, (SAVED,)),
     Strike("snakemake", INT, (SAVED, CONTINUE)),
+    Strike("snakemake", HUP, (SAVED, CONTINUE)),
     Strike(GROUP, INT, (SAVED, CONTINUE)),
     Strike(GROUP, HUP, (SAVED, CONTINUE)),
     Strike("launcher", TERM, (SAVED, "give the same command again")),
+    Strike("launcher", INT, (SAVED, "give the same command again")),
+    Strike("launcher", HUP, (SAVED, "give the same command again")),
     Strike("launcher", KILL, (SAVED, "give the same command again")),
     Strike("torchrun", KILL, ("training failed: torchrun was ended by SIGKILL", SAVED)),
     Strike("rank", TERM, (SAVED, "give the same command again")),
+    Strike("rank", INT, (SAVED, "give the same command again")),
+    Strike("rank", HUP, (SAVED, "give the same command again")),
     Strike(
         "rank", KILL, ("one of its processes was ended by SIGKILL, as when memory is full", SAVED)
     ),
@@ -103,22 +79,18 @@ def test_a_training_ends_as_without_signals(after, undisturbed):
     call = project.command("--cores", "2", "train_tiny")
     for starts, each in enumerate(STRIKES):
         with started(project, *call) as command:
-            command.wait_for(has_trained(project, starts, 3))
-            strike(command, each.role, each.number)
+            with held_in_training(command, project, starts, 3):
+                strike(command, each.role, each.number)
             said = end_of(command)
         for text in each.said:
             assert text in said, (each, said)
     with started(project, *call, "--retries", "1") as command:
-        command.wait_for(has_trained(project, len(STRIKES), 1))
-        ignored = [(role, n) for role in ("torchrun", "worker") for n in (INT, TERM, HUP)]
-        for role, number in ignored:
-            strike(command, role, number)
-        strike(command, "rank", signal.SIGSTOP)
-        (rank,) = command.find("rank")
-        command.wait_for(lambda: rank.status() == psutil.STATUS_STOPPED)
-        strike(command, "rank", signal.SIGCONT)
-        command.wait_for(has_trained(project, len(STRIKES), 3))
-        strike(command, "rank", KILL)
+        with held_in_training(command, project, len(STRIKES), 1):
+            ignored = [(role, n) for role in ("torchrun", "worker") for n in (INT, TERM, HUP)]
+            for role, number in ignored:
+                strike(command, role, number)
+        with held_in_training(command, project, len(STRIKES), 4):
+            strike(command, "rank", KILL)
         assert command.wait() == 0, command.text
         assert "train tiny is tried again" in command.text
     project.make("all")
@@ -146,14 +118,13 @@ def test_two_processes_end_as_without_signals(after, tmp_path):
         (project.folder / name).rename(tmp_path / name.replace("/", "-"))
     for starts, which in enumerate([1, 0]):
         with started(project, *call, environment=PAIR) as command:
-            command.wait_for(has_trained(project, starts, 3))
-            strike(command, "rank", KILL, which)
+            with held_in_training(command, project, starts, 3):
+                strike(command, "rank", KILL, which)
             assert "one of its processes was ended by SIGKILL" in end_of(command)
     with started(project, *call, environment=PAIR) as command:
-        command.wait_for(has_trained(project, 2, 1))
-        strike(command, "rank", signal.SIGSTOP, 1)
-        time.sleep(0.5)  # the other waits for it
-        strike(command, "rank", signal.SIGCONT, 1)
+        with held_in_training(command, project, 2, 1):
+            strike(command, "rank", signal.SIGCONT)
+            time.sleep(0.5)  # it waits for the other
         assert command.wait() == 0, command.text
     assert results(project.folder, "pair") == expected
     assert leftovers(project.folder) == []
@@ -184,8 +155,8 @@ def test_every_stage_is_done_as_without_signals(after, undisturbed):
         call = project.command("--cores", "2", "--", f"results/{target}")
         for struck, signal_ in zip((program, "snakemake"), signals, strict=True):
             with started(project, *call) as command:
-                command.wait_for(lambda program=program: command.find(program))
-                strike(command, struck, signal_)
+                with command.held(program):
+                    strike(command, struck, signal_)
                 end_of(command)
     project.make("all")
     assert results(project.folder) == undisturbed.results
@@ -194,16 +165,22 @@ def test_every_stage_is_done_as_without_signals(after, undisturbed):
 
 def test_an_evaluation_in_mid_work_leaves_nothing_half(after, undisturbed):
     project = after("training")
-    pictures = project.folder / "results/evaluate/tiny/pictures"
-    call = project.command("--cores", "2", "all", "--forcerun", "evaluate")
-    for role, number in (("evaluate", KILL), ("evaluate", TERM), ("snakemake", TERM), (ALL, KILL)):
-        with started(project, *call) as command:
-            # Snakemake removes the previous ones before the program begins.
-            command.wait_for(lambda: command.find("evaluate") and not any(pictures.glob("*.png")))
-            command.wait_for(lambda: any(pictures.glob("*.png")))
-            strike(command, role, number)
+    folder = project.folder / "results/evaluate/tiny"
+    pictures, summary = folder / "pictures", folder / "summary.json"
+    strikes = {
+        ("all", "--forcerun", "evaluate"): ("evaluate", KILL),
+        # What was lost is noticed whatever is asked for.
+        ("report",): ("evaluate", TERM),
+        ("page",): ("snakemake", TERM),
+        ("evaluate_tiny",): (ALL, KILL),
+    }
+    for target, (role, number) in strikes.items():
+        with started(project, *project.command("--cores", "2", *target)) as command:
+            # Snakemake has removed the previous ones before the program begins.
+            with command.held("evaluate", until=lambda: any(pictures.glob("*.png"))):
+                assert not summary.exists(), "it is no longer in mid work"
+                strike(command, role, number)
             end_of(command)
-        call = project.command("--cores", "2", "all")
     project.make("all")
     assert results(project.folder) == undisturbed.results
     assert leftovers(project.folder) == []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from tests.faults.processes import started
@@ -20,7 +18,6 @@ from vrtspike.data.simulation.sequence import write_sequence
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.timeout(900)]
 
-END_S = 30.0
 SEQUENCES = 20
 TARGET = "results/data/tiny/k8/dataset.json"
 STAGES = {
@@ -82,22 +79,16 @@ def test_sequences_that_are_done_stay_when_their_job_dies(raw, tmp_path, program
     work = Work(project, program)
     for role, number, text in STRIKES:
         with started(project, *project.command("--cores", "2", TARGET)) as command:
-            command.wait_for(work.has_grown)
-            # All stand still, so that it is known what is done.
-            processes = command.alive()
-            for process in processes:
-                process.send_signal(signal.SIGSTOP)
-            work.note()
-            assert len(work.done) < SEQUENCES, "the job was over before it was struck"
-            (struck,) = command.find("snakemake" if role == "snakemake" else program)
-            (struck.children()[0] if role == "child" else struck).send_signal(number)
-            for process in processes:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.send_signal(signal.SIGCONT)
+            with command.held(program, until=work.has_grown):
+                work.note()
+                assert len(work.done) < SEQUENCES, "the job was over before it was struck"
+                (struck,) = command.find("snakemake" if role == "snakemake" else program)
+                (struck.children()[0] if role == "child" else struck).send_signal(number)
             assert command.wait() != 0
-            assert command.orphans(END_S) == []
+            assert command.orphans() == []
             assert text in command.text
-    work.note()
+        # What a process had begun it may have finished.
+        work.note()
     project.make(TARGET)
     work.note()
     tops = [each.folder / "results/data" for each in (project, whole)]

@@ -4,7 +4,7 @@ import pytest
 
 from vrtspike.data.manifests import ACCEPTED
 from vrtspike.files import write_json
-from vrtspike.planning.damage import is_damaged
+from vrtspike.planning.damage import is_damaged, is_missed
 
 
 @pytest.fixture
@@ -36,3 +36,14 @@ def test_another_version_and_another_thing_are_made_again(manifest):
     manifest.unlink()
     manifest.mkdir()
     assert is_damaged(manifest, ACCEPTED)
+
+
+def test_what_is_missing_is_missed_where_something_was_made_of_it(tmp_path):
+    assert is_missed(tmp_path, "data/a.csv")
+    assert not is_missed(tmp_path, "data/a.csv", "data/k*/b.json")
+    (tmp_path / "data/k8").mkdir(parents=True)
+    (tmp_path / "data/k8/b.json").touch()
+    assert is_missed(tmp_path, "data/a.csv", "data/k*/b.json")
+    (tmp_path / "data/a.csv").touch()
+    assert not is_missed(tmp_path, "data/a.csv", "data/k*/b.json")
+    assert not is_missed(tmp_path, "data/a.csv")

@@ -138,6 +138,27 @@ def test_a_job_runs_and_its_end_is_told_by_its_own_status(site):
     assert list((site.folder / ".snakemake/batch").iterdir()) == []
 
 
+def test_a_batch_system_that_takes_no_job_in_time_is_told_with_what_to_do(site, monkeypatch):
+    monkeypatch.setattr(batch_systems, "SUBMIT_S", 0.5)
+    (site.folder / "hangs").touch()
+    with pytest.raises(RunError) as told:
+        site.run("echo done\n")
+    text = str(told.value)
+    submit_with, shown_with, withdrawn_with = {
+        "lsf": ("bsub", "bjobs", "bkill"),
+        "slurm": ("sbatch", "squeue", "scancel"),
+    }.get(site.system, ("qsub", "qstat", "qdel"))
+    assert text.startswith(f"{submit_with}: no answer within 0.5 s. The job may have been taken")
+    for words in (
+        f"{shown_with} ",
+        "shows it as vrtspike-train-1",
+        f"{withdrawn_with} and its num",
+    ):
+        assert words in text
+    # If it was taken it finds nothing to run.
+    assert list((site.folder / ".snakemake/batch").iterdir()) == []
+
+
 def test_a_batch_system_that_does_not_answer_loses_no_job(site, monkeypatch):
     monkeypatch.setattr(batch_systems, "LOST_S", 0.0)
     job = site.run("until [ -e go ]; do sleep 0.05; done\n")

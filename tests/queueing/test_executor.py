@@ -7,6 +7,8 @@ import importlib
 import importlib.util
 import logging
 import os
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -53,6 +55,7 @@ class Slurm:
             vars(executor).update(workflow=workflow, logger=logger, run_uuid="run")
             vars(executor).update(_main_event_loop=None, _submitted_job_clusters=set())
             vars(executor).update(_next_seconds_between_status_checks=None, slurm_logdir=folder)
+            vars(executor).update(lock=threading.Lock(), wait=True, active_jobs=[])
 
         def submit(executor, job) -> None:
             """As the plugin: sbatch's answer becomes a job, or a message."""
@@ -310,6 +313,36 @@ def test_jobs_are_asked_for_soon_after_one_was_submitted_or_has_ended(slurm, tmp
     slurm.executor._changed -= 10_000
     slurm.program("squeue", prints="7|COMPLETED|n0|9:00|\n8|RUNNING|n0|9:00|\n")
     assert interval(*jobs) == 5
+
+
+def test_a_slow_controller_is_asked_more_rarely(slurm, tmp_path):
+    slurm.program("squeue", prints="7|RUNNING|n0|9:00|\n")
+    with (tmp_path / "squeue").open("a") as program:
+        program.write("sleep 0.6\n")
+    slurm.check(submitted(tmp_path))
+    assert slurm.executor.next_seconds_between_status_checks > 9 * 0.6 > 5
+
+
+def test_the_end_of_a_run_waits_for_no_next_look(slurm, tmp_path, monkeypatch):
+    """And while jobs are cancelled, for a minute at worst, they are not asked for without pause."""
+    monkeypatch.setattr(SlurmExecutor, "shutdown", lambda executor: None)
+    common = SimpleNamespace(init_seconds_before_status_checks=0)
+    slurm.executor.workflow.executor_plugin = SimpleNamespace(common_settings=common)
+    slurm.program("squeue", prints="7|RUNNING|n0|9:00|\n")
+    slurm.program("scancel")
+    slurm.executor.active_jobs = [submitted(tmp_path)]
+    slurm.executor._changed -= 10_000  # the next look is in a minute
+    asking = threading.Thread(target=slurm.executor._wait_thread, daemon=True)
+    asking.start()
+    while not slurm.calls("squeue"):
+        time.sleep(0.01)
+    slurm.executor.cancel_jobs([submitted(tmp_path)])
+    asking.join(0.5)
+    assert asking.is_alive()
+    slurm.executor.shutdown()
+    asking.join(30)
+    assert not asking.is_alive()
+    assert len(slurm.calls("squeue")) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 
+from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.reporting.curves import curves_of, thin, training_curves
 
 
@@ -34,7 +35,7 @@ def test_training_and_validation_of_a_log(tmp_path):
         "train,2,0.3,0.2,0.1,0.001,\n"
         "validation,2,,,,,31.5\n"
     )
-    found = training_curves(path)
+    found = training_curves(path, METRICS)
     assert list(found["train"]) == ["loss", "loss: charbonnier", "loss: lpips", "learning rate"]
     assert found["train"]["loss"].values == (0.5, 0.3)
     assert list(found["validation"]) == ["PSNR, dB"]
@@ -44,4 +45,4 @@ def test_training_and_validation_of_a_log(tmp_path):
 def test_a_single_loss_is_not_shown_twice(tmp_path):
     path = tmp_path / "metrics.csv"
     path.write_text("kind,step,loss,losses.charbonnier\ntrain,1,0.5,0.5\n")
-    assert list(training_curves(path)["train"]) == ["loss"]
+    assert list(training_curves(path, METRICS)["train"]) == ["loss"]

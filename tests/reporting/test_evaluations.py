@@ -65,7 +65,7 @@ def test_an_evaluation_without_scales_is_of_whole_frames(tmp_path):
 
 def test_another_problem_has_no_spikes_to_speak_of(tmp_path):
     folder = make_evaluation(tmp_path, "a", task="sst", metrics={}, worst=[])
-    change(folder, spikes_alone="gone", spikes_alone_note="gone")
+    change(folder, blur_dir="gone", spikes_alone="gone", spikes_alone_note="gone")
     assert read(folder).spikes_note == ""
 
 

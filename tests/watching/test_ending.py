@@ -29,3 +29,4 @@ def test_a_place_that_cannot_be_written_is_named_with_what_to_do(tmp_path):
     told = unwritable(str(tmp_path / "results/train/demo/run.json"))
     assert told.startswith(f"{tmp_path}/results/train/demo/run.json: Permission denied; mend ")
     assert "set RESULTS (config/config.yaml)" in told
+    assert unwritable("results", "Input/output error").startswith("results: Input/output error; ")

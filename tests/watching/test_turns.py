@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import json
+import resource
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from tests.kernel_locks import is_waited_for
 from vrtspike.watching.turns import Turns
@@ -171,3 +174,15 @@ def test_a_shorter_plan_replaces_a_longer_one(tmp_path):
     (path,) = tmp_path.glob("*.plan")
     assert json.loads(path.read_text())["files"] == [str(Path("b").absolute())]
     turns.end()
+
+
+def test_a_write_that_fails_names_the_folder(tmp_path):
+    """The system says of a file that is open only what went wrong."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as told:
+            Turns(tmp_path).take(["a"], print)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert told.value.filename == str(tmp_path)

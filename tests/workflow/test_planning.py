@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,25 @@ def test_a_fresh_clone_can_be_planned_and_says_what_to_do(clone):
     assert "data/gopro_spike does not exist" in notice
     assert "Set DATA.ROOT" in notice
     assert "make demo" in notice
+
+
+def test_python_does_not_look_through_a_plan_before_it_ends(clone):
+    """It took half a second of every Snakemake, that of a job on a node, too."""
+    program = (
+        "import atexit, gc, sys; atexit.register(lambda: print('kept:', gc.get_freeze_count()));"
+        "from snakemake.cli import main; main(sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--dry-run", "demo"],
+        cwd=clone.folder,
+        env=clone.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    kept = re.search(r"^kept: (\d+)$", done.stdout, re.MULTILINE)
+    assert kept is not None
+    assert int(kept[1]) > 100_000
 
 
 def test_without_data_a_run_fails_with_the_same_words(clone):

@@ -46,6 +46,11 @@ def test_what_a_rule_is_given_is_given_to_a_rule(profile, repository):
     assert {*SHARED, "train", "evaluate"} <= profile["set-threads"].keys()
 
 
+def test_a_short_job_is_asked_for_soon(repository):
+    """After its end it waits for half of this. Where Slurm limits questions, two a second pass."""
+    assert read(repository, "slurm")["slurm-vrtspike-init-seconds-before-status-checks"] == 1
+
+
 def test_what_takes_seconds_is_no_job_of_a_cluster(repository):
     """It would wait for minutes in a queue."""
     text = "".join(path.read_text() for path in (repository / "rules").glob("*.smk"))

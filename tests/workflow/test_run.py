@@ -376,6 +376,41 @@ def test_damaged_manifests_are_made_again(finished):
         assert made.keys() == known.keys(), name
 
 
+LOST = {
+    "data/tiny/survey.json": ("survey", "all"),
+    "data/tiny/ingest/shares/0-of-1.json": ("ingest", "train_tiny"),
+    "data/tiny/alignment.csv": ("alignment", "report"),
+    "data/tiny/k8/accepted.json": ("accept", "evaluate_tiny"),
+    "data/tiny/k8/dataset.json": ("statistics", "all"),
+    "evaluate/tiny/summary.json": ("evaluate", "page"),
+    "performance/tiny/findings.json": ("analyze_performance", "report"),
+    "compare/table.csv": ("compare", "report"),
+    "index.html": ("page", "report"),
+}
+"""Results that what stands after them hides from Snakemake: the rule, and what is asked for."""
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_what_a_failed_job_has_removed_is_made_by_the_same_command(finished, name):
+    rule, target = LOST[name]
+    path = finished.folder / "results" / name
+    aside = path.rename(finished.folder / "aside")
+    try:
+        (job,) = [job for job in finished.plan(target) if job.rule == rule]
+    finally:
+        aside.rename(path)
+    assert job.reason == "no result yet"
+
+
+def test_data_that_were_removed_are_not_made_again_for_results_of_the_same(finished):
+    folder = finished.folder / "results/data"
+    aside = folder.rename(finished.folder / "aside")
+    try:
+        assert nothing_to_do(finished)
+    finally:
+        aside.rename(folder)
+
+
 def test_a_damaged_store_is_made_again_alone(finished):
     store = finished.folder / f"results/data/tiny/k8/train/{TRAIN}.zarr"
     finished.make("train_tiny")  # what other tests have left to do

@@ -68,7 +68,7 @@ def _is_valid(keys: Mapping[str, Any], settings: RunSettings) -> bool:
     for key, value in keys.items():
         _put(tree, key, value)
     try:
-        RunSettings.model_validate(tree)
+        type(settings).model_validate(tree)
     except ValidationError:
         return False
     return True

@@ -10,7 +10,7 @@ from typing import Literal
 from vrtspike.benchmarking.ratio import Ratio, ratio_of_times
 from vrtspike.benchmarking.short_runs import Side, differences, first_steps, timed_pair
 from vrtspike.benchmarking.turns import Length, Turn, take_turns
-from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 
 NAMES = ("as it is", "changed")
 """Of the two settings."""
@@ -55,7 +55,7 @@ class Benchmark:
 
 def run_benchmark(
     preset: str,
-    settings: tuple[Settings, Settings],
+    settings: tuple[RunSettings, RunSettings],
     datasets: tuple[Path, Path],
     length: Length,
     gpus: int | Literal["auto"],

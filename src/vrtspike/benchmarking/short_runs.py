@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.config import Settings
 from vrtspike.config.loading import settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.reading import given_document
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError
 from vrtspike.flatten import flat_settings
 
@@ -30,11 +30,11 @@ class Side:
     """
 
     name: str
-    settings: Settings
+    settings: RunSettings
     dataset: Path
 
 
-def against(settings: Settings, changes: Sequence[str]) -> Settings:
+def against(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
     """The settings with some keys changed.
 
     Args:
@@ -58,7 +58,7 @@ def against(settings: Settings, changes: Sequence[str]) -> Settings:
     return changed
 
 
-def differences(before: Settings, after: Settings) -> dict[str, tuple[str, str]]:
+def differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str, str]]:
     """The keys whose values differ, with both values as JSON."""
     one, other = (flat_settings(each.model_dump(mode="json")) for each in (before, after))
     return {
@@ -68,8 +68,8 @@ def differences(before: Settings, after: Settings) -> dict[str, tuple[str, str]]
     }
 
 
-def timed(settings: Settings, last_step: int) -> Settings:
-    """Settings for a training that is timed, and stopped after some steps.
+def timed(settings: RunSettings, last_step: int) -> RunSettings:
+    """RunSettings for a training that is timed, and stopped after some steps.
 
     It does not end by itself, because a validation would come first; nobody is told of it; crops
     stay those of the first phase. All else is as in the preset.
@@ -98,7 +98,9 @@ def timed(settings: Settings, last_step: int) -> Settings:
     return _overlaid(settings, keys, "benchmark")
 
 
-def timed_pair(before: Settings, after: Settings, last_step: int) -> tuple[Settings, Settings]:
+def timed_pair(
+    before: RunSettings, after: RunSettings, last_step: int
+) -> tuple[RunSettings, RunSettings]:
     """Both settings as :func:`timed`.
 
     Raises:
@@ -114,7 +116,7 @@ def timed_pair(before: Settings, after: Settings, last_step: int) -> tuple[Setti
     return pair
 
 
-def first_steps(settings: Settings) -> list[str]:
+def first_steps(settings: RunSettings) -> list[str]:
     """In what the first steps of a training differ from later ones, in words."""
     found = []
     if len(settings.TRAIN.PROGRESSIVE) > 1:
@@ -126,6 +128,6 @@ def first_steps(settings: Settings) -> list[str]:
     return found
 
 
-def _overlaid(settings: Settings, keys: Sequence[str], origin: str) -> Settings:
+def _overlaid(settings: RunSettings, keys: Sequence[str], origin: str) -> RunSettings:
     given = given_document(settings.model_dump(mode="json"), "the preset")
     return settings_from(overlay(given, parse_overrides(keys, origin)))

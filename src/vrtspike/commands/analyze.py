@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(note)
     for figure, value in figures_table(analysis.figures, analysis.metrics).itertuples(index=False):
         if value != "–":
-            print(f"{figure:<32}{value}")
+            print(f"{figure:<31} {value}")
     print()
     print("\n".join(finding_lines(analysis.findings)))
     if arguments.output is not None:

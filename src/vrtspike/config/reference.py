@@ -113,7 +113,8 @@ def reference_page(say: Say = english) -> str:
 
 def preset_json_schema() -> str:
     """The JSON schema of a preset, for completion and checks in editors."""
-    kinds, definitions = [], {}
+    kinds: list[dict[str, Any]] = []
+    definitions: dict[str, Any] = {}
     for task in PROBLEMS:
         schema = find_problem(task).SETTINGS.model_json_schema()
         schema["properties"]["BASE"] = {

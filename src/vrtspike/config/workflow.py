@@ -67,7 +67,7 @@ class SimulateSettings(Section):
 class ShareSettings(Section):
     """How many sequences a job of ``ingest`` and ``voxelize`` takes."""
 
-    SEQUENCES: Positive = operational("Most sequences of a job, on the average", 64)
+    SEQUENCES: Positive = operational("Most sequences of a job, on the average", 128)
     GB: PositiveFloat = operational("Most gigabytes of their raw files, on the average", 32.0)
 
 

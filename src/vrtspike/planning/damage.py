@@ -1,4 +1,4 @@
-"""Manifests that are damaged: they are made again, as if they were missing."""
+"""Results that are damaged or missing behind others that stand: they are made again."""
 
 from __future__ import annotations
 
@@ -17,3 +17,18 @@ def is_damaged(path: str | Path, kind: ManifestKind) -> bool:
     except DataError:
         return True
     return False
+
+
+def is_missed(results: Path, file: str, later: str | None = None) -> bool:
+    """Whether a result is missing that is to be there.
+
+    Snakemake makes nothing that is missing before a result that is there. But a job that fails, or
+    is killed, loses its results and the reason for which it ran; what was made of them stands as
+    before.
+
+    Args:
+        results: folder of all results.
+        file: the result, below it.
+        later: pattern of what is made of it; while there is none, nobody misses the file.
+    """
+    return not (results / file).exists() and (later is None or any(results.glob(later)))

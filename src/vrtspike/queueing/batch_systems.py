@@ -30,6 +30,9 @@ FOLDER = Path(".snakemake/batch")
 LOST_S = 120.0
 """A job that the batch system no longer knows, and that left no status after so long, is lost."""
 
+SUBMIT_S = 300.0
+"""Seconds for a batch system to take a job; LSF's own program waits for ever where LSF is away."""
+
 _CANCEL_S = 60.0
 """Seconds for a batch system to withdraw jobs."""
 
@@ -76,6 +79,7 @@ class BatchSystem:
         alive: in what it prints of a job that waits or runs.
         unknown: in what it prints of a job that it does not know (any more).
         cancel: the command that withdraws jobs.
+        mine: the command that shows a user's jobs with their names.
     """
 
     submit: Callable[[Job, Path], list[str]]
@@ -84,6 +88,7 @@ class BatchSystem:
     alive: re.Pattern[str]
     unknown: re.Pattern[str]
     cancel: tuple[str, ...]
+    mine: str
 
 
 def _lsf(job: Job, log: Path) -> list[str]:
@@ -132,6 +137,7 @@ SYSTEMS = {
         re.compile(r"^(PEND|PROV|WAIT|RUN|PSUSP|USUSP|SSUSP|UNKWN)\b", re.MULTILINE),
         re.compile(r"is not found|^(DONE|EXIT|ZOMBI)\b", re.MULTILINE),
         ("bkill",),
+        "bjobs -w",
     ),
     "pbs": BatchSystem(
         _pbs,
@@ -140,6 +146,7 @@ SYSTEMS = {
         re.compile(r"job_state = [^CFX]"),
         re.compile(r"Unknown Job|has finished|job_state = [CFX]", re.IGNORECASE),
         ("qdel",),
+        'qstat -w -u "$USER"',
     ),
     "sge": BatchSystem(
         _sge,
@@ -148,6 +155,7 @@ SYSTEMS = {
         re.compile(r"^job_number:", re.MULTILINE),
         re.compile(r"do not exist"),
         ("qdel",),
+        'qstat -u "$USER"',
     ),
     "slurm": BatchSystem(
         _slurm,
@@ -156,6 +164,7 @@ SYSTEMS = {
         re.compile(r"^(PENDING|CONFIGURING|RUNNING|SUSPENDED|COMPLETING|STOPPED|REQUEUED)", re.M),
         re.compile(r"Invalid job id|\A\s*\Z|^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)", re.M),
         ("scancel",),
+        "squeue --me",
     ),
 }
 """By the name that a profile gives."""
@@ -172,7 +181,8 @@ def submit(system: str, job: Job) -> str:
         what :func:`state` and :func:`cancel` know it by.
 
     Raises:
-        RunError: if the batch system is not here or refuses it; its words are part of the message.
+        RunError: if the batch system is not here, refuses it (its words are part of the message) or
+            does not answer within :data:`SUBMIT_S`.
     """
     batch = _system(system)
     token = uuid.uuid4().hex[:12]
@@ -190,23 +200,32 @@ def submit(system: str, job: Job) -> str:
         str(outer),
     ]
     try:
-        return f"{system}:{_handed_in(command, batch.number)}:{token}"
+        return f"{system}:{_handed_in(command, batch, job.name)}:{token}"
     except RunError:
         for suffix in (".job", ".sh"):
             (folder / token).with_suffix(suffix).unlink(missing_ok=True)
         raise
 
 
-def _handed_in(command: Sequence[str], number: re.Pattern[str]) -> str:
+def _handed_in(command: Sequence[str], batch: BatchSystem, name: str) -> str:
     """The number of a job that was just handed in."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SUBMIT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RunError(
+            f"{command[0]}: no answer within {SUBMIT_S:g} s. The job may have been taken all the "
+            f"same: {batch.mine} shows it as {name}, {batch.cancel[0]} and its number withdraw it. "
+            "Its script is removed, so that it does nothing if it has not begun. Then give the "
+            "same command again"
+        ) from error
     except FileNotFoundError as error:
         raise RunError(
             f"{command[0]}: no such program here; batch_system in the profile has to name the one "
             f"of this machine ({', '.join(SYSTEMS)}), and its programs have to be on the PATH"
         ) from error
-    found = number.search(done.stdout)
+    found = batch.number.search(done.stdout)
     if done.returncode or found is None:
         said = (done.stderr.strip() or done.stdout.strip())[-1000:]
         raise RunError(f"{command[0]} refused the job ({shlex.join(command)}):\n{said}")

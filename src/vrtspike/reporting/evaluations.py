@@ -214,10 +214,8 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
 
 
 def _spikes_note(summary: Mapping[str, Any]) -> str:
-    # Evaluations that name no problem are older than the others, and of videos.
-    if "use_spike" not in summary and "task" in summary:
-        return ""
-    return str(summary.get("spikes_alone_note", "not measured by this evaluation"))
+    unknown = "not measured by this evaluation" if "blur_dir" in summary else ""
+    return str(summary.get("spikes_alone_note", unknown))
 
 
 def finite(value: object) -> float | None:

@@ -57,7 +57,7 @@ def read_origin(
         times: of its logged steps, seconds since the epoch.
         presets: folder of the presets, where the base is looked up.
     """
-    base, there = _base(run.name, presets)
+    base, there = _base(run.name, presets, run.settings)
     environment = record.get("environment") or {}
     commit = _commit(environment)
     facts = {
@@ -110,7 +110,7 @@ def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float
     return seconds
 
 
-def _base(name: str, presets: Path) -> tuple[str, RunSettings]:
+def _base(name: str, presets: Path, own: RunSettings) -> tuple[str, RunSettings]:
     """What a preset is compared with: its ``BASE``, or for one without the schema's defaults.
 
     One that an ablation derives has no file; its base is the preset that it is derived from.
@@ -120,7 +120,7 @@ def _base(name: str, presets: Path) -> tuple[str, RunSettings]:
     parent = preset_base(path) if path.is_file() else original if variant else None
     file = path.with_name(f"{parent}.yaml")
     if parent is None or not file.is_file():
-        return DEFAULTS, RunSettings()
+        return DEFAULTS, type(own)(TASK=own.TASK)
     return f"preset {parent}", load_preset(file)
 
 

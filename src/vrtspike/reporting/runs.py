@@ -67,11 +67,10 @@ def read_run(results: Path, name: str, presets: Path) -> ReportedRun:
     if not log.is_file():
         raise RunError(f"{log}: no such file, which every finished run has; train the preset again")
     problem = find_problem(run.settings.TASK)
-    depth = len(Path(problem.data_folder(run.settings)).parts)
     times = pd.read_csv(log, usecols=["time"])["time"].dropna().tolist()
     return ReportedRun(
         name,
-        Path(run.identity.dataset).parents[depth - 1].name,
+        _dataset_name(run.identity.dataset, problem.data_folder(run.settings)),
         run.steps,
         run.settings.value("MODEL.USE_SPIKE"),
         training_curves(log, problem.METRICS),
@@ -79,3 +78,16 @@ def read_run(results: Path, name: str, presets: Path) -> ReportedRun:
         read_performance(results / "performance" / name, run.fingerprint),
         read_origin(folder, run, record, times, presets),
     )
+
+
+def _dataset_name(manifest: str, folder: str) -> str:
+    """The name of a data set by its manifest's path, below ``<results>/data``.
+
+    Args:
+        manifest: wherever the results stood when the run began.
+        folder: of the data of such a preset, as deep as that of the manifest.
+
+    >>> _dataset_name("results/data/demo/k8/dataset.json", "gopro/k32")
+    'demo'
+    """
+    return Path(manifest).parent.parts[-len(Path(folder).parts)]

@@ -18,10 +18,12 @@ from vrtspike.runs.names import CHECKPOINTS, CODE
 
 OBSERVERS = (
     "vrtspike.config",
+    "vrtspike.endings",
     "vrtspike.files",
     "vrtspike.launching",
     "vrtspike.locks",
     "vrtspike.monitoring",
+    "vrtspike.problems",
     "vrtspike.runs",
     "vrtspike.data.manifests",
     "vrtspike.manifests",
@@ -43,8 +45,12 @@ def training_code(program: Path, task: str | None = None) -> Mapping[str, str]:
         program: ``scripts/train.py``.
         task: the problem that is trained for; None: what the program imports by itself.
     """
-    uses = [] if task is None else [f"{PROBLEMS[task]}.build"]
-    return definition_digests(program, neutral=OBSERVERS, uses=uses)
+    if task is None:
+        return definition_digests(program, neutral=OBSERVERS)
+    module = PROBLEMS[task]
+    # As those of the configuration, settings of a problem are compared by their values.
+    settings = f"{module.rpartition('.')[0]}.settings"
+    return definition_digests(program, neutral=[*OBSERVERS, settings], uses=[f"{module}.build"])
 
 
 def write_code(folder: Path, definitions: Mapping[str, str]) -> None:

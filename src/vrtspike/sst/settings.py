@@ -116,7 +116,7 @@ class SSTModelSettings(Section):
     def _heads_divide(self) -> Self:
         if self.D_MODEL % self.NUM_HEADS:
             raise ValueError(
-                f"D_MODEL is {self.D_MODEL}, no multiple of NUM_HEADS, {self.NUM_HEADS}"
+                f"D_MODEL is {self.D_MODEL}, expected a multiple of NUM_HEADS ({self.NUM_HEADS})"
             )
         return self
 

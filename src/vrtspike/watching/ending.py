@@ -36,18 +36,21 @@ def continue_line(arguments: Sequence[str]) -> str:
     return f"continue: {shlex.join(arguments)}"
 
 
-def unwritable(path: str) -> str:
+def unwritable(path: str, reason: str | None = None) -> str:
     """What a user reads where a result cannot be written.
 
     Args:
         path: a file or folder that Snakemake was to write.
+        reason: what the system said, where that is known.
     """
-    folder = next(
-        each for each in (Path(path).absolute(), *Path(path).absolute().parents) if each.exists()
-    )
-    closed = os.statvfs(folder).f_flag & os.ST_RDONLY
-    reason = "Read-only file system" if closed else "Permission denied"
     return (
-        f"{path}: {reason}; mend that or its permissions, or set RESULTS (config/config.yaml) to a "
-        "folder that can be written, and run again"
+        f"{path}: {reason or _reason(Path(path).absolute())}; mend that or its permissions, or set "
+        "RESULTS (config/config.yaml) to a folder that can be written, and run again"
     )
+
+
+def _reason(path: Path) -> str:
+    """Why a place cannot be written, as the system would say it."""
+    folder = next(each for each in (path, *path.parents) if each.exists())
+    closed = os.statvfs(folder).f_flag & os.ST_RDONLY
+    return "Read-only file system" if closed else "Permission denied"

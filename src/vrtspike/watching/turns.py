@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from vrtspike.errors import RunError
+from vrtspike.files import writes_to
 from vrtspike.locks import alone, lock_file
 
 _POLL_S = 0.5
@@ -54,8 +55,12 @@ class Turns:
             Whether another one was waited for: the files may be there now, and nothing has begun.
 
         Raises:
-            OSError: if the folder cannot be written.
+            OSError: if the folder cannot be written; it names the folder, or a file in it.
         """
+        with writes_to(self._folder):
+            return self._take(files, say)
+
+    def _take(self, files: Collection[str], say: Callable[[str], None]) -> bool:
         mine, waited = frozenset(map(os.path.abspath, files)), False
         while True:
             try:

@@ -97,7 +97,7 @@ class Watch:
             waited = self._turns.take(self._due(), self._say)
         except OSError as error:
             if not is_disk_full(error):
-                self._say(f"error: {unwritable(str(error.filename))}")
+                self._say(f"error: {unwritable(str(error.filename), error.strerror)}")
                 raise SystemExit(EXIT_USER_ERROR) from error
             waited = False  # the job that cannot write tells it
         if waited:
