@@ -63,6 +63,13 @@ def test_an_evaluation_without_scales_is_of_whole_frames(tmp_path):
     assert len(found.frame_rows) == 6
 
 
+def test_a_summary_names_what_it_lacks(tmp_path):
+    folder = make_evaluation(tmp_path, "a")
+    change(folder, split="gone", metrics="gone")
+    with pytest.raises(RunError, match=r"summary\.json: a summary without split, metrics; evalu"):
+        read_evaluation(folder, "print of a")
+
+
 def test_another_problem_has_no_spikes_to_speak_of(tmp_path):
     folder = make_evaluation(tmp_path, "a", task="sst", metrics={}, worst=[])
     change(folder, blur_dir="gone", spikes_alone="gone", spikes_alone_note="gone")

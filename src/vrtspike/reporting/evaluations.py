@@ -27,6 +27,9 @@ STAGE = Stage("evaluation", "evaluate again")
 PARTS = ("blurry", "restored", "sharp", "spikes")
 """What an example may show, the first three always."""
 
+REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
+"""Keys that every summary has, besides the fingerprint of its run."""
+
 UNSCALED = 1.0
 """The scale of evaluations that name none."""
 
@@ -173,7 +176,7 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
         fingerprint: of the run it has to be of.
 
     Raises:
-        RunError: if a file of it is damaged or missing.
+        RunError: if a file of it is damaged or missing, or the summary lacks what it must say.
     """
     path = folder / SUMMARY
     if not path.is_file():
@@ -181,6 +184,11 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
     summary = STAGE.read_json_of(path, fingerprint)
     if isinstance(summary, str):
         return summary
+    if missing := [name for name in REQUIRED if name not in summary]:
+        raise RunError(
+            f"{path}: a summary without {', '.join(missing)}; {STAGE.again}, or let the problem "
+            "write what docs/extending.md lists"
+        )
     frames = STAGE.read_table(folder / FRAMES, {"sequence": str, "frame": str})
     sequences = STAGE.read_table(folder / SEQUENCES, {"sequence": str})
     metrics = _metrics(summary)
