@@ -37,6 +37,10 @@ class Block:
             imports, entry = self._parts()
             lines[_entries(lines, name) : _entries(lines, name)] = [f"{entry}\n"]
             lines[_first_import(lines) : _first_import(lines)] = imports
+        elif way == "last":
+            end = _statement(lines, name.removeprefix("in ")).end_lineno
+            assert end is not None
+            lines[end - 1 : end - 1] = [self.text]
         elif way == "above":
             first = _statement(lines, name).lineno - 1
             lines[first:first] = [self.text, "\n\n"]
@@ -64,7 +68,7 @@ def read_walks(page: Path) -> dict[str, list[Block]]:
         for indented in re.findall(r"^ *```\w*\n.*?^ *```$", section, re.MULTILINE | re.DOTALL):
             _, head, *text = textwrap.dedent(indented).splitlines(keepends=True)[:-1]
             where = re.fullmatch(
-                r"# ([\w./]+\.(?:py|smk|rst)|workflow/Snakefile)(?:, (.*))?\n", head
+                r"# ([\w./]+\.(?:py|smk|rst|yaml)|workflow/Snakefile)(?:, (.*))?\n", head
             )
             if where is not None:
                 found.append(Block(where[1], where[2] or "", "".join(text)))
@@ -87,7 +91,8 @@ def costs(page: Path) -> dict[str, str]:
 def _statement(lines: list[str], name: str) -> ast.stmt:
     """The statement at the top of a module that defines a name."""
     for node in ast.parse("".join(lines)).body:
-        named = getattr(node, "name", None) or getattr(getattr(node, "target", None), "id", None)
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        named = getattr(node, "name", None) or getattr(targets[0], "id", None)
         if named == name:
             return node
     raise AssertionError(f"no {name}")

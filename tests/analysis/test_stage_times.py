@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from vrtspike.analysis.stage_times import stage_seconds
+from vrtspike.analysis.stage_times import demo_summary, stage_seconds
 from vrtspike.errors import DataError
+from vrtspike.metrics import Metric
 
 
 def benchmark(path: Path, seconds: float, time: int) -> None:
@@ -87,3 +90,14 @@ def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repositor
         assert ["ingest", "2", "4.0"] in rows
         # Other runs' jobs are none of it.
         assert "train" not in output
+
+
+def test_results_without_scales_have_one_mean(tmp_path):
+    sequences = tmp_path / "sequences.csv"
+    sequences.write_text("sequence,frames,rmse_persistence,rmse\na,2,0.5,0.25\nb,2,0.75,0.75\n")
+    metric = Metric("rmse", "RMSE", "...", before="persistence", larger_is_better=False, decimals=2)
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(demo_summary(sequences, [], tmp_path, [metric]))
+    rows = [line.split() for line in console.export_text().splitlines()]
+    assert ["RMSE", "a", "0.50", "0.25", "+0.25"] in rows
+    assert ["RMSE", "mean", "0.62", "0.50", "+0.12"] in rows

@@ -6,6 +6,7 @@ import shlex
 import pytest
 
 from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import (
     Dataset,
     SimulatedSequence,
@@ -93,3 +94,7 @@ def test_the_evaluation_gets_todays_settings():
     assert options[0] == "--set"
     assert {"TEST.TILE.SIZE=128", 'TEST.METRICS=["psnr"]'} <= set(options[1:])
     assert all(option.startswith("TEST.") for option in options[1:])
+
+
+def test_an_evaluation_without_settings_gets_no_option():
+    assert evaluation_overrides(RunSettings()) == ""

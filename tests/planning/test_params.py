@@ -3,10 +3,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from vrtspike.config import Settings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
 from vrtspike.flatten import flat_settings
 from vrtspike.planning.params import code_lines, setting_lines
-from vrtspike.runs.identity import result_settings
+from vrtspike.runs.identity import evaluation_settings, result_settings
 
 
 def test_a_line_per_key_of_the_jobs_own_preset():
@@ -39,6 +40,17 @@ def test_what_other_presets_have_changes_no_line_of_a_preset():
     assert found("vgg", {"plain": Settings(), "vgg": with_vgg}) - alone == {
         line for line in found("vgg", {"vgg": with_vgg}) if line.startswith("LOSS.VGG_PERCEPTUAL.")
     }
+
+
+def test_a_preset_without_such_keys_has_a_line_that_other_presets_do_not_change():
+    """A problem may have nothing to choose in its evaluation, which has settings all the same."""
+
+    def found(*presets: RunSettings) -> set[str]:
+        named = dict(zip(("bare", "other"), presets, strict=False))
+        lines = setting_lines(Workflow(WorkflowSettings(), named), evaluation_settings)
+        return {line(SimpleNamespace(preset="bare")) for line in lines}
+
+    assert found(RunSettings()) == found(RunSettings(), Settings()) == {""}
 
 
 def test_a_line_per_source_file_of_all_programs(tmp_path):

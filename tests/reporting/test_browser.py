@@ -346,6 +346,20 @@ def test_runs_of_other_frames_and_metrics_are_not_mixed_up(tab, tmp_path):
     assert tab.messages == []
 
 
+def test_worst_frames_are_told_where_there_are_any(tab, tmp_path):
+    make_run(tmp_path, "a")
+    make_evaluation(tmp_path, "a")
+    path = tmp_path / "evaluate/a/summary.json"
+    headings = "[...document.querySelectorAll('#figures h3')].map(h => h.textContent)"
+    drawn = "Every test frame, improved above the line"
+    for worst, shown in (([], [drawn]), (read_json(path)["worst"], [drawn, "Worst frames"])):
+        write_json(path, read_json(path) | {"worst": worst})
+        write_report_page(tmp_path, ["a"], tmp_path, tmp_path / "index.html")
+        tab.open((tmp_path / "index.html").as_uri())
+        assert tab.value(headings) == shown
+    assert tab.messages == []
+
+
 def test_frames_that_equal_the_sharp_ones_have_no_figure_and_no_other_ones(tab, tmp_path):
     """A dash for the infinite PSNR of the restored frame, not the blurry one's PSNR alone."""
     make_run(tmp_path, "a")

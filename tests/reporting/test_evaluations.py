@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 
 from tests.reporting.results import make_evaluation
@@ -47,6 +48,32 @@ def test_tables_keep_names_as_texts_and_all_scales(tmp_path):
     assert len(found.frame_rows) == 6
     assert found.frame_rows[0] == ("007", "000001", 16.0, 20.0)
     assert [e.label for e in found.examples][5:7] == ["街道", "007_x0.5"]
+
+
+def test_an_evaluation_without_scales_is_of_whole_frames(tmp_path):
+    folder = make_evaluation(tmp_path, "a")
+    with_scale = read(folder)
+    change(folder, scale="gone")
+    for name in ("frames.csv", "sequences.csv"):
+        table = pd.read_csv(folder / name, dtype={"sequence": str, "frame": str})
+        table.drop(columns="scale").to_csv(folder / name, index=False)
+    found = read(folder)
+    assert found.scale == 1.0
+    assert found.frame_rows == with_scale.frame_rows
+    assert len(found.frame_rows) == 6
+
+
+def test_a_summary_names_what_it_lacks(tmp_path):
+    folder = make_evaluation(tmp_path, "a")
+    change(folder, split="gone", metrics="gone")
+    with pytest.raises(RunError, match=r"summary\.json: a summary without split, metrics; evalu"):
+        read_evaluation(folder, "print of a")
+
+
+def test_another_problem_has_no_spikes_to_speak_of(tmp_path):
+    folder = make_evaluation(tmp_path, "a", task="sst", metrics={}, worst=[])
+    change(folder, blur_dir="gone", spikes_alone="gone", spikes_alone_note="gone")
+    assert read(folder).spikes_note == ""
 
 
 def test_examples_name_their_files(tmp_path):

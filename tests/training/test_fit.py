@@ -187,7 +187,7 @@ def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
 
 def test_the_example_of_the_guide_learns(tmp_path, repository):
     text = (repository / "docs" / "extending.md").read_text()
-    (source,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (source,) = re.findall(r"```python\n# forecast_example.py\n(.*?)```", text, re.DOTALL)
     (tmp_path / "forecast_example.py").write_text(source)
     done = subprocess.run(
         [sys.executable, "forecast_example.py"],

@@ -68,13 +68,14 @@ def _quality(sequences: pd.DataFrame, metrics: Iterable[Metric]) -> Table:
     measured = [metric for metric in metrics if set(metric.columns) <= set(sequences)]
     for header in measured[0].kinds if measured else ():
         table.add_column(header, justify="right", no_wrap=True)
-    scaled = zip(sequences["sequence"], sequences["scale"], strict=True)
+    scales = sequences.get("scale", pd.Series(1.0, sequences.index))
+    scaled = zip(sequences["sequence"], scales, strict=True)
     names = [f"{sequence}{_at(scale)}" for sequence, scale in scaled]
     for metric in measured:
         values = sequences[list(metric.columns)]
         for name, row in zip(names, values.to_numpy(), strict=True):
             table.add_row(metric.title, name, *_quality_cells(metric, *row))
-        for scale, mean in values.groupby(sequences["scale"], sort=False).mean().iterrows():
+        for scale, mean in values.groupby(scales, sort=False).mean().iterrows():
             name = f"mean{_at(scale)}"
             table.add_row(metric.title, name, *_quality_cells(metric, *mean), style="bold")
     return table

@@ -69,6 +69,8 @@ def simulation_options(simulate: SimulateSettings, source: SimulatedSequence) ->
 
 
 def evaluation_overrides(settings: RunSettings) -> str:
-    """Today's TEST settings for weights that were trained under other ones."""
+    """Today's TEST settings for weights that were trained under other ones; empty without any."""
     lines = flat_settings({"TEST": settings.TEST.model_dump(mode="json")})
-    return shlex.join(["--set", *(f"{key}={value}" for key, value in lines.items())])
+    return (
+        shlex.join(["--set", *(f"{key}={value}" for key, value in lines.items())]) if lines else ""
+    )

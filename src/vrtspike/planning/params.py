@@ -86,7 +86,8 @@ def setting_lines(
     def lines(name: str) -> dict[str, str]:
         return flat_settings(select(plan.preset(name)))
 
-    keys = sorted(set().union(*(lines(name) for name in plan.presets)))
+    # A preset without any such key has one empty line, whatever others have.
+    keys = sorted(set().union(*(lines(name) for name in plan.presets))) or [""]
     return [partial(_line, lines, key, preset) for key in keys]
 
 
@@ -102,5 +103,7 @@ def _line(
     cannot be read for now, that alone has some key.
     """
     own = lines(preset(wildcards))
+    if not own:
+        return ""
     shown = key if key in own else next(iter(own))
     return f"{shown}: {own[shown]}"

@@ -27,6 +27,12 @@ STAGE = Stage("evaluation", "evaluate again")
 PARTS = ("blurry", "restored", "sharp", "spikes")
 """What an example may show, the first three always."""
 
+REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
+"""Keys that every summary has, besides the fingerprint of its run."""
+
+UNSCALED = 1.0
+"""The scale of evaluations that name none."""
+
 MOST_FRAMES = 3000
 """Points of the plot of all frames; of more frames every n-th is drawn."""
 
@@ -104,7 +110,7 @@ class Evaluation:
         dataset: name of the data set.
         split: its split.
         blur_dir: which of its blurry frames; empty where there are none.
-        scale: of the figures.
+        scale: of the figures; 1 where pictures are not scaled.
         frames: how many.
         sequences: how many.
         device: where it was computed.
@@ -170,7 +176,7 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
         fingerprint: of the run it has to be of.
 
     Raises:
-        RunError: if a file of it is damaged or missing.
+        RunError: if a file of it is damaged or missing, or the summary lacks what it must say.
     """
     path = folder / SUMMARY
     if not path.is_file():
@@ -178,16 +184,22 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
     summary = STAGE.read_json_of(path, fingerprint)
     if isinstance(summary, str):
         return summary
+    if missing := [name for name in REQUIRED if name not in summary]:
+        raise RunError(
+            f"{path}: a summary without {', '.join(missing)}; {STAGE.again}, or let the problem "
+            "write what docs/extending.md lists"
+        )
     frames = STAGE.read_table(folder / FRAMES, {"sequence": str, "frame": str})
     sequences = STAGE.read_table(folder / SEQUENCES, {"sequence": str})
     metrics = _metrics(summary)
     choice, examples = _examples(folder / EXAMPLES)
+    scale = float(summary.get("scale", UNSCALED))
     step = max(1, math.ceil(len(frames) / MOST_FRAMES))
     return Evaluation(
         dataset=str(summary["dataset"]),
         split=str(summary["split"]),
         blur_dir=str(summary.get("blur_dir", "")),
-        scale=float(summary["scale"]),
+        scale=scale,
         frames=int(summary["frames"]),
         sequences=int(summary["sequences"]),
         device=str(summary.get("device", "")),
@@ -196,7 +208,7 @@ def read_evaluation(folder: Path, fingerprint: str) -> Evaluation | str:
         spikes_note=_spikes_note(summary),
         sequence_columns=tuple(map(str, sequences.columns)),
         sequence_rows=tuple(map(tuple, rows_of(sequences))),
-        frame_rows=_frame_rows(frames, metrics, float(summary["scale"]), step),
+        frame_rows=_frame_rows(frames, metrics, scale, step),
         frame_step=step,
         worst=_worst(summary, metrics),
         choice=choice,
@@ -286,7 +298,8 @@ def _frame_rows(
     columns = ["sequence", "frame", metrics[0].before_column, name]
     if not set(columns) <= set(frames.columns):
         return ()
-    rows = rows_of(frames.loc[frames["scale"] == scale, columns].iloc[::step])
+    of_scale = frames[frames["scale"] == scale] if "scale" in frames else frames
+    rows = rows_of(of_scale[columns].iloc[::step])
     return tuple((str(a), str(b), c, d) for a, b, c, d in rows)
 
 

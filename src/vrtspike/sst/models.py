@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from vrtspike.sst.settings import SSTModelSettings
     from vrtspike.sst.store import PreparedStore
 
-MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
+MODELS = {
+    "recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer",
+}
 """Dotted names of classes: reading a preset needs no PyTorch. Each is made with the parameters of
 :class:`~vrtspike.sst.model.RecursiveAttentionTransformer`."""
 

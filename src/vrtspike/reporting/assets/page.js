@@ -55,7 +55,7 @@ function showFigures() {
         "div",
         { className: "charts" },
         chart(`Every test frame, improved ${first.larger_is_better ? "above" : "below"} the line`, frameChart(first)),
-        el("div", { className: "chart" }, el("h3", { textContent: "Worst frames" }), worstTable(evaluated, first)),
+        ...[worstFrames(evaluated, first)].filter(Boolean),
       ),
     );
   }
@@ -101,7 +101,8 @@ function sequenceTable(evaluated, metrics) {
   return [columns, rows];
 }
 
-function worstTable(evaluated, metric) {
+/** The worst frames by a metric; null where no evaluation names any. */
+function worstFrames(evaluated, metric) {
   const columns = [
     ...(evaluated.length > 1 ? [{ title: "preset", text: true }] : []),
     { title: "sequence", text: true },
@@ -113,7 +114,7 @@ function worstTable(evaluated, metric) {
   const rows = ranked.flatMap((run) =>
     run.evaluation.worst.map((row) => [...(evaluated.length > 1 ? [run.name] : []), ...row]),
   );
-  return table(columns, rows, {});
+  return rows.length ? el("div", { className: "chart" }, el("h3", { textContent: "Worst frames" }), table(columns, rows, {})) : null;
 }
 
 /** What each figure is of, where the presets were not evaluated on the same frames. */
