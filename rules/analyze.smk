@@ -74,7 +74,7 @@ rule analyze_performance:
     benchmark:
         "<benchmarks>/analyze_performance/{preset}.tsv"
     params:
-        *code("analyze_performance.py", uses=METRICS),
+        *code("analyze_performance.py", uses=SHOWN),
         source=subpath(input.run, parent=True),
         folder=subpath(output.findings, parent=True),
     shell:
@@ -122,7 +122,7 @@ rule compare:
     benchmark:
         "<benchmarks>/compare.tsv"
     params:
-        *code("compare.py", uses=METRICS),
+        *code("compare.py", uses=SHOWN),
         runs=run_folders,
         evaluations=evaluation_folders,
         folder=subpath(output.table, parent=True),

@@ -69,6 +69,7 @@ SCRIPTS = Path("scripts")
 ASKS = workflow.is_main_process  # jobs on a cluster plan for themselves alone
 RAW_DATA = RawData(PLAN, lambda: workflow.dryrun, NOTICES.add, measures=ASKS)
 METRICS = of_every_problem("METRICS")  # which tables and pages show
+SHOWN = [*METRICS, *of_every_problem("SETTINGS")]
 REASONS = {}  # of this project's own, by the file that is made again
 TRAININGS = Trainings(PLAN, SCRIPTS / "train.py", NOTICES.add)
 

@@ -29,7 +29,7 @@ rule page:
     resources:
         mem_mb=4000,
     params:
-        *code("report_page.py", uses=METRICS),
+        *code("report_page.py", uses=SHOWN),
         results=results_folder,
         presets=reported_presets,
         folder=PLAN.settings.PRESET_DIR,

@@ -28,9 +28,10 @@ from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import result_settings
 uses = {
     "evaluate.py": ["vrtspike.deblurring.problem.evaluate"],
+    "demo_summary.py": of_every_problem("METRICS"),
     **dict.fromkeys(
-        ["analyze_performance.py", "compare.py", "report_page.py", "demo_summary.py"],
-        of_every_problem("METRICS"),
+        ["analyze_performance.py", "compare.py", "report_page.py"],
+        [*of_every_problem("METRICS"), *of_every_problem("SETTINGS")],
     ),
 }
 programs = {
