@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from vrtspike.training.batches import _is_of_a_lost_worker
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,6 +89,19 @@ def test_a_killed_worker_is_told_to_the_user(tmp_path):
     done = run(tmp_path, LOSE)
     assert done.returncode == 1
     assert "RunError: a process that loads data has ended, as when memory is full" in done.stderr
+
+
+def test_a_connection_that_breaks_is_told_by_whose_it_was():
+    ours, theirs = multiprocessing.Pipe()
+    theirs.close()
+    with pytest.raises(EOFError) as lost:
+        ours.recv_bytes()
+    assert _is_of_a_lost_worker(lost.value)
+    with pytest.raises(ConnectionError) as of_the_data:
+        raise ConnectionResetError("the disk is far away")
+    assert not _is_of_a_lost_worker(of_the_data.value)
+    assert _is_of_a_lost_worker(RuntimeError("DataLoader worker (pid 7) is killed by signal"))
+    assert not _is_of_a_lost_worker(RuntimeError("size mismatch"))
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT"])

@@ -344,6 +344,7 @@ CODE_BEHIND = {
 """Code, by what stands before its stage: how it changes, and the stage."""
 
 
+@pytest.mark.endurance
 def test_damaged_manifests_are_made_again(finished):
     folder = finished.folder / "results/data/tiny"
     names = {

@@ -145,6 +145,7 @@ def test_only_stale_stages_run_again(project):
     assert rules(project) == set()
 
 
+@pytest.mark.endurance
 def test_other_contents_are_prepared_and_trained_anew(project):
     weights = project.folder / "results/train/sea/weights.safetensors"
     before = weights.read_bytes()

@@ -20,7 +20,12 @@ from safetensors.numpy import load_file
 from tests.walks import Block, read_walks
 from tests.workflow.project import Project
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.endurance,
+    pytest.mark.workflow,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
 
 PRESET = "config/presets/waves.yaml"
 LINES = {

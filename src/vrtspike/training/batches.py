@@ -7,8 +7,10 @@ of accumulated micro-batches decides only who computes which; the position of a 
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -281,14 +283,26 @@ def _whole(batches: Iterator[Any]) -> Iterator[Any]:
     """
     try:
         yield from batches
-    except RuntimeError as error:
-        if _WORKER_IS_GONE.match(str(error)) is None:
+    except (RuntimeError, ConnectionError, EOFError) as error:
+        if not _is_of_a_lost_worker(error):
             raise
         raise RunError(
             f"a process that loads data has ended, as when memory is full ({error}). Lower "
             "DATALOADER.TOTAL_WORKERS or DATA.CACHE_SIZE_GB if it was so; neither changes the "
             "result, and the same command continues from the last checkpoint"
         ) from error
+
+
+def _is_of_a_lost_worker(error: Exception) -> bool:
+    """Whether a worker process was killed.
+
+    PyTorch says so, unless it was just taking a tensor from the worker: then the connection breaks
+    in code of the standard library. What a data set raises in a worker comes in other words.
+    """
+    if isinstance(error, RuntimeError):
+        return _WORKER_IS_GONE.match(str(error)) is not None
+    innermost = traceback.extract_tb(error.__traceback__)[-1]
+    return Path(innermost.filename).parts[-2:-1] == ("multiprocessing",)
 
 
 def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) -> DataLoader[Any]:
