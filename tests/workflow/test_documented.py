@@ -80,6 +80,7 @@ def test_the_help_of_the_trainer_names_files_that_the_demo_makes(repository, mon
 
 @pytest.mark.workflow
 @pytest.mark.shared
+@pytest.mark.endurance
 def test_frames_of_a_high_speed_camera_become_a_report(shared, repository, tmp_path):
     project = Project.copy(repository, tmp_path / "project")
     frames = project.folder / "data/frames/walk"

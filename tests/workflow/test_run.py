@@ -446,6 +446,7 @@ def test_weights_are_asked_for_before_anything_is_computed(finished):
     assert not list((finished.folder / "elsewhere").rglob("*.json"))
 
 
+@pytest.mark.endurance
 def test_training_killed_half_way_is_continued(finished):
     """Everything is killed at once, the scheduler too; the next call needs no repair."""
     command = finished.command("--cores", "2", "train_long")
