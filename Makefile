@@ -51,7 +51,7 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) python benchmarks/spikes_alone.py --check
 	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL)
 
-endurance: $(READY)  ## real faults and a real Slurm cluster, below 30 minutes; make test leaves them out
+endurance: $(READY)  ## what takes minutes: real faults, a real Slurm cluster, whole projects; make test leaves it out
 	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m endurance $(ROOMS)
 
 compat:  ## tests of models, training and data with the oldest PyTorch allowed, in .venv-compat

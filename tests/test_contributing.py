@@ -103,12 +103,12 @@ def taken(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Taken:
     return Taken(project, stale, trained, runs, wrote)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_there_is_a_walk_for_everything_that_is_often_added(taken):
     assert tuple(taken.stale) == WALKS
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_the_code_of_the_walks_is_written_as_the_project_is(taken):
     call(taken.project, "-m", "ruff", "format", "--check", ".")
     call(taken.project, "-m", "ruff", "check", ".")
@@ -120,7 +120,7 @@ def test_the_code_of_the_walks_is_written_as_the_project_is(taken):
         assert told == "TestResults(failed=0, attempted=1)\n"
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_names_and_keys_reach_the_reference(taken):
     for path in ("src/vrtspike/config/names.py", "config/README.md", "config/schema.json"):
         assert path in taken.wrote
@@ -130,7 +130,7 @@ def test_names_and_keys_reach_the_reference(taken):
         assert words in page
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_each_walk_costs_what_it_says(taken, repository):
     told = costs(repository / "CONTRIBUTING.md")
     found = {walk: set(re.findall(r"\w+\.py", text)) for walk, text in told.items()}
@@ -154,7 +154,7 @@ def reds(taken, tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_what_was_added_trains_restores_and_is_measured(taken, reds):
     program = str(Path(__file__).with_name("walks_run.py"))
     found = json.loads(call(taken.project, program, str(reds)).splitlines()[-1])
@@ -171,7 +171,7 @@ def test_what_was_added_trains_restores_and_is_measured(taken, reds):
     assert found["findings"]["warm-up longer than the run"] == {"TRAIN.SCHED.WARMUP_STEPS": 0}
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_the_stage_counts_spikes(taken, tmp_path):
     (tmp_path / "alignment.csv").write_text(
         "split,sequence,frame,t0,t1,spike_count\ntrain,a,1,0,50,300\ntrain,a,2,50,100,100\n"

@@ -94,7 +94,7 @@ def chosen(attention_code: ModuleType) -> list[Any]:
     return [variant for variant in every if is_chosen(variant)]
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(1200)
 def test_the_compiler_makes_what_the_table_says(attention_code: ModuleType) -> None:
     import triton

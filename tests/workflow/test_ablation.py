@@ -13,7 +13,7 @@ from tests.workflow.project import Project, tiny_project
 from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.files import read_json
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.endurance, pytest.mark.workflow]
 
 TRIO = """\
 BASE: tiny
