@@ -240,3 +240,11 @@ def test_each_definition_has_a_digest_of_all_that_runs(tmp_path, old, new, chang
 def test_an_absent_program_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="absent"):
         code_digests(tmp_path / "absent.py")
+
+
+def test_a_table_of_dotted_names_uses_what_they_name(tmp_path):
+    """Not what names a module alone: programs ask for parts of that."""
+    table = 'TABLE = {"a": "vrtspike.sst.model.Block", "b": "vrtspike.sst.grid"}\n'
+    files = digests_of(table, tmp_path)
+    assert "vrtspike/sst/model.py" in files
+    assert "vrtspike/sst/grid.py" not in files

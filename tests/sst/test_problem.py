@@ -10,6 +10,8 @@ import torch
 
 from vrtspike.config.loading import load_preset
 from vrtspike.errors import ConfigError, DataError
+from vrtspike.provenance import code_digests
+from vrtspike.runs.code import training_code
 from vrtspike.sst import problem
 from vrtspike.sst.model import RecursiveAttentionTransformer
 from vrtspike.sst.models import build_model
@@ -117,3 +119,12 @@ def test_memory_is_counted_without_data():
     assert (many[1] - few[1]) * 2**30 == 4 * 9 * height * width
     wide = SSTSettings.model_validate({"TASK": "sst", "DATA": DATA, "MODEL": {"D_MODEL": 128}})
     assert problem.memory(wide)[0] > 2 * few[0]
+
+
+def test_the_network_is_code_of_training_and_evaluation(repository):
+    """It is named by a text, and imported when it is made."""
+    scripts = repository / "scripts"
+    assert "sst/model.py:Block" in training_code(scripts / "train.py", "sst")
+    assert "sst/model.py:Block" not in training_code(scripts / "train.py", "deblurring")
+    uses = ["vrtspike.sst.problem.evaluate"]
+    assert "vrtspike/sst/model.py" in dict(code_digests(scripts / "evaluate.py", uses=uses))

@@ -6,8 +6,9 @@ are imported. Comments, docstrings, formatting, annotations of functions, import
 and definitions that nothing here uses do not count; neither do the modules in :data:`NEUTRAL`,
 which only speak to the user.
 
-Names that are computed when the program runs (``getattr``, ``importlib.import_module``) are not
-seen.
+A text that is the dotted name of one of them, as in a table of classes that are imported when they
+are needed, counts as its use. Other names that are computed when the program runs (``getattr``,
+``importlib.import_module``) are not seen.
 """
 
 from __future__ import annotations
@@ -179,6 +180,10 @@ class _Closure:
                 yield _Place(path, first)
             elif first in local:
                 yield from self._places(f"{local[first]}.{rest}" if rest else local[first])
+        for text in definition.dotted_texts:
+            # A text that names a module alone is a registry's, whose user asks for parts of it.
+            if text.startswith(f"{PACKAGE}."):
+                yield from (p for p in self._places(text) if p.name != _EVERYTHING)
 
     def _places(self, dotted: str) -> Iterator[_Place]:
         """The place a dotted name stands for, if it is in this project and counts."""

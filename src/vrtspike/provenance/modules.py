@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -36,6 +38,12 @@ class Definition:
         Annotations of functions do not count: they are never evaluated.
         """
         return self._uses[0]
+
+    @cached_property
+    def dotted_texts(self) -> frozenset[str]:
+        """Texts that are dotted names, as tables hold what is imported only when it is needed."""
+        texts = (n.value for n in ast.walk(self.statement) if isinstance(n, ast.Constant))
+        return frozenset(t for t in texts if isinstance(t, str) and _DOTTED.fullmatch(t))
 
     @property
     def imports(self) -> tuple[ast.Import | ast.ImportFrom, ...]:
