@@ -9,10 +9,9 @@ Ctrl-C) and has saved its state: the same command continues it.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cli import add_preset, run
 from vrtspike.launching.launch import Request, gpus_option, launch
 
 
@@ -21,16 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--preset", required=True, help="name of the preset")
-    parser.add_argument(
-        "--configfile",
-        nargs="+",
-        default=["config/config.yaml"],
-        help="workflow configuration, later files win (default: config/config.yaml)",
-    )
-    parser.add_argument(
-        "--config", type=json.loads, default={}, help="values laid over it, as a JSON mapping"
-    )
+    add_preset(parser)
     parser.add_argument("--dataset", type=Path, required=True, help="dataset manifest (JSON)")
     parser.add_argument("--output", type=Path, required=True, help="folder of the result")
     parser.add_argument("--runs", type=Path, help="folder of all runs (default: RUNS)")

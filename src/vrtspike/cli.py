@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import json
 import os
 import select
 import sys
@@ -70,6 +71,20 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--config", nargs="+", default=[], metavar="KEY=VALUE", help="as snakemake takes them"
+    )
+
+
+def add_preset(parser: argparse.ArgumentParser) -> None:
+    """Add the options of programs that rules call for a preset of the same configuration."""
+    parser.add_argument("--preset", required=True, help="name of the preset")
+    parser.add_argument(
+        "--configfile",
+        nargs="+",
+        default=["config/config.yaml"],
+        help="workflow configuration, later files win (default: config/config.yaml)",
+    )
+    parser.add_argument(
+        "--config", type=json.loads, default={}, help="values laid over it, as a JSON mapping"
     )
 
 
