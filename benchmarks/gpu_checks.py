@@ -22,13 +22,13 @@ import torch
 from gpu_parts import Figures, Place
 from torch import Tensor, nn
 
-from vrtspike.models import kernel_trust
-from vrtspike.models.vrt import VRT
-from vrtspike.models.vrt_spike import VRTSpike
-from vrtspike.models.weights import load_vrt
-from vrtspike.models.window_attention.agreement import largest_difference
-from vrtspike.models.window_attention.choice import IMPLEMENTATIONS
-from vrtspike.models.windows import Size3
+from vrtspike.deblurring.models import kernel_trust
+from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.models.vrt_spike import VRTSpike
+from vrtspike.deblurring.models.weights import load_vrt
+from vrtspike.deblurring.models.window_attention.agreement import largest_difference
+from vrtspike.deblurring.models.window_attention.choice import IMPLEMENTATIONS
+from vrtspike.deblurring.models.windows import Size3
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 BINS = 4
@@ -44,21 +44,21 @@ OTHERS: tuple[tuple[Size3, bool], ...] = (
 
 def attention_trial(device: torch.device, dtype: torch.dtype) -> float:
     """The attention kernels as before a first step, on a larger map."""
-    from vrtspike.models.window_attention.triton_attention import triton_attention
+    from vrtspike.deblurring.models.window_attention.triton_attention import triton_attention
 
     return largest_difference(triton_attention, device, dtype, (6, 20, 36))
 
 
 def attention_trial_of_other_windows(device: torch.device, dtype: torch.dtype) -> float:
     """The attention kernels on the windows of the other presets and on clips of five frames."""
-    from vrtspike.models.window_attention.triton_attention import triton_attention
+    from vrtspike.deblurring.models.window_attention.triton_attention import triton_attention
 
     return largest_difference(triton_attention, device, dtype, (5, 20, 36), OTHERS)
 
 
 def token_trial(device: torch.device, dtype: torch.dtype) -> float:
     """The kernels of feed-forward layers and projections, of stages 1-7 and 8."""
-    from vrtspike.models.token_ops.agreement import largest_difference as difference
+    from vrtspike.deblurring.models.token_ops.agreement import largest_difference as difference
 
     sizes = (
         (96, (5, 16, 24), (2, 8, 8)),
@@ -70,7 +70,7 @@ def token_trial(device: torch.device, dtype: torch.dtype) -> float:
 
 def alignment_trial(device: torch.device, dtype: torch.dtype) -> float:
     """The kernels of the deformable alignment and of its guide."""
-    from vrtspike.models.deform.agreement import largest_difference as difference
+    from vrtspike.deblurring.models.deform.agreement import largest_difference as difference
 
     return difference(device, dtype, ((1, 3, 16, 6, 96, 45, 64), (2, 2, 4, 8, 32, 9, 5)))
 

@@ -20,13 +20,13 @@ from preset_values import load
 from presets import PRESETS, build, inputs
 from torch import Tensor, nn
 
-from vrtspike.models.deform import deform_by_kernel, guided_deform_conv
-from vrtspike.models.layers import GEGLU
-from vrtspike.models.token_ops import agreement, normalised_geglu, normalised_linear
-from vrtspike.models.token_ops.triton_feed_forward import triton_feed_forward
-from vrtspike.models.token_ops.triton_projection import layout, triton_projections
-from vrtspike.models.window_attention.choice import IMPLEMENTATIONS, choose_implementation
-from vrtspike.models.windows import Size3, build_plan, clip_window
+from vrtspike.deblurring.models.deform import deform_by_kernel, guided_deform_conv
+from vrtspike.deblurring.models.layers import GEGLU
+from vrtspike.deblurring.models.token_ops import agreement, normalised_geglu, normalised_linear
+from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
+from vrtspike.deblurring.models.token_ops.triton_projection import layout, triton_projections
+from vrtspike.deblurring.models.window_attention.choice import IMPLEMENTATIONS, choose_implementation
+from vrtspike.deblurring.models.windows import Size3, build_plan, clip_window
 from vrtspike.monitoring.clocks import clock_for
 
 EXPLICIT = "MODEL.VRT.ATTENTION=explicit"

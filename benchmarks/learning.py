@@ -53,11 +53,11 @@ from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.preset import build_task, build_trainable
 from vrtspike.files import atomic_write_text, read_json, write_json
 from vrtspike.images import luma, shrink
-from vrtspike.models import spike_encoder
-from vrtspike.models.chunking import ChunkPolicy
-from vrtspike.models.layers import ClipConv
-from vrtspike.models.temporal_attention import TemporalCrossAttn
-from vrtspike.models.vrt_spike import VRTSpike
+from vrtspike.deblurring.models import spike_encoder
+from vrtspike.deblurring.models.chunking import ChunkPolicy
+from vrtspike.deblurring.models.layers import ClipConv
+from vrtspike.deblurring.models.temporal_attention import TemporalCrossAttn
+from vrtspike.deblurring.models.vrt_spike import VRTSpike
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, trainable_groups
 from vrtspike.training.schedules import Schedule
 

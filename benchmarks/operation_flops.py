@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-import vrtspike.models  # noqa: F401 - registers the operations
+import vrtspike.deblurring.models  # noqa: F401 - registers the operations
 
 Shape = Sequence[int]
 

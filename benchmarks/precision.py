@@ -1,7 +1,7 @@
 """What half precision changes in outputs, flows and gradients of the model, against float32.
 
 Every variant runs the same clip through the same weights under autocast to bfloat16, with the
-parts of ``vrtspike.models.mixed_precision`` on or off, and is compared with a run in float32: norm
+parts of ``vrtspike.deblurring.models.mixed_precision`` on or off, and is compared with a run in float32: norm
 of the difference over the norm. The published size has seeded weights: PyTorch's initialisation,
 and random numbers where a layer starts at zero, so that flows and offsets are not zero. Norms take
 and give float32 under autocast, as they do on a GPU. Results go to
@@ -31,11 +31,11 @@ from torch.nn import functional
 from vrtspike import cli
 from vrtspike.errors import ConfigError
 from vrtspike.files import atomic_write_text, read_json, write_json
-from vrtspike.models import flow, stages, vrt
-from vrtspike.models.flow import FlowLevel, SpyNet
-from vrtspike.models.token_ops import feed_forward, linear
-from vrtspike.models.vrt import VRT
-from vrtspike.models.weights import load_vrt
+from vrtspike.deblurring.models import flow, stages, vrt
+from vrtspike.deblurring.models.flow import FlowLevel, SpyNet
+from vrtspike.deblurring.models.token_ops import feed_forward, linear
+from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.models.weights import load_vrt
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 HALF = torch.bfloat16
@@ -60,7 +60,7 @@ PAGE_HEAD = """# Numbers in half precision
 
 With `TRAIN.PRECISION` `bf16-mixed` or `16-mixed`, matrix products and convolutions take operands
 of 16 bits. Three kinds of numbers stay in float32 whatever autocast says
-(`vrtspike.models.mixed_precision`):
+(`vrtspike.deblurring.models.mixed_precision`):
 
 - **stream**: what the blocks of stages 1 to 8 add to. bfloat16 keeps 8 bits, so that each of some
   160 sums, one after the other, would round away part of what a block adds. The features that the

@@ -40,7 +40,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from vrtspike import cli
 from vrtspike.errors import ConfigError
 from vrtspike.files import atomic_write_text, read_json, write_json
-from vrtspike.models import Restorer, build_model
+from vrtspike.deblurring.models import Restorer, build_model
 
 if TYPE_CHECKING:
     from vrtspike.config.schema import Settings

@@ -46,7 +46,7 @@ from vrtspike import cli
 from vrtspike.config.schema import Settings
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.files import read_json, write_json
-from vrtspike.models import Restorer
+from vrtspike.deblurring.models import Restorer
 
 EXPLICIT = ("MODEL.VRT.ATTENTION=explicit", "MODEL.VRT.RECOMPUTE=none")
 """The readable definition, which the presets are compared with."""

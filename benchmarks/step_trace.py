@@ -33,7 +33,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 from triton_costs import launched
 
-import vrtspike.models.windows
+import vrtspike.deblurring.models.windows
 
 DEVICE = torch.device("cuda", 0)
 
@@ -75,7 +75,7 @@ def without_gpu() -> Iterator[None]:
     Autocast asks whether there is CUDA before it obeys, checkpointing before it counts a graph's
     pass, and plans of windows are not remembered while tensors have no data.
     """
-    plans = cache(vrtspike.models.windows.build_plan)
+    plans = cache(vrtspike.deblurring.models.windows.build_plan)
     answers = {
         "torch.cuda.amp.common.amp_definitely_not_available": lambda: False,
         "torch.cuda.is_bf16_supported": lambda *_, **__: True,
@@ -83,7 +83,7 @@ def without_gpu() -> Iterator[None]:
         "torch.cuda.device_of": lambda _: nullcontext(),
         "torch.cuda.get_device_capability": lambda *_: (9, 0),
         "torch.cuda.get_device_properties": lambda *_: SimpleNamespace(multi_processor_count=132),
-        "vrtspike.models.windows.build_plan": plans,
+        "vrtspike.deblurring.models.windows.build_plan": plans,
     }
     with ExitStack() as stack:
         for name, answer in answers.items():

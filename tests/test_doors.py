@@ -13,7 +13,7 @@ from vrtspike.data.raw.layouts.table import LAYOUTS
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.doors import names_module
 from vrtspike.errors import ConfigError
-from vrtspike.models.table import MODELS
+from vrtspike.deblurring.models.table import MODELS
 
 
 def test_the_names_that_presets_may_use_are_those_of_the_tables():
@@ -44,4 +44,4 @@ def test_reading_a_preset_takes_no_table():
     modules = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert {"torch", "cv2", "vrtspike.deblurring", "vrtspike.models"}.isdisjoint(modules)
+    assert {"torch", "cv2", "vrtspike.deblurring", "vrtspike.deblurring.models"}.isdisjoint(modules)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from vrtspike.data.raw.layouts.table import AUTO, LAYOUTS
 from vrtspike.deblurring.metrics.table import METRICS
-from vrtspike.models.table import MODELS
+from vrtspike.deblurring.models.table import MODELS
 
 _HEAD = '''"""Names from the tables of this project that a preset may use.
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from vrtspike.models.chunking import ChunkPolicy
-from vrtspike.models.temporal_attention import SpikeTemporalSA
+from vrtspike.deblurring.models.chunking import ChunkPolicy
+from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

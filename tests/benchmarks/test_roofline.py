@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from vrtspike.models.layers import FrameConv
+from vrtspike.deblurring.models.layers import FrameConv
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.models.layers import GEGLU
-from vrtspike.models.token_ops import normalised_geglu
+from vrtspike.deblurring.models.layers import GEGLU
+from vrtspike.deblurring.models.token_ops import normalised_geglu
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

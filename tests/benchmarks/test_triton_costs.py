@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from vrtspike.models.window_attention import window_attention
-from vrtspike.models.windows import build_plan, clip_window
+from vrtspike.deblurring.models.window_attention import window_attention
+from vrtspike.deblurring.models.windows import build_plan, clip_window
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -34,7 +34,7 @@ def layout_arguments() -> dict[str, Any]:
 def test_each_tensor_is_moved_once_and_every_program_issues_its_code(costs: ModuleType) -> None:
     from kernel_code import compile_kernel
 
-    from vrtspike.models.window_attention.triton_kernels import layout_kernel
+    from vrtspike.deblurring.models.window_attention.triton_kernels import layout_kernel
 
     grid = (6 * 4 * 4,)
     found = costs.launched(layout_kernel, grid, layout_arguments())
@@ -54,7 +54,7 @@ def test_a_loop_counts_as_often_as_it_runs(
 
     def issued(*trips: float) -> float:
         monkeypatch.setitem(costs.WORK, name, lambda _: costs.Work(trips))
-        from vrtspike.models.window_attention.triton_kernels import layout_kernel
+        from vrtspike.deblurring.models.window_attention.triton_kernels import layout_kernel
 
         return costs.launched(layout_kernel, (2, 3), layout_arguments()).issued()
 
@@ -64,7 +64,7 @@ def test_a_loop_counts_as_often_as_it_runs(
 
 
 def test_an_unknown_kernel_is_named(costs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    from vrtspike.models.window_attention.triton_kernels import layout_kernel
+    from vrtspike.deblurring.models.window_attention.triton_kernels import layout_kernel
 
     monkeypatch.delitem(costs.WORK, "window_attention.triton_kernels.layout_kernel")
     with pytest.raises(ValueError, match=r"window_attention\.triton_kernels\.layout_kernel"):

@@ -11,8 +11,8 @@ import pytest
 from safetensors.torch import load_file
 from torch import Tensor
 
-from vrtspike.models.vrt import VRT
-from vrtspike.models.weights import load_vrt
+from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.models.weights import load_vrt
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from vrtspike.models.vrt import VRT
-from vrtspike.models.window_attention import IMPLEMENTATIONS
+from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.models.window_attention import IMPLEMENTATIONS
 
 pytestmark = pytest.mark.shared
 

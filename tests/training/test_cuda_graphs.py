@@ -18,7 +18,7 @@ from vrtspike.config.train_schema import TrainSettings
 from vrtspike.deblurring.preset import build_network
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
-from vrtspike.models.layers import DropPath, draw_branches
+from vrtspike.deblurring.models.layers import DropPath, draw_branches
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.training.cuda_graphs import CudaRecorder
 from vrtspike.training.distributed import Ranks

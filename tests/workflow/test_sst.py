@@ -13,7 +13,7 @@ import torch
 import zarr
 
 from tests.workflow.project import Project
-from vrtspike.models.weights import load_trained
+from vrtspike.deblurring.models.weights import load_trained
 from vrtspike.runs.published import read_published
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.models import build_model

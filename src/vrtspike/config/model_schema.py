@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from vrtspike.backbone import STAGES, BackboneNames, backbone_faults
+from vrtspike.deblurring.backbone import STAGES, BackboneNames, backbone_faults
 from vrtspike.config.fields import (
     Fraction,
     FractionBelowOne,

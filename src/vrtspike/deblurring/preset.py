@@ -19,8 +19,8 @@ from vrtspike.deblurring.losses.table import build_terms
 from vrtspike.deblurring.metrics.metric import load_metrics
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
 from vrtspike.errors import RunError, UserError
-from vrtspike.models import Restorer, build_model
-from vrtspike.models.weights import load_trained
+from vrtspike.deblurring.models import Restorer, build_model
+from vrtspike.deblurring.models.weights import load_trained
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.training.batches import (

@@ -21,7 +21,7 @@ def cpu_tflops() -> float:
     from vrtspike.config.model_schema import ModelSettings
     from vrtspike.cpus import available_cpus
     from vrtspike.machine import costs
-    from vrtspike.models import build_model
+    from vrtspike.deblurring.models import build_model
 
     row = costs.table()["presets"]["demo"]
     frames, side = row["clip"][0], row["clip"][1]

@@ -17,7 +17,7 @@ from vrtspike.cpus import available_cpus
 from vrtspike.errors import ConfigError
 from vrtspike.files import file_digest
 from vrtspike.launching.signals import EXIT_INTERRUPTED
-from vrtspike.models.weights import load_trained
+from vrtspike.deblurring.models.weights import load_trained
 from vrtspike.runs.names import BEST_WEIGHTS
 from vrtspike.sst.area import Area
 from vrtspike.sst.parameters import (

@@ -22,7 +22,7 @@ from vrtspike.evaluation.names import (
     TABLE,
 )
 from vrtspike.files import atomic_write_text, replaced_folder, write_json
-from vrtspike.models.weights import load_trained
+from vrtspike.deblurring.models.weights import load_trained
 from vrtspike.pages import Table, write_page
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.evaluate import (

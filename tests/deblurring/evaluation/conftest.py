@@ -17,7 +17,7 @@ from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.build import build_store
 from vrtspike.files import write_json
-from vrtspike.models import build_model
+from vrtspike.deblurring.models import build_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.statistics import write_statistics
 

@@ -28,7 +28,7 @@ from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.visuals import ERROR_GAIN, GAP, LABEL_HEIGHT
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.images import luma, read_gray, read_rgb
-from vrtspike.models import build_model
+from vrtspike.deblurring.models import build_model
 from vrtspike.runs.published import read_published
 
 CPU = torch.device("cpu")

@@ -17,7 +17,7 @@ from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.evaluation.trained import TrainedModel, choose_precision, load
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.files import file_digest, write_json
-from vrtspike.models import build_model
+from vrtspike.deblurring.models import build_model
 from vrtspike.runs.identity import RunIdentity
 
 CPU = torch.device("cpu")

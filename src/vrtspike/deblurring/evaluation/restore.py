@@ -20,8 +20,8 @@ from vrtspike.deblurring.evaluation.tiling import Area, Progress, Tiling, restor
 from vrtspike.deblurring.frames import to_uint8
 from vrtspike.deblurring.metrics.images import Image
 from vrtspike.errors import ConfigError
-from vrtspike.models import build_model
-from vrtspike.models.weights import load_trained
+from vrtspike.deblurring.models import build_model
+from vrtspike.deblurring.models.weights import load_trained
 
 _WINDOW = 8
 """Pixels that the network shrinks to one, and a side of its windows."""

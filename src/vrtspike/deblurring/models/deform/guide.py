@@ -1,0 +1,141 @@
+"""What the alignment's offsets are computed from, channels last and in one pass, for CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from vrtspike.deblurring.models.deform.definition import only_wanted
+from vrtspike.deblurring.models.deform.pairs import neighbours
+from vrtspike.deblurring.models.kernel_launch import on_device_of, tile
+from vrtspike.deblurring.models.warp import flow_warp
+
+# Matrix products of half precision want a multiple of 16 bytes.
+_MULTIPLE = 8
+_PIXELS = 32
+
+
+def guide_width(channels: int) -> int:
+    """Channels of the guide of features of ``channels``, with those that are constant."""
+    return -(-(2 * channels + 3) // _MULTIPLE) * _MULTIPLE
+
+
+def guide_kernel_takes(x: Tensor) -> bool:
+    """Whether features (B, T, H, W, C) have a size that the kernels are made for.
+
+    The definition samples the only row or column wherever the flow points; the kernels do not.
+    """
+    height, width, channels = x.shape[2:]
+    # Pixels are found by 32 bits from the start of their frame.
+    return min(height, width) > 1 and height * width * guide_width(channels) < 2**31
+
+
+def alignment_guide(x: Tensor, flow: Tensor) -> Tensor:
+    """Neighbour warped by the flow, frame itself, flow, one and zeros on the channels.
+
+    The one is for the bias of the convolution that follows, which so need not pass over its result.
+
+    Args:
+        x: (B, T, H, W, C), T at least 2.
+        flow: (N, 2, H, W) of its pairs, see :func:`neighbours`; from the frame into its neighbour,
+            in pixels, x first.
+
+    Returns:
+        (N, H, W, guide_width(C)) in the type of ``x``.
+    """
+    neighbour, current = neighbours(x)
+    warped = flow_warp(neighbour.permute(0, 3, 1, 2), flow).permute(0, 2, 3, 1)
+    numbers = functional.pad(flow.permute(0, 2, 3, 1), (0, 1), value=1.0).to(x.dtype)
+    whole = torch.cat((warped, current, numbers), dim=-1)
+    return functional.pad(whole, (0, guide_width(x.shape[-1]) - whole.shape[-1]))
+
+
+def guide_by_kernel(x: Tensor, flow: Tensor) -> Tensor:
+    """:func:`alignment_guide` in one pass."""
+    return _forward(x, flow)
+
+
+def constants(channels: int) -> dict[str, int]:
+    """Compile-time constants and options of both kernels, for features of ``channels``."""
+    return {
+        "BLOCK": _PIXELS,
+        "CHANNELS": channels,
+        "BLOCK_C": tile(channels),
+        "WIDTH": guide_width(channels),
+        "num_warps": 8,
+    }
+
+
+def _grid(flow: Tensor) -> tuple[int]:
+    pairs, _, height, width = flow.shape
+    return (pairs * -(-height * width // _PIXELS),)
+
+
+def _sizes(x: Tensor, flow: Tensor) -> tuple[int, int, int, int]:
+    """Height, width, pairs of one direction, those of a clip."""
+    return x.shape[2], x.shape[3], flow.shape[0] // 2, x.shape[1] - 1
+
+
+@torch.library.custom_op("vrtspike::alignment_guide", mutates_args=())
+def _forward(x: Tensor, flow: Tensor) -> Tensor:
+    from vrtspike.deblurring.models.deform.guide_kernels import guide_kernel
+
+    pairs, _, height, width = flow.shape
+    guide = x.new_empty(pairs, height, width, guide_width(x.shape[-1]))
+    with on_device_of(x):
+        guide_kernel[_grid(flow)](
+            x.contiguous(), flow.contiguous(), guide, *_sizes(x, flow), **constants(x.shape[-1])
+        )
+    return guide
+
+
+@_forward.register_fake
+def _(x: Tensor, flow: Tensor) -> Tensor:
+    pairs, _, height, width = flow.shape
+    return x.new_empty(pairs, height, width, guide_width(x.shape[-1]))
+
+
+@torch.library.custom_op("vrtspike::alignment_guide_backward", mutates_args=())
+def _backward(grad: Tensor, x: Tensor, flow: Tensor, wanted: Sequence[bool]) -> list[Tensor]:
+    """Gradients of features and flow; of those not wanted, nothing."""
+    from vrtspike.deblurring.models.deform.guide_kernels import guide_gradient_kernel
+
+    for_x, for_flow = wanted
+    x, flow = x.contiguous(), flow.contiguous()
+    grad_flow = torch.empty_like(flow)
+    sums = torch.zeros_like(x if for_x else x[:0], dtype=torch.float32)
+    with on_device_of(x):
+        guide_gradient_kernel[_grid(flow)](
+            grad.contiguous(),
+            x,
+            flow,
+            sums,
+            grad_flow,
+            *_sizes(x, flow),
+            FOR_X=for_x,
+            FOR_FLOW=for_flow,
+            **constants(x.shape[-1]),
+        )
+    return only_wanted([sums.to(x.dtype), grad_flow], wanted)
+
+
+@_backward.register_fake
+def _(_: Tensor, x: Tensor, flow: Tensor, wanted: Sequence[bool]) -> list[Tensor]:
+    return only_wanted([x.new_empty(x.shape), flow.new_empty(flow.shape)], wanted)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
+    ctx.save_for_backward(*inputs)
+
+
+def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    wanted = list(ctx.needs_input_grad)
+    found = _backward(grad, *ctx.saved_tensors, wanted)
+    return tuple(t if asked else None for t, asked in zip(found, wanted, strict=True))
+
+
+_forward.register_autograd(_grads, setup_context=_save)

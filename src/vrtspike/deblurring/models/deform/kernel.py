@@ -1,0 +1,318 @@
+"""The guided deformable convolution by our own Triton kernels, for CUDA.
+
+Everything is channels last, as the features around it are: nothing is transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from vrtspike.deblurring.models.deform.definition import POINTS, only_wanted
+from vrtspike.deblurring.models.kernel_launch import SMALLEST_DOT, on_device_of, precision, tile
+
+# A group's channels are read as one vector of 16 bytes.
+_CHANNELS = 8
+_LARGEST_DOT = 128
+# Programs that make the gradient of the weights; a few for each multiprocessor of a large GPU.
+_WEIGHT_PROGRAMS = 1024
+# Each of them writes a sum as large as the weights, so that it should be one of several tiles.
+_TILES_OF_A_SUM = 4
+
+
+def kernel_takes(x: Tensor, groups: int, fan_out: int) -> bool:
+    """Whether features (B, T, H, W, C) have a size that the kernels are made for."""
+    height, width, channels = x.shape[2:]
+    row = _lanes(groups) * _CHANNELS
+    return (
+        channels <= groups * _CHANNELS
+        and max(row, fan_out) <= _LARGEST_DOT
+        # Corners are found by 32 bits from the start of their frame.
+        and height * width * row < 2**31
+    )
+
+
+def deform_by_kernel(
+    x: Tensor,
+    raw: Tensor,
+    shift: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    max_magnitude: float,
+) -> Tensor:
+    """:func:`guided_deform_conv` of all neighbours of frames; products in the type of ``x``.
+
+    Args:
+        x: (B, T, H, W, C), T at least 2, C / groups at most 8. Its pairs of frames, N = 2B(T - 1),
+            are those of :func:`neighbours`.
+        raw: (N, H, W, 9, 3, groups); for each sampling point what becomes its displacement down,
+            its displacement right and its modulation, once ``shift`` is added.
+        shift: (9, 3, groups), the bias of what gives ``raw``, which so need not pass over it.
+        flow: (N, 2, H, W), x first.
+        weight: (C', C, 3, 3).
+        bias: (C',).
+        max_magnitude: bound of the displacement beside the flow.
+
+    Returns:
+        (B, T, H, W, 2C') in the type of ``x``; see :func:`beside_frames`.
+    """
+    return _forward(x, raw, shift, flow, weight, bias, max_magnitude)
+
+
+def _lanes(groups: int) -> int:
+    """Groups with those that are padded."""
+    return tile(groups, SMALLEST_DOT // _CHANNELS)
+
+
+def _padded(x: Tensor, groups: int) -> Tensor:
+    """(..., C) -> (..., G * 8): each group in a vector of its own, zeros behind it."""
+    apart = x.unflatten(-1, (groups, -1))
+    more = (0, _CHANNELS - apart.shape[-1], 0, _lanes(groups) - groups)
+    return functional.pad(apart, more).flatten(-2).contiguous()
+
+
+def _matrices(weight: Tensor, groups: int, dtype: torch.dtype) -> Tensor:
+    """(C', C, 3, 3) -> (9, G * 8, OUT): the matrix of each sampling point, zeros where padded."""
+    fan_out, fan_in = weight.shape[:2]
+    rows = fan_in // groups
+    shape = (POINTS, _lanes(groups), _CHANNELS, _width(fan_out))
+    matrices = weight.new_zeros(shape, dtype=dtype)
+    points = weight.reshape(fan_out, groups, rows, POINTS).permute(3, 1, 2, 0)
+    matrices[:, :groups, :rows, :fan_out] = points
+    return matrices.flatten(1, 2)
+
+
+def _weight_of(matrices: Tensor, weight: Tensor, groups: int) -> Tensor:
+    """The inverse of :func:`_matrices`, in the shape and type of ``weight``."""
+    fan_out, fan_in = weight.shape[:2]
+    apart = matrices.unflatten(1, (-1, _CHANNELS))[:, :groups, : fan_in // groups, :fan_out]
+    return apart.permute(3, 1, 2, 0).reshape(weight.shape).to(weight.dtype)
+
+
+def _width(fan_out: int) -> int:
+    """Columns of a matrix of the weights."""
+    return tile(fan_out)
+
+
+def constants(groups: int, fan_out: int, dtype: torch.dtype) -> dict[str, Any]:
+    """Compile-time constants of all kernels.
+
+    Args:
+        groups: offset groups.
+        fan_out: channels of the result.
+        dtype: type of the features.
+    """
+    return {
+        "GROUPS": groups,
+        "FAN_OUT": fan_out,
+        "G": _lanes(groups),
+        "C": _CHANNELS,
+        "OUT": _width(fan_out),
+        # Only tests compute in float32, and want its digits.
+        "PRECISION": precision(dtype),
+    }
+
+
+def launch_options(capability: tuple[int, int], *, adds: bool) -> dict[str, int]:
+    """Pixels of a program, and warps such that two sampled groups are a thread's.
+
+    Args:
+        capability: of the GPU.
+        adds: whether the program adds to the gradient of the features. GPUs before sm_90 add one
+            number at once, each at its own address, for which they lack the registers.
+    """
+    if adds and capability < (9, 0):
+        return {"TILE_H": 4, "TILE_W": 8, "num_warps": 8, "num_stages": 1}
+    return {"TILE_H": 8, "TILE_W": 8, "num_warps": 16, "num_stages": 1}
+
+
+class _Problem(NamedTuple):
+    """The inputs as the kernels want them."""
+
+    picture: Tensor
+    raw: Tensor
+    shift: Tensor
+    flow: Tensor
+    weight: Tensor
+    max_magnitude: float
+    dtype: torch.dtype
+
+    @property
+    def groups(self) -> int:
+        """Offset groups."""
+        return self.raw.shape[-1]
+
+    def sizes(self) -> tuple[int, int, int, int, float]:
+        """Height, width, pairs of one direction, those of a clip, bound of the displacement."""
+        _, frames, height, width, _ = self.picture.shape
+        return height, width, self.raw.shape[0] // 2, frames - 1, self.max_magnitude
+
+    def matrices(self) -> Tensor:
+        """Weights of each sampling point in the type of the features."""
+        return _matrices(self.weight, self.groups, self.dtype)
+
+    def options(self, *, adds: bool = False) -> tuple[int, dict[str, Any]]:
+        """Number of tiles; constants and options of a launch."""
+        on_gpu = self.picture.is_cuda
+        capability = torch.cuda.get_device_capability(self.picture.device) if on_gpu else (0, 0)
+        options = launch_options(capability, adds=adds)
+        pairs, height, width = self.raw.shape[:3]
+        tiles = pairs * -(-height // options["TILE_H"]) * -(-width // options["TILE_W"])
+        return tiles, {**constants(self.groups, self.weight.shape[0], self.dtype), **options}
+
+
+def _problem(
+    x: Tensor, raw: Tensor, shift: Tensor, flow: Tensor, weight: Tensor, max_magnitude: float
+) -> _Problem:
+    raw, shift, flow = (t.contiguous() for t in (raw, shift, flow))
+    picture = _padded(x, raw.shape[-1])
+    return _Problem(picture, raw, shift, flow, weight, max_magnitude, x.dtype)
+
+
+@torch.library.custom_op("vrtspike::deform_by_kernel", mutates_args=())
+def _forward(
+    x: Tensor,
+    raw: Tensor,
+    shift: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    max_magnitude: float,
+) -> Tensor:
+    from vrtspike.deblurring.models.deform.triton_kernels import forward_kernel
+
+    problem = _problem(x, raw, shift, flow, weight, max_magnitude)
+    fan_out = weight.shape[0]
+    out = x.new_empty(*x.shape[:4], 2 * fan_out)
+    out[:, -1, ..., :fan_out].zero_()
+    out[:, 0, ..., fan_out:].zero_()
+    tiles, options = problem.options()
+    with on_device_of(x):
+        forward_kernel[(tiles,)](
+            *problem[:4], problem.matrices(), bias.contiguous(), out, *problem.sizes(), **options
+        )
+    return out
+
+
+@_forward.register_fake
+def _(x: Tensor, raw: Tensor, shift: Tensor, flow: Tensor, weight: Tensor, *_: Any) -> Tensor:  # noqa: ANN401
+    return x.new_empty(*x.shape[:4], 2 * weight.shape[0])
+
+
+@torch.library.custom_op("vrtspike::deform_by_kernel_backward", mutates_args=())
+def _backward(
+    grad: Tensor,
+    x: Tensor,
+    raw: Tensor,
+    shift: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    max_magnitude: float,
+    wanted: Sequence[bool],
+) -> list[Tensor]:
+    """Gradients of x, raw, shift, flow, weight and bias; of those not wanted, nothing."""
+    for_x, for_raw, for_shift, for_flow, for_weight, for_bias = wanted
+    problem = _problem(x, raw, shift, flow, weight, max_magnitude)
+    grad = grad.contiguous()
+    found = [t.new_empty(0) for t in (x, raw, shift, flow, weight, weight)]
+    with on_device_of(x):
+        if for_x or for_raw or for_shift or for_flow:
+            asked = (for_x, for_raw or for_shift, for_flow)
+            sums, found[1], found[3] = _input_gradients(problem, grad, *asked)
+            if for_x:
+                found[0] = _features_of(sums, x, problem.groups)
+        if for_weight:
+            found[4] = _weight_gradient(problem, grad)
+    if for_shift:
+        found[2] = found[1].sum((0, 1, 2), dtype=torch.float32).to(shift.dtype)
+    if for_bias:
+        later, earlier = grad.chunk(2, dim=-1)
+        found[5] = (_sum(later[:, :-1]) + _sum(earlier[:, 1:])).to(weight.dtype)
+    return only_wanted(found, wanted)
+
+
+def _sum(grad: Tensor) -> Tensor:
+    """Sum over all but the channels, in float32."""
+    return grad.sum((0, 1, 2, 3), dtype=torch.float32)
+
+
+def _input_gradients(
+    problem: _Problem, grad: Tensor, for_x: bool, for_raw: bool, for_flow: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of x, as the kernel adds it up, of raw and of flow; empty where not wanted."""
+    from vrtspike.deblurring.models.deform.triton_kernels import input_kernel
+
+    picture, raw, _, flow, *_ = problem
+    sums = torch.zeros_like(picture if for_x else picture[:0], dtype=torch.float32)
+    grad_raw = torch.empty_like(raw if for_raw or for_flow else raw[:0])
+    grad_flow = torch.empty_like(flow if for_flow else flow[:0])
+    tiles, options = problem.options(adds=for_x)
+    input_kernel[(tiles,)](
+        grad,
+        *problem[:4],
+        problem.matrices(),
+        sums,
+        grad_raw,
+        grad_flow,
+        *problem.sizes(),
+        FOR_X=for_x,
+        FOR_RAW=for_raw or for_flow,
+        FOR_FLOW=for_flow,
+        **options,
+    )
+    return sums, grad_raw, grad_flow
+
+
+def _features_of(sums: Tensor, x: Tensor, groups: int) -> Tensor:
+    """Sums of the kernel, (half of a group, group, channel) a pixel, as gradient of ``x``."""
+    apart = sums.unflatten(-1, (2, -1, _CHANNELS // 2)).transpose(-3, -2).flatten(-2)
+    return apart[..., :groups, : x.shape[-1] // groups].to(x.dtype).flatten(-2)
+
+
+def _weight_gradient(problem: _Problem, grad: Tensor) -> Tensor:
+    """Gradient of the weights: sums over shares of the pixels, and their sum."""
+    from vrtspike.deblurring.models.deform.triton_kernels import weight_kernel
+
+    tiles, options = problem.options()
+    share = max(-(-tiles * POINTS // _WEIGHT_PROGRAMS), _TILES_OF_A_SUM)
+    shares = -(-tiles // share)
+    rows, columns = problem.picture.shape[-1], _width(problem.weight.shape[0])
+    sums = grad.new_empty(shares, POINTS, rows, columns, dtype=torch.float32)
+    weight_kernel[(POINTS, shares)](
+        grad, *problem[:4], sums, *problem.sizes(), tiles, share, **options
+    )
+    return _weight_of(sums.sum(0), problem.weight, problem.groups)
+
+
+@_backward.register_fake
+def _(
+    grad: Tensor,
+    x: Tensor,
+    raw: Tensor,
+    shift: Tensor,
+    flow: Tensor,
+    weight: Tensor,
+    max_magnitude: float,
+    wanted: Sequence[bool],
+) -> list[Tensor]:
+    own = [t.new_empty(t.shape) for t in (x, raw, shift, flow, weight)]
+    return only_wanted([*own, weight.new_empty(weight.shape[0])], wanted)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
+    *tensors, _, ctx.max_magnitude = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    wanted = list(ctx.needs_input_grad[:6])
+    found = _backward(grad, *ctx.saved_tensors, ctx.max_magnitude, wanted)
+    return (*(t if asked else None for t, asked in zip(found, wanted, strict=True)), None)
+
+
+_forward.register_autograd(_grads, setup_context=_save)

@@ -1,0 +1,122 @@
+"""Optical flow by a spatial pyramid network.
+
+Source: Ranjan and Black, 2017, "Optical Flow Estimation using a Spatial Pyramid Network", in the
+form VRT uses: six levels, flows returned at four scales.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from vrtspike.deblurring.models.layers import start_at_zero
+from vrtspike.deblurring.models.mixed_precision import without_autocast
+from vrtspike.deblurring.models.warp import flow_warp
+
+_MEAN = (0.485, 0.456, 0.406)
+_STD = (0.229, 0.224, 0.225)
+_LEVELS = 6
+_MULTIPLE = 2 ** (_LEVELS - 1)
+_WIDTHS = (8, 32, 64, 32, 16, 2)
+
+
+class FlowLevel(nn.Module):
+    """Five 7 x 7 convolutions that estimate a correction of the flow at one pyramid level."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for fan_in, fan_out in itertools.pairwise(_WIDTHS):
+            layers += [nn.Conv2d(fan_in, fan_out, 7, padding=3), nn.ReLU()]
+        self.basic_module = nn.Sequential(*layers[:-1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, 8, H, W), two pictures and a flow -> (N, 2, H, W)."""
+        return self.basic_module(x)
+
+
+class SpyNet(nn.Module):
+    """Flow between pairs of pictures at scales 1, 1/2, 1/4 and 1/8.
+
+    A network without pretrained weights starts at zero flow: the last convolution of every level
+    is zero, so that alignment begins as "no motion" and not as noise.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.basic_module = nn.ModuleList(FlowLevel() for _ in range(_LEVELS))
+        self.register_buffer("mean", torch.tensor(_MEAN).view(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(_STD).view(1, 3, 1, 1))
+        for level in self.basic_module:
+            assert isinstance(level, FlowLevel)
+            start_at_zero(level.basic_module[-1])
+
+    def _pyramid(self, x: Tensor, height: int, width: int) -> list[Tensor]:
+        """Normalised picture at six sizes, the coarsest first."""
+        x = functional.interpolate(x, (height, width), mode="bilinear", align_corners=False)
+        levels = [(x - self.mean) / self.std]
+        for _ in range(_LEVELS - 1):
+            levels.append(functional.avg_pool2d(levels[-1], 2, 2, count_include_pad=False))
+        return levels[::-1]
+
+    def forward(self, reference: Tensor, supporting: Tensor, scales: int = 4) -> list[Tensor]:
+        """Flow that points from ``reference`` into ``supporting``.
+
+        Computed in the type of the weights, whatever autocast says: a displacement of 40 pixels is
+        sampled at a hundredth of a pixel, which bfloat16, with steps of a quarter there, has not.
+        With weights of half precision, the displacements themselves are still float32.
+
+        Args:
+            reference: (N, 3, H, W) in [0, 1].
+            supporting: (N, 3, H, W) in [0, 1].
+            scales: number of flows to return.
+
+        Returns:
+            For scale 1, 1/2, 1/4, ...: (N, 2, H // s, W // s) in pixels of that scale, x first, in
+            float32 or better.
+        """
+        with without_autocast(reference):
+            return self._flows(reference, supporting, scales)
+
+    def _flows(self, reference: Tensor, supporting: Tensor, scales: int) -> list[Tensor]:
+        height, width = reference.shape[-2:]
+        up_height = math.ceil(height / _MULTIPLE) * _MULTIPLE
+        up_width = math.ceil(width / _MULTIPLE) * _MULTIPLE
+        first = self._pyramid(reference, up_height, up_width)
+        second = self._pyramid(supporting, up_height, up_width)
+
+        flows: list[Tensor] = []
+        # "Zero at half the coarsest size", doubled, is zero at the coarsest size.
+        exact = torch.promote_types(reference.dtype, torch.float32)
+        flow = torch.zeros_like(first[0][:, :2], dtype=exact)
+        for level, (a, b) in enumerate(zip(first, second, strict=True)):
+            if level:
+                flow = 2.0 * functional.interpolate(
+                    flow, scale_factor=2, mode="bilinear", align_corners=True
+                )
+            warped = flow_warp(b, flow, padding="border")
+            pictures_and_flow = torch.cat((a, warped, flow.to(a.dtype)), dim=1)
+            flow = self.basic_module[level](pictures_and_flow) + flow
+            flows.append(flow)
+        return [
+            _resize_flow(flow, height // 2**scale, width // 2**scale)
+            for scale, flow in enumerate(flows[::-1][:scales])
+        ]
+
+
+def _resize_flow(flow: Tensor, height: int, width: int) -> Tensor:
+    """Resize a flow to another picture size and rescale its displacements with it."""
+    from_height, from_width = flow.shape[-2:]
+    if (from_height, from_width) == (height, width):
+        return flow
+    flow = functional.interpolate(flow, (height, width), mode="bilinear", align_corners=False)
+    x, y = flow.split(1, dim=1)
+    # Numbers, not a tensor of two: that would have to be copied to the device, which waits.
+    return torch.cat((x * (width / from_width), y * (height / from_height)), dim=1)

@@ -1,0 +1,33 @@
+"""The table of the models.
+
+``scripts/config_reference.py`` writes the names that MODEL.TYPE takes from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vrtspike.deblurring.models.build_vrt_spike import build_vrt_spike
+from vrtspike.deblurring.models.restorer import Builder, Restorer
+
+if TYPE_CHECKING:
+    from vrtspike.config.model_schema import ModelSettings
+
+MODELS: dict[str, Builder] = {
+    "vrt_spike": build_vrt_spike,
+}
+"""By the values of MODEL.TYPE what builds the model; it compiles itself, says how it computes and
+names its groups of parameters (:class:`~vrtspike.deblurring.models.restorer.Restorer`)."""
+
+
+def build_model(
+    settings: ModelSettings, *, bins: int, clip_len: int, crop_size: int, pretrained: bool = True
+) -> Restorer:
+    """Build the network that MODEL.TYPE names, for arguments see :class:`Builder`.
+
+    Returns:
+        A module called as ``model(blur, voxels)``.
+    """
+    return MODELS[settings.TYPE](
+        settings, bins=bins, clip_len=clip_len, crop_size=crop_size, pretrained=pretrained
+    )

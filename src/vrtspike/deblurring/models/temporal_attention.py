@@ -1,0 +1,198 @@
+"""Attention along time at each pixel: over spike features, and from RGB to spike features."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.errors import ConfigError
+from vrtspike.deblurring.models.chunking import ChunkPolicy, map_pixels
+from vrtspike.deblurring.models.layers import GEGLU, start_at_zero
+from vrtspike.deblurring.models.relative_time import RelativeTime
+from vrtspike.deblurring.models.token_ops import normalised_linear
+from vrtspike.deblurring.models.window_attention import window_attention
+from vrtspike.deblurring.models.windows import PlanCache, clip_window
+
+_MLP_RATIO = 2
+# PyTorch's kernels give each attention problem a row of the CUDA grid, which has 65535 of them.
+_OF_PYTORCH = ("flex", "fused")
+_MOST_PROBLEMS = 65535
+
+
+def attend_over_time(
+    qkv: Tensor, bias: Tensor, plans: PlanCache, implementation: str = "auto"
+) -> Tensor:
+    """Multi-head attention along time at each pixel: window attention in windows of one pixel.
+
+    Args:
+        qkv: (B, T, P, 3C), queries, keys and values.
+        bias: (heads, T, T), added to the scores of every pixel; C must be a multiple of the heads.
+        plans: the plans of the model.
+        implementation: a name of ``window_attention``.
+
+    Returns:
+        (B, T, P, C).
+    """
+    batch, _, pixels = qkv.shape[:3]
+    if implementation not in _OF_PYTORCH or batch * pixels <= _MOST_PROBLEMS:
+        return _attend(qkv, bias, plans, implementation)
+    parts = qkv.tensor_split(math.ceil(pixels / max(_MOST_PROBLEMS // batch, 1)), dim=2)
+    return torch.cat([_attend(part, bias, plans, implementation) for part in parts], dim=2)
+
+
+def _attend(qkv: Tensor, bias: Tensor, plans: PlanCache, implementation: str) -> Tensor:
+    frames, pixels = qkv.shape[1:3]
+    size, window = (frames, pixels, 1), (frames, 1, 1)
+    plan = plans(clip_window(size, window, shifted=False, mutual=False), qkv.device)
+    out = window_attention(qkv.flatten(1, 2), bias, plan, len(bias), implementation)
+    return out.unflatten(1, (frames, pixels))
+
+
+class _FeedForward(nn.Sequential):
+    """C -> 2C -> C with GELU."""
+
+    def __init__(self, channels: int) -> None:
+        hidden = _MLP_RATIO * channels
+        super().__init__(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+
+
+def _check_heads(name: str, channels: int, heads: int) -> None:
+    if channels % heads:
+        raise ConfigError(f"{name}: {channels} channels are no multiple of HEADS, {heads}")
+
+
+class SpikeTemporalSA(nn.Module):
+    """Self attention along time at each pixel, then a feed-forward layer, both pre-normalised.
+
+    Args:
+        channels: feature channels.
+        heads: attention heads.
+        reach: largest time difference with a learned score, see :class:`RelativeTime`.
+        chunks: how many pixels to process at once.
+        checkpoint: recompute each chunk in the backward pass.
+        implementation: of the attention (a name of ``window_attention``).
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        reach: int,
+        chunks: ChunkPolicy,
+        *,
+        checkpoint: bool = False,
+        implementation: str = "auto",
+    ) -> None:
+        super().__init__()
+        _check_heads("SPIKE_TSA", channels, heads)
+        self.chunks = chunks
+        self.checkpoint = checkpoint
+        self.implementation = implementation
+        self.plans = PlanCache()
+        self.time = RelativeTime(heads, reach)
+        self.norm1 = nn.LayerNorm(channels)
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.proj = nn.Linear(channels, channels)
+        self.norm2 = nn.LayerNorm(channels)
+        self.mlp = _FeedForward(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, H, W, C) -> same shape."""
+        layer = partial(self._pixels, self.time(x.shape[1]))
+        return map_pixels(layer, self.chunks, self.checkpoint, x)
+
+    def _pixels(self, bias: Tensor, x: Tensor) -> Tensor:
+        tokens = x.flatten(1, 2)
+        qkv = normalised_linear(tokens, self.norm1, self.qkv, None, tokens.shape[1])
+        qkv = qkv.view(*x.shape[:3], -1)
+        attended = attend_over_time(qkv, bias, self.plans, self.implementation)
+        x = x + self.proj(attended)
+        return x + self.mlp(self.norm2(x))
+
+
+class TemporalCrossAttn(nn.Module):
+    """Fusion: every RGB feature meets the spikes of its own frame, then those of the whole clip.
+
+    Three residual steps at each pixel, x the features of the frames and e those of the spikes:
+
+    1. the direct path, a gated layer over the channels of [LN(x_t); e_t]. The spikes are not
+       normalised there, because a norm throws away their amplitude, which is brightness;
+    2. attention along time, from x to e, biased by the distance in time (:class:`RelativeTime`);
+    3. a feed-forward layer.
+
+    Args:
+        channels: feature channels of both inputs.
+        heads: attention heads.
+        reach: largest time difference with a learned score, see :class:`RelativeTime`.
+        chunks: how many pixels to process at once.
+        identity: start with output projections of zero, so that the layer returns its input.
+        checkpoint: recompute each chunk in the backward pass.
+        implementation: of the attention (a name of ``window_attention``).
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        reach: int,
+        chunks: ChunkPolicy,
+        *,
+        identity: bool,
+        checkpoint: bool = False,
+        implementation: str = "auto",
+    ) -> None:
+        super().__init__()
+        _check_heads("FUSE", channels, heads)
+        self.chunks = chunks
+        self.checkpoint = checkpoint
+        self.implementation = implementation
+        self.plans = PlanCache()
+        self.time = RelativeTime(heads, reach)
+        self.norm_direct = nn.LayerNorm(channels)
+        self.direct = GEGLU(2 * channels, 2 * channels, channels)
+        self.norm_query = nn.LayerNorm(channels)
+        self.norm_spikes = nn.LayerNorm(channels)
+        self.query = nn.Linear(channels, channels)
+        self.key_value = nn.Linear(channels, 2 * channels)
+        self.proj = nn.Linear(channels, channels)
+        self.norm2 = nn.LayerNorm(channels)
+        self.mlp = _FeedForward(channels)
+        if identity:
+            start_at_zero(self.direct.fc2)
+            start_at_zero(self.proj)
+            start_at_zero(self.mlp[-1])
+
+    def forward(self, x: Tensor, spikes: Tensor) -> Tensor:
+        """Fuse.
+
+        Args:
+            x: (B, T, H, W, C) output of a VRT stage.
+            spikes: (B, T, H, W, C) spike features of the same scale.
+
+        Returns:
+            (B, T, H, W, C).
+
+        Raises:
+            ValueError: the spike features have another shape, such as fewer frames.
+        """
+        if x.shape != spikes.shape:
+            raise ValueError(
+                f"expected spike features of shape {tuple(x.shape)}, got {tuple(spikes.shape)}"
+            )
+        layer = partial(self._pixels, self.time(x.shape[1]))
+        return map_pixels(layer, self.chunks, self.checkpoint, x, spikes)
+
+    def _pixels(self, bias: Tensor, x: Tensor, spikes: Tensor) -> Tensor:
+        normed = self.norm_direct(x)
+        x = x + self.direct(torch.cat((normed, spikes.to(normed.dtype)), dim=-1))
+        rgb, other = x.flatten(1, 2), spikes.flatten(1, 2)
+        length = rgb.shape[1]
+        query = normalised_linear(rgb, self.norm_query, self.query, None, length)
+        key_value = normalised_linear(other, self.norm_spikes, self.key_value, None, length)
+        qkv = torch.cat((query, key_value), dim=-1).view(*x.shape[:3], -1)
+        attended = attend_over_time(qkv, bias, self.plans, self.implementation)
+        x = x + self.proj(attended)
+        return x + self.mlp(self.norm2(x))

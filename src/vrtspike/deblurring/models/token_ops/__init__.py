@@ -1,0 +1,24 @@
+"""Layers that work on every token alone and keep nothing but their input for the backward pass."""
+
+from __future__ import annotations
+
+from vrtspike.deblurring.models.token_ops.choice import has_kernels
+from vrtspike.deblurring.models.token_ops.feed_forward import normalised_geglu
+from vrtspike.deblurring.models.token_ops.linear import normalised_linear
+from vrtspike.deblurring.models.token_ops.residual import add_feed_forward, add_linear
+from vrtspike.deblurring.models.token_ops.triton_projection import (
+    layout,
+    triton_output,
+    triton_projections,
+)
+
+__all__ = [
+    "add_feed_forward",
+    "add_linear",
+    "has_kernels",
+    "layout",
+    "normalised_geglu",
+    "normalised_linear",
+    "triton_output",
+    "triton_projections",
+]

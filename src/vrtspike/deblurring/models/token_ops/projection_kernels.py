@@ -1,0 +1,302 @@
+"""Triton kernels of the linear layers around attention; :mod:`.triton_projection` calls them.
+
+Attention works on a padded map; its windows need whole rows and columns, and mutual attention an
+even number of frames. All kernels translate positions themselves, so nothing is padded or cropped
+in memory: positions of the padded map beyond the map are zeros.
+
+``keep`` has the factor of each sample's branch; the second axis of a grid is the sample.
+"""
+
+# The parameters of a kernel are pointers and numbers of the device, which have no Python types.
+# ruff: noqa: ANN001, ANN201, ANN202
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from vrtspike.deblurring.models.token_ops.kernel_parts import (
+    gather_rows,
+    load_rows,
+    load_rows_again,
+    load_tile,
+    load_vector,
+    normalise,
+    normalise_backward,
+    store_rows,
+    store_tile,
+)
+
+
+@triton.jit
+def _in_map(at, length, height, width, padded_h, padded_w, SPATIAL: tl.constexpr):
+    """Positions in the map of positions in the padded map, and whether they are in it."""
+    if SPATIAL:
+        column, line = at % padded_w, at // padded_w
+        row, frame = line % padded_h, line // padded_h
+        place = (frame * height + row) * width + column
+        return place, (column < width) & (row < height) & (place < length)
+    else:
+        return at, at < length
+
+
+@triton.jit
+def _in_padded(at, height, width, padded_h, padded_w, SPATIAL: tl.constexpr):
+    """Positions in the padded map of positions in the map."""
+    if SPATIAL:
+        column, line = at % width, at // width
+        row, frame = line % height, line // height
+        return (frame * padded_h + row) * padded_w + column
+    else:
+        return at
+
+
+@triton.jit
+def _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w):
+    """Places in their (shifted) windows of positions in the padded map."""
+    row = (at // padded_w) % padded_h + window_h - shift_h
+    column = at % padded_w + window_w - shift_w
+    return (row % window_h) * window_w + column % window_w
+
+
+@triton.jit
+def input_kernel(
+    x, scale, shift, w_own, b_own, w_mutual, table, out_own, out_mutual,
+    length, length_own, length_mutual, height, width, padded_h, padded_w,
+    window_h, window_w, shift_h, shift_w,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
+    BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr, EPSILON: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Both projections of the normalised tokens of a block of the padded map.
+
+    own = w_own LN(x) + b_own and mutual = w_mutual LN(x) + table, whose row is the token's place
+    in its window.
+    """
+    sample = tl.program_id(1).to(tl.int64)
+    first = tl.program_id(0) * BLOCK
+    at = first + tl.arange(0, BLOCK)
+    columns = tl.arange(0, BLOCK_C)
+    place, inside = _in_map(at, length, height, width, padded_h, padded_w, SPATIAL)
+    if SPATIAL:
+        stream = gather_rows(x, sample * length, place, inside, C, BLOCK_C)
+    else:
+        stream = load_rows(x, sample * length + first, length - first, BLOCK, C, BLOCK_C)
+    gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
+    n = normalise(stream.to(tl.float32), gain, offset, C, BLOCK_C, EPSILON)
+    n = tl.where(inside[:, None], n, 0.0).to(w_own.dtype.element_ty)
+    for start in range(0, OUT, BLOCK_O):
+        weights = load_rows(w_own, start, OUT - start, BLOCK_O, C, BLOCK_C)
+        result = tl.dot(n, tl.trans(weights), input_precision=PRECISION)
+        result += load_vector(b_own, start + tl.arange(0, BLOCK_O), OUT)[None, :]
+        row = sample * length_own + first
+        store_tile(out_own, row, length_own - first, start, result, BLOCK, OUT, BLOCK_O)
+    if MUTUAL:
+        window = _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w)
+        for start in range(0, OUT, BLOCK_O):
+            outputs = start + tl.arange(0, BLOCK_O)
+            weights = load_rows(w_mutual, start, OUT - start, BLOCK_O, C, BLOCK_C)
+            result = tl.dot(n, tl.trans(weights), input_precision=PRECISION)
+            pointers = table + window[:, None] * OUT + outputs[None, :]
+            result += tl.load(pointers, mask=(outputs < OUT)[None, :], other=0.0)
+            row = sample * length_mutual + first
+            store_tile(out_mutual, row, length_mutual - first, start, result, BLOCK, OUT, BLOCK_O)
+
+
+@triton.jit
+def _through_weights(
+    total, grad, weights, first, at, count, length,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
+    BLOCK: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """total + grad @ weights of a block of the padded map."""
+    end = tl.where(count > 0, OUT, 0)
+    for start in range(0, end, BLOCK_O):
+        g = load_tile(grad, at + first, length - first, start, BLOCK, OUT, BLOCK_O)
+        w = load_rows(weights, start, OUT - start, BLOCK_O, C, BLOCK_C)
+        total = tl.dot(g, w, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit
+def input_rows_kernel(
+    x, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, grad_x, normed, coded,
+    partial, length, length_own, length_mutual, height, width, padded_h, padded_w,
+    window_h, window_w, shift_h, shift_w,
+    C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr,
+    BLOCK_O: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr,
+    EPSILON: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradient of a block of the padded map, and what :func:`weights_kernel` reads.
+
+    That is ``normed``, with a one in column C, also where the map has been padded, and for mutual
+    attention ``coded``, the same with the ``code`` of each token's place in its window.
+    ``through`` is the gradient that reaches x by another way and is added. A line of ``partial``
+    holds the block's part of the gradients of scale and shift.
+    """
+    sample = tl.program_id(1).to(tl.int64)
+    first = tl.program_id(0) * BLOCK
+    at = first + tl.arange(0, BLOCK)
+    columns = tl.arange(0, BLOCK_C)
+    place, inside = _in_map(at, length, height, width, padded_h, padded_w, SPATIAL)
+    longest = length_own
+    if MUTUAL:
+        longest = tl.maximum(length_own, length_mutual)
+    gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
+    # Beyond the last frame there is nothing to give a gradient to.
+    count = length - first
+    if SPATIAL:
+        count = longest - first
+    total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
+    total = _through_weights(
+        total, grad_own, w_own, first, sample * length_own, count, length_own,
+        C, BLOCK_C, OUT, BLOCK_O, BLOCK, PRECISION,
+    )  # fmt: skip
+    if MUTUAL:
+        total = _through_weights(
+            total, grad_mutual, w_mutual, first, sample * length_mutual, count, length_mutual,
+            C, BLOCK_C, OUT, BLOCK_O, BLOCK, PRECISION,
+        )  # fmt: skip
+    total = tl.where(inside[:, None], total, 0.0)
+    if SPATIAL:
+        stream = gather_rows(x, sample * length, place, inside, C, BLOCK_C).to(tl.float32)
+    else:
+        stream = load_rows(x, sample * length + first, length - first, BLOCK, C, BLOCK_C)
+        stream = stream.to(tl.float32)
+    n = normalise(stream, gain, offset, C, BLOCK_C, EPSILON)
+    n = tl.where(inside[:, None], n, 0.0)
+    n = tl.where((columns == C)[None, :], 1.0, n)
+    store_rows(normed, sample * length_own + first, length_own - first, n, BLOCK, WIDTH, BLOCK_C)
+    if MUTUAL:
+        window = _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w)
+        pointers = code + window[:, None] * C + columns[None, :]
+        n += tl.load(pointers, mask=(columns < C)[None, :], other=0.0)
+        row = sample * length_mutual + first
+        store_rows(coded, row, length_mutual - first, n, BLOCK, WIDTH, BLOCK_C)
+    line = partial + (sample * tl.num_programs(0) + tl.program_id(0)) * (2 * C)
+    total = normalise_backward(total, stream, gain, line, C, BLOCK_C, EPSILON)
+    if SPATIAL:
+        mask = inside[:, None] & (columns < C)[None, :]
+        pointers = sample * length * C + place[:, None] * C + columns[None, :]
+        total += tl.load(through + pointers, mask=mask, other=0.0).to(tl.float32)
+        tl.store(grad_x + pointers, total.to(grad_x.dtype.element_ty), mask=mask)
+    else:
+        row = sample * length + first
+        total += load_rows_again(through, row, length - first, BLOCK, C, BLOCK_C)
+        store_rows(grad_x, row, length - first, total, BLOCK, C, BLOCK_C)
+
+
+@triton.jit
+def output_kernel(
+    x, keep, w_own, w_mutual, bias, own, mutual, out,
+    length, length_own, length_mutual, height, width, padded_h, padded_w,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr,
+    MUTUAL: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """x + factor * (w_own own + w_mutual mutual + bias) of a block of the map."""
+    sample = tl.program_id(1).to(tl.int64)
+    first = tl.program_id(0) * BLOCK
+    columns = tl.arange(0, BLOCK_C)
+    factor = 1.0
+    count = length - first
+    if KEEP:
+        factor = tl.load(keep + sample)
+        count = tl.where(factor == 0, 0, count)  # nothing is read
+    at = first + tl.arange(0, BLOCK)
+    place = _in_padded(at, height, width, padded_h, padded_w, SPATIAL)
+    inside = tl.arange(0, BLOCK) < count
+    total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
+    weights = load_rows(w_own, 0, C, BLOCK_C, C, BLOCK_C)
+    if SPATIAL:
+        operand = gather_rows(own, sample * length_own, place, inside, C, BLOCK_C)
+    else:
+        operand = load_rows(own, sample * length_own + first, count, BLOCK, C, BLOCK_C)
+    operand = operand.to(weights.dtype)
+    total = tl.dot(operand, tl.trans(weights), total, input_precision=PRECISION)
+    if MUTUAL:
+        weights = load_rows(w_mutual, 0, C, BLOCK_C, C, BLOCK_C)
+        if SPATIAL:
+            operand = gather_rows(mutual, sample * length_mutual, place, inside, C, BLOCK_C)
+        else:
+            operand = load_rows(mutual, sample * length_mutual + first, count, BLOCK, C, BLOCK_C)
+        operand = operand.to(weights.dtype)
+        total = tl.dot(operand, tl.trans(weights), total, input_precision=PRECISION)
+    total += load_vector(bias, columns, C)[None, :]
+    row = sample * length + first
+    stream = load_rows(x, row, length - first, BLOCK, C, BLOCK_C).to(tl.float32)
+    store_rows(out, row, length - first, stream + factor * total, BLOCK, C, BLOCK_C)
+
+
+@triton.jit
+def output_rows_kernel(
+    grad, keep, w_own, w_mutual, grad_own, grad_mutual, scaled, partial,
+    length, length_own, length_mutual, height, width, padded_h, padded_w,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr,
+    MUTUAL: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradients of a block of the padded map, and what :func:`weights_kernel` reads.
+
+    That is ``scaled``, the branch's gradient, zero where the map has been padded. A line of
+    ``partial`` holds the block's part of the bias's gradient.
+    """
+    sample = tl.program_id(1).to(tl.int64)
+    first = tl.program_id(0) * BLOCK
+    at = first + tl.arange(0, BLOCK)
+    columns = tl.arange(0, BLOCK_C)
+    longest = length_own
+    if MUTUAL:
+        longest = tl.maximum(length_own, length_mutual)
+    if SPATIAL:
+        place, inside = _in_map(at, length, height, width, padded_h, padded_w, SPATIAL)
+        g = gather_rows(grad, sample * length, place, inside, C, BLOCK_C).to(tl.float32)
+    else:
+        g = load_rows(grad, sample * length + first, length - first, BLOCK, C, BLOCK_C)
+        g = g.to(tl.float32)
+    if KEEP:
+        g = g * tl.load(keep + sample)
+    line = partial + (sample * tl.num_programs(0) + tl.program_id(0)) * C
+    tl.store(line + columns, tl.sum(g, 0), mask=columns < C)
+    weights = load_rows(w_own, 0, C, BLOCK_C, C, BLOCK_C)
+    g = g.to(weights.dtype)
+    store_rows(scaled, sample * longest + first, longest - first, g, BLOCK, C, BLOCK_C)
+    result = tl.dot(g, weights, input_precision=PRECISION)
+    row = sample * length_own + first
+    store_rows(grad_own, row, length_own - first, result, BLOCK, C, BLOCK_C)
+    if MUTUAL:
+        weights = load_rows(w_mutual, 0, C, BLOCK_C, C, BLOCK_C)
+        result = tl.dot(g, weights, input_precision=PRECISION)
+        row = sample * length_mutual + first
+        store_rows(grad_mutual, row, length_mutual - first, result, BLOCK, C, BLOCK_C)
+
+
+@triton.jit
+def weights_kernel(
+    left, right, partial, samples, length, left_length, right_length,
+    OUT: tl.constexpr, BLOCK_O: tl.constexpr, C: tl.constexpr, WIDTH: tl.constexpr,
+    BLOCK_C: tl.constexpr, BLOCK: tl.constexpr, STRIDE: tl.constexpr, LINE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """``left.T @ right`` for a block of the columns of left, summed over a share of the rows.
+
+    Axis 0 of the grid is the block, axis 1 the share, which has a line of ``partial``: rows of C,
+    STRIDE apart, and if right has a one in column C, its column after all of them. Of each sample
+    ``length`` rows count. The product is made in the type of left.
+    """
+    start = tl.program_id(0) * BLOCK_O
+    total = tl.zeros((BLOCK_O, BLOCK_C), tl.float32)
+    for sample in range(samples):
+        base = tl.cast(sample, tl.int64)
+        for first in range(tl.program_id(1) * BLOCK, length, tl.num_programs(1) * BLOCK):
+            count = length - first
+            a = load_tile(left, base * left_length + first, count, start, BLOCK, OUT, BLOCK_O)
+            b = load_rows(right, base * right_length + first, count, BLOCK, WIDTH, BLOCK_C)
+            total = tl.dot(tl.trans(a), b.to(a.dtype), total, input_precision=PRECISION)
+    own = partial + tl.program_id(1).to(tl.int64) * LINE
+    rows, columns = start + tl.arange(0, BLOCK_O), tl.arange(0, BLOCK_C)
+    pointers = own + rows[:, None] * STRIDE + columns[None, :]
+    valid = (rows < OUT)[:, None]
+    tl.store(pointers, total, mask=valid & (columns < C)[None, :])
+    if WIDTH > C:
+        biases = own + OUT * STRIDE + rows[:, None] + tl.zeros_like(columns)[None, :]
+        tl.store(biases, total, mask=valid & (columns == C)[None, :])

@@ -1,0 +1,467 @@
+"""The linear layers around window attention by our own Triton kernels, for CUDA.
+
+Before attention: the norm and the projections of self and mutual attention in one pass over the
+tokens, by W(LN(x) + p) = W LN(x) + W p, where p, the code of a place in a window, has few values.
+After attention: the projection of both results and the residual.
+"""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from vrtspike.deblurring.models.kernel_launch import on_device_of, precision, tile
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype, without_autocast
+from vrtspike.deblurring.models.token_ops.launch import (
+    Launch,
+    as_operands,
+    shares,
+    with_one,
+)
+from vrtspike.deblurring.models.token_ops.pointwise import EPSILON
+from vrtspike.deblurring.models.windows import WindowGeometry
+
+_WARPS = {"num_warps": 8, "num_stages": 2}
+INPUT: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_O": 64, **_WARPS})
+# Several tiles of float32 at once: half the rows.
+INPUT_ROWS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, **_WARPS})
+OUTPUT: Launch = MappingProxyType({"BLOCK": 64, **_WARPS})
+OUTPUT_ROWS: Launch = MappingProxyType({"BLOCK": 128, **_WARPS})
+WEIGHTS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, "num_warps": 4, "num_stages": 2})
+
+Layout = list[int]
+"""Tokens of the map and of both padded maps, then rows and columns of the map and of a padded one
+(the two differ in frames alone), then size and shift of the windows of mutual attention."""
+
+
+def layout(own: WindowGeometry, mutual: WindowGeometry | None) -> Layout:
+    """How the maps of one call lie in each other.
+
+    Args:
+        own: windows of self attention.
+        mutual: windows of mutual attention on the same map.
+    """
+    other = mutual or own
+    return [
+        math.prod(own.size),
+        math.prod(own.padded),
+        math.prod(other.padded),
+        *own.size[1:],
+        *own.padded[1:],
+        *other.window[1:],
+        *other.shift[1:],
+    ]
+
+
+def flat_layout(x: Tensor) -> Layout:
+    """That of a map (B, D, H, W, C) without any windows."""
+    length, size = math.prod(x.shape[1:4]), x.shape[2:4]
+    return [length, length, length, *size, *size, 1, 1, 0, 0]
+
+
+def _is_spatial(maps: Layout) -> bool:
+    """Whether rows or columns have been padded, and not only frames."""
+    return maps[3:5] != maps[5:7]
+
+
+def _shapes(maps: Layout, channels: int) -> dict[str, Any]:
+    """Compile-time constants that all kernels have."""
+    return {"C": channels, "BLOCK_C": tile(with_one(channels)), "SPATIAL": _is_spatial(maps)}
+
+
+def triton_projections(
+    x: Tensor,
+    norm: nn.LayerNorm,
+    own: nn.Linear,
+    mutual: nn.Linear | None,
+    code: Tensor | None,
+    maps: Layout,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``own(pad(norm(x)))`` and ``mutual(pad(norm(x)) + code)``.
+
+    Args:
+        x: (B, D, H, W, C), contiguous.
+        norm: layer norm over the channels with the default epsilon.
+        own: C to 3C channels.
+        mutual: C to 3C channels, or None.
+        code: (places in a window, C) float32, a constant; None without ``mutual``.
+        maps: of :func:`layout`.
+
+    Returns:
+        ``x`` itself, whose gradient is added to that of the projections in the same pass; the
+        projections (B, tokens of the padded map, 3C), the second empty without ``mutual``.
+    """
+    second = (None, None) if mutual is None else (mutual.weight, mutual.bias)
+    through, *both = _Projections.apply(
+        x.flatten(1, 3),
+        norm.weight,
+        norm.bias,
+        own.weight,
+        own.bias,
+        *second,
+        code,
+        maps,
+        autocast_dtype(x),
+    )
+    return through.view(x.shape), both[0], both[1]
+
+
+class _Projections(torch.autograd.Function):
+    """The projections, and the tokens handed through."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+        x, scale, shift, w_own, _, w_mutual, _, code, ctx.maps, ctx.dtype = inputs
+        ctx.save_for_backward(x, scale, shift, w_own, w_mutual, code)
+        own, mutual = _input(*inputs)
+        return x.view_as(x), own, mutual
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        saved = ctx.saved_tensors  # a checkpoint gives them once
+        outputs, channels = saved[3].shape
+        x, norm, own, mutual = _input_backward(*grads, *saved, ctx.maps, ctx.dtype)
+        scale, shift = norm.split(channels)
+        w_own, b_own = own.split((outputs * channels, outputs))
+        second: tuple[Tensor | None, ...] = (None, None)
+        if mutual.numel():
+            w_mutual, b_mutual = mutual.split((outputs * channels, outputs))
+            second = (w_mutual.view(outputs, channels), b_mutual)
+        first = (w_own.view(outputs, channels), b_own)
+        return x, scale, shift, *first, *second, None, None, None
+
+
+@torch.library.custom_op("vrtspike::triton_projections", mutates_args=())
+def _input(
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    w_own: Tensor,
+    b_own: Tensor,
+    w_mutual: Tensor | None,
+    b_mutual: Tensor | None,
+    code: Tensor | None,
+    maps: list[int],
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    from vrtspike.deblurring.models.token_ops.projection_kernels import input_kernel
+
+    x = x.contiguous()
+    samples, _, channels = x.shape
+    outputs = w_own.shape[0]
+    coded = w_mutual is not None
+    out_own = x.new_empty(samples, maps[1], outputs, dtype=dtype)
+    out_mutual = x.new_empty((samples, maps[2], outputs) if coded else 0, dtype=dtype)
+    weights, table = as_operands((w_own,), dtype) * 2, b_own
+    if w_mutual is not None and code is not None:
+        weights = as_operands((w_own, w_mutual), dtype)
+        with without_autocast(x):
+            table = functional.linear(code, w_mutual, b_mutual)
+    with on_device_of(x):
+        input_kernel[(_blocks(maps, coded, INPUT), samples)](
+            x,
+            scale,
+            shift,
+            weights[0],
+            b_own,
+            weights[1],
+            table,
+            out_own,
+            out_mutual,
+            *maps,
+            OUT=outputs,
+            MUTUAL=coded,
+            EPSILON=EPSILON,
+            PRECISION=precision(dtype),
+            **_shapes(maps, channels),
+            **INPUT,
+        )
+    return out_own, out_mutual
+
+
+def _blocks(maps: Layout, coded: bool, launch: Launch) -> int:
+    """Blocks of the longer padded map."""
+    return -(-max(maps[1], maps[2] if coded else 0) // launch["BLOCK"])
+
+
+@_input.register_fake
+def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    _, _, w_own, _, w_mutual, *_, maps, dtype = rest
+    samples, outputs = x.shape[0], w_own.shape[0]
+    own = x.new_empty(samples, maps[1], outputs, dtype=dtype)
+    mutual = 0 if w_mutual is None else (samples, maps[2], outputs)
+    return own, x.new_empty(mutual, dtype=dtype)
+
+
+@torch.library.custom_op("vrtspike::triton_projections_backward", mutates_args=())
+def _input_backward(
+    through: Tensor,
+    grad_own: Tensor,
+    grad_mutual: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    w_own: Tensor,
+    w_mutual: Tensor | None,
+    code: Tensor | None,
+    maps: list[int],
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of x, of scale and shift, and of weight and bias of each projection."""
+    from vrtspike.deblurring.models.token_ops.projection_kernels import input_rows_kernel
+
+    x, through = x.contiguous(), through.contiguous()
+    grad_own, grad_mutual = grad_own.contiguous(), grad_mutual.contiguous()
+    samples, _, channels = x.shape
+    outputs, width = w_own.shape[0], with_one(channels)
+    coded = w_mutual is not None
+    weights = as_operands((w_own, w_own if w_mutual is None else w_mutual), dtype)
+    grad_x = torch.empty_like(x)
+    normed = x.new_empty(samples, maps[1], width, dtype=dtype)
+    with_code = x.new_empty((samples, maps[2], width) if coded else 0, dtype=dtype)
+    grid = (_blocks(maps, coded, INPUT_ROWS), samples)
+    by_rows = x.new_empty(grid[0] * samples, 2 * channels, dtype=torch.float32)
+    with on_device_of(x):
+        input_rows_kernel[grid](
+            x,
+            scale,
+            shift,
+            *weights,
+            scale if code is None else code,
+            grad_own,
+            grad_mutual,
+            through,
+            grad_x,
+            normed,
+            with_code,
+            by_rows,
+            *maps,
+            WIDTH=width,
+            OUT=outputs,
+            MUTUAL=coded,
+            EPSILON=EPSILON,
+            PRECISION=precision(dtype),
+            **_shapes(maps, channels),
+            **INPUT_ROWS,
+        )
+    own = _weights(grad_own, normed, maps[1], channels)
+    mutual = _weights(grad_mutual, with_code, maps[2], channels) if coded else own.new_empty(0)
+    return grad_x, by_rows.sum(0), own, mutual
+
+
+@_input_backward.register_fake
+def _(through: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
+    _, _, x, _, _, w_own, w_mutual, *_ = rest
+    outputs, channels = w_own.shape
+    size = outputs * channels + outputs
+    sizes = (2 * channels, size, 0 if w_mutual is None else size)
+    norm, own, mutual = (x.new_empty(n, dtype=torch.float32) for n in sizes)
+    return torch.empty_like(x), norm, own, mutual
+
+
+def _weights(left: Tensor, right: Tensor, length: int, channels: int) -> Tensor:
+    """Flat gradients of a weight (O, C) and its bias.
+
+    Args:
+        left: (B, rows, O), the gradient of the layer's result.
+        right: (B, rows, C + 8), the layer's input and a one.
+        length: rows of each sample that count.
+        channels: C.
+    """
+    outputs = left.shape[2]
+    line = outputs * channels + outputs
+    partial = _partial(left, length, line)
+    _launch_weights(left, right, partial, length, (channels, right.shape[2], channels, line))
+    return partial.sum(0)
+
+
+def _partial(left: Tensor, length: int, line: int) -> Tensor:
+    """A line for each share of the rows."""
+    tiles = -(-left.shape[2] // WEIGHTS["BLOCK_O"])
+    parts = shares(left.device, tiles, -(-length // WEIGHTS["BLOCK"]))
+    return left.new_empty(parts, line, dtype=torch.float32)
+
+
+def _launch_weights(
+    left: Tensor, right: Tensor, partial: Tensor, length: int, sizes: tuple[int, int, int, int]
+) -> None:
+    """Launch :func:`.projection_kernels.weights_kernel`.
+
+    Args:
+        left: (B, rows, O).
+        right: (B, rows, C or more).
+        partial: of :func:`_partial`, or all of its columns from some on.
+        length: rows of each sample that count.
+        sizes: C, width of right, distance of rows in a line of partial, and length of a line.
+    """
+    from vrtspike.deblurring.models.token_ops.projection_kernels import weights_kernel
+
+    channels, width, stride, line = sizes
+    outputs = left.shape[2]
+    with on_device_of(left):
+        weights_kernel[(-(-outputs // WEIGHTS["BLOCK_O"]), partial.shape[0])](
+            left,
+            right,
+            partial,
+            left.shape[0],
+            length,
+            left.shape[1],
+            right.shape[1],
+            OUT=outputs,
+            C=channels,
+            WIDTH=width,
+            BLOCK_C=tile(with_one(channels)),
+            STRIDE=stride,
+            LINE=line,
+            PRECISION=precision(left.dtype),
+            **WEIGHTS,
+        )
+
+
+def triton_output(
+    x: Tensor,
+    layer: nn.Linear,
+    own: Tensor,
+    mutual: Tensor | None,
+    maps: Layout,
+    keep: Tensor | None = None,
+) -> Tensor:
+    """``x + keep * layer([mutual, own])``, with results of attention cropped to the map.
+
+    Args:
+        x: (B, D, H, W, C), contiguous.
+        layer: C channels, or 2C with ``mutual``, to C.
+        own: (B, tokens of the padded map, C), of any type.
+        mutual: likewise, or None.
+        maps: of :func:`layout`.
+        keep: (B,) float32, the factor of each sample's branch. None: 1 for all.
+
+    Returns:
+        The shape of ``x``, in the wider of its type and that of the products.
+    """
+    rows, dtype = x.flatten(1, 3), autocast_dtype(x)
+    return _output(rows, keep, layer.weight, layer.bias, own, mutual, maps, dtype).view(x.shape)
+
+
+@torch.library.custom_op("vrtspike::triton_output", mutates_args=())
+def _output(
+    x: Tensor,
+    keep: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    own: Tensor,
+    mutual: Tensor | None,
+    maps: list[int],
+    dtype: torch.dtype,
+) -> Tensor:
+    from vrtspike.deblurring.models.token_ops.projection_kernels import output_kernel
+
+    x, own = x.contiguous(), own.contiguous()
+    samples, length, channels = x.shape
+    out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
+    second, first = _halves(weight, channels, dtype)
+    with on_device_of(x):
+        output_kernel[(-(-length // OUTPUT["BLOCK"]), samples)](
+            x,
+            x if keep is None else keep,
+            first,
+            second,
+            bias,
+            own,
+            own if mutual is None else mutual.contiguous(),
+            out,
+            *maps[:7],
+            MUTUAL=mutual is not None,
+            KEEP=keep is not None,
+            PRECISION=precision(dtype),
+            **_shapes(maps, channels),
+            **OUTPUT,
+        )
+    return out
+
+
+def _halves(weight: Tensor, channels: int, dtype: torch.dtype) -> list[Tensor]:
+    """The columns of mutual attention (of self attention where there is none), and of that."""
+    return as_operands((weight[:, :channels], weight[:, -channels:]), dtype)
+
+
+@_output.register_fake
+def _(x: Tensor, *rest: Any) -> Tensor:  # noqa: ANN401
+    return torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1]))
+
+
+@torch.library.custom_op("vrtspike::triton_output_backward", mutates_args=())
+def _output_backward(
+    grad: Tensor,
+    keep: Tensor | None,
+    weight: Tensor,
+    own: Tensor,
+    mutual: Tensor | None,
+    maps: list[int],
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of both results of attention (the second empty without it), weight and bias."""
+    from vrtspike.deblurring.models.token_ops.projection_kernels import output_rows_kernel
+
+    grad, own = grad.contiguous(), own.contiguous()
+    mutual = None if mutual is None else mutual.contiguous()
+    samples, _, channels = grad.shape
+    both = mutual is not None
+    second, first = _halves(weight, channels, dtype)
+    grad_own = torch.empty_like(own)
+    grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
+    longest = max(maps[1], maps[2] if both else 0)
+    scaled = grad.new_empty(samples, longest, channels, dtype=dtype)
+    grid = (_blocks(maps, both, OUTPUT_ROWS), samples)
+    by_rows = grad.new_empty(grid[0] * samples, channels, dtype=torch.float32)
+    with on_device_of(grad):
+        output_rows_kernel[grid](
+            grad,
+            grad if keep is None else keep,
+            first,
+            second,
+            grad_own,
+            grad_mutual,
+            scaled,
+            by_rows,
+            *maps[:7],
+            MUTUAL=both,
+            KEEP=keep is not None,
+            PRECISION=precision(dtype),
+            **_shapes(maps, channels),
+            **OUTPUT_ROWS,
+        )
+    fan_in = weight.shape[1]
+    partial = _partial(scaled, maps[1], channels * fan_in)
+    sizes = (channels, channels, fan_in, channels * fan_in)
+    _launch_weights(scaled, own, partial[:, fan_in - channels :], maps[1], sizes)
+    if mutual is not None:
+        _launch_weights(scaled, mutual, partial, min(maps[1:3]), sizes)
+    return grad_own, grad_mutual, partial.sum(0).view_as(weight), by_rows.sum(0)
+
+
+@_output_backward.register_fake
+def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
+    _, weight, own, mutual, *_ = rest
+    grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
+    exact = [weight.new_empty(n, dtype=torch.float32) for n in (weight.shape, weight.shape[0])]
+    return torch.empty_like(own), grad_mutual, exact[0], exact[1]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
+    _, keep, weight, _, own, mutual, ctx.maps, ctx.dtype = inputs
+    ctx.save_for_backward(keep, weight, own, mutual)
+
+
+def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    own, mutual, weight, bias = _output_backward(grad, *ctx.saved_tensors, ctx.maps, ctx.dtype)
+    second = mutual if mutual.numel() else None
+    return grad, None, weight, bias, own, second, None, None
+
+
+_output.register_autograd(_grads, setup_context=_save)

@@ -1,0 +1,196 @@
+"""VRT with a spike branch, and VRT alone behind the same call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.deblurring.models.block_compiling import compile_blocks
+from vrtspike.deblurring.models.chunking import ChunkPolicy
+from vrtspike.deblurring.models.layers import FrameConv, start_at_zero
+from vrtspike.deblurring.models.recomputation import keeps_all
+from vrtspike.deblurring.models.restorer import Restorer
+from vrtspike.deblurring.models.spike_encoder import SpikeEncoder3D
+from vrtspike.deblurring.models.spike_order import shuffle_frames
+from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
+from vrtspike.deblurring.models.vrt import SCALES, VRT
+from vrtspike.deblurring.models.window_attention import choose_implementation
+from vrtspike.monitoring.timing import section
+
+
+class VRTRestorer(Restorer):
+    """VRT behind the call of a model, with or without spikes.
+
+    Args:
+        vrt: the backbone.
+    """
+
+    def __init__(self, vrt: VRT) -> None:
+        super().__init__()
+        self.vrt = vrt
+
+    def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
+        """Compile the blocks, see :func:`compile_blocks`, which takes these arguments."""
+        compile_blocks(self, *args, **options)
+
+    def describe(self, device: torch.device, dtype: torch.dtype) -> str:
+        """The kernels of window attention and what is recomputed, in one line."""
+        options = self.vrt.options
+        chosen = choose_implementation(options.attention, device, dtype)
+        policy = "none" if keeps_all(options.recompute, device) else "cheap"
+        again = [
+            name
+            for name, asked in (
+                ("attention", options.checkpoint_attn),
+                ("feed-forward", options.checkpoint_ffn),
+            )
+            if asked
+        ]
+        return (
+            f"window attention: {chosen} ({options.attention} asked for); recomputation: "
+            f"{policy} ({options.recompute} asked for); checkpointing: "
+            f"{' and '.join(again) or 'none'}"
+        )
+
+    def rate_groups(self) -> dict[str, list[str]]:
+        """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
+
+        These can start from published weights; a spike branch belongs to neither.
+        """
+        groups: dict[str, list[str]] = {"backbone": [], "flow": []}
+        for name, _ in self.named_parameters():
+            if name.startswith("vrt.spynet.") or ".pa_deform." in name:
+                groups["flow"].append(name)
+            elif name.startswith("vrt."):
+                groups["backbone"].append(name)
+        return groups
+
+
+class PlainVRT(VRTRestorer):
+    """VRT without spikes; it takes voxels and ignores them."""
+
+    def forward(self, blur: Tensor, voxels: Tensor | None = None) -> Tensor:
+        """Restore a clip.
+
+        Args:
+            blur: (B, T, 3, H, W) in [0, 1].
+            voxels: ignored, so that the ablation is called as the model it is compared with.
+
+        Returns:
+            (B, T, 3, H, W), not clamped.
+        """
+        with section("vrt"):
+            return self.vrt(blur)
+
+
+class VRTSpike(VRTRestorer):
+    """VRT whose stages 1-4 are fused with spike features of the same scale.
+
+    The finest spike features also reach the picture directly, by one convolution that starts at
+    zero (``readout``): spikes measure what is missing in the blurry frame, and the spike branch
+    learns from the first step on, while the gradient by way of the backbone has to pass the layers
+    that start at zero there.
+
+    Args:
+        vrt: the backbone; its implementation of window attention computes attention along time too.
+        bins: voxel bins per frame.
+        clip_len: frames of a training clip; longer and shorter ones are restored as well.
+        spike_heads: heads of the temporal self attention.
+        spike_chunks: its chunks.
+        fuse_heads: heads of the fusion.
+        fuse_chunks: its chunks.
+        identity: start equal to the backbone alone.
+        checkpoint: recompute both attentions along time in the backward pass.
+        temporal_strides: strides of the spike encoder along time.
+        shuffled: give each frame the spikes of another frame of its clip, as a control: in training
+            in a random order, which PyTorch's seed decides, else in a fixed one.
+    """
+
+    def __init__(
+        self,
+        vrt: VRT,
+        *,
+        bins: int,
+        clip_len: int = 5,
+        spike_heads: int = 4,
+        spike_chunks: ChunkPolicy | None = None,
+        fuse_heads: int = 4,
+        fuse_chunks: ChunkPolicy | None = None,
+        identity: bool = True,
+        checkpoint: bool = False,
+        temporal_strides: Sequence[int] | None = None,
+        shuffled: bool = False,
+    ) -> None:
+        super().__init__(vrt)
+        widths = vrt.embed_dims[:SCALES]
+        self.bins = bins
+        self.shuffled = shuffled
+        self.spike_encoder = SpikeEncoder3D(bins, widths, temporal_strides)
+        self.spike_attention = nn.ModuleList(
+            SpikeTemporalSA(
+                width,
+                spike_heads,
+                clip_len - 1,
+                spike_chunks or ChunkPolicy(),
+                checkpoint=checkpoint,
+                implementation=vrt.options.attention,
+            )
+            for width in widths
+        )
+        self.fusion = nn.ModuleList(
+            TemporalCrossAttn(
+                width,
+                fuse_heads,
+                clip_len - 1,
+                fuse_chunks or ChunkPolicy(),
+                identity=identity,
+                checkpoint=checkpoint,
+                implementation=vrt.options.attention,
+            )
+            for width in widths
+        )
+        self.readout = FrameConv(widths[0], 3)
+        start_at_zero(self.readout)
+
+    def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+        """Restore a clip with its spikes.
+
+        Args:
+            blur: (B, T, 3, H, W) in [0, 1].
+            voxels: (B, T, K, H, W), standardised, at the size of the frames.
+
+        Returns:
+            (B, T, 3, H, W), not clamped.
+
+        Raises:
+            ValueError: there are no voxels, or their shape does not match the frames.
+            ConfigError: spikes are to be shuffled in clips of one frame.
+        """
+        expected = (blur.shape[0], blur.shape[1], self.bins, *blur.shape[-2:])
+        if voxels is None or voxels.shape != expected:
+            found = "none" if voxels is None else str(tuple(voxels.shape))
+            raise ValueError(f"expected voxels of shape {expected} (B, T, K, H, W), got {found}")
+        if self.shuffled:
+            voxels = shuffle_frames(voxels, random=self.training)
+        spikes = self._encode(voxels)
+        with section("vrt"):
+            restored = self.vrt(blur, lambda scale, x: self.fusion[scale](x, spikes[scale]))
+        with section("readout"):
+            height, width = blur.shape[-2:]
+            detail = self.readout(spikes[0]).permute(0, 1, 4, 2, 3)
+            return restored + detail[..., :height, :width]
+
+    def _encode(self, voxels: Tensor) -> list[Tensor]:
+        """Spike features of every scale, (B, T, H / s, W / s, C) each."""
+        with section("spike_encoder"):
+            features = self.spike_encoder(voxels)
+        attended = []
+        for number, (attention, x) in enumerate(
+            zip(self.spike_attention, features, strict=True), start=1
+        ):
+            with section(f"spike_attention/scale{number}"):
+                attended.append(attention(x))
+        return attended

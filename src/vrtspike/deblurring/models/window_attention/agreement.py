@@ -1,0 +1,144 @@
+"""Does an implementation of window attention compute on this machine what the definition says?
+
+Kernels are compiled for the device they meet, by compilers of many versions, so ``auto`` takes none
+on trust: it compares results and gradients with the definition before the first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from vrtspike.deblurring.models.kernel_trust import Trial, is_trusted
+from vrtspike.deblurring.models.window_attention.explicit import explicit_attention
+from vrtspike.deblurring.models.windows import (
+    Size3,
+    WindowGeometry,
+    WindowPlan,
+    build_plan,
+    clip_window,
+)
+
+AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
+Windows = Sequence[tuple[Size3, bool]]
+
+# The windows of the published model, (size, mutual), on a map that they do not divide; some of 7,
+# whose 245 tokens fill no whole blocks of a kernel; and small ones, as in the attention along time
+# at each pixel, which take the smallest blocks.
+_SIZE: Size3 = (6, 12, 20)
+# A GPU sums the gradient of the bias over shares of the windows: here several windows each.
+_SIZE_CUDA: Size3 = (6, 60, 92)
+_WINDOWS: Windows = (
+    ((2, 8, 8), True),
+    ((2, 8, 8), False),
+    ((6, 8, 8), False),
+    ((5, 7, 7), False),
+    ((6, 1, 1), False),
+    ((2, 1, 2), True),
+)
+_HEADS = 2
+# Channels of a head in stages 1-7 and in stage 8.
+_WIDTHS = (16, 20)
+
+
+def agrees(attention: AttentionFunction, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether an implementation runs on a device and agrees with the definition there.
+
+    Args:
+        attention: the implementation.
+        device: where to run it.
+        dtype: type of queries, keys and values.
+
+    Returns:
+        False with a warning that says why, when it fails or differs.
+    """
+    name = getattr(attention, "__name__", str(attention))
+    return is_trusted(name, _trial(attention), device, dtype)
+
+
+@lru_cache(maxsize=16)
+def _trial(attention: AttentionFunction) -> Trial:
+    """One object for each implementation, by which answers are remembered."""
+    return partial(largest_difference, attention)
+
+
+def largest_difference(
+    attention: AttentionFunction,
+    device: torch.device,
+    dtype: torch.dtype,
+    size: Size3 | None = None,
+    windows: Windows = _WINDOWS,
+) -> float:
+    """The largest difference from the definition, of results and gradients, as a share of the norm.
+
+    Args:
+        attention: the implementation.
+        device: where to run it.
+        dtype: type of queries, keys and values; the definition is computed in float32.
+        size: map (D, H, W); if not given a small one, on a GPU a larger one.
+        windows: sizes (Wd, Wh, Ww), and whether attention is mutual; each also with a shift.
+
+    Returns:
+        NaN where any result or gradient holds one.
+    """
+    differences: list[float] = []
+    whole = size or (_SIZE_CUDA if device.type == "cuda" else _SIZE)
+    for width, (window, mutual), shifted in product(_WIDTHS, windows, (False, True)):
+        geometry = clip_window(whole, window, shifted=shifted, mutual=mutual)
+        differences += differences_in(attention, device, dtype, geometry, width)
+    # Python's max() would pass over a NaN.
+    return torch.tensor(differences).max().item()
+
+
+def differences_in(
+    attention: AttentionFunction,
+    device: torch.device,
+    dtype: torch.dtype,
+    geometry: WindowGeometry,
+    width: int,
+    batch: int = 2,
+) -> list[float]:
+    """Differences from the definition as shares of the norm, on one map.
+
+    Args:
+        attention: the implementation.
+        device: where to run it.
+        dtype: type of queries, keys and values; the definition is computed in float32.
+        geometry: map and windows.
+        width: channels of each of two heads.
+        batch: samples.
+
+    Returns:
+        Of the result and of the gradients of queries, keys and values, of each by itself, and of
+        the bias, which mutual attention goes without.
+    """
+    # The check neither uses up random numbers of the run nor joins its graph or its autocast.
+    generator = torch.Generator(device).manual_seed(0)
+    normal = torch.inference_mode(False)
+    with normal, torch.enable_grad(), torch.autocast(device.type, enabled=False):
+        plan = build_plan(geometry, device)
+        shapes = [(batch, plan.out.numel(), 3 * _HEADS * width)]
+        if not geometry.mutual:
+            shapes.append((_HEADS, plan.tokens, plan.tokens))
+        inputs = [torch.randn(s, device=device, generator=generator) for s in shapes]
+        found = _results(attention, [t.to(dtype) for t in inputs], plan)
+        # The same rounded inputs, so that only the computation differs.
+        rounded = [t.to(dtype).float() for t in inputs]
+        expected = _results(explicit_attention, rounded, plan)
+    pairs = zip(found, expected, strict=True)
+    return [((a.float() - b).norm() / b.norm()).item() for a, b in pairs]
+
+
+def _results(
+    attention: AttentionFunction, inputs: Sequence[Tensor], plan: WindowPlan
+) -> list[Tensor]:
+    """Output, and gradients of queries, of keys, of values and of the bias."""
+    leaves = [t.detach().requires_grad_() for t in inputs]
+    out = attention(leaves[0], leaves[1] if len(leaves) > 1 else None, plan, _HEADS)
+    grad = torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out).to(out.dtype)
+    grad_qkv, *grad_bias = torch.autograd.grad(out, leaves, grad)
+    return [out.detach(), *grad_qkv.chunk(3, dim=-1), *grad_bias]

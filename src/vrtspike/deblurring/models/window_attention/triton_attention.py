@@ -1,0 +1,231 @@
+"""Window attention by our own Triton kernels, for CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vrtspike.deblurring.models.kernel_launch import on_device_of
+from vrtspike.deblurring.models.window_attention.launch_shapes import (
+    bias_shape,
+    forward_shape,
+    gradient_shape,
+    layout_shape,
+)
+from vrtspike.deblurring.models.windows import WindowPlan, aligned_tokens
+
+# Warps that sum the gradient of the bias on each multiprocessor, some times what runs at once.
+_BIAS_WARPS = 48
+
+
+def triton_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
+    """Window attention whose scores never leave the chip; see :func:`explicit_attention`."""
+    out, _, _ = _forward(
+        qkv,
+        bias,
+        # Already so on CUDA.
+        plan.query.to(torch.int32),
+        plan.key.to(torch.int32),
+        plan.out.to(torch.int32),
+        plan.regions,
+        plan.unmasked,
+        heads,
+    )
+    return out
+
+
+def _ranges(unmasked: int, windows: int) -> Iterator[tuple[int, int, bool]]:
+    """First and last window of each launch, and whether it has to look at regions."""
+    for first, last, masked in ((0, unmasked, False), (unmasked, windows, True)):
+        if first < last:
+            yield first, last, masked
+
+
+def _lay_out(bias: Tensor, width: int, dtype: torch.dtype) -> Tensor:
+    """(heads, N, N) of any strides, as the kernels read it: (heads, M, M), M a row of whole blocks.
+
+    Half precision is read twice as fast as float32; the sum with the scores is made in float32.
+    """
+    from vrtspike.deblurring.models.window_attention.triton_kernels import layout_kernel
+
+    heads, tokens, _ = bias.shape
+    shape = layout_shape(tokens)
+    stride = shape["STRIDE"]
+    laid = bias.new_empty(heads, stride, stride, dtype=dtype)
+    grid = (heads * (stride // shape["BLOCK"]) ** 2,)
+    layout_kernel[grid](bias, laid, *bias.stride(), width**0.5, **shape)
+    return laid
+
+
+@torch.library.custom_op("vrtspike::triton_attention", mutates_args=())
+def _forward(
+    qkv: Tensor,
+    bias: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    place: Tensor,
+    regions: Tensor,
+    unmasked: int,
+    heads: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Result, logarithms (base 2) of the sums of exponentials, and the bias as kernels read it."""
+    from vrtspike.deblurring.models.window_attention.triton_kernels import forward_kernel
+
+    batch, length, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    windows, tokens = query.shape
+    width = channels // heads
+    qkv = qkv.contiguous()
+    out = qkv.new_empty(batch, length, channels)
+    lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
+    with on_device_of(qkv):
+        laid = qkv.new_empty(0) if bias is None else _lay_out(bias, width, qkv.dtype)
+        for first, last, masked in _ranges(unmasked, windows):
+            count = last - first
+            shape = forward_shape(tokens, width, qkv.dtype, masked=masked, biased=bias is not None)
+            blocks = -(-tokens // shape["BLOCK_M"])
+            forward_kernel[(batch * count * heads * blocks,)](
+                qkv, laid, query, key, place, regions, out, lse,
+                first, count, windows, length, heads, width**-0.5, **shape,
+            )  # fmt: skip
+    return out, lse, laid
+
+
+@_forward.register_fake
+def _(
+    qkv: Tensor,
+    bias: Tensor | None,
+    query: Tensor,
+    *rest: Any,  # noqa: ANN401
+) -> tuple[Tensor, Tensor, Tensor]:
+    batch, length, width = qkv.shape
+    windows, tokens = query.shape
+    heads = rest[-1]
+    lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
+    stride = aligned_tokens(tokens)
+    laid = qkv.new_empty(0 if bias is None else (heads, stride, stride))
+    return qkv.new_empty(batch, length, width // 3), lse, laid
+
+
+@torch.library.custom_op("vrtspike::triton_attention_backward", mutates_args=())
+def _backward(
+    grad: Tensor,
+    qkv: Tensor,
+    laid: Tensor,
+    query: Tensor,
+    key: Tensor,
+    place: Tensor,
+    regions: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    unmasked: int,
+    heads_last: bool,
+    heads: int,
+) -> tuple[Tensor, Tensor]:
+    """Gradients of ``qkv`` and of the bias, the latter (heads, N, N) float32 or empty."""
+    from vrtspike.deblurring.models.window_attention.triton_gradients import gradient_kernel
+
+    batch, length, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    windows, tokens = query.shape
+    width = channels // heads
+    biased = laid.numel() > 0
+    qkv, grad = qkv.contiguous(), grad.contiguous()
+    grads = torch.empty_like(qkv)
+    delta = torch.empty_like(lse) if biased else lse
+    with on_device_of(qkv):
+        capability = _capability(qkv)
+        for first, last, masked in _ranges(unmasked, windows):
+            count = last - first
+            shape = gradient_shape(
+                tokens, width, qkv.dtype, masked=masked, biased=biased, capability=capability
+            )
+            gradient_kernel[(batch * count * heads,)](
+                qkv, laid, query, key, place, regions, out, lse, grad, delta, grads,
+                first, count, windows, length, heads, width**-0.5, **shape,
+            )  # fmt: skip
+        if not biased:
+            return grads, lse.new_empty(0)
+        sums = _bias_sums(
+            (qkv, laid, query, key, place, regions, lse, grad, delta), unmasked, heads
+        )
+    result = _empty_bias(lse, heads, tokens, heads_last)
+    torch.sum(sums[:, :, :tokens, :tokens], 0, out=result)
+    return grads, result
+
+
+def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int) -> Tensor:
+    """Gradient of the bias, summed over some windows in each of its (shares, heads, M, M)."""
+    from vrtspike.deblurring.models.window_attention.triton_gradients import bias_kernel
+
+    qkv, laid, query, *_ = tensors
+    batch, length = qkv.shape[:2]
+    windows, tokens = query.shape
+    width = qkv.shape[2] // 3 // heads
+    launches = []
+    slots = 0
+    for first, last, masked in _ranges(unmasked, windows):
+        shape = bias_shape(tokens, width, qkv.dtype, masked=masked, capability=_capability(qkv))
+        tiles = heads * -(-tokens // shape["BLOCK_M"]) * -(-tokens // shape["BLOCK_N"])
+        programs = _BIAS_WARPS * _processors(qkv) // shape["num_warps"]
+        share = -(-(last - first) // max(programs // (tiles * batch), 1))
+        shares = -(-(last - first) // share)
+        launches.append((tiles, batch * shares, (first, last, share, shares, slots), shape))
+        slots += batch * shares
+    sums = laid.new_empty(slots, *laid.shape, dtype=torch.float32)
+    for tiles, parts, numbers, shape in launches:
+        bias_kernel[(tiles, parts)](
+            *tensors, sums, *numbers, windows, length, heads, width**-0.5, **shape
+        )
+    return sums
+
+
+def _capability(tensor: Tensor) -> tuple[int, int]:
+    """Compute capability of a tensor's device; the interpreter's is that of an H100."""
+    return torch.cuda.get_device_capability(tensor.device) if tensor.is_cuda else (9, 0)
+
+
+def _processors(tensor: Tensor) -> int:
+    """Multiprocessors of a tensor's device."""
+    if not tensor.is_cuda:
+        return 1
+    return int(torch.cuda.get_device_properties(tensor.device).multi_processor_count)
+
+
+def _empty_bias(like: Tensor, heads: int, tokens: int, heads_last: bool) -> Tensor:
+    """(heads, N, N) in the order in memory of the bias, whose gradient then needs no copy."""
+    if heads_last:
+        return like.new_empty(tokens, tokens, heads).permute(2, 0, 1)
+    return like.new_empty(heads, tokens, tokens)
+
+
+@_backward.register_fake
+def _(
+    _: Tensor,
+    qkv: Tensor,
+    laid: Tensor,
+    query: Tensor,
+    *rest: Any,  # noqa: ANN401
+) -> tuple[Tensor, Tensor]:
+    lse, heads_last, heads = rest[4], rest[-2], rest[-1]
+    if laid.numel() == 0:
+        return torch.empty_like(qkv), lse.new_empty(0)
+    return torch.empty_like(qkv), _empty_bias(lse, heads, query.shape[1], heads_last)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401
+    qkv, bias, *plan, ctx.unmasked, ctx.heads = inputs
+    out, lse, laid = output
+    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.heads_last = bias is not None and bias.stride(0) == 1
+    ctx.save_for_backward(qkv, laid, *plan, out, lse)
+
+
+def _grads(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    grads, grad_bias = _backward(grad, *ctx.saved_tensors, ctx.unmasked, ctx.heads_last, ctx.heads)
+    bias_out = None if ctx.bias_dtype is None else grad_bias.to(ctx.bias_dtype)
+    return grads, bias_out, None, None, None, None, None, None
+
+
+_forward.register_autograd(_grads, setup_context=_save)

@@ -1,0 +1,218 @@
+"""Triton kernels of the backward pass of window attention.
+
+Scores are made twice. :func:`gradient_kernel` has one program for a head of a window; it makes each
+tile of scores once for the gradients of queries, keys and values, and the sums of grad * out that
+the softmax needs. Queries, their gradients' sums and the gradients of the results stay on the chip
+while the keys pass by.
+
+The gradient of the bias, N x N for each head, is a sum over all windows. It fits into the registers
+of no program that holds a whole window, and adding N x N numbers for each window to memory would
+take longer than making the scores again (a number for each score, against some four instructions
+for 32 of them), so :func:`bias_kernel` makes them again for one tile of the bias, window after
+window, with the sum in registers. It writes a sum for each share of the windows, which are added in
+a fixed order: the gradient is the same in every run.
+
+Many channels or float32 leave no room for the gradients of all queries. Then the queries are taken
+in groups, and the gradients of keys and values wait in their place in memory, in the type of the
+result, for the next group.
+"""
+
+# The parameters of a kernel are pointers and numbers of the device, which have no Python types.
+# ruff: noqa: ANN001, ANN201, ANN202
+# Tuples grow block by block while a kernel is compiled.
+# mypy: disable-error-code="no-untyped-def,assignment"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from vrtspike.deblurring.models.window_attention.triton_kernels import (
+    LOG2_E,
+    biased_scores,
+    elements,
+    features,
+    inside,
+    positions_of,
+    powers,
+)
+
+
+@triton.jit
+def _group(
+    first, SIZE: tl.constexpr, ALONE: tl.constexpr, values, grads, out, grad, tile, query, key,
+    place, regions, lse, delta, window, channels, scale, N: tl.constexpr, STRIDE: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    HAS_BIAS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Adds what ``SIZE`` blocks of queries from block ``first`` on contribute.
+
+    ALONE: there are no others. All pointers are those of the sample, head and window.
+    """
+    unit = scale * LOG2_E
+    near_q = tl.arange(0, BLOCK_M)
+    near_k = tl.arange(0, BLOCK_N)
+    head_columns = tl.arange(0, BLOCK_D)[None, :]
+    q, g, sums, norms, grad_q = (), (), (), (), ()
+    for i in tl.static_range(SIZE):
+        rows = (first + i) * BLOCK_M + near_q
+        at_q = elements(positions_of(query, window, rows, N, BLOCK_M), 3 * channels)
+        at_out = elements(positions_of(place, window, rows, N, BLOCK_M), channels) + head_columns
+        exists = inside(rows, N, D, BLOCK_D)
+        # Zero beyond the last query, as all of its weights are: nothing comes from there.
+        g_rows = tl.load(grad + at_out, mask=exists, other=0.0)
+        o_rows = tl.load(out + at_out, mask=exists, other=0.0)
+        row_sums = tl.sum(g_rows.to(tl.float32) * o_rows.to(tl.float32), 1)
+        if HAS_BIAS:
+            tl.store(delta + rows, row_sums, mask=rows < N)
+        q += (features(values, at_q, D, BLOCK_D),)
+        g += (g_rows,)
+        sums += (row_sums,)
+        norms += (tl.load(lse + rows, mask=rows < N, other=float("inf")),)
+        grad_q += (tl.zeros((BLOCK_M, BLOCK_D), tl.float32),)
+    tile += first * BLOCK_M * STRIDE
+    for start in range(0, N, BLOCK_N):
+        columns = start + near_k
+        at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
+        k = features(values + channels, at_k, D, BLOCK_D)
+        v = features(values + 2 * channels, at_k, D, BLOCK_D)
+        into_k = grads + channels + at_k + head_columns
+        exists_k = inside(columns, N, D, BLOCK_D)
+        if ALONE:
+            grad_k = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
+            grad_v = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
+        else:
+            so_far = exists_k & (first > 0)
+            grad_k = tl.load(into_k, mask=so_far, other=0.0).to(tl.float32) / scale
+            grad_v = tl.load(into_k + channels, mask=so_far, other=0.0).to(tl.float32)
+        new_grad_q = ()
+        for i in tl.static_range(SIZE):
+            region_q = tl.load(regions + (first + i) * BLOCK_M + near_q)
+            scores = biased_scores(
+                q[i], k, tile + (i * BLOCK_M * STRIDE + start), region_q, regions + columns,
+                columns, scale, N, BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+            )  # fmt: skip
+            weights = powers(scores, unit, norms[i])
+            grad_v = tl.dot(tl.trans(weights.to(v.dtype)), g[i], grad_v, input_precision=PRECISION)
+            grad_weights = tl.dot(g[i], tl.trans(v), input_precision=PRECISION)
+            grad_scores = (weights * (grad_weights - sums[i][:, None])).to(k.dtype)
+            grad_k = tl.dot(tl.trans(grad_scores), q[i], grad_k, input_precision=PRECISION)
+            new_grad_q += (tl.dot(grad_scores, k, grad_q[i], input_precision=PRECISION),)
+        grad_q = new_grad_q
+        tl.store(into_k, (grad_k * scale).to(grads.dtype.element_ty), mask=exists_k)
+        tl.store(into_k + channels, grad_v.to(grads.dtype.element_ty), mask=exists_k)
+    for i in tl.static_range(SIZE):
+        rows = (first + i) * BLOCK_M + near_q
+        at_q = elements(positions_of(query, window, rows, N, BLOCK_M), 3 * channels)
+        values_q = (grad_q[i] * scale).to(grads.dtype.element_ty)
+        tl.store(grads + at_q + head_columns, values_q, mask=inside(rows, N, D, BLOCK_D))
+
+
+@triton.jit
+def gradient_kernel(
+    qkv, bias, query, key, place, regions, out, lse, grad, delta, grads, first, count, windows,
+    length, heads, scale,
+    N: tl.constexpr, STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr, HAS_BIAS: tl.constexpr,
+    MASKED: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradients of queries, keys and values of a head of a window.
+
+    With a bias also ``delta``, the sum of grad * out of each query, for :func:`bias_kernel`.
+    """
+    blocks: tl.constexpr = (N + BLOCK_M - 1) // BLOCK_M
+    rest: tl.constexpr = blocks % GROUP
+    alone: tl.constexpr = blocks <= GROUP
+    pid = tl.program_id(0)
+    head = pid % heads
+    problem = pid // heads
+    window = first + problem % count
+    sample = (problem // count).to(tl.int64)
+    channels = heads * D
+    to_sample = sample * length * channels
+    values = qkv + 3 * to_sample + head * D
+    into = grads + 3 * to_sample + head * D
+    given = out + to_sample + head * D
+    wanted = grad + to_sample + head * D
+    line = ((sample * windows + window) * heads + head) * N
+    tile = (
+        bias
+        + head * STRIDE * STRIDE
+        + (tl.arange(0, BLOCK_M)[:, None] * STRIDE + tl.arange(0, BLOCK_N)[None, :])
+    )
+    areas = regions + window * STRIDE
+    if alone:
+        _group(
+            0, blocks, True, values, into, given, wanted, tile, query, key, place, areas,
+            lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D, BLOCK_M,
+            BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+        )  # fmt: skip
+    else:
+        for begin in range(0, blocks - rest, GROUP):
+            _group(
+                begin, GROUP, False, values, into, given, wanted, tile, query, key, place, areas,
+                lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D, BLOCK_M,
+                BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+            )  # fmt: skip
+            # Other threads may read what these have written.
+            tl.debug_barrier()
+        if rest:
+            _group(
+                blocks - rest, rest, False, values, into, given, wanted, tile, query, key, place,
+                areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D,
+                BLOCK_M, BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+            )  # fmt: skip
+
+
+@triton.jit
+def bias_kernel(
+    qkv, bias, query, key, place, regions, lse, grad, delta, sums, first, last, share, shares, slot,
+    windows, length, heads, scale,
+    N: tl.constexpr, STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr, MASKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradient of a tile of the bias, summed over ``share`` windows of a sample.
+
+    Runs after :func:`gradient_kernel`. There are ``shares`` shares of the windows ``first`` to
+    ``last - 1`` in each sample; share i of a launch fills ``sums[slot + i]``, (heads, STRIDE,
+    STRIDE) float32.
+    """
+    blocks_q: tl.constexpr = (N + BLOCK_M - 1) // BLOCK_M
+    blocks_k: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
+    pid = tl.program_id(0)
+    head = pid // (blocks_q * blocks_k)
+    rows = (pid // blocks_k) % blocks_q * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = pid % blocks_k * BLOCK_N + tl.arange(0, BLOCK_N)
+    part = tl.program_id(1)
+    begin = first + part % shares * share
+    sample = (part // shares).to(tl.int64)
+    channels = heads * D
+    values = qkv + sample * length * (3 * channels) + head * D
+    wanted = grad + sample * length * channels + head * D + tl.arange(0, BLOCK_D)[None, :]
+    unit = scale * LOG2_E
+    place_in_head = rows[:, None] * STRIDE + columns[None, :]
+    tile = bias + head * STRIDE * STRIDE + place_in_head
+    exists = inside(rows, N, D, BLOCK_D)
+    total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for window in range(begin, tl.minimum(begin + share, last)):
+        at_q = elements(positions_of(query, window, rows, N, BLOCK_M), 3 * channels)
+        at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
+        at_out = elements(positions_of(place, window, rows, N, BLOCK_M), channels)
+        line = ((sample * windows + window) * heads + head) * N
+        q = features(values, at_q, D, BLOCK_D)
+        k = features(values + channels, at_k, D, BLOCK_D)
+        v = features(values + 2 * channels, at_k, D, BLOCK_D)
+        g = tl.load(wanted + at_out, mask=exists, other=0.0)
+        norm = tl.load(lse + line + rows, mask=rows < N, other=float("inf"))
+        row_sums = tl.load(delta + line + rows, mask=rows < N, other=0.0)
+        areas = regions + window * STRIDE
+        scores = biased_scores(
+            q, k, tile, tl.load(areas + rows), areas + columns, columns, scale, N, BLOCK_N,
+            HAS_BIAS, MASKED, PRECISION,
+        )  # fmt: skip
+        weights = powers(scores, unit, norm)
+        grad_weights = tl.dot(g, tl.trans(v), input_precision=PRECISION)
+        total = tl.fma(weights, grad_weights - row_sums[:, None], total)
+    at = ((slot + part).to(tl.int64) * heads + head) * (STRIDE * STRIDE)
+    tl.store(sums + at + place_in_head, total)

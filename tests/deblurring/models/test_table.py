@@ -1,0 +1,83 @@
+"""What holds for every model of the table."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from vrtspike.config import Settings
+from vrtspike.config.model_schema import ModelSettings
+from vrtspike.deblurring.models import Restorer, build_model
+from vrtspike.deblurring.models.table import MODELS
+from vrtspike.deblurring.models.tmsa import TMSABlock
+from vrtspike.training.optimizers import FLOW, trainable_groups
+
+SMALL = {
+    "VRT_DEPTHS": [1] * 8,
+    "WINDOW_SIZE": [2, 4, 4],
+    "VRT": {"EMBED_DIMS": [8] * 11, "NUM_HEADS": 2, "DEFORMABLE_GROUPS": 2},
+    "SPIKE_TSA": {"HEADS": 2},
+    "FUSE": {"HEADS": 2},
+}
+
+each_model = pytest.mark.parametrize("name", MODELS)
+
+
+def build(name: str) -> Restorer:
+    torch.manual_seed(0)
+    settings = ModelSettings.model_validate({**SMALL, "TYPE": name})
+    return build_model(settings, bins=4, clip_len=2, crop_size=16)
+
+
+@each_model
+def test_it_restores_clips_of_any_length_and_size(name):
+    model = build(name).eval()
+    for shape in ((2, 2, 16, 16), (1, 3, 20, 12)):
+        clips, frames, height, width = shape
+        blur = torch.rand(clips, frames, 3, height, width)
+        assert model(blur, torch.randn(clips, frames, 4, height, width)).shape == blur.shape
+
+
+@each_model
+def test_it_says_how_it_computes_and_which_parts_learn_at_other_rates(name):
+    model = build(name)
+    assert model.describe(torch.device("cpu"), torch.float32)
+    groups = trainable_groups(model)
+    assert sum(len(group) for group in groups.values()) == len(list(model.parameters()))
+    # In clips of one frame flow takes no part.
+    model(torch.rand(1, 1, 3, 16, 16), torch.randn(1, 1, 4, 16, 16)).sum().backward()
+    assert all(parameter.grad is None for parameter in groups[FLOW])
+
+
+@each_model
+def test_compiled_it_computes_the_same(name):
+    model = build(name).eval()
+    clip = torch.rand(1, 2, 3, 16, 16), torch.randn(1, 2, 4, 16, 16)
+    expected = model(*clip)
+    # A backend that needs no C++ compiler.
+    model.compile(backend="aot_eager")
+    torch.testing.assert_close(model(*clip), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_vrt_compiles_its_blocks_alone():
+    model = build("vrt_spike")
+    model.compile(backend="aot_eager")
+    compiled = {type(m) for m in model.modules() if m._compiled_call_impl is not None}
+    assert compiled == {TMSABlock}
+
+
+def test_a_preset_that_names_no_model_means_the_first_one():
+    assert Settings().MODEL.TYPE == "vrt_spike"
+    assert Settings.model_validate({"MODEL": SMALL}).MODEL.TYPE == "vrt_spike"
+
+
+def test_a_model_that_defines_nothing_else_has_the_common_answers():
+    class Identity(Restorer):
+        def forward(self, blur, voxels):
+            return blur
+
+    model = Identity()
+    assert model.describe(torch.device("cpu"), torch.float32) == "model: Identity"
+    assert model.rate_groups() == {"backbone": [], "flow": []}
+    with pytest.raises(NotImplementedError):
+        Restorer()(torch.rand(1, 1, 3, 8, 8), None)

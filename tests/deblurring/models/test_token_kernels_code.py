@@ -1,0 +1,154 @@
+"""Machine code of the token layers' kernels: registers, shared memory and length of inner loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vrtspike.deblurring.models.kernel_launch import tile
+from vrtspike.deblurring.models.token_ops import triton_feed_forward as feed_forward
+from vrtspike.deblurring.models.token_ops import triton_projection as projection
+from vrtspike.deblurring.models.token_ops.launch import with_one
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+TRITON = "3.9"
+KIB = 1024
+# Of a program: smaller GPUs of the same code as an A100 have 99 KiB, an H100 and a B200 227.
+SHARED = {80: 99 * KIB, 90: 227 * KIB, 100: 227 * KIB}
+HALF = {
+    *("w_gate", "w_value", "w_out", "normed", "scaled", "w_own", "w_mutual", "out_own"),
+    *("out_mutual", "grad_own", "grad_mutual", "own", "mutual", "coded", "left", "right"),
+}
+NUMBERS = {
+    *("length", "samples", "length_own", "length_mutual", "height", "width", "padded_h"),
+    *("padded_w", "window_h", "window_w", "shift_h", "shift_w", "left_length", "right_length"),
+}
+# The wider layers of the published model; both widths take tiles of 128 channels.
+CHANNELS = 120
+
+Loops = dict[int, tuple[int, ...]]
+Launches = tuple[Mapping[str, int], Mapping[str, int]]
+
+
+def same(launch: Mapping[str, int]) -> Launches:
+    return launch, launch
+
+
+# Module, kernel, launches on large and on smaller GPUs, bytes of stack that are allowed (the rows
+# of the feed-forward layer spill some values of their last lines, outside of the loop), and
+# instructions of the inner loops on each architecture, with a tenth to spare.
+CASES: list[tuple[str, str, Launches, int, Loops]] = [
+    (
+        "feed_forward_kernels",
+        "forward_kernel",
+        same(feed_forward.FORWARD),
+        0,
+        {80: (663,), 90: (652,), 100: (555,)},
+    ),
+    (
+        "feed_forward_kernels",
+        "rows_kernel",
+        (feed_forward.ROWS, feed_forward.ROWS_SMALL),
+        80,
+        {80: (840,), 90: (752,), 100: (672,)},
+    ),
+    (
+        "feed_forward_kernels",
+        "weights_kernel",
+        same(feed_forward.WEIGHTS),
+        8,
+        {80: (513,), 90: (530,), 100: (530,)},
+    ),
+    (
+        "projection_kernels",
+        "input_kernel",
+        same(projection.INPUT),
+        0,
+        {80: (258, 343), 90: (201, 263), 100: (196, 209)},
+    ),
+    (
+        "projection_kernels",
+        "input_rows_kernel",
+        same(projection.INPUT_ROWS),
+        0,
+        {80: (138, 142), 90: (124, 124), 100: (132, 131)},
+    ),
+    (
+        "projection_kernels",
+        "output_kernel",
+        same(projection.OUTPUT),
+        0,
+        {80: (), 90: (), 100: ()},
+    ),
+    (
+        "projection_kernels",
+        "output_rows_kernel",
+        same(projection.OUTPUT_ROWS),
+        0,
+        {80: (), 90: (), 100: ()},
+    ),
+    (
+        "projection_kernels",
+        "weights_kernel",
+        same(projection.WEIGHTS),
+        0,
+        {80: (232,), 90: (170,), 100: (181,)},
+    ),
+]
+
+
+def constants() -> dict[str, Any]:
+    """Of all kernels, as a preset with mutual attention and stochastic depth has them."""
+    return {
+        "C": CHANNELS,
+        "WIDTH": with_one(CHANNELS),
+        "BLOCK_C": tile(with_one(CHANNELS)),
+        "H": 2 * CHANNELS,
+        "OUT": 3 * CHANNELS,
+        "STRIDE": CHANNELS,
+        "LINE": 3 * CHANNELS * (CHANNELS + 1),
+        "KEEP": True,
+        "SPATIAL": False,
+        "MUTUAL": True,
+        "EPSILON": 1e-5,
+        "PRECISION": "tf32",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
+@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize(
+    ("module", "name", "launches", "stack", "loops"), CASES, ids=[f"{c[0]}-{c[1]}" for c in CASES]
+)
+def test_kernels_fit(
+    module: str,
+    name: str,
+    launches: Launches,
+    stack: int,
+    loops: Loops,
+    capability: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not import_module("triton").__version__.startswith(TRITON):
+        pytest.skip(f"the figures are those of Triton {TRITON}")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from kernel_code import compile_kernel
+
+    kernel = getattr(import_module(f"vrtspike.deblurring.models.token_ops.{module}"), name)
+    sizes = dict(launches[0] if capability >= 90 else launches[1])
+    options = {key: sizes.pop(key) for key in ("num_warps", "num_stages")}
+    values = {**constants(), **sizes}
+    names = [argument for argument in kernel.arg_names if argument not in values]
+    types = {n: "*bf16" if n in HALF else "i32" if n in NUMBERS else "*fp32" for n in names}
+    code = compile_kernel(kernel, types, values, capability, **options)
+    assert code.stack <= stack
+    assert code.shared <= SHARED[capability]
+    assert len(code.loops) == len(loops[capability])
+    for found, expected in zip(code.loops, loops[capability], strict=True):
+        assert found <= 1.1 * expected

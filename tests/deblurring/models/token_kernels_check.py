@@ -1,0 +1,84 @@
+"""Compares the Triton kernels of token layers with their definitions, in Triton's interpreter.
+
+A program of its own because Triton decides when it is imported whether it interprets.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from torch import Tensor
+
+from vrtspike.deblurring.models import tmsa
+from vrtspike.deblurring.models.block_compiling import compile_blocks
+from vrtspike.deblurring.models.layers import Branch
+from vrtspike.deblurring.models.tmsa import BlockOptions, TMSAGroup
+from vrtspike.deblurring.models.token_ops import residual
+from vrtspike.deblurring.models.token_ops.agreement import largest_difference
+from vrtspike.deblurring.models.windows import PlanCache
+
+# Channels, map and window: several blocks of rows and a part of one, with a frame, rows and columns
+# to be padded; one frame, whose padded maps differ; the widths of the published model.
+SIZES = (
+    (16, (3, 7, 9), (2, 4, 4)),
+    (24, (1, 8, 12), (2, 8, 8)),
+    (96, (3, 4, 4), (2, 4, 4)),
+    (120, (1, 5, 5), (2, 4, 4)),
+)
+# The interpreter cannot multiply matrices of bfloat16.
+TRIALS = {torch.float32: (1e-5, SIZES), torch.float16: (2e-3, SIZES[1:4:2])}
+BRANCHES = [(Branch(None, False),) * 2, (Branch(torch.tensor([1.5, 0.0]), False),) * 2]
+
+
+def main() -> int:
+    agrees = True
+    for dtype, (tolerance, sizes) in TRIALS.items():
+        difference = largest_difference(torch.device("cpu"), dtype, sizes)
+        print(f"{dtype}: {difference:.2e} of the norm")
+        agrees &= difference < tolerance
+    for switches in ((False, False, False), (True, False, False), (True, True, True)):
+        difference = of_blocks(*switches)
+        print(f"blocks, recomputed and compiled {switches}: {difference:.2e} of the norm")
+        agrees &= difference < 1e-5
+    return int(not agrees)
+
+
+def of_blocks(attn: bool, ffn: bool, compiled: bool) -> float:
+    """The largest difference of two blocks, results and gradients, from plain layers."""
+    torch.manual_seed(0)
+    size, channels = (3, 5, 7), 16
+    group = TMSAGroup(
+        channels,
+        (2, 4, 4),
+        2,
+        mutual=True,
+        mlp_ratio=2.0,
+        drop_path=(0.0, 0.0),
+        options=BlockOptions("explicit", attn, ffn, "none"),
+        plans=PlanCache(),
+    )
+    x = torch.randn(2, *size, channels)
+    expected = results(group, x, own_kernels=False)
+    if compiled:
+        compile_blocks(group, backend="eager")
+    found = results(group, x, own_kernels=True)
+    shares = [(a - b).norm() / b.norm() for a, b in zip(found, expected, strict=True)]
+    return torch.stack(shares).max().item()
+
+
+def results(group: TMSAGroup, x: Tensor, *, own_kernels: bool) -> list[Tensor]:
+    for module in (tmsa, residual):
+        module.has_kernels = lambda _: own_kernels
+    # Both blocks, the second with shifted windows and a sample that drops it.
+    tmsa.draw_branches = lambda *_: BRANCHES
+    x = x.clone().requires_grad_()
+    group.zero_grad()
+    out = group(x)
+    out.square().mean().backward()
+    grads = [t.grad for t in (x, *group.parameters())]
+    return [out.detach(), *(grad for grad in grads if grad is not None)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

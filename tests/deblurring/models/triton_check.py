@@ -1,0 +1,140 @@
+"""Compares the Triton kernels with the definition; runs in Triton's interpreter without a GPU.
+
+A program of its own because Triton decides when it is imported whether it interprets. With the
+argument ``large`` problems of several blocks, also some that no block divides.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+
+import torch
+import triton
+import triton.language as tl
+
+from vrtspike.deblurring.models.window_attention.agreement import differences_in, largest_difference
+from vrtspike.deblurring.models.window_attention.explicit import explicit_attention
+from vrtspike.deblurring.models.window_attention.triton_attention import triton_attention
+from vrtspike.deblurring.models.window_attention.triton_kernels import elements
+from vrtspike.deblurring.models.windows import Size3, WindowGeometry, build_plan, clip_window
+
+# Float16 stands for bfloat16, which the interpreter cannot multiply.
+TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3}
+CPU = torch.device("cpu")
+Case = tuple[WindowGeometry, int, torch.dtype]
+
+
+def large() -> Iterator[Case]:
+    """Maps of two windows along one axis, so that a shift leaves one window of one region."""
+
+    def case(window: Size3, width: int, dtype: torch.dtype, mutual: bool, shifted: bool) -> Case:
+        depth, height, side = window
+        geometry = clip_window((depth, 2 * height, side), window, shifted=shifted, mutual=mutual)
+        return geometry, width, dtype
+
+    half = torch.float16
+    # 128, 245, 320 and 384 tokens, with the channels of stages 1 to 7 and of stage 8.
+    for window in ((2, 8, 8), (5, 7, 7), (5, 8, 8), (6, 8, 8)):
+        yield case(window, 16, half, False, True)
+    for window in ((2, 8, 8), (5, 7, 7), (5, 8, 8)):
+        yield case(window, 20, half, False, True)
+    yield case((5, 7, 7), 16, half, False, False)
+    # Mutual, so without a bias: 128 and 98 tokens.
+    yield case((2, 16, 8), 16, half, True, True)
+    yield case((2, 14, 7), 20, half, True, True)
+    # Smaller blocks, so more of them.
+    yield case((2, 8, 8), 16, torch.float32, False, True)
+    yield case((5, 7, 7), 20, torch.float32, False, True)
+    yield case((3, 8, 8), 16, torch.float32, False, True)
+    yield case((2, 14, 7), 16, torch.float32, True, True)
+
+
+def check_large() -> float:
+    """Largest difference over its tolerance."""
+    worst = 0.0
+    for geometry, width, dtype in large():
+        plan = build_plan(geometry, CPU)
+        assert any(geometry.shift) == (0 < plan.unmasked < len(plan.query))
+        found = differences_in(triton_attention, CPU, dtype, geometry, width, batch=1)
+        print(f"{geometry.window} x {width} {dtype} {any(geometry.shift)}: {max(found):.1e}")
+        worst = max(worst, *(f / TOLERANCES[dtype] if f == f else math.inf for f in found))
+    return worst
+
+
+@triton.jit
+def _elements_kernel(positions, found, width, SIZE: tl.constexpr):
+    rows = tl.arange(0, SIZE)
+    tl.store(found + rows[:, None], elements(tl.load(positions + rows), width))
+
+
+def check_offsets() -> float:
+    """Infinity unless the offset of a token may exceed 32 bits: 10 million tokens of 360."""
+    positions = torch.arange(16, dtype=torch.int32) + 10_000_000
+    found = torch.empty(16, dtype=torch.int64)
+    _elements_kernel[(1,)](positions, found, 360, SIZE=16)
+    return 0.0 if torch.equal(found, positions.long() * 360) else math.inf
+
+
+def check_mixed_types() -> float:
+    """A bias of float32 beside features of half precision, laid out as an embedding leaves it.
+
+    Its gradient is neither rounded to half precision nor copied into another order.
+    """
+    plan = build_plan(clip_window((2, 4, 4), (2, 4, 4), shifted=False, mutual=False), CPU)
+    generator = torch.Generator().manual_seed(0)
+    qkv = torch.randn(1, 32, 96, generator=generator).half()
+    bias = torch.randn(32, 32, 2, generator=generator).permute(2, 0, 1).requires_grad_()
+    grad = torch.randn(1, 32, 32, generator=generator).half()
+    (found,) = torch.autograd.grad(triton_attention(qkv, bias, plan, 2), bias, grad)
+    exact = explicit_attention(qkv.float(), bias, plan, 2)
+    (expected,) = torch.autograd.grad(exact, bias, grad.float())
+    if found.dtype != torch.float32 or found.stride() != bias.stride():
+        return math.inf
+    return ((found - expected).norm() / expected.norm()).item() / TOLERANCES[torch.float16]
+
+
+def check_large_scores() -> float:
+    """20 tokens, a block not full, and scores in the hundreds.
+
+    What stands for queries beyond the last would overflow, if it were taken for a query.
+    """
+    plan = build_plan(clip_window((1, 4, 5), (1, 4, 5), shifted=False, mutual=False), CPU)
+    generator = torch.Generator().manual_seed(0)
+    qkv = 10 * torch.randn(1, 20, 96, generator=generator)
+    inputs = [qkv.requires_grad_(), torch.zeros(2, 20, 20, requires_grad=True)]
+    found, expected = (
+        torch.autograd.grad(attention(*inputs, plan, 2).sum(), inputs)
+        for attention in (triton_attention, explicit_attention)
+    )
+    differences = [(f - e).norm() / e.norm() for f, e in zip(found, expected, strict=True)]
+    worst = torch.stack(differences).max().item()  # NaN where any is
+    return worst / 1e-3 if worst == worst else math.inf
+
+
+def main() -> int:
+    if torch.cuda.is_available():
+        found = largest_difference(triton_attention, torch.device("cuda"), torch.float32)
+        worst = found / TOLERANCES[torch.float32]
+    elif "large" in sys.argv:
+        worst = check_large()
+    else:
+        # Small windows: the interpreter is slow. The last is that of the attention along time,
+        # whose bias is the score of the distance in time.
+        kinds = (
+            ((3, 5, 8), (((2, 4, 4), True), ((6, 4, 4), False))),
+            ((3, 2, 3), (((6, 1, 1), False),)),
+        )
+        worst = max(
+            largest_difference(triton_attention, CPU, torch.float32, size, windows)
+            for size, windows in kinds
+        )
+        others = (check_offsets(), check_mixed_types(), check_large_scores())
+        worst = max(worst / TOLERANCES[torch.float32], *others)
+    print(f"largest difference: {worst:.2e} of what is tolerated")
+    return int(not worst < 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
