@@ -58,7 +58,7 @@ compat:  ## tests of models, training and data with the oldest PyTorch allowed, 
 	@$(MAKE) --no-print-directory VENV=.venv-compat LOCK=requirements-floor.lock on-floor
 
 on-floor: $(READY)
-	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) tests/deblurring/models tests/training tests/data
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) tests/deblurring/models tests/training tests/deblurring/data
 
 gpu:  ## with a GPU: every check and measurement of it, 8 minutes; needs PyTorch alone
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=src $(PYTHON) benchmarks/gpu.py

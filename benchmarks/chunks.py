@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from vrtspike.cli import run
-from vrtspike.data.store.cache import MEMORY_PER_BYTE
-from vrtspike.data.store.readers import ArrayRead, ChunkReader
-from vrtspike.data.store.reading import open_store
+from vrtspike.deblurring.data.store.cache import MEMORY_PER_BYTE
+from vrtspike.deblurring.data.store.readers import ArrayRead, ChunkReader
+from vrtspike.deblurring.data.store.reading import open_store
 from vrtspike.files import read_json
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 

@@ -32,8 +32,8 @@ sys.path.insert(0, str(REPOSITORY))  # the tests bring the cluster and the proje
 
 from tests.workflow.cluster import Cluster, missing, start_cluster  # noqa: E402
 from tests.workflow.project import Project, tiny_project  # noqa: E402
-from vrtspike.data.simulation.demo import SCENES, render  # noqa: E402
-from vrtspike.data.simulation.sequence import write_sequence  # noqa: E402
+from vrtspike.deblurring.data.simulation.demo import SCENES, render  # noqa: E402
+from vrtspike.deblurring.data.simulation.sequence import write_sequence  # noqa: E402
 
 TARGET = "results/data/tiny/k8/dataset.json"
 SITE = (

@@ -50,12 +50,12 @@ from torch.utils.data import DataLoader
 
 from vrtspike.cli import run
 from vrtspike.config.schema import DataSettings
-from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.raw.spikes import read_rows
-from vrtspike.data.store.cache import MEMORY_PER_BYTE, cache_use
-from vrtspike.data.store.readers import ChunkReader, Reader
-from vrtspike.data.store.reading import open_store
-from vrtspike.data.store.voxels import voxelize_packed
+from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.raw.spikes import read_rows
+from vrtspike.deblurring.data.store.cache import MEMORY_PER_BYTE, cache_use
+from vrtspike.deblurring.data.store.readers import ChunkReader, Reader
+from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.voxels import voxelize_packed
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches
 

@@ -14,14 +14,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.dataset import merge_dataset
-from vrtspike.data.exposure import bin_edges
-from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.spikes import read_rows, write_spikes
-from vrtspike.data.store.build import build_store
-from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.voxels import voxelize_packed
-from vrtspike.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.data.clips.dataset import merge_dataset
+from vrtspike.deblurring.data.exposure import bin_edges
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.spikes import read_rows, write_spikes
+from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.voxels import voxelize_packed
+from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.files import read_json, write_json
 from vrtspike.images import read_rgb, write_png
 

@@ -20,8 +20,8 @@ from generated_page import require_current
 from vrtspike import cli
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import WorkflowSettings, load_workflow
-from vrtspike.data.shares import share_count
-from vrtspike.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.shares import share_count
+from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.files import atomic_write_text
 from vrtspike.machine.costs import clip_cost
 from vrtspike.machine.data_size import GOPRO, DataSize

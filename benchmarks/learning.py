@@ -42,10 +42,10 @@ from torch.utils.data import DataLoader, RandomSampler
 from vrtspike import cli
 from vrtspike.config import Settings
 from vrtspike.config.workflow import load_workflow
-from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
-from vrtspike.data.exposure import bin_edges, sharp_step
-from vrtspike.data.store.reading import open_store
+from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
+from vrtspike.deblurring.data.exposure import bin_edges, sharp_step
+from vrtspike.deblurring.data.store.reading import open_store
 from vrtspike.deblurring.evaluation.restore import restore_frames, tiling_for
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.losses.charbonnier import charbonnier

@@ -29,13 +29,13 @@ from torch import nn
 from vrtspike import cli
 from vrtspike.config import Settings
 from vrtspike.config.schema import deblurring_settings
-from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
-from vrtspike.data.exposure import STEPS_PER_FRAME, bin_table
-from vrtspike.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, render
-from vrtspike.data.simulation.sensor import THETA, simulate_spikes
-from vrtspike.data.store.gain import GainMeter
-from vrtspike.data.store.reading import open_store
-from vrtspike.data.store.voxels import Statistics, voxelize
+from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
+from vrtspike.deblurring.data.exposure import STEPS_PER_FRAME, bin_table
+from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, render
+from vrtspike.deblurring.data.simulation.sensor import THETA, simulate_spikes
+from vrtspike.deblurring.data.store.gain import GainMeter
+from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.voxels import Statistics, voxelize
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.deblurring.evaluation.sources import SourceFrames, StoredSequence
 from vrtspike.deblurring.metrics.psnr import psnr

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 
 from vrtspike.cli import run
-from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.manifests import SURVEY
-from vrtspike.data.raw.versions import source_version
-from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.build import build_store
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.manifests import SURVEY
+from vrtspike.deblurring.data.raw.versions import source_version
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.files import write_json
 
 REPOSITORY = Path(__file__).resolve().parent.parent

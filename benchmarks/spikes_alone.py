@@ -23,8 +23,8 @@ import torch
 from generated_page import require_current
 
 from vrtspike import cli
-from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
-from vrtspike.data.store.reading import open_store
+from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
+from vrtspike.deblurring.data.store.reading import open_store
 from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.spikes_alone import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vrtspike.config.merging import parse_overrides
 from vrtspike.config.workflow import load_workflow
-from vrtspike.data.manifests import SURVEY
+from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.endings import STARTER, end_with_starter, name_process
 from vrtspike.errors import EXIT_USER_ERROR, UserError
 from vrtspike.planning.damage import is_damaged, is_missed

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.gate.accept import accept
-from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
+from vrtspike.deblurring.data.gate.accept import accept
+from vrtspike.deblurring.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.files import write_json
 from vrtspike.manifests import read_manifest
 

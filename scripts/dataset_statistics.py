@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.clips.dataset import merge_dataset
-from vrtspike.data.manifests import ACCEPTED, manifest_paths
+from vrtspike.deblurring.data.clips.dataset import merge_dataset
+from vrtspike.deblurring.data.manifests import ACCEPTED, manifest_paths
 from vrtspike.files import write_json
 from vrtspike.manifests import read_manifest
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.simulation.demo import make_demo_data
+from vrtspike.deblurring.data.simulation.demo import make_demo_data
 
 
 def main() -> None:

@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, add_share, run
-from vrtspike.data.bundles import make_share
-from vrtspike.data.gate.ingest_share import Ingestion
-from vrtspike.data.manifests import SURVEY, surveyed
-from vrtspike.data.raw.layouts.table import AUTO, LAYOUTS
-from vrtspike.data.shares import Share
+from vrtspike.deblurring.data.bundles import make_share
+from vrtspike.deblurring.data.gate.ingest_share import Ingestion
+from vrtspike.deblurring.data.manifests import SURVEY, surveyed
+from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS
+from vrtspike.deblurring.data.shares import Share
 from vrtspike.manifests import read_manifest
 
 

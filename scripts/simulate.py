@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.simulation.sequence import (
+from vrtspike.deblurring.data.simulation.sequence import (
     FrameFolder,
     frame_files,
     frame_folders,

@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, run
-from vrtspike.data.raw.layouts.table import AUTO, LAYOUTS
-from vrtspike.data.raw.survey import survey
+from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS
+from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.errors import named_faults
 from vrtspike.files import write_json
 

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.cli import HelpFormatter, add_share, run
-from vrtspike.data.bundles import make_share
-from vrtspike.data.manifests import ACCEPTED
-from vrtspike.data.shares import Share
-from vrtspike.data.store.build_share import Building
+from vrtspike.deblurring.data.bundles import make_share
+from vrtspike.deblurring.data.manifests import ACCEPTED
+from vrtspike.deblurring.data.shares import Share
+from vrtspike.deblurring.data.store.build_share import Building
 from vrtspike.manifests import read_manifest
 
 

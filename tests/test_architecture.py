@@ -75,7 +75,7 @@ def test_the_engine_and_what_reports_import_no_problem(repository):
 
 def test_no_room_of_data_imports_from_above(repository, page):
     known = floors(page, "Within `data`")
-    assert check(repository / "src/vrtspike/data", "data.", known) == []
+    assert check(repository / "src/vrtspike/deblurring/data", "data.", known) == []
 
 
 def test_an_import_from_above_is_found(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config import load_preset, names
-from vrtspike.data.raw.layouts.table import LAYOUTS
+from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.doors import names_module
 from vrtspike.errors import ConfigError

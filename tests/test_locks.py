@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.data.bundles import make_share
-from vrtspike.data.gate.ingest_share import Ingestion
+from vrtspike.deblurring.data.bundles import make_share
+from vrtspike.deblurring.data.gate.ingest_share import Ingestion
 from vrtspike.errors import RunError
 from vrtspike.launching.gpus import take_gpus
 from vrtspike.launching.status import status_file

@@ -1,6 +1,6 @@
 """What the jobs on raw files depend on."""
 
-from vrtspike.data.manifests import ACCEPTED
+from vrtspike.deblurring.data.manifests import ACCEPTED
 from vrtspike.files import json_digest
 from vrtspike.planning.devices import EVERY_CORE
 from vrtspike.planning.options import clip_options, raw_file_options, sensor_option

@@ -1,6 +1,6 @@
 """Which stores make a dataset."""
 
-from vrtspike.data.manifests import DATASET
+from vrtspike.deblurring.data.manifests import DATASET
 
 
 @user_errors()

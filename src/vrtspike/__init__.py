@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from vrtspike.cpus import sleep_while_waiting
 
 if TYPE_CHECKING:
-    from vrtspike.data.raw.spikes import read_spikes
-    from vrtspike.data.store.voxels import voxelize
+    from vrtspike.deblurring.data.raw.spikes import read_spikes
+    from vrtspike.deblurring.data.store.voxels import voxelize
     from vrtspike.deblurring.evaluation.pictures import read_frames
     from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 
@@ -24,8 +24,8 @@ _HOMES = {
     "TrainedModel": "vrtspike.deblurring.evaluation.trained",
     "load": "vrtspike.deblurring.evaluation.trained",
     "read_frames": "vrtspike.deblurring.evaluation.pictures",
-    "read_spikes": "vrtspike.data.raw.spikes",
-    "voxelize": "vrtspike.data.store.voxels",
+    "read_spikes": "vrtspike.deblurring.data.raw.spikes",
+    "voxelize": "vrtspike.deblurring.data.store.voxels",
 }
 
 # Here, because it has to be done before PyTorch is imported, and by every program.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vrtspike.data.raw.layouts.table import AUTO, LAYOUTS
+from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.models.table import MODELS
 

@@ -6,10 +6,10 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.data.scenes import film
+from tests.deblurring.data.scenes import film
 from vrtspike.analysis.spike_view import describe, draw_spikes, faults, film_spikes, view_spikes
-from vrtspike.data.raw.spikes import write_spikes
-from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.deblurring.data.raw.spikes import write_spikes
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.video import read_video
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.images import write_png

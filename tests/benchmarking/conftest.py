@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.workflow.project import CONFIG, SEQUENCES, TINY, make_sequence
-from vrtspike.data.clips.dataset import merge_dataset
-from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.store.build import build_store
+from vrtspike.deblurring.data.clips.dataset import merge_dataset
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.files import write_json
 
 STAND_IN = Path(__file__).with_name("stand_in.py")

@@ -11,10 +11,10 @@ import pytest
 
 from tests.analysis.test_compare import evaluation
 from tests.analysis.test_old_logs import TRAIN
-from tests.data.scenes import film
+from tests.deblurring.data.scenes import film
 from vrtspike import main
-from vrtspike.data.raw.spikes import write_spikes
-from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.deblurring.data.raw.spikes import write_spikes
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.images import write_png
 from vrtspike.machine import advise, hardware
 from vrtspike.machine.data_size import GB
@@ -23,7 +23,7 @@ from vrtspike.machine.hardware import Machine
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs/commands.md").read_text(encoding="utf-8")
 IN_A_WORKFLOW = ("why", "verify", "restore", "benchmark")
-"""Need stores or a plan: their own tests in this room, tests/data/store/test_verify.py,
+"""Need stores or a plan: their own tests in this room, tests/deblurring/data/store/test_verify.py,
 tests/workflow/test_run.py."""
 
 

@@ -23,11 +23,11 @@ from safetensors.torch import load_file, save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from vrtspike.config import Settings, load_preset
-from vrtspike.data.clips.dataset import load_dataset, merge_dataset
-from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.raw.spikes import read_spikes
-from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.build import build_store
+from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.spikes import read_spikes
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.preset import (
     build_network,

@@ -11,7 +11,7 @@ from torchvision.models import vgg16
 from tests.deblurring.test_preset import PRESET
 from tests.stalls import GPU, NoStalls, without_data
 from vrtspike.config import Settings
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.losses.vgg_perceptual import Perceptual

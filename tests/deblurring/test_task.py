@@ -8,7 +8,7 @@ import torch
 from skimage.metrics import structural_similarity
 from torch import nn
 
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.metrics.metric import load_metrics
 from vrtspike.deblurring.metrics.psnr import PSNR

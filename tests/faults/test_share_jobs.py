@@ -13,8 +13,8 @@ import pytest
 from tests.faults.processes import started
 from tests.faults.results import leftovers
 from tests.workflow.project import CONFIG, Project, tiny_project
-from vrtspike.data.simulation.demo import SCENES, render
-from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.simulation.demo import SCENES, render
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.timeout(900)]
 

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from tests.data.scenes import film
+from tests.deblurring.data.scenes import film
 from vrtspike.config.workflow import Dataset
-from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.errors import DataError
 from vrtspike.machine.data_size import GOPRO, DataSize, measure_data
 

@@ -134,8 +134,8 @@ def test_a_preset_that_nobody_asks_for_may_be_broken(project):
 
 
 def test_data_that_are_there(project, tmp_path_factory):
-    from tests.data.scenes import film
-    from vrtspike.data.simulation.sequence import write_sequence
+    from tests.deblurring.data.scenes import film
+    from vrtspike.deblurring.data.simulation.sequence import write_sequence
 
     root = tmp_path_factory.mktemp("data") / "walk"
     for split in ("train", "test"):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.data.manifests import ACCEPTED
+from vrtspike.deblurring.data.manifests import ACCEPTED
 from vrtspike.files import write_json
 from vrtspike.planning.damage import is_damaged, is_missed
 

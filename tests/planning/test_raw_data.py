@@ -7,8 +7,8 @@ import pytest
 
 from vrtspike.config import Settings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
-from vrtspike.data.manifests import SURVEY
-from vrtspike.data.raw.versions import RawState, source_version
+from vrtspike.deblurring.data.manifests import SURVEY
+from vrtspike.deblurring.data.raw.versions import RawState, source_version
 from vrtspike.errors import ConfigError
 from vrtspike.files import write_json
 from vrtspike.planning.raw_data import MISSING, RawData, frames_version

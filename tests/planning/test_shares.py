@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.scenes import film
+from tests.deblurring.data.scenes import film
 from vrtspike.config import Settings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
-from vrtspike.data.bundles import make_share
-from vrtspike.data.gate.ingest_share import Ingestion
-from vrtspike.data.manifests import SURVEY
-from vrtspike.data.shares import Share
-from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.build_share import Building
+from vrtspike.deblurring.data.bundles import make_share
+from vrtspike.deblurring.data.gate.ingest_share import Ingestion
+from vrtspike.deblurring.data.manifests import SURVEY
+from vrtspike.deblurring.data.shares import Share
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.build_share import Building
 from vrtspike.files import read_json, write_json
 from vrtspike.planning.raw_data import RawData
 from vrtspike.planning.shares import Shares, Standing

@@ -6,7 +6,7 @@ import pytest
 
 from vrtspike.config import Settings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
-from vrtspike.data.manifests import DATASET
+from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.errors import ConfigError
 from vrtspike.files import file_digest, write_json
 from vrtspike.planning.training import Trainings, retrained

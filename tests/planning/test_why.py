@@ -26,9 +26,9 @@ PARAMS = "Params have changed since last execution: Union of exclusive params be
             ["SEED 1 -> 2", "TRAIN.OPTIM.LR 0.0001 -> 0.0003"],
         ),
         (
-            f"{PARAMS}before: 'vrtspike/data/gain.py 0123456789ab' now: "
-            "'vrtspike/data/gain.py ba9876543210', 'vrtspike/files.py 000000000000'",
-            ["code of vrtspike/data/gain.py", "code of vrtspike/files.py"],
+            f"{PARAMS}before: 'vrtspike/deblurring/data/gain.py 0123456789ab' now: "
+            "'vrtspike/deblurring/data/gain.py ba9876543210', 'vrtspike/files.py 000000000000'",
+            ["code of vrtspike/deblurring/data/gain.py", "code of vrtspike/files.py"],
         ),
         (f"{PARAMS}before: '{'0' * 64}' now: '{'1' * 64}'", ["raw files changed"]),
         (f"{PARAMS}before: 'DATA.NEW: 1' now: <nothing exclusive>", ["DATA.NEW 1"]),

@@ -12,7 +12,7 @@ import zarr
 
 import vrtspike.sst.prepare as prepare_module
 from tests.sst.conftest import GLOBE, PACIFIC, YEARS
-from vrtspike.data.raw.versions import changed_files
+from vrtspike.deblurring.data.raw.versions import changed_files
 from vrtspike.errors import DataError, DiskFullError
 from vrtspike.sst.area import Area
 from vrtspike.sst.cached import data_root, prepared_store

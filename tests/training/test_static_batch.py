@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from vrtspike.data.clips.batch import Clip
+from vrtspike.deblurring.data.clips.batch import Clip
 from vrtspike.deblurring.task import PreparedBatch
 from vrtspike.training.static_batch import batch_kind, batch_tensors
 

@@ -274,7 +274,7 @@ def test_settings_of_the_evaluation_train_nothing(finished):
 
 
 def test_comments_and_docstrings_change_nothing(finished):
-    voxels = "src/vrtspike/data/store/voxels.py"
+    voxels = "src/vrtspike/deblurring/data/store/voxels.py"
     with (
         finished.replaced(voxels, "def voxelize(", "# Why\ndef voxelize("),
         finished.replaced("src/vrtspike/training/loop.py", '"""', '"""New words. '),
@@ -286,7 +286,7 @@ def test_comments_and_docstrings_change_nothing(finished):
 def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
     before = sequence_results(finished)
     with finished.replaced(
-        "src/vrtspike/data/store/voxels.py",
+        "src/vrtspike/deblurring/data/store/voxels.py",
         "np.add.reduce(steps, axis=0, out=counts[k])",
         "counts[k] = np.add.reduce(steps, axis=0)",
     ):
@@ -294,7 +294,7 @@ def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
         told = why(finished, "train_tiny")[1]
         output = finished.make("train_tiny")
     assert len(jobs) == 1
-    assert "vrtspike/data/store/voxels.py" in jobs[0].reason
+    assert "vrtspike/deblurring/data/store/voxels.py" in jobs[0].reason
     assert "\ntrain tiny: decided when the data are made again; took " in told
     assert stages(output) == {"voxelize": (1, 1), "statistics": (1, 1)}
     after = sequence_results(finished)
@@ -329,12 +329,12 @@ def test_training_again_is_the_users_choice(finished):
 
 CODE_BEHIND = {
     "survey.json": (
-        ("src/vrtspike/data/gate/ingest.py", "most_common(1)", "most_common(2)"),
+        ("src/vrtspike/deblurring/data/gate/ingest.py", "most_common(1)", "most_common(2)"),
         "ingest",
     ),
     "k8/accepted.json": (
         (
-            "src/vrtspike/data/store/voxels.py",
+            "src/vrtspike/deblurring/data/store/voxels.py",
             "np.add.reduce(steps, axis=0, out=counts[k])",
             "counts[k] = np.add.reduce(steps, axis=0)",
         ),

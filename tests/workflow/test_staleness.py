@@ -25,7 +25,7 @@ TRAIN, OTHER, TEST = "train/GOPR0001_11_00", "train/GOPR0002_11_00", "test/GOPR0
 SEQUENCES = (TRAIN, OTHER, TEST)
 NEW = "train/GOPR0003_11_00"
 SPIKES = f"data/tiny/{TRAIN}/spike/000002.dat"
-VOXELS = "src/vrtspike/data/store/voxels.py"
+VOXELS = "src/vrtspike/deblurring/data/store/voxels.py"
 BOTH = ("tiny", "other")
 OPEN = "decided when the data are made again"
 
@@ -128,7 +128,7 @@ def both(*changes: Change) -> Change:
 NOTHING: dict[str, Change] = {
     "comment in an imported module": both(
         edit(VOXELS, "def voxelize(", "# Why\ndef voxelize("),
-        edit("src/vrtspike/data/gate/ingest.py", '"""', '"""New words. '),
+        edit("src/vrtspike/deblurring/data/gate/ingest.py", '"""', '"""New words. '),
         edit("src/vrtspike/deblurring/evaluation/evaluate.py", "\n\n\ndef ", "\n\n\n# Why\ndef "),
     ),
     "whitespace in a rule": both(

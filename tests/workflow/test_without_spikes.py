@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.workflow.project import TINY
-from vrtspike.data.simulation.demo import SCENES, render
-from vrtspike.data.simulation.sensor import synthesize_blur
+from vrtspike.deblurring.data.simulation.demo import SCENES, render
+from vrtspike.deblurring.data.simulation.sensor import synthesize_blur
 from vrtspike.files import read_json
 from vrtspike.images import write_png
 

@@ -13,17 +13,17 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from vrtspike.analysis.plots import draw
-from vrtspike.data.exposure import expected_center
-from vrtspike.data.gate.alignment import (
+from vrtspike.deblurring.data.exposure import expected_center
+from vrtspike.deblurring.data.gate.alignment import (
     MIN_CORRELATION,
     Alignment,
     align,
     center_tolerance,
     correlation_curve,
 )
-from vrtspike.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
-from vrtspike.data.gate.shuffling import MOST_DISORDER, disorder
-from vrtspike.data.raw.spikes import PackedSpikes, count_spike_frames, picture_columns, read_rows
+from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
+from vrtspike.deblurring.data.gate.shuffling import MOST_DISORDER, disorder
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames, picture_columns, read_rows
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
 from vrtspike.images import read_gray
@@ -70,7 +70,7 @@ class SpikeView:
 
     @cached_property
     def disorder(self) -> float | None:
-        """How shuffled the steps are; see :func:`~vrtspike.data.gate.shuffling.disorder`."""
+        """How shuffled the steps are; see :func:`~vrtspike.deblurring.data.gate.shuffling.disorder`."""
         return disorder(self.spikes)
 
     def window(self, first: int, steps: int) -> NDArray[np.float64]:
@@ -93,7 +93,7 @@ def view_spikes(
     Args:
         path: ``.dat`` or ``.npz``.
         size: rows and columns of the sensor as in the file; None finds them, see
-            :func:`~vrtspike.data.gate.sensor_guess.find_sensor`.
+            :func:`~vrtspike.deblurring.data.gate.sensor_guess.find_sensor`.
         frame: the sharp frame of the same exposure.
         start: first spike frame to look at.
         steps: how many; None is all, of a long recording :data:`MOST_STEPS`.

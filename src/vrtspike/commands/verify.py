@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         DataError: naming all damage, after the last store.
     """
-    from vrtspike.data.store.verify import store_manifests, verify_store
+    from vrtspike.deblurring.data.store.verify import store_manifests, verify_store
     from vrtspike.progress_bar import progress_bar
 
     faults: list[str] = []

@@ -10,11 +10,11 @@ from torch import nn
 
 from vrtspike.config import Settings
 from vrtspike.config.schema import deblurring_settings
-from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
-from vrtspike.data.clips.requirements import largest_crop
-from vrtspike.data.store.cache import cache_share, cache_use
-from vrtspike.data.store.readers import ChunkReader
+from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
+from vrtspike.deblurring.data.clips.requirements import largest_crop
+from vrtspike.deblurring.data.store.cache import cache_share, cache_use
+from vrtspike.deblurring.data.store.readers import ChunkReader
 from vrtspike.deblurring.losses.table import build_terms
 from vrtspike.deblurring.metrics.metric import load_metrics
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrtspike.config.schema import Settings
-from vrtspike.data.manifests import DATASET
+from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.metrics.table import METRICS as METRICS
 from vrtspike.deblurring.weight_files import TEACHER
 from vrtspike.deblurring.weight_files import evaluation_weights as evaluation_weights
@@ -73,7 +73,7 @@ def check_data(manifest: Path, settings: Settings) -> None:
         ConfigError: naming the data set and the key.
     """
     from vrtspike.config.schema import deblurring_settings
-    from vrtspike.data.clips.requirements import require_spikes
+    from vrtspike.deblurring.data.clips.requirements import require_spikes
     from vrtspike.runs.identity import RunIdentity
 
     has_spikes = read_manifest(manifest, DATASET)["statistics"] is not None

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.config.schema import deblurring_settings
-from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.errors import DataError, RunError
 from vrtspike.files import read_json
 from vrtspike.runs.identity import RunIdentity

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.batch import Clip, prepare_batch
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.data.clips.batch import Clip, prepare_batch
+from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.frames import to_uint8
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.losses.term import Term

@@ -17,7 +17,7 @@ from typing import Literal
 
 from vrtspike.config.workflow import Dataset, Workflow
 from vrtspike.cpus import available_cpus
-from vrtspike.data.clips.requirements import require_spikes
+from vrtspike.deblurring.data.clips.requirements import require_spikes
 from vrtspike.deblurring.weight_files import TEACHER
 from vrtspike.errors import DataError, UserError
 from vrtspike.locks import lock_file

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Dataset, SimulatedSequence, SimulateSettings, Workflow
-from vrtspike.data.clips.requirements import clip_length, crop_sizes
+from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes
 from vrtspike.errors import ConfigError
 from vrtspike.flatten import flat_settings
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from vrtspike.config.schema import Settings
 from vrtspike.config.workflow import Dataset, Workflow
-from vrtspike.data.clips.requirements import require_spikes
-from vrtspike.data.manifests import SURVEY, surveyed
-from vrtspike.data.raw.folders import folder_version
-from vrtspike.data.raw.layouts.files import SequenceFiles
-from vrtspike.data.raw.layouts.table import find_sequence
-from vrtspike.data.raw.survey import survey
-from vrtspike.data.raw.versions import RawState, raw_state
+from vrtspike.deblurring.data.clips.requirements import require_spikes
+from vrtspike.deblurring.data.manifests import SURVEY, surveyed
+from vrtspike.deblurring.data.raw.folders import folder_version
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.table import find_sequence
+from vrtspike.deblurring.data.raw.survey import survey
+from vrtspike.deblurring.data.raw.versions import RawState, raw_state
 from vrtspike.errors import DataError, list_faults, named_faults
 from vrtspike.files import json_digest
 from vrtspike.manifests import read_manifest

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.config.workflow import Dataset, Workflow
-from vrtspike.data.manifests import (
+from vrtspike.deblurring.data.manifests import (
     INGEST_SHARE,
     INGESTED,
     STORE_SHARE,
@@ -22,8 +22,8 @@ from vrtspike.data.manifests import (
     contents_digest,
     surveyed,
 )
-from vrtspike.data.raw.versions import source_version
-from vrtspike.data.shares import Share, divide, share_count, shares
+from vrtspike.deblurring.data.raw.versions import source_version
+from vrtspike.deblurring.data.shares import Share, divide, share_count, shares
 from vrtspike.errors import DataError
 from vrtspike.files import folder_size
 from vrtspike.manifests import ManifestKind, read_manifest

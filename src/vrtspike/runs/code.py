@@ -25,10 +25,10 @@ OBSERVERS = (
     "vrtspike.monitoring",
     "vrtspike.problems",
     "vrtspike.runs",
-    "vrtspike.data.manifests",
+    "vrtspike.deblurring.data.manifests",
     "vrtspike.manifests",
-    "vrtspike.data.store.voxels.voxelize",
-    "vrtspike.data.store.voxels.voxelize_packed",
+    "vrtspike.deblurring.data.store.voxels.voxelize",
+    "vrtspike.deblurring.data.store.voxels.voxelize_packed",
 )
 """Code that decides no weights: logs, launching, files. Settings are compared by their values, and
 what voxelisation gives is part of the data set's digest."""

@@ -12,10 +12,10 @@ from safetensors.torch import save_file
 from skimage import data as photographs
 
 from vrtspike.config import Settings
-from vrtspike.data.clips.dataset import load_dataset, merge_dataset
-from vrtspike.data.gate.ingest import ingest_sequence
-from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.build import build_store
+from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.files import write_json
 from vrtspike.deblurring.models import build_model
 from vrtspike.runs.identity import RunIdentity

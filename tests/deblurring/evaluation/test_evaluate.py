@@ -17,8 +17,8 @@ from skimage import metrics as reference
 
 from tests.deblurring.evaluation.conftest import SmallRun
 from vrtspike.config import Settings
-from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.raw.spikes import read_spikes
+from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.evaluation import evaluate as evaluate_module
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.measure import KEYS

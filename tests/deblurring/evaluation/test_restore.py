@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from vrtspike.config.schema import TileSettings
-from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.raw.spikes import read_spikes
-from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.reading import open_store
-from vrtspike.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.raw.spikes import read_spikes
+from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.deblurring.evaluation.sources import FolderSequence, StoredSequence
 from vrtspike.deblurring.evaluation.tiling import Tiling

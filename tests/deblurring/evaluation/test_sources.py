@@ -3,14 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.raw.spikes import read_spikes, write_spikes
-from vrtspike.data.simulation.demo import SCENES, render
-from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.reading import open_store
-from vrtspike.data.store.voxels import voxelize
-from vrtspike.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.deblurring.data.simulation.demo import SCENES, render
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames
 from vrtspike.deblurring.evaluation.sources import (
     ArraySequence,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.deblurring.evaluation.conftest import SmallRun
-from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.raw.spikes import read_spikes
-from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.reading import Store, open_store
-from vrtspike.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.raw.spikes import read_spikes
+from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.reading import Store, open_store
+from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     SpikesAlone,

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from tests.deblurring.evaluation.test_sources import arrays
 from vrtspike.config import Settings
-from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.evaluation.restore import restore_frames
 from vrtspike.deblurring.evaluation.sources import FolderSequence
 from vrtspike.deblurring.evaluation.tile_memory import measure_tile_memory

@@ -17,8 +17,8 @@ import torch
 
 from vrtspike.config.schema import SpikesAloneName, TestSettings, deblurring_settings
 from vrtspike.cpus import available_cpus
-from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry, load_fitting_dataset
-from vrtspike.data.store.reading import open_store
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_fitting_dataset
+from vrtspike.deblurring.data.store.reading import open_store
 from vrtspike.deblurring.evaluation.examples import Example, Examples, Picture
 from vrtspike.deblurring.evaluation.measure import (
     KEYS,

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from vrtspike.data.raw.folders import input_version
+from vrtspike.deblurring.data.raw.folders import input_version
 from vrtspike.deblurring.evaluation.pictures import picture_files
 from vrtspike.deblurring.evaluation.restore import tile_unit
 from vrtspike.deblurring.evaluation.sources import BlurrySequence, FolderSequence

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.raw.numbering import frame_order
+from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.video import read_video
 from vrtspike.errors import DataError, list_faults
 from vrtspike.images import read_rgb

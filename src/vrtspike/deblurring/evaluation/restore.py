@@ -13,8 +13,8 @@ from torch import nn
 
 from vrtspike.config import Settings
 from vrtspike.config.schema import TileSettings
-from vrtspike.data.clips.batch import prepare_batch
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.deblurring.evaluation.tiling import Area, Progress, Tiling, restore_tiled
 from vrtspike.deblurring.frames import to_uint8

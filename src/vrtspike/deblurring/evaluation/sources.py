@@ -12,20 +12,20 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import bin_table
-from vrtspike.data.gate.alignment import align, mismatch
-from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
-from vrtspike.data.raw.spikes import (
+from vrtspike.deblurring.data.exposure import bin_table
+from vrtspike.deblurring.data.gate.alignment import align, mismatch
+from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
+from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
     npz_sensor,
     picture_columns,
     read_rows,
 )
-from vrtspike.data.simulation.sensor import stream_spikes
-from vrtspike.data.store.gain import GainMeter
-from vrtspike.data.store.reading import Store
-from vrtspike.data.store.voxels import voxelize, voxelize_packed
+from vrtspike.deblurring.data.simulation.sensor import stream_spikes
+from vrtspike.deblurring.data.store.gain import GainMeter
+from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.voxels import voxelize, voxelize_packed
 from vrtspike.deblurring.evaluation.pictures import (
     KEPT_FRAMES,
     ForwardReader,
@@ -71,7 +71,7 @@ class FrameSource(Protocol):
         """Read consecutive frames; called from several threads."""
 
     def gain(self) -> float | None:
-        """Brightness of a spike rate of 1 (:mod:`vrtspike.data.store.gain`); None without spikes.
+        """Brightness of a spike rate of 1 (:mod:`vrtspike.deblurring.data.store.gain`); None without spikes.
 
         It is of the whole clip, so files are all read for it.
         """

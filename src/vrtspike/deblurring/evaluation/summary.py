@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.config.schema import SpikesAloneName, deblurring_settings
-from vrtspike.data.clips.dataset import DatasetManifest
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest
 from vrtspike.deblurring.evaluation.measure import overall_means, spikes_means
 from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import ImageMetric

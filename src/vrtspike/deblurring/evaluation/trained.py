@@ -13,7 +13,7 @@ from torch import nn
 
 from vrtspike.config import Settings
 from vrtspike.config.schema import deblurring_settings
-from vrtspike.data.store.voxels import Statistics
+from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tile_unit, tiling_for
 from vrtspike.deblurring.evaluation.sources import (

@@ -1,0 +1,305 @@
+"""Clips: crops of consecutive frames with their spikes, as small integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NotRequired, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import Dataset
+
+from vrtspike.deblurring.data.clips.augmentation import decimated, turned
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
+from vrtspike.deblurring.data.exposure import bin_table
+from vrtspike.deblurring.data.store.readers import ChunkReader
+from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.voxels import voxelize_packed
+from vrtspike.errors import DataError, list_faults
+
+if TYPE_CHECKING:
+    from vrtspike.config.schema import DataSettings
+
+
+HIGHER_THRESHOLD = 2
+"""Times the sensor's threshold, in clips that DATA.THRESHOLD_AUGMENT chooses."""
+
+
+class Sample(TypedDict):
+    """One clip. T frames, K bins, H x W RGB pixels, h x w spike pixels."""
+
+    blur: torch.Tensor
+    """uint8 (T, H, W, 3)."""
+    sharp: torch.Tensor
+    """uint8 (T, H, W, 3)."""
+    counts: NotRequired[torch.Tensor]
+    """uint8 (T, K, h, w): spikes per bin; absent, as the next two, in a data set without spikes."""
+    bin_steps: NotRequired[torch.Tensor]
+    """uint8 (T, K): spike steps of each bin."""
+    gain: NotRequired[torch.Tensor]
+    """float32 (): brightness of a spike rate of 1."""
+    sequence: str
+    """``<split>/<sequence>``."""
+    start: int
+    """Index of the first frame in its sequence."""
+
+
+@dataclass(frozen=True)
+class CropArea:
+    """A crop in RGB pixels; all numbers are multiples of the RGB/spike scale."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+class SequenceReader:
+    """Reads clips of one sequence from its store."""
+
+    def __init__(
+        self,
+        entry: SequenceEntry,
+        reader: ChunkReader | None = None,
+        *,
+        precomputed: bool = True,
+    ) -> None:
+        """Open a sequence.
+
+        Args:
+            entry: which one.
+            reader: how stores are read, and the cache that sequences share.
+            precomputed: read stored counts; False counts the stored spikes of the crop instead,
+                with equal results.
+
+        Raises:
+            DataError: if the store is missing or of another version.
+        """
+        self.name = f"{entry.split}/{entry.name}"
+        self._store = Store(entry.store, reader)
+        self._precomputed = precomputed
+        self.layout = self._store.layout
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.layout.frames)
+
+    @property
+    def full_frame(self) -> CropArea:
+        """The window that covers whole frames."""
+        return CropArea(0, 0, *self.layout.rgb_size)
+
+    def read(self, start: int, count: int, window: CropArea | None = None) -> Sample:
+        """Read a clip.
+
+        Args:
+            start: first frame.
+            count: frames.
+            window: crop; None is the whole frame.
+
+        Raises:
+            DataError: if a chunk cannot be read, or the clip or the crop lies outside the sequence.
+        """
+        window = window or self.full_frame
+        self._check(start, count, window)
+        frames = slice(start, start + count)
+        rows = slice(window.top, window.top + window.height)
+        columns = slice(window.left, window.left + window.width)
+        sample = Sample(
+            blur=torch.from_numpy(self._store.read("blur", frames, rows, columns)),
+            sharp=torch.from_numpy(self._store.read("sharp", frames, rows, columns)),
+            sequence=self.name,
+            start=start,
+        )
+        if self.layout.spike_size is not None:
+            sample["counts"] = torch.from_numpy(self._counts(frames, window))
+            steps = bin_table(self.layout.spike_frames[frames], self.layout.bins)
+            sample["bin_steps"] = torch.from_numpy(steps)
+            sample["gain"] = torch.tensor(self._store.gain, dtype=torch.float32)
+        return sample
+
+    def _check(self, start: int, count: int, window: CropArea) -> None:
+        height, width = self.layout.rgb_size
+        inside = window.top >= 0 and window.top + window.height <= height
+        inside &= window.left >= 0 and window.left + window.width <= width
+        if not inside or not 0 <= start < start + count <= len(self):
+            raise DataError(
+                f"{self.name}: {count} frames from {start}, {window}: not inside {len(self)} "
+                f"frames of {height} x {width}"
+            )
+        numbers = (window.top, window.left, window.height, window.width)
+        if any(number % self.layout.scale for number in numbers):
+            raise DataError(
+                f"{self.name}: {window} does not fall on whole spike pixels; use multiples of "
+                f"{self.layout.scale}"
+            )
+
+    def _counts(self, frames: slice, window: CropArea) -> NDArray[np.uint8]:
+        scale = self.layout.scale
+        rows = slice(window.top // scale, (window.top + window.height) // scale)
+        left, right = window.left // scale, (window.left + window.width) // scale
+        if self._precomputed:
+            return self._store.read("voxels", frames, rows, slice(left, right))
+        packed = self._store.read("bits", frames, rows, slice(left // 8, -(-right // 8)))
+        first = left % 8
+        counts = np.empty(
+            (len(packed), self.layout.bins, rows.stop - rows.start, right - left), np.uint8
+        )
+        steps = self.layout.spike_frames[frames]
+        for place, bits, length in zip(counts, packed, steps, strict=True):
+            voxels = voxelize_packed(bits[:length], self.layout.bins)
+            place[:] = voxels[..., first : first + right - left]
+        return counts
+
+
+class ClipDataset(Dataset[Sample]):
+    """All clips of a split.
+
+    Training (``train=True``): every start frame gives a clip; the crop's place and the augmentation
+    (flips and transposition, where DATA.AUGMENT; the sensor's threshold, where
+    DATA.THRESHOLD_AUGMENT) are drawn from (seed, epoch, index) and nothing else, so they do not
+    depend on workers, ranks or a resumed run. Otherwise: clips follow each other without overlap,
+    the last one moved back to end with the sequence, and the crop is the middle of the frame.
+    """
+
+    def __init__(
+        self,
+        dataset: str | Path | DatasetManifest,
+        split: str,
+        settings: DataSettings,
+        *,
+        seed: int = 0,
+        train: bool = True,
+        reader: ChunkReader | None = None,
+    ) -> None:
+        """Open the split's stores (metadata only).
+
+        Args:
+            dataset: the data set's manifest or its path.
+            split: which split.
+            settings: DATA: CROP_SIZE, CLIP_LEN, K, AUGMENT, THRESHOLD_AUGMENT,
+                USE_PRECOMPUTED_VOXELS, BLUR_DIR.
+            seed: of crops and augmentation.
+            train: random crops and augmentation, or centred crops.
+            reader: how stores are read, and the cache that data sets share; None is READER without
+                a cache.
+
+        Raises:
+            DataError: if the data set was built with other settings, or (all named at once)
+                sequences are shorter than a clip or smaller than a crop.
+        """
+        manifest = dataset if isinstance(dataset, DatasetManifest) else load_dataset(dataset)
+        _check_settings(manifest, settings)
+        reader = reader or ChunkReader(settings.READER)
+        self._sequences = [
+            SequenceReader(entry, reader, precomputed=settings.USE_PRECOMPUTED_VOXELS)
+            for entry in manifest.split(split)
+        ]
+        self._settings = settings
+        self._seed = seed
+        self._epoch = 0
+        self._train = train
+        _check_sizes(self._sequences, settings)
+        length = settings.CLIP_LEN
+        self._clips = [
+            (number, start)
+            for number, sequence in enumerate(self._sequences)
+            for start in _starts(len(sequence), length, every=train)
+        ]
+
+    def __len__(self) -> int:
+        """Number of clips."""
+        return len(self._clips)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose crops and augmentation the next samples get."""
+        self._epoch = epoch
+
+    def __getitem__(self, index: int) -> Sample:
+        """Read clip ``index``; see :class:`Sample`."""
+        number, start = self._clips[index]
+        sequence = self._sequences[number]
+        length, size = self._settings.CLIP_LEN, self._settings.CROP_SIZE
+        scale = sequence.layout.scale
+        room = [(side - size) // scale for side in sequence.layout.rgb_size]
+        if not self._train:
+            top, left = (scale * (places // 2) for places in room)
+            return sequence.read(start, length, CropArea(top, left, size, size))
+        random = np.random.default_rng([self._seed, self._epoch, index])
+        top, left = (scale * int(random.integers(places + 1)) for places in room)
+        sample = sequence.read(start, length, CropArea(top, left, size, size))
+        if self._settings.AUGMENT:
+            flips = random.integers(2, size=3)
+            _augment(sample, rows=bool(flips[0]), columns=bool(flips[1]), swap=bool(flips[2]))
+        if random.random() < self._settings.THRESHOLD_AUGMENT:
+            _raise_threshold(sample, HIGHER_THRESHOLD, random)
+        return sample
+
+
+def _starts(frames: int, length: int, *, every: bool) -> list[int]:
+    """First frames of a sequence's clips."""
+    if every:
+        return list(range(frames - length + 1))
+    starts = list(range(0, frames - length + 1, length))
+    if starts[-1] + length < frames:
+        starts.append(frames - length)
+    return starts
+
+
+def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
+    """Flip and then transpose all arrays of a sample alike, in place of the old ones."""
+    if rows or columns or swap:
+        sample["blur"] = turned(sample["blur"], 1, rows, columns, swap)
+        sample["sharp"] = turned(sample["sharp"], 1, rows, columns, swap)
+        if "counts" in sample:
+            sample["counts"] = turned(sample["counts"], 2, rows, columns, swap)
+
+
+def _raise_threshold(sample: Sample, times: int, random: np.random.Generator) -> None:
+    """Replace the spikes of a sample by those of a sensor with ``times`` the threshold, if any."""
+    if "counts" in sample:
+        waiting = random.integers(times, size=sample["counts"].shape[-2:])
+        sample["counts"] = decimated(sample["counts"], times, waiting)
+        sample["gain"] = times * sample["gain"]
+
+
+def _check_settings(manifest: DatasetManifest, settings: DataSettings) -> None:
+    wanted: list[tuple[str, int | str, int | str]] = [
+        ("DATA.K", settings.K, manifest.bins),
+        ("DATA.BLUR_DIR", settings.BLUR_DIR, manifest.blur_dir),
+    ]
+    for key, asked, built in wanted:
+        if asked != built:
+            raise DataError(
+                f"{manifest.path} was built with {key} = {built}, the settings say {asked}; run "
+                "the workflow, which builds what the settings ask for"
+            )
+
+
+def _check_sizes(sequences: Sequence[SequenceReader], settings: DataSettings) -> None:
+    faults = []
+    for sequence in sequences:
+        height, width = sequence.layout.rgb_size
+        if len(sequence) < settings.CLIP_LEN:
+            faults.append(
+                f"{sequence.name}: {len(sequence)} frames, DATA.CLIP_LEN is {settings.CLIP_LEN}"
+            )
+        if min(height, width) < settings.CROP_SIZE:
+            faults.append(
+                f"{sequence.name}: frames of {height} x {width}, DATA.CROP_SIZE is "
+                f"{settings.CROP_SIZE}"
+            )
+        if settings.CROP_SIZE % sequence.layout.scale:
+            faults.append(
+                f"{sequence.name}: DATA.CROP_SIZE {settings.CROP_SIZE} does not fall on whole "
+                f"spike pixels; use a multiple of {sequence.layout.scale}"
+            )
+    scales = {sequence.layout.scale for sequence in sequences}
+    if len(scales) > 1:
+        faults.append(f"sequences with different RGB to spike scales: {sorted(scales)}")
+    if faults:
+        advice = "Lower DATA.CLIP_LEN or DATA.CROP_SIZE, or remove these sequences."
+        raise DataError(list_faults("sequences that cannot give a clip", faults, advice))

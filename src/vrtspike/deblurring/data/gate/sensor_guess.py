@@ -1,0 +1,175 @@
+"""The sensor's size that a spike file without a header was most likely written with.
+
+Two things tell it. A pixel of an integrating sensor hardly ever fires twice in a row; read with a
+wrong number of pixels a frame, the bits of one pixel come from several, and do so by chance. And
+neighbouring rows of a picture look alike; read with a wrong width they are shifted against each
+other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.deblurring.data.gate.shuffling import disorder
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, SPIKE_SUFFIXES, SequenceFiles, sensor_size
+from vrtspike.deblurring.data.raw.spikes import (
+    HEADER_COLUMNS,
+    PackedSpikes,
+    count_spike_frames,
+    npz_sensor,
+    read_rows,
+)
+from vrtspike.errors import DataError
+
+CAMERAS = {
+    (250, 400): "Vidar, S-REDS",
+    (250, 416): "Vidar, dump with head",
+    (360, 640): "Spk-GoPro",
+    (1000, 1000): "Vidar of 1000 x 1000",
+    (720, 1280): "as large as GoPro's frames",
+}
+"""Sizes of known cameras and data sets; what fits no other way is offered from these."""
+
+LOOKED_AT = 64
+"""Spike frames that a guess reads at most."""
+MIN_STEPS = 8
+MOST_DISORDER = 0.35
+"""Of chance: half of what the gate calls shuffled."""
+MIN_LIKENESS = 0.4
+"""Correlation of neighbouring rows. Real files: 0.99 with the right width, at most 0.15 with a
+wrong one (or 0.97 with half the rows, each twice as long, which the right one still exceeds); fine
+noise as a scene: 0.57."""
+_SIDES = (24, 2048)
+_ASPECT = 2.5
+_FOLDERS_ABOVE = 4
+
+
+@dataclass(frozen=True)
+class Sensor:
+    """The size of a sensor, and how it is known."""
+
+    height: int
+    width: int
+    """Columns of a row in the file."""
+    columns: int
+    """Columns of the picture."""
+    source: str
+    """Where the size is from, in words."""
+
+
+def find_sensor(path: str | os.PathLike[str]) -> Sensor:
+    """The size of the sensor of a spike file: from the file, from beside it, or guessed.
+
+    Raises:
+        DataError: if the file cannot be read, or nothing tells its size; sizes of known cameras
+            that would fit are named.
+    """
+    shape = npz_sensor(path)
+    if shape is not None:
+        return sensor_of(*shape, "from the file")
+    file = Path(path)
+    if not file.is_file():
+        what = "a folder" if file.is_dir() else "no such file"
+        raise DataError(f"{file}: {what}; expected a spike file (.dat or .npz)")
+    if file.suffix not in SPIKE_SUFFIXES:
+        raise DataError(
+            f"{file}: found a file *{file.suffix}, expected spikes (.dat or .npz); if it holds "
+            "nothing but spikes, give rows and columns by --sensor"
+        )
+    noted = _noted_beside(file)
+    if noted is not None:
+        return noted
+    found = sorted(_likely(file), reverse=True)
+    if not found or found[0][0] < MIN_LIKENESS:
+        raise DataError(_no_guess(file))
+    likeness, height, width = found[0]
+    words = f"guessed: rows next to each other correlate by {likeness:.2f}"
+    if (height, width) in CAMERAS:
+        words += f"; {CAMERAS[height, width]}"
+    return sensor_of(height, width, words)
+
+
+def sensor_of(height: int, width: int, source: str) -> Sensor:
+    """A size as it is in files; the columns of a head are no picture."""
+    return Sensor(height, width, width - HEADER_COLUMNS.get(width, 0), source)
+
+
+def _noted_beside(file: Path) -> Sensor | None:
+    """What a ``config.yaml`` in the file's folder, or in one above, says."""
+    for folder in list(file.absolute().parents)[:_FOLDERS_ABOVE]:
+        if (folder / SENSOR_FILE).is_file():
+            files = SequenceFiles("", "", "", {}, {}, {}, None, SENSOR_FILE)
+            size = sensor_size(folder, files)
+            if size is not None:
+                return sensor_of(*size, f"from {folder / SENSOR_FILE}")
+    return None
+
+
+def _likely(file: Path) -> Iterator[tuple[float, int, int]]:
+    """Likeness of rows, height and width of each size that the order of spikes permits."""
+    for pixels in _frame_sizes(file.stat().st_size * 8):
+        sizes = list(_rectangles(pixels))
+        if not sizes or not _is_ordered(file, *sizes[0]):
+            continue
+        yield from ((_likeness(file, *size), *size) for size in sizes)
+        # Two frames taken for one are ordered, too: the smallest that is in order is the right one.
+        return
+
+
+def _frame_sizes(bits: int) -> Iterator[int]:
+    """Pixels that a frame may have, so that the file is a whole number of frames; rising."""
+    least, most = _SIDES[0] ** 2, min(_SIDES[1] ** 2, bits // MIN_STEPS)
+    yield from (size for size in range(least - least % 8, most + 1, 8) if bits % size == 0)
+
+
+def _rectangles(pixels: int) -> Iterator[tuple[int, int]]:
+    """Heights and widths of a frame of so many pixels; a known camera comes first."""
+    low, high = _SIDES
+    found = [
+        (pixels // width, width)
+        for width in range(low, min(high, pixels // low) + 1)
+        if pixels % width == 0 and 1 / _ASPECT <= width * width / pixels <= _ASPECT
+    ]
+    yield from sorted(found, key=lambda size: size not in CAMERAS)
+
+
+def _is_ordered(file: Path, height: int, width: int) -> bool:
+    found = disorder(_first_steps(file, height, width))
+    return found is not None and found <= MOST_DISORDER
+
+
+def _likeness(file: Path, height: int, width: int) -> float:
+    """Correlation of neighbouring rows of the mean of the first spike frames."""
+    spikes = _first_steps(file, height, width)
+    mean: NDArray[np.float64] = np.mean([spikes[step] for step in range(len(spikes))], axis=0)
+    # A pixel that always fires stands out more than any scene.
+    mean = np.clip(mean, *np.percentile(mean, (1, 99)))
+    mean -= mean.mean()
+    variance = float((mean**2).mean())
+    return float((mean[1:] * mean[:-1]).mean()) / variance if variance > 0 else 0.0
+
+
+def _first_steps(file: Path, height: int, width: int) -> PackedSpikes:
+    count = min(LOOKED_AT, count_spike_frames(file, height, width))
+    columns = width - HEADER_COLUMNS.get(width, 0)
+    return PackedSpikes(read_rows(file, height, width, count=count, columns=columns), columns)
+
+
+def _no_guess(file: Path) -> str:
+    size = file.stat().st_size
+    fitting = [
+        f"--sensor {height} {width} ({8 * size // (height * width)} spike frames; {name})"
+        for (height, width), name in CAMERAS.items()
+        if size and size * 8 % (height * width) == 0
+    ]
+    which = f"; what would fit: {', '.join(fitting)}" if fitting else ""
+    return (
+        f"{file}: the sensor's size cannot be told from {size} bytes; give rows and columns by "
+        f"--sensor, or spike_h and spike_w in a {SENSOR_FILE} beside the file{which}"
+    )

@@ -1,0 +1,300 @@
+"""From a high-frame-rate video to a sequence in the Spk-GoPro layout."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.deblurring.data.exposure import STEPS_PER_FRAME
+from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
+from vrtspike.deblurring.data.raw.spikes import pack_spikes
+from vrtspike.deblurring.data.simulation.interpolation import Interpolation
+from vrtspike.deblurring.data.simulation.sensor import THETA, stream_spikes, synthesize_blur
+from vrtspike.errors import DataError
+from vrtspike.files import atomic_write_bytes
+from vrtspike.images import encode_png, read_rgb
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a simulator wrote."""
+
+    exposures: int
+    frames_used: int
+    frames_left: int
+    """Frames at the end that did not fill an exposure."""
+
+
+FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
+
+_SHOWN_JUMPS = 3
+"""Places that a message names."""
+
+
+def frame_files(folder: Path) -> list[Path]:
+    """Pictures of a folder in the order of the numbers in their names (2 before 10).
+
+    Raises:
+        DataError: if the folder does not exist, holds no pictures, or frames are missing between
+            them: their names are numbers (after a common prefix) in steps that are not all equal.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder of frames")
+    found = [path for path in folder.iterdir() if path.suffix.lower() in FRAME_SUFFIXES]
+    if not found:
+        raise DataError(f"{folder}: no frames ({', '.join('*' + s for s in FRAME_SUFFIXES)})")
+    files = sorted(found, key=lambda path: frame_order(path.stem))
+    _require_even_steps(folder, files)
+    return files
+
+
+def _require_even_steps(folder: Path, files: Sequence[Path]) -> None:
+    """Over a missing frame everything would move twice as fast, without a word."""
+    jumps = find_jumps([path.stem for path in files])
+    if not jumps.places:
+        return
+    shown = ", ".join(f"{a} to {b}" for a, b in jumps.places[:_SHOWN_JUMPS])
+    more = len(jumps.places) - _SHOWN_JUMPS
+    raise DataError(
+        f"{folder}: frame numbers go from {shown}{f' and {more} times more' if more > 0 else ''}, "
+        f"elsewhere in steps of {jumps.step}: frames are missing, or there twice. Put what follows "
+        "a gap into a folder of its own (or the missing frames back); if no frame is missing, "
+        "number them without gaps"
+    )
+
+
+@dataclass(frozen=True)
+class FrameFolder:
+    """A folder of successive sharp frames, and the sequence that it becomes."""
+
+    path: Path
+    split: str
+    sequence: str
+
+    @property
+    def frames_per_exposure(self) -> int | None:
+        """N as GoPro's names tell it (7 in ``GOPR0372_07_00``), or None."""
+        found = re.search(r"_(\d\d)_\d\d$", self.sequence)
+        return int(found[1]) if found else None
+
+
+def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
+    """All folders of pictures below a data set of sharp frames.
+
+    GOPRO_Large_all (``train/GOPR0372_07_00/``), X4K1000FPS (``train/002/occ008.320/``,
+    ``test/Type1/TEST01_003_f0433/``) and any other tree: the first folder below the root is the
+    split, the others together name the sequence.
+
+    Args:
+        root: the data set's folder, or a single folder of pictures.
+        split: of folders that have none, because they stand directly in the root.
+
+    Raises:
+        DataError: if there are no pictures.
+    """
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder of frames")
+    found = []
+    for folder in sorted(_folders(root)):
+        if any(path.suffix.lower() in FRAME_SUFFIXES for path in folder.iterdir()):
+            parts = folder.relative_to(root).parts or (root.resolve().name,)
+            first, rest = (parts[0], parts[1:]) if len(parts) > 1 else (split, parts)
+            found.append(FrameFolder(folder, first, "_".join(rest)))
+    if not found:
+        raise DataError(f"{root}: no folders of frames ({', '.join(FRAME_SUFFIXES)}) below it")
+    names = [(folder.split, folder.sequence) for folder in found]
+    twice = sorted({"/".join(name) for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{root}: several folders would become {', '.join(twice)}; rename them")
+    return found
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """A folder and all below it; links are followed, except to a folder that they stand in."""
+    for name, below, _ in os.walk(root, followlinks=True):
+        folder = Path(name)
+        if folder.is_symlink() and any(map(folder.samefile, folder.absolute().parents)):
+            below.clear()
+        else:
+            yield folder
+
+
+def simulate_folder(
+    frames: Path,
+    folder: Path,
+    *,
+    frames_per_exposure: int,
+    gamma: float | None = None,
+    steps_per_frame: int = STEPS_PER_FRAME,
+    theta: float = THETA,
+    noise: float = 0.0,
+    seed: int = 0,
+    downscale: int = 2,
+    interpolation: Interpolation = "linear",
+    progress: Callable[[int, int], None] | None = None,
+) -> Written:
+    """Turn a folder of high-frame-rate frames into a sequence; see :func:`write_sequence`.
+
+    Args:
+        frames: folder of 8-bit RGB pictures, all of one size, sides even.
+        folder: the sequence's folder to write.
+        frames_per_exposure: N.
+        gamma: of the averaging.
+        steps_per_frame: spike steps from one frame to the next.
+        theta: threshold of the sensor.
+        noise: noise of the sensor.
+        seed: of the sensor.
+        downscale: frame pixels per spike pixel along each side.
+        interpolation: what the sensor sees between frames.
+        progress: called with the frames done and their total.
+
+    Raises:
+        DataError: if frames are missing, unreadable or unfit.
+    """
+    files = frame_files(frames)
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress:
+            progress(done, len(files))
+
+    return write_sequence(
+        folder,
+        (read_rgb(path) for path in files),
+        frames_per_exposure=frames_per_exposure,
+        gamma=gamma,
+        steps_per_frame=steps_per_frame,
+        theta=theta,
+        noise=noise,
+        seed=seed,
+        downscale=downscale,
+        interpolation=interpolation,
+        progress=count,
+    )
+
+
+def write_if_changed(path: Path, contents: bytes) -> None:
+    """Write a file atomically unless it already holds these bytes (its date then stays)."""
+    if path.is_file() and path.stat().st_size == len(contents) and path.read_bytes() == contents:
+        return
+    atomic_write_bytes(path, contents)
+
+
+def write_sequence(
+    folder: Path,
+    frames: Iterable[NDArray[np.uint8]],
+    *,
+    frames_per_exposure: int,
+    gamma: float | None = None,
+    steps_per_frame: int = STEPS_PER_FRAME,
+    theta: float = THETA,
+    noise: float = 0.0,
+    seed: int = 0,
+    downscale: int = 2,
+    interpolation: Interpolation = "linear",
+    replace: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Written:
+    """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
+
+    Exposures abut: exposure i averages frames i N to i N + N - 1, its sharp frame is the middle one
+    and its spikes run from its first frame to just before the next exposure's. The sensor's charge
+    carries over from exposure to exposure.
+
+    Args:
+        folder: the sequence's folder.
+        frames: uint8 (H, W, 3), in order; only one exposure is held in memory.
+        frames_per_exposure: N.
+        gamma: see :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`; with a gamma the blurry
+            frames go to ``blur_gamma/``, as in GoPro.
+        steps_per_frame: spike steps from one frame to the next.
+        theta: threshold of the sensor.
+        noise: noise of the sensor.
+        seed: initial charge and noise of the sensor.
+        downscale: frame pixels per spike pixel along each side.
+        interpolation: what the sensor sees between frames.
+        replace: remove frames of an earlier run that this one does not write; False refuses them.
+        progress: called with 1 after each frame.
+
+    Raises:
+        DataError: if there are fewer frames than one exposure takes, sizes change or are odd, or
+            the folder holds other frames already.
+    """
+    if frames_per_exposure < 1:
+        raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
+    blur_dir = "blur" if gamma is None else "blur_gamma"
+    window: list[NDArray[np.uint8]] = []
+    spikes: list[NDArray[np.bool_]] = []
+    count = 0
+
+    def record() -> Iterable[NDArray[np.uint8]]:
+        """Pass frames on to the sensor and keep those of the current exposure."""
+        size: tuple[int, ...] | None = None
+        for frame in frames:
+            size = size or frame.shape
+            if frame.shape != size:
+                raise DataError(
+                    f"{folder}: frame {len(window)} of exposure {count} is {frame.shape}, "
+                    f"the first frame was {size}"
+                )
+            window.append(frame)
+            yield frame
+
+    # The sensor runs one frame behind: it needs the next frame to interpolate towards.
+    intervals = stream_spikes(
+        record(),
+        steps_per_frame,
+        theta,
+        seed,
+        noise=noise,
+        downscale=downscale,
+        interpolation=interpolation,
+    )
+    for interval in intervals:
+        spikes.append(interval)
+        if progress:
+            progress(1)
+        if len(spikes) < frames_per_exposure:
+            continue
+        exposed = window[:frames_per_exposure]
+        name = f"{count + 1:06d}"
+        sharp = exposed[frames_per_exposure // 2]
+        write_if_changed(folder / "sharp" / f"{name}.png", encode_png(sharp))
+        blurry = encode_png(synthesize_blur(exposed, gamma))
+        write_if_changed(folder / blur_dir / f"{name}.png", blurry)
+        contents = pack_spikes(np.concatenate(spikes))
+        write_if_changed(folder / "spike" / f"{name}.dat", contents)
+        del window[:frames_per_exposure]
+        spikes.clear()
+        count += 1
+    left = len(spikes)
+    if count == 0:
+        raise DataError(
+            f"{folder}: {left} frames do not fill one exposure of {frames_per_exposure}; "
+            "give more frames or fewer per exposure"
+        )
+    names = {f"{number + 1:06d}" for number in range(count)}
+    _settle_strays([folder / d for d in (blur_dir, "sharp", "spike")], names, replace)
+    return Written(count, count * frames_per_exposure, left)
+
+
+def _settle_strays(folders: list[Path], names: set[str], replace: bool) -> None:
+    """Remove or refuse frames that belong to another run: a sequence must not be a mixture."""
+    present = [path for folder in folders for path in sorted(folder.iterdir())]
+    frames = [path for path in present if path.suffix in {".png", ".dat"}]
+    strays = [path for path in frames if path.stem not in names]
+    if strays and not replace:
+        raise DataError(
+            f"{folders[0].parent} holds {len(strays)} frames of an earlier run beside the new "
+            f"ones, such as {strays[0].name}; delete the folder and run again"
+        )
+    for path in strays:
+        path.unlink()

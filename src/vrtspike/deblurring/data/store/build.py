@@ -1,0 +1,118 @@
+"""Build the store of one sequence from its ingest manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vrtspike.deblurring.data.exposure import bin_edges
+from vrtspike.deblurring.data.manifests import INGESTED, STORE
+from vrtspike.deblurring.data.raw.spikes import read_rows
+from vrtspike.deblurring.data.raw.versions import changed_files
+from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.voxels import Histogram, add_to_histogram, voxelize_packed
+from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.errors import DataError, list_faults
+from vrtspike.files import folder_size, write_json
+from vrtspike.images import read_rgb
+from vrtspike.manifests import read_manifest
+
+
+def build_store(
+    root: str | Path,
+    manifest_path: str | Path,
+    bins: int,
+    output: str | Path,
+    *,
+    recipe: str = "",
+) -> dict[str, Any]:
+    """Decode the frames of a sequence, count its spikes if any, and write store and manifest.
+
+    The store stands beside the manifest, ``<sequence>.zarr``, and is complete before the manifest
+    appears. One frame is held in memory at a time.
+
+    Args:
+        root: the data set's folder.
+        manifest_path: the sequence's ingest manifest, without faults.
+        bins: K, at most what the shortest exposure can fill.
+        output: the store's manifest to write.
+        recipe: what the store is made with, see :func:`vrtspike.deblurring.data.recipes.recipe`.
+
+    Returns:
+        The store's manifest.
+
+    Raises:
+        DataError: if the ingest manifest lists faults, raw files changed since, K is too large for
+            an exposure, or the sequence holds not a single spike.
+    """
+    manifest = read_manifest(manifest_path, INGESTED)
+    name = f"{manifest['split']}/{manifest['sequence']}"
+    if manifest["faults"]:
+        raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Mend them first."))
+    changed = changed_files(root, manifest)
+    if changed:
+        raise DataError(
+            list_faults(f"files of {name} changed since ingestion", changed, "Run ingest again.")
+        )
+    spike_frames = [frame["spikes"]["steps"] for frame in manifest["frames"] if frame["spikes"]]
+    for frame, steps in zip(manifest["frames"], spike_frames, strict=manifest["spikes"]):
+        try:
+            bin_edges(steps, bins)
+        except DataError as error:
+            raise DataError(f"{name}, frame {frame['name']}: {error}") from error
+    output = Path(output)
+    layout = StoreLayout(
+        frames=tuple(frame["name"] for frame in manifest["frames"]),
+        spike_frames=tuple(spike_frames),
+        rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
+        spike_size=tuple(manifest["spike_size"]) if manifest["spikes"] else None,
+        bins=bins,
+    )
+    store = output.with_suffix(".zarr")
+    histogram: Histogram = {}
+    frames = _frames(Path(root), manifest, layout, histogram)
+    written = write_store(store, layout, frames)
+    files, nbytes = folder_size(store)
+    contents = {
+        "schema": STORE.schema,
+        "sequence": manifest["sequence"],
+        "split": manifest["split"],
+        "blur_dir": manifest["blur_dir"],
+        **{k: v for k, v in layout.attributes().items() if k != "schema"},
+        "store": store.name,
+        "files": files,
+        "bytes": nbytes,
+        "recipe": recipe,
+        "digest": written.digest,
+        "gain": written.gain,
+        "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
+    }
+    write_json(output, contents)
+    return contents
+
+
+def _frames(
+    root: Path,
+    manifest: dict[str, Any],
+    layout: StoreLayout,
+    histogram: Histogram,
+) -> Iterator[StoredFrame]:
+    """Read the sequence frame by frame and add its counts to ``histogram``."""
+    for frame in manifest["frames"]:
+        blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
+        if layout.spike_size is None:
+            yield StoredFrame(blur, sharp)
+            continue
+        exposure = frame["spikes"]
+        bits = read_rows(
+            root / exposure["path"],
+            layout.spike_size[0],
+            manifest["spike_columns"],
+            start=exposure["start"],
+            count=exposure["steps"],
+            columns=layout.spike_size[1],
+        )
+        counts = voxelize_packed(bits, layout.bins)[..., : layout.spike_size[1]]
+        add_to_histogram(histogram, counts, len(bits))
+        yield StoredFrame(blur, sharp, voxels=counts, bits=bits)

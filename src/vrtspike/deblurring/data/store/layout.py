@@ -1,0 +1,140 @@
+"""The store of one sequence: a Zarr v3 group with frames decoded once and spikes at sensor size.
+
+========== ================== ===== =========================================================
+array      shape              type  contents
+========== ================== ===== =========================================================
+``blur``   (N, H, W, 3)       uint8 blurry frames, RGB
+``sharp``  (N, H, W, 3)       uint8 sharp frames, RGB
+``voxels`` (N, K, h, w)       uint8 spike counts per bin
+``bits``   (N, T, h, ceil(w/8)) uint8 the spikes themselves, eight columns a byte, least
+                                    significant bit first, top row first; frames with fewer than
+                                    T = the sequence's longest exposure are padded with zeros
+========== ================== ===== =========================================================
+
+A store of a sequence without spikes holds ``blur`` and ``sharp`` only; its ``spike_frames`` is
+empty and its ``spike_size`` null.
+
+Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame), ``rgb_size``,
+``spike_size``, ``bins``, ``gain`` (brightness of a spike rate of 1, see
+:mod:`vrtspike.deblurring.data.store.gain`; null without spikes).
+
+How the arrays are cut and coded was chosen by measurement (``benchmarks/chunks.py``). A chunk is a
+part of one frame, 120 x 128 RGB pixels of 720 x 1280: whole chunks are read, checked and copied for
+a crop, and bands of 48 whole rows take twice as long. Frames and bits hardly compress (2.0 of 2.8
+MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they lie uncompressed. Counts shrink seven
+times and are compressed (lz4 with bit shuffle; zstd takes twice as long for 0.85 of the size). Each
+chunk ends in its CRC-32C, so that every reader notices damage; the chunks of several frames form
+one file (a shard).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+SQUARE = 128
+"""Side in RGB pixels of the largest area that a chunk covers."""
+SHARD_BYTES = 12_000_000
+"""Size of the frames that share a file, as pictures or as bits; bounds memory while writing."""
+SHARD_FRAMES = 32
+"""Most frames of a file."""
+SCHEMA = 3
+"""Version of the format and of what is in it: another law of bins is another version, too."""
+
+
+@dataclass(frozen=True)
+class StoreLayout:
+    """What a store holds, known before the first frame is written."""
+
+    frames: tuple[str, ...]
+    spike_frames: tuple[int, ...]
+    """T of each frame; empty without spikes."""
+    rgb_size: tuple[int, int]
+    spike_size: tuple[int, int] | None
+    """None without spikes."""
+    bins: int
+
+    def __post_init__(self) -> None:
+        """Refuse a layout without frames."""
+        exposures = len(self.frames) if self.spike_size else 0
+        if len(self.spike_frames) != exposures or not self.frames:
+            raise ValueError("a store needs at least one frame, and one spike count for each")
+
+    @property
+    def scale(self) -> int:
+        """RGB pixels per spike pixel along each side; 1 without spikes."""
+        return self.rgb_size[0] // self.spike_size[0] if self.spike_size else 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, decoded."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each array, by its name."""
+        count = len(self.frames)
+        rgb = dict.fromkeys(("blur", "sharp"), (count, *self.rgb_size, 3))
+        if self.spike_size is None:
+            return {**rgb}
+        height, width = self.spike_size
+        return {
+            **rgb,
+            "voxels": (count, self.bins, height, width),
+            "bits": (count, max(self.spike_frames), height, -(-width // 8)),
+        }
+
+    @property
+    def chunks(self) -> dict[str, tuple[int, ...]]:
+        """Shape of a chunk of each array: a part of one frame."""
+        height, width = (_part(size, SQUARE) for size in self.rgb_size)
+        rgb = dict.fromkeys(("blur", "sharp"), (1, height, width, 3))
+        if self.spike_size is None:
+            return {**rgb}
+        side = max(8, SQUARE // self.scale)
+        rows, columns = self.spike_size
+        return {
+            **rgb,
+            "voxels": (1, self.bins, _part(rows, side), _part(columns, side)),
+            "bits": (
+                1,
+                max(self.spike_frames),
+                _part(rows, side),
+                _part(-(-columns // 8), side // 8),
+            ),
+        }
+
+    @property
+    def shard_frames(self) -> int:
+        """Frames that share a file."""
+        frame = max(math.prod(shape[1:]) for name, shape in self.shapes.items() if name != "voxels")
+        return max(1, min(SHARD_BYTES // frame, SHARD_FRAMES, len(self.frames)))
+
+    def attributes(self) -> dict[str, Any]:
+        """The group's attributes, as JSON."""
+        return {
+            "schema": SCHEMA,
+            "frames": list(self.frames),
+            "spike_frames": list(self.spike_frames),
+            "rgb_size": list(self.rgb_size),
+            "spike_size": list(self.spike_size) if self.spike_size else None,
+            "bins": self.bins,
+        }
+
+    @classmethod
+    def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:
+        """The inverse of :meth:`attributes`."""
+        spike_size = attributes["spike_size"]
+        return cls(
+            frames=tuple(attributes["frames"]),
+            spike_frames=tuple(attributes["spike_frames"]),
+            rgb_size=(attributes["rgb_size"][0], attributes["rgb_size"][1]),
+            spike_size=(spike_size[0], spike_size[1]) if spike_size else None,
+            bins=attributes["bins"],
+        )
+
+
+def _part(size: int, most: int) -> int:
+    """Length of the fewest equal parts of ``size`` that are no longer than ``most``."""
+    return -(-size // -(-size // most))

@@ -1,0 +1,127 @@
+"""Compare stores with what was written: chunks with checksums, contents with their digest."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from vrtspike.deblurring.data.manifests import DATASET, STORE
+from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.writing import ContentDigest, StoredFrame
+from vrtspike.errors import DataError
+from vrtspike.manifests import read_contents, read_manifest
+
+
+def store_manifests(path: str | Path) -> list[Path]:
+    """Manifests of the stores that a path stands for.
+
+    Args:
+        path: a data set's manifest (``dataset.json``), one store's manifest, a store
+            (``<sequence>.zarr``), or a folder that is searched for manifests.
+
+    Raises:
+        DataError: if no store is found there.
+    """
+    path = Path(path)
+    if path.suffix == ".zarr":
+        path = path.with_suffix(".json")
+    if path.is_dir():
+        found = {store.with_suffix(".json") for store in _visible(path.rglob("*.zarr"))}
+        # A manifest whose store is lost is damage, too, and so is one that cannot be read.
+        found |= {p for p in _visible(path.rglob("*.json")) if _may_name_store(p)}
+        if not found:
+            raise DataError(f"{path}: no stores (<sequence>.json beside <sequence>.zarr) below it")
+        return sorted(found)
+    keys = _keys(path)
+    if "store" in keys:
+        return [path]
+    if "splits" in keys:
+        splits = read_manifest(path, DATASET)["splits"]
+        entries = [entry for split in splits.values() for entry in split]
+        return [path.parent / entry["manifest"] for entry in entries]
+    raise DataError(f"{path}: neither the manifest of a store nor of a data set")
+
+
+def _visible(paths: Iterable[Path]) -> Iterator[Path]:
+    """What is no leftover of a killed writer and does not lie within a store."""
+    for path in paths:
+        inside = any(parent.suffix == ".zarr" for parent in path.parents)
+        if not inside and not path.name.startswith("."):
+            yield path
+
+
+def _may_name_store(path: Path) -> bool:
+    try:
+        return "store" in _keys(path)
+    except DataError:
+        return True
+
+
+def _keys(path: Path) -> set[str]:
+    contents = read_contents(path, "manifest, a store or a folder with stores")
+    return set(contents) if isinstance(contents, dict) else set()
+
+
+def verify_store(
+    manifest_path: str | Path, progress: Callable[[int, int], None] | None = None
+) -> list[str]:
+    """Read a whole store and say what is wrong with it.
+
+    Args:
+        manifest_path: the store's manifest.
+        progress: called with the frames done and their total.
+
+    Returns:
+        A line for each damaged or missing chunk, or one on contents that are whole but not those
+        of the manifest; empty for a sound store.
+
+    Raises:
+        DataError: if the manifest or the store's metadata cannot be read.
+    """
+    path = Path(manifest_path)
+    manifest = read_manifest(path, STORE)
+    store = Store(path.with_name(manifest["store"]))
+    digest = ContentDigest(store.layout)
+    faults: list[str] = []
+    layout = store.layout
+    for number in range(len(layout.frames)):
+        if progress:
+            progress(number, len(layout.frames))
+        frame: dict[str, Any] = {}
+        for name in layout.shapes:
+            try:
+                whole = store.read(name, slice(number, number + 1), slice(None), slice(None))[0]
+            except DataError:
+                faults += _damaged_chunks(store, name, number)
+            else:
+                frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
+        if not faults:
+            digest.add(StoredFrame(**frame))
+    if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
+        faults.append(
+            f"{store.path}: every chunk is whole, but the contents are not those that "
+            f"{path.name} was written for; delete the store and run snakemake again"
+        )
+    return faults
+
+
+def _damaged_chunks(store: Store, name: str, number: int) -> Iterator[str]:
+    """Read the chunks of one frame one by one and name those that fail."""
+    layout = store.layout
+    shape, chunk = layout.shapes[name], layout.chunks[name]
+    rows, columns = (2, 3) if name in ("voxels", "bits") else (1, 2)
+    file = f"{name}/c/{number // layout.shard_frames}" + "/0" * (len(shape) - 1)
+    for top, left in itertools.product(
+        range(0, shape[rows], chunk[rows]), range(0, shape[columns], chunk[columns])
+    ):
+        bottom = min(top + chunk[rows], shape[rows])
+        right = min(left + chunk[columns], shape[columns])
+        try:
+            store.read(name, slice(number, number + 1), slice(top, bottom), slice(left, right))
+        except DataError:
+            yield (
+                f"{store.path}: {name} of frame {layout.frames[number]}, rows {top} to "
+                f"{bottom - 1}, columns {left} to {right - 1} ({file})"
+            )

@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from tests.deblurring.data.scenes import film
+from vrtspike.config.schema import Settings
+from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.clips.clips import ClipDataset, CropArea, SequenceReader
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset, merge_dataset
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.spikes import pack_rows
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.cache import MEMORY_PER_BYTE, CacheUse, cache_share, cache_use
+from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.readers import ChunkReader
+from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.voxels import Statistics, voxelize
+from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.errors import DataError
+from vrtspike.files import write_json
+from vrtspike.images import luma
+
+FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clips")
+    paths = []
+    for seed, (name, count) in enumerate(FRAMES.items()):
+        split, sequence = name.split("/")
+        write_sequence(folder / "raw" / name, film(seed, 3 * count + 1), frames_per_exposure=3)
+        manifest = folder / "ingest" / f"{name}.json"
+        write_json(
+            manifest,
+            ingest_sequence(folder / "raw", split, sequence, blur_dir="blur", source_version="v"),
+        )
+        paths.append(folder / "k8" / f"{name}.json")
+        build_store(folder / "raw", manifest, 8, paths[-1])
+    merged = merge_dataset(paths, dataset="toy", bins=8, folder=folder / "k8")
+    write_json(folder / "k8" / "dataset.json", merged)
+    return load_dataset(folder / "k8" / "dataset.json")
+
+
+def settings(**data):
+    values = {"K": 8, "CROP_SIZE": 32, "CLIP_LEN": 3, "AUGMENT": False, **data}
+    return Settings.model_validate({"DATA": values}).DATA
+
+
+def whole(dataset, name):
+    split, sequence = name.split("/")
+    entry = next(e for e in dataset.split(split) if e.name == sequence)
+    return SequenceReader(entry).read(0, FRAMES[name])
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all(
+        torch.equal(a[k], b[k]) if isinstance(a[k], torch.Tensor) else a[k] == b[k] for k in a
+    )
+
+
+def find(crop, frames):
+    """Top left corner of a crop in the frames it was cut from."""
+    height, width = crop.shape[1:3]
+    for top in range(0, frames.shape[1] - height + 1):
+        for left in range(0, frames.shape[2] - width + 1):
+            if torch.equal(frames[:, top : top + height, left : left + width], crop):
+                return top, left
+    raise AssertionError("the crop is not part of the frames")
+
+
+def test_training_clips_are_aligned_crops(dataset):
+    clips = ClipDataset(dataset, "train", settings(), seed=3)
+    assert len(clips) == (6 - 3 + 1) + (4 - 3 + 1)
+    places = set()
+    for index in range(len(clips)):
+        sample = clips[index]
+        assert sample["blur"].shape == sample["sharp"].shape == (3, 32, 32, 3)
+        assert sample["counts"].shape == (3, 8, 16, 16)
+        assert sample["bin_steps"].tolist() == [[4, 2, 1, 1, 1, 2, 5, 8]] * 3
+        full, start = whole(dataset, sample["sequence"]), sample["start"]
+        top, left = find(sample["blur"], full["blur"][start : start + 3])
+        assert top % 2 == left % 2 == 0
+        places.add((top, left))
+        sharp = full["sharp"][start : start + 3, top : top + 32, left : left + 32]
+        assert torch.equal(sample["sharp"], sharp)
+        counts = full["counts"][start : start + 3, :, top // 2 :, left // 2 :][..., :16, :16]
+        assert torch.equal(sample["counts"], counts)
+    assert len(places) > 2
+
+
+def test_samples_depend_on_seed_epoch_and_index_only(dataset):
+    options = settings(AUGMENT=True)
+    first, second = (ClipDataset(dataset, "train", options, seed=3) for _ in range(2))
+    for epoch in (0, 5):
+        first.set_epoch(epoch)
+        second.set_epoch(epoch)
+        backwards = [second[i] for i in reversed(range(len(second)))][::-1]
+        assert all(equal(first[i], backwards[i]) for i in range(len(first)))
+    first.set_epoch(0)
+    assert not all(equal(first[i], second[i]) for i in range(len(first)))
+    other = ClipDataset(dataset, "train", options, seed=4)
+    assert not all(equal(first[i], other[i]) for i in range(len(first)))
+
+
+def test_every_place_of_a_crop_is_drawn(dataset):
+    clips = ClipDataset(dataset, "train", settings(CROP_SIZE=88), seed=1)
+    full = {name: whole(dataset, name)["blur"] for name in ("train/a", "train/b")}
+    tops, lefts = set(), set()
+    for epoch in range(20):
+        clips.set_epoch(epoch)
+        for index in range(len(clips)):
+            sample = clips[index]
+            start = sample["start"]
+            top, left = find(sample["blur"], full[sample["sequence"]][start : start + 3])
+            tops.add(top)
+            lefts.add(left)
+    # Of 96 x 128 pixels, on whole pixels of spikes; the first and the last are among them.
+    assert tops == set(range(0, 9, 2))
+    assert lefts == set(range(0, 41, 2))
+
+
+def test_each_seed_epoch_and_index_has_a_draw_of_its_own(dataset):
+    full = {name: whole(dataset, name)["blur"] for name in ("train/a", "train/b")}
+    places = []
+    for seed in (0, 1):
+        clips = ClipDataset(dataset, "train", settings(CLIP_LEN=1), seed=seed)
+        for epoch in range(3):
+            clips.set_epoch(epoch)
+            for index in range(4):
+                sample = clips[index]
+                start = sample["start"]
+                places.append(find(sample["blur"], full[sample["sequence"]][start : start + 1]))
+    # 33 x 49 places: of 24 draws at most one meets another by chance.
+    assert len(set(places)) >= 23
+
+
+def test_augmentation_turns_everything_alike(dataset):
+    """The eight orientations occur, and in each the spikes still show the frame."""
+    clips = ClipDataset(dataset, "train", settings(AUGMENT=True))
+    plain = ClipDataset(dataset, "train", settings())
+    seen = set()
+    for epoch in range(12):
+        clips.set_epoch(epoch)
+        plain.set_epoch(epoch)
+        for index in range(len(clips)):
+            sample, original = clips[index], plain[index]
+            kinds = []
+            for swap in (False, True):
+                for axes in ((), (0,), (1,), (0, 1)):
+
+                    def turn(values, first, axes=axes, swap=swap):
+                        values = values.flip([first + a for a in axes])
+                        return values.transpose(first, first + 1) if swap else values
+
+                    if torch.equal(turn(original["blur"], 1), sample["blur"]):
+                        assert torch.equal(turn(original["sharp"], 1), sample["sharp"])
+                        assert torch.equal(turn(original["counts"], 2), sample["counts"])
+                        kinds.append((swap, axes))
+            assert len(kinds) == 1
+            seen.add(kinds[0])
+            assert sample["counts"].is_contiguous()
+    assert len(seen) == 8
+
+
+@pytest.mark.parametrize("augment", [False, True])
+def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(dataset, augment):
+    stored = ClipDataset(dataset, "train", settings(AUGMENT=augment))
+    counted = ClipDataset(dataset, "train", settings(AUGMENT=augment, USE_PRECOMPUTED_VOXELS=False))
+    for epoch in range(3):
+        stored.set_epoch(epoch)
+        counted.set_epoch(epoch)
+        assert all(equal(stored[i], counted[i]) for i in range(len(stored)))
+
+
+def test_raised_thresholds_keep_all_other_draws_and_the_brightness(dataset):
+    options = {"AUGMENT": True, "CROP_SIZE": 96, "CLIP_LEN": 4}
+    plain = ClipDataset(dataset, "train", settings(**options))
+    raised = ClipDataset(dataset, "train", settings(**options, THRESHOLD_AUGMENT=1.0))
+    some = ClipDataset(dataset, "train", settings(**options, THRESHOLD_AUGMENT=0.5))
+    factors, touched = [], 0
+    for epoch in range(5):
+        for clips in (plain, raised, some):
+            clips.set_epoch(epoch)
+        for index in range(len(plain)):
+            before, after = plain[index], raised[index]
+            assert equal(raised[index], after)
+            for name in ("blur", "sharp", "bin_steps"):
+                assert torch.equal(before[name], after[name])
+            times = round((after["gain"] / before["gain"]).item())
+            assert after["gain"] == before["gain"] * times
+            total = [sample["counts"].long().sum((0, 1)) for sample in (before, after)]
+            # One spike more or less than every m-th, by what a pixel had gathered before.
+            assert ((total[1] - total[0] // times).abs() <= 1).all()
+            assert (total[1] > total[0] // times).any()
+            share = (total[1].sum() / total[0].sum()).item()
+            assert share == pytest.approx(1 / times, rel=0.02)
+            factors.append(times)
+            touched += equal(some[index], after)
+            assert equal(some[index], after) or equal(some[index], before)
+    assert set(factors) == {2}
+    assert 0 < touched < len(factors)
+    test = ClipDataset(dataset, "test", settings(THRESHOLD_AUGMENT=1.0), train=False)
+    assert equal(test[0], ClipDataset(dataset, "test", settings(), train=False)[0])
+
+
+def test_validation_clips_cover_every_frame_from_the_middle(dataset):
+    clips = ClipDataset(dataset, "test", settings(AUGMENT=True), train=False)
+    assert [clips[i]["start"] for i in range(len(clips))] == [0, 2]
+    full = whole(dataset, "test/c")
+    clips.set_epoch(7)
+    for length, starts in ((4, [0, 1]), (5, [0]), (1, [0, 1, 2, 3, 4])):
+        others = ClipDataset(dataset, "test", settings(CLIP_LEN=length), train=False)
+        assert [others[i]["start"] for i in range(len(others))] == starts
+    assert torch.equal(clips[1]["blur"], full["blur"][2:5, 32:64, 48:80])
+    assert torch.equal(clips[1]["counts"], full["counts"][2:5, :, 16:32, 24:40])
+
+
+def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
+    random = np.random.default_rng(0)
+    spikes = random.integers(0, 2, (24, 17, 25), dtype=np.uint8)
+    pictures = random.integers(0, 256, (2, 34, 50, 3), dtype=np.uint8)
+    layout = StoreLayout(("1",), (24,), (34, 50), (17, 25), 4)
+    frame = StoredFrame(*pictures, voxels=voxelize(spikes, 4), bits=pack_rows(spikes))
+    write_store(tmp_path / "s.zarr", layout, [frame])
+    entry = SequenceEntry("test", "s", 1, tmp_path / "s.zarr")
+    manifest = DatasetManifest(tmp_path / "d.json", "d", 4, "blur", "", None, (entry,))
+    clips = ClipDataset(manifest, "test", settings(K=4, CLIP_LEN=1), train=False)
+    assert len(clips) == 1
+    sample = clips[0]
+    # 2 and 18 pixels of room: the crop begins after 0 and 4 of 1 and 9 spike pixels.
+    np.testing.assert_array_equal(sample["blur"][0], pictures[0, :32, 8:40])
+    np.testing.assert_array_equal(sample["counts"][0], frame.voxels[:, :16, 4:20])
+
+
+def test_spikes_show_what_the_sharp_frame_shows(dataset):
+    sample = whole(dataset, "train/a")
+    rate = sample["counts"][2].sum(0).float() / 24
+    gray = luma(sample["sharp"][2].numpy()).reshape(48, 2, 64, 2).mean((1, 3))
+    assert np.corrcoef(rate.numpy().ravel(), gray.ravel())[0, 1] > 0.85
+    assert abs(np.corrcoef(rate.flip(0).numpy().ravel(), gray.ravel())[0, 1]) < 0.3
+
+
+def test_all_sequences_that_are_too_short_or_small_are_named(dataset):
+    with pytest.raises(DataError, match=r"\(1\)(.|\n)*train/b: 4 frames, DATA\.CLIP_LEN is 5"):
+        ClipDataset(dataset, "train", settings(CLIP_LEN=5))
+    with pytest.raises(DataError, match=r"\(2\)(.|\n)*96 x 128, DATA\.CROP_SIZE is 104"):
+        ClipDataset(dataset, "train", settings(CROP_SIZE=104))
+    with pytest.raises(DataError, match=r"DATA\.K = 8, the settings say 16"):
+        ClipDataset(dataset, "train", settings(K=16))
+    with pytest.raises(DataError, match=r"DATA\.BLUR_DIR = blur, the settings say blur_gamma"):
+        ClipDataset(dataset, "train", settings(BLUR_DIR="blur_gamma"))
+
+
+@pytest.mark.parametrize(
+    ("start", "count", "window"),
+    [(0, 5, None), (-1, 2, None), (0, 1, CropArea(0, 100, 32, 32)), (0, 1, CropArea(1, 0, 32, 32))],
+)
+def test_reading_outside_or_between_pixels_is_refused(dataset, start, count, window):
+    reader = SequenceReader(dataset.split("train")[1])
+    with pytest.raises(DataError, match="train/b"):
+        reader.read(start, count, window)
+
+
+def test_workers_with_a_cache_give_the_same_batches(dataset):
+    plain = ClipDataset(dataset, "train", settings(AUGMENT=True))
+    reader = ChunkReader("tensorstore", 10**7)
+    cached = ClipDataset(dataset, "train", settings(AUGMENT=True), reader=reader)
+    assert equal(cached[0], plain[0])  # opened in this process before the workers start
+    loader = DataLoader(cached, batch_size=2, num_workers=2, multiprocessing_context="forkserver")
+    batches = list(loader)
+    assert sum(len(batch["sequence"]) for batch in batches) == len(plain)
+    for number, batch in enumerate(batches):
+        for place in range(len(batch["sequence"])):
+            sample = plain[2 * number + place]
+            for key in ("blur", "sharp", "counts", "bin_steps", "gain"):
+                assert torch.equal(batch[key][place], sample[key])
+
+
+CHUNKS = 3 * (6 + 4)
+"""A chunk for each array and frame of the training split."""
+FILES = 3 * 2
+"""Files of the training split; of each, an index and the array's description are read once."""
+LOOKUPS = 6 * 3 * 3
+"""Six clips of three frames and three arrays."""
+FRAME_BYTES = 2 * 96 * 128 * 3 + 8 * 48 * 64
+
+
+def uses_of_epochs(dataset, frames, epochs=3):
+    """Use of a cache that holds so many frames, by epoch."""
+    reader = ChunkReader("tensorstore", int(frames * FRAME_BYTES * MEMORY_PER_BYTE))
+    clips = ClipDataset(dataset, "train", settings(), reader=reader)
+    assert len(clips) == 6
+    uses = []
+    for _ in range(epochs):
+        before = cache_use()
+        for index in range(len(clips)):
+            clips[index]
+        uses.append(cache_use() - before)
+    return uses
+
+
+def test_a_cache_that_holds_the_data_reads_each_chunk_once(dataset):
+    first, *others = uses_of_epochs(dataset, frames=12)
+    assert first == CacheUse(LOOKUPS, CHUNKS + 2 * FILES)
+    assert others == [CacheUse(LOOKUPS, 0)] * 2
+    assert (first.items, others[0].hits, others[0].hit_rate) == (CHUNKS + 2 * FILES, LOOKUPS, 1)
+    assert not first.is_full
+
+
+def test_a_cache_that_is_too_small_drops_what_was_not_used_for_longest(dataset):
+    *_, last = uses_of_epochs(dataset, frames=4)
+    # Of successive clips two frames are the same. Each sequence is new again: the other one was
+    # read in between.
+    assert (last.lookups, last.reads) == (LOOKUPS, CHUNKS)
+    assert last.hit_rate == pytest.approx(1 - CHUNKS / LOOKUPS)
+    assert last.is_full
+
+
+def test_without_a_cache_every_chunk_is_read_every_time(dataset):
+    *_, last = uses_of_epochs(dataset, frames=0)
+    assert (last.hits, last.misses, last.hit_rate) == (0, LOOKUPS, 0)
+
+
+def test_data_sets_share_the_cache_of_a_reader(dataset):
+    reader = ChunkReader("tensorstore", 10**8)
+    small, large = (
+        ClipDataset(dataset, "train", settings(CROP_SIZE=size), reader=reader) for size in (16, 32)
+    )
+    small[0]
+    before = cache_use()
+    assert torch.equal(large[0]["blur"], ClipDataset(dataset, "train", settings())[0]["blur"])
+    assert (cache_use() - before).hits > 0
+
+
+def test_cache_budget_is_one_for_the_machine():
+    assert cache_share(settings(), 8) == 500_000_000  # on, unless it is asked not to be
+    assert cache_share(settings(CACHE_SIZE_GB=2.0), 0) == 2_000_000_000
+    assert cache_share(settings(USE_RAM_CACHE=False), 8) == 0
+    assert cache_share(settings(READER="zarr"), 8) == 0
+
+
+def test_batch_is_prepared_as_defined_in_float64(dataset):
+    clips = ClipDataset(dataset, "train", settings())
+    batch = next(iter(DataLoader(clips, batch_size=2)))
+    statistics = Statistics(0.2, 0.4, 1)
+    clip = prepare_batch(batch, statistics, "cpu")
+    assert clip.blur.shape == clip.sharp.shape == (2, 3, 3, 32, 32)
+    assert clip.voxels.shape == (2, 3, 8, 32, 32)
+    for tensor in (clip.blur, clip.sharp, clip.voxels):
+        assert tensor.dtype == torch.float32
+        assert tensor.is_contiguous()
+    blur = batch["blur"].numpy().transpose(0, 1, 4, 2, 3) / 255
+    np.testing.assert_allclose(clip.blur, blur, rtol=1e-6)
+    # The second clip as another sensor sees it.
+    batch["gain"][1] *= 1.5
+    clip = prepare_batch(batch, statistics, "cpu")
+    rate = batch["counts"].numpy() / np.array([4, 2, 1, 1, 1, 2, 5, 8])[:, None, None]
+    gain = open_store(dataset.split("train")[0].store).gain * np.array([1, 1.5])
+    expected = (gain.reshape(2, 1, 1, 1, 1) * rate - 0.2) / 0.4
+    expected = expected.repeat(2, axis=-1).repeat(2, axis=-2)
+    np.testing.assert_allclose(clip.voxels, expected, rtol=1e-5, atol=1e-6)
+    del batch["sharp"]
+    assert prepare_batch(batch, statistics, "cpu").sharp is None
+
+
+@pytest.mark.parametrize("precomputed", [True, False])
+def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
+    lengths = (56, 88, 56, 104)
+    random = np.random.default_rng(0)
+    spikes = [random.integers(0, 2, (steps, 16, 24), dtype=np.uint8) for steps in lengths]
+    pictures = random.integers(0, 256, (2, 32, 48, 3), dtype=np.uint8)
+    layout = StoreLayout(("1", "2", "3", "4"), lengths, (32, 48), (16, 24), 4)
+    frames = [StoredFrame(*pictures, voxels=voxelize(s, 4), bits=pack_rows(s)) for s in spikes]
+    gain = write_store(tmp_path / "s.zarr", layout, frames).gain
+    entry = SequenceEntry("train", "s", 4, tmp_path / "s.zarr")
+    sample = SequenceReader(entry, precomputed=precomputed).read(1, 3, CropArea(8, 12, 16, 24))
+    edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
+    for place, exposure in enumerate(spikes[1:]):
+        ends = edges[len(exposure)]
+        assert sample["bin_steps"][place].tolist() == np.diff(ends).tolist()
+        for k in range(4):
+            expected = exposure[ends[k] : ends[k + 1], 4:12, 6:18].sum(axis=0)
+            np.testing.assert_array_equal(sample["counts"][place, k], expected)
+    assert sample["gain"].item() == pytest.approx(gain, rel=1e-6)
+    assert sample["gain"].dtype == torch.float32
+
+
+@pytest.mark.gpu
+def test_batch_on_the_gpu_equals_the_cpu(dataset):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    batch = next(iter(DataLoader(ClipDataset(dataset, "train", settings()), batch_size=2)))
+    there = prepare_batch(batch, dataset.statistics, "cuda")
+    here = prepare_batch(batch, dataset.statistics, "cpu")
+    torch.testing.assert_close(there.voxels.cpu(), here.voxels, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(there.blur.cpu(), here.blur)

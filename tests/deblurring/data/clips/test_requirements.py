@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.config import Settings
+from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes, largest_crop, require_spikes
+from vrtspike.errors import ConfigError
+
+
+def test_only_a_model_with_spikes_needs_them():
+    with_spikes = Settings()
+    without = Settings.model_validate({"MODEL": {"USE_SPIKE": False}})
+    require_spikes("here", True, with_spikes)
+    require_spikes("here", True, without)
+    require_spikes("here", False, without)
+    with pytest.raises(ConfigError, match=r"here: no .* Set MODEL\.USE_SPIKE to false") as caught:
+        require_spikes("here", False, with_spikes)
+    assert "config/examples/high_frame_rate.yaml" in str(caught.value)
+
+
+def preset(length, crop, *phases, **data):
+    progressive = [{"CROP_SIZE": size, "EPOCHS": 1} for size in phases]
+    return Settings.model_validate(
+        {
+            "DATA": {"CLIP_LEN": length, "CROP_SIZE": crop, **data},
+            "TRAIN": {"PROGRESSIVE": progressive},
+        }
+    )
+
+
+def test_the_least_that_clips_ask_of_a_data_set():
+    plain, growing = preset(6, 96), preset(4, 48, 64, 128)
+    assert (largest_crop(plain), largest_crop(growing)) == (96, 128)
+    assert clip_length([plain, growing]) == 4
+    assert crop_sizes([growing]) == {"train": 128, "test": 48}
+    assert crop_sizes([plain, growing]) == {"train": 96, "test": 48}
+
+
+def test_crops_of_a_split_that_is_validated_on_too():
+    assert crop_sizes([preset(2, 64, 32, VAL_SPLIT="train")]) == {"train": 64}
+    assert crop_sizes([preset(2, 64, 96, VAL_SPLIT="train")]) == {"train": 96}

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from vrtspike.deblurring.data.exposure import expected_center
+from vrtspike.deblurring.data.gate.alignment import (
+    Alignment,
+    align,
+    center_tolerance,
+    correlation_curve,
+    exposure_center,
+)
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, pack_rows, read_spikes
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
+from vrtspike.errors import DataError
+from vrtspike.images import luma, read_gray, read_rgb, shrink
+
+
+def texture(seed, height=160, width=400):
+    noise = np.random.default_rng(seed).random((height, width), dtype=np.float32)
+    smooth = cv2.GaussianBlur(noise, (0, 0), 2.5)
+    return (255 * np.clip(0.5 + 4 * (smooth - smooth.mean()), 0, 1)).astype(np.uint8)
+
+
+def moving(seed, count, speed=3):
+    scene = texture(seed)
+    return [scene[:128, speed * i : speed * i + 192] for i in range(count)]
+
+
+@pytest.mark.parametrize("exposure", [3, 7, 11, 13])
+def test_centre_is_the_middle_frame(exposure):
+    frames = moving(0, exposure + 1)
+    spikes = simulate_spikes(frames)[: 8 * exposure]
+    step, correlation = exposure_center(spikes, frames[exposure // 2])
+    assert step == pytest.approx(4 * (exposure - 1), abs=1.5)
+    assert step == pytest.approx(expected_center(len(spikes)), abs=1.5)
+    assert correlation > 0.8
+
+
+def test_another_scene_and_an_upside_down_one_do_not_match():
+    frames = moving(1, 11)
+    spikes = simulate_spikes(frames)
+    assert align(spikes, frames[5]).matches
+    assert not align(spikes, moving(2, 11)[5]).matches
+    assert not align(spikes[:, ::-1], frames[5]).matches
+
+
+def test_the_curve_has_its_peak_where_the_centre_is():
+    frames = moving(1, 11)
+    spikes = simulate_spikes(frames).view(np.uint8)
+    found = align(spikes, frames[5])
+    centres, curve = correlation_curve(spikes, frames[5])
+    assert (centres[0], centres[-1], len(curve)) == (4, len(spikes) - 5, len(spikes) - 8)
+    assert curve.max() == found.correlation
+    assert centres[curve.argmax()] == pytest.approx(found.center, abs=2)
+
+
+def test_no_verdict_on_flat_or_tiny_pictures_and_no_centre_in_a_still_scene():
+    gray = np.full((128, 192), 90, np.uint8)
+    flat = align(simulate_spikes([gray] * 11), gray)
+    assert flat.matches
+    assert not flat.locates
+    tiny = align(simulate_spikes([f[:32, :32] for f in moving(1, 11)]), moving(2, 1)[0][:32, :32])
+    assert tiny.matches
+    assert not tiny.locates
+    still = moving(3, 1)[0]
+    found = align(simulate_spikes([still] * 11), still)
+    assert found.correlation > 0.8
+    assert found.matches
+
+
+def test_silent_spikes_do_not_match_a_textured_frame():
+    found = align(np.zeros((88, 64, 96), np.uint8), moving(0, 1)[0])
+    assert found.correlation == 0.0
+    assert not found.matches
+
+
+@pytest.mark.parametrize("width", [192, 182])  # whole bytes, and rows that end within one
+@pytest.mark.parametrize("blurry", [False, True])
+def test_packed_spikes_align_like_those_they_stand_for(width, blurry):
+    frames = [frame[:, :width] for frame in moving(4, 12)]
+    spikes = simulate_spikes(frames)[:88]
+    packed = PackedSpikes(pack_rows(spikes), width // 2)
+    found = align(packed, frames[5], blurry=blurry)
+    assert found == align(spikes, frames[5], blurry=blurry)
+    # The definition: the mean of each window, whole windows at once.
+    window = 88 if blurry else 9
+    correlations = [
+        similarity(spikes[first : first + window].sum(axis=0), frames[5])
+        for first in range(88 - window + 1)
+    ]
+    assert found.correlation == max(correlations)
+    assert found.distinction == max(correlations) - min(correlations)
+
+
+def similarity(counts, frame):
+    def details(image):
+        fine = cv2.GaussianBlur(image, (0, 0), 1.0)
+        return fine - cv2.blur(cv2.blur(fine, (21, 21)), (21, 21))
+
+    gray = details(shrink(frame, *counts.shape) / np.float32(255))
+    found = details(counts.astype(np.float32))
+    sizes = float(np.linalg.norm(found)) * float(np.linalg.norm(gray))
+    return float(np.vdot(found, gray)) / sizes
+
+
+def test_shapes_that_do_not_belong_together_are_refused():
+    spikes = np.zeros((88, 40, 60), np.uint8)
+    for shape in [(60, 40), (80, 60), (80, 121), (80, 180)]:
+        with pytest.raises(DataError, match="sensor size"):
+            align(spikes, np.zeros(shape, np.uint8))
+    with pytest.raises(DataError, match="at least 2"):
+        align(spikes[:1], np.zeros((40, 60), np.uint8))
+
+
+@pytest.mark.shared
+def test_real_exposure_centre_is_step_40_of_88(shared):
+    samples = shared / "samples"
+    spikes = read_spikes(samples / "spk_gopro" / "000226.dat", 360, 640)
+    sharp = read_gray(samples / "spk_gopro" / "000226.png")
+    step, correlation = exposure_center(spikes, sharp)
+    assert step == pytest.approx(40, abs=1)
+    assert correlation > 0.9
+    other = read_gray(samples / "gopro_test" / "GOPR0384_11_00" / "sharp" / "000001.png")
+    assert exposure_center(spikes, other)[1] < 0.1
+    assert exposure_center(spikes, sharp[::-1])[1] < 0.1
+
+
+@pytest.mark.shared
+def test_other_sensor_size_with_its_frame_at_the_middle(shared):
+    folder = shared / "samples" / "sreds"
+    spikes = read_spikes(folder / "200_part1_key_id151.dat", 250, 400)
+    step, correlation = exposure_center(spikes, read_gray(folder / "200_part1_key_id151.png"))
+    assert step == pytest.approx(150, abs=3)
+    assert correlation > 0.9
+
+
+@pytest.mark.shared
+def test_short_exposures_simulated_from_real_frames(shared):
+    paths = sorted((shared / "samples" / "sharp_sequence").glob("*.png"))[:4]
+    frames = [read_rgb(path) for path in paths]
+    spikes = simulate_spikes(frames)[:24]
+    found = align(spikes, luma(frames[1]))
+    assert found.center == pytest.approx(8, abs=1)
+    assert found.locates
+
+
+def placed(first, count, steps=60):
+    """A frame, and spikes that show it for some steps only, something else before and after."""
+    frame = moving(5, 1)[0][:96, :96]
+    shown, other = (picture[::2, ::2] > 127 for picture in (frame, moving(6, 1)[0][:96, :96]))
+    spikes = np.stack([shown if first <= t < first + count else other for t in range(steps)])
+    return spikes.astype(np.uint8), frame
+
+
+def test_the_centre_is_that_of_the_window():
+    # Windows hold 9 steps: only that of steps 20 to 28 shows nothing but the frame.
+    spikes, frame = placed(20, 9)
+    whole = align(spikes, frame).center
+    assert whole == pytest.approx(24, abs=0.2)
+    # Part of the picture is there a step earlier, or stays a step longer.
+    spikes[19, :24] = spikes[20, :24]
+    assert 23.5 < align(spikes, frame).center < whole - 0.1
+    spikes, frame = placed(20, 9)
+    spikes[29, :24] = spikes[28, :24]
+    assert whole + 0.1 < align(spikes, frame).center < 24.5
+
+
+def found_with(**values):
+    sound = {"center": 1.0, "correlation": 0.9, "texture": 0.1, "distinction": 0.3}
+    return Alignment(**{**sound, "assessable": True, **values})
+
+
+def test_the_limits_of_a_verdict():
+    assert found_with(correlation=0.3).matches
+    assert found_with(correlation=0.3).locates
+    assert not found_with(correlation=0.2999).matches
+    assert not found_with(correlation=0.2999).locates
+    assert found_with(correlation=-1.0, assessable=False).matches
+    assert not found_with(assessable=False).locates
+    assert found_with(distinction=0.05).locates
+    assert not found_with(distinction=0.0499).locates
+    assert [center_tolerance(steps) for steps in (16, 32, 88, 104)] == [4, 4, 11, 13]
+
+
+def test_pictures_with_less_than_24_rows_or_columns_give_no_verdict():
+    frame = moving(1, 1)[0]
+    for height, width in ((23, 64), (64, 23), (24, 64), (64, 24)):
+        spikes = np.ones((18, height, width), np.uint8)
+        found = align(spikes, frame[: 2 * height, : 2 * width])
+        assert found.assessable == (min(height, width) == 24)
+
+
+@pytest.mark.parametrize(("contrast", "assessable"), [(0.0195, False), (0.0205, True)])
+def test_pictures_of_little_contrast_give_no_verdict(contrast, assessable):
+    details = moving(1, 1)[0].astype(np.float32) - 127
+    spikes = np.ones((18, 64, 96), np.uint8)
+    texture = align(spikes, 127 + details).texture
+    found = align(spikes, 127 + details * np.float32(contrast / texture))
+    assert found.texture == pytest.approx(contrast, rel=1e-3)
+    assert found.assessable == assessable

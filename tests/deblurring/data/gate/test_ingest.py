@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import re
+import shutil
+import tracemalloc
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.deblurring.data.conftest import SEQUENCES
+from tests.deblurring.data.scenes import film
+from vrtspike.deblurring.data.gate.accept import accept
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.errors import DataError
+from vrtspike.files import write_json
+from vrtspike.images import read_rgb, write_png
+
+SPLIT, NAME = "train", "GOPR0001_11_00"
+
+
+def ingest(root, name=f"{SPLIT}/{NAME}", **options):
+    split, sequence = name.split("/")
+    return ingest_sequence(root, split, sequence, blur_dir="blur", source_version="v", **options)
+
+
+def only_fault(manifest):
+    assert len(manifest["faults"]) == 1, manifest["faults"]
+    return manifest["faults"][0]
+
+
+def test_manifest_of_a_sound_sequence(pristine):
+    manifest = ingest(pristine)
+    assert manifest["faults"] == []
+    assert manifest["rgb_size"] == [96, 128]
+    assert manifest["spike_size"] == [48, 64]
+    assert manifest["source_version"] == "v"
+    assert len(manifest["files"]) == 9
+    assert all(len(entry["digest"]) == 64 for entry in manifest["files"])
+    assert [frame["name"] for frame in manifest["frames"]] == ["000001", "000002", "000003"]
+    frame = manifest["frames"][1]
+    exposure = frame["spikes"]
+    assert exposure["path"] == f"{SPLIT}/{NAME}/spike/000002.dat"
+    assert (exposure["start"], exposure["steps"]) == (0, 88)
+    assert exposure["center"] == pytest.approx(40, abs=2)
+    assert exposure["correlation"] > 0.8
+    assert manifest["alignment"]["expected"] == 40
+    assert manifest["alignment"]["median_center"] == pytest.approx(40, abs=1.5)
+
+
+# Of an even number of frames the later of the two middle ones is the sharp one.
+@pytest.mark.parametrize(
+    ("exposure", "expected", "true"), [(3, 8, 8), (7, 24, 24), (8, 28, 32), (13, 48, 48)]
+)
+def test_other_exposures_have_their_own_centre(tmp_path, exposure, expected, true):
+    frames = film(5, 3 * exposure + 1)
+    write_sequence(tmp_path / "train" / "a", frames, frames_per_exposure=exposure)
+    manifest = ingest(tmp_path, "train/a")
+    assert manifest["faults"] == []
+    assert manifest["alignment"]["expected"] == expected
+    assert manifest["alignment"]["median_center"] == pytest.approx(true, abs=1.5)
+
+
+def test_stream_is_divided_among_the_frames(dataset):
+    folder = dataset / SPLIT / NAME
+    parts = sorted((folder / "spike").iterdir())
+    whole = b"".join(path.read_bytes() for path in parts)
+    shutil.rmtree(folder / "spike")
+    (folder / "spike.dat").write_bytes(whole)
+    manifest = ingest(dataset)
+    assert manifest["faults"] == []
+    assert [f["spikes"]["start"] for f in manifest["frames"]] == [0, 88, 176]
+    (folder / "spike.dat").write_bytes(whole[: -48 * 64 // 8])
+    assert "263 spike frames cannot be divided evenly among 3" in only_fault(ingest(dataset))
+
+
+def test_every_fault_of_a_sequence_is_listed(dataset):
+    folder = dataset / SPLIT / NAME
+    (folder / "sharp" / "000001.png").unlink()
+    (folder / "blur" / "000002.png").write_bytes(b"broken")
+    spike = folder / "spike" / "000003.dat"
+    spike.write_bytes(spike.read_bytes()[:-1])
+    shutil.copy(folder / "spike" / "000001.dat", folder / "spike" / "000009.dat")
+    faults = ingest(dataset)["faults"]
+    assert len(faults) == 4
+    text = "\n".join(faults)
+    assert "frame 000001 is in blur, spike but has no partner in sharp" in text
+    assert "frame 000009 is in spike but has no partner in blur, sharp" in text
+    assert "blur/000002.png: not a readable image" in text
+    assert "spike/000003.dat: 33791 bytes are not a whole number of 48 x 64" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "picture", "reason"),
+    [
+        ("blur", np.zeros((96, 128), np.uint8), "grey picture"),
+        ("sharp", np.zeros((96, 128, 3), np.uint16), "16 bits"),
+        ("blur", np.zeros((96, 130, 3), np.uint8), r"96 x 130 pixels, but .*000001\.png has 96 x"),
+    ],
+)
+def test_wrong_pictures(dataset, kind, picture, reason):
+    path = dataset / SPLIT / NAME / kind / "000002.png"
+    cv2.imwrite(str(path), picture)
+    fault = only_fault(ingest(dataset))
+    assert str(path) in fault
+    assert re.search(reason, fault)
+
+
+def test_spikes_of_another_sequence(dataset):
+    shutil.rmtree(dataset / SPLIT / NAME / "spike")
+    shutil.copytree(dataset / SEQUENCES[1] / "spike", dataset / SPLIT / NAME / "spike")
+    faults = ingest(dataset)["faults"]
+    assert len(faults) == 3
+    assert all("the spikes do not show" in fault for fault in faults)
+
+
+def test_spikes_upside_down(dataset):
+    for path in (dataset / SPLIT / NAME / "spike").iterdir():
+        write_spikes(path, read_spikes(path, 48, 64)[:, ::-1])
+    assert len(ingest(dataset)["faults"]) == 3
+
+
+def test_one_shuffled_file_in_a_sequence_is_found_by_name(dataset):
+    """A film that moves on by a whole width: its exposures show different parts."""
+    frames = film(8, 34, speed=14)
+    write_sequence(dataset / "train" / "fast", frames, frames_per_exposure=11)
+    folder = dataset / "train" / "fast" / "spike"
+    shutil.copy(folder / "000001.dat", folder / "000003.dat")
+    assert "fast/spike/000003.dat: the spikes do not show" in only_fault(
+        ingest(dataset, "train/fast")
+    )
+
+
+def test_shifted_windows_are_noticed(dataset):
+    """Spikes that start three source frames late: right scene, wrong time."""
+    folder = dataset / SPLIT / NAME / "spike"
+    whole = np.concatenate([read_spikes(path, 48, 64) for path in sorted(folder.iterdir())])
+    for n in range(2):
+        write_spikes(folder / f"{n + 1:06d}.dat", whole[88 * n + 24 :][:88])
+    for kind, suffix in (("blur", "png"), ("sharp", "png"), ("spike", "dat")):
+        (dataset / SPLIT / NAME / kind / f"000003.{suffix}").unlink()
+    fault = only_fault(ingest(dataset))
+    assert "lie at step 1" in fault
+    assert "expected 40.0 +- 11" in fault
+
+
+@pytest.mark.parametrize("suffix", ["dat", "npz"])
+def test_a_long_exposure_is_never_unpacked_as_a_whole(tmp_path, suffix):
+    folder, steps = tmp_path / "train" / "long", 10_000
+    for part in ("blur", "sharp"):
+        write_png(folder / part / "000001.png", film(2, 1)[0])
+    spikes = np.zeros((steps, 48, 64), np.uint8)
+    spikes[::3] = 1
+    path = folder / "spike" / f"000001.{suffix}"
+    path.parent.mkdir()
+    write_spikes(path, spikes) if suffix == "dat" else np.savez(path, spk=spikes)
+    tracemalloc.start()
+    (frame,) = ingest(tmp_path, "train/long")["frames"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (frame["spikes"]["steps"], frame["spikes"]["count"]) == (steps, spikes.sum())
+    assert peak < spikes.nbytes / 2
+
+
+def test_sensor_size_that_does_not_fit_is_one_fault(dataset):
+    assert "64 x 48 does not fit frames of 96 x 128" in only_fault(
+        ingest(dataset, spike_size=(64, 48))
+    )
+    (dataset / "config.yaml").write_text("spike_h: 64\nspike_w: 48\n")
+    assert "64 x 48 does not fit" in only_fault(ingest(dataset))
+    assert ingest(dataset, spike_size=(48, 64))["faults"] == []
+
+
+def test_still_flat_and_tiny_scenes_are_not_refused(tmp_path):
+    still = [film(1, 1)[0]] * 23
+    flat = [np.full((96, 128, 3), 30, np.uint8)] * 23
+    tiny = film(2, 23, height=32, width=32)
+    for name, frames in (("still", still), ("flat", flat), ("tiny", tiny)):
+        write_sequence(tmp_path / "train" / name, frames, frames_per_exposure=11)
+        manifest = ingest(tmp_path, f"train/{name}")
+        assert manifest["faults"] == []
+        assert len(manifest["frames"]) == 2
+        # Nothing is said of a centre that cannot be told.
+        assert [frame["spikes"]["center"] for frame in manifest["frames"]] == [None, None]
+        correlations = [frame["spikes"]["correlation"] for frame in manifest["frames"]]
+        assert (None in correlations) == (name != "still")
+
+
+def test_a_sequence_without_a_single_spike_stops_at_the_gate(tmp_path):
+    dark = [np.zeros((96, 128, 3), np.uint8)] * 22
+    write_sequence(tmp_path / "train" / "dark", [*dark, *film(0, 11)], frames_per_exposure=11)
+    write_sequence(tmp_path / "test" / "darker", dark, frames_per_exposure=11)
+    paths = []
+    for name in ("train/dark", "test/darker"):
+        paths.append(tmp_path / f"{name}.json")
+        write_json(paths[-1], ingest(tmp_path, name))
+    with pytest.raises(DataError, match=r"\(1\)(.|\n)*test/darker: its 2 exposures hold not a sin"):
+        accept(paths, [8])
+    assert accept(paths[:1], [8])["sequences"] == ["train/dark"]
+
+
+def test_accept_lets_sound_sequences_pass_and_lists_all_other_faults(dataset, tmp_path):
+    paths = []
+    for number, name in enumerate(SEQUENCES):
+        paths.append(tmp_path / f"{number}.json")
+        write_json(paths[-1], ingest(dataset, name))
+    assert accept(paths, [32, 81]) == {
+        "schema": 1,
+        "sequences": sorted(SEQUENCES),
+        "excluded": {},
+    }
+    short = (
+        r"3 exposures are too short for DATA\.K = 82, first .* 000001: its 88 .* at most 81 bins"
+    )
+    with pytest.raises(DataError, match=short):
+        accept(paths, [32, 82])
+    (dataset / SEQUENCES[0] / "sharp" / "000001.png").unlink()
+    picture = read_rgb(dataset / SEQUENCES[2] / "blur" / "000001.png")
+    write_png(dataset / SEQUENCES[2] / "blur" / "000001.png", picture[:, :64])
+    for number in (0, 2):
+        write_json(paths[number], ingest(dataset, SEQUENCES[number]))
+    with pytest.raises(DataError) as caught:
+        accept(paths)
+    message = str(caught.value)
+    assert "(2)" in message
+    assert f"{SEQUENCES[0]}: frame 000001" in message
+    assert f"{SEQUENCES[2]}: " in message
+    with pytest.raises(DataError, match="nothing to accept"):
+        accept([])
+
+
+def test_frames_of_a_stream_are_in_the_order_of_their_numbers(tmp_path):
+    folder = tmp_path / "train" / "a"
+    write_sequence(folder, film(4, 33), frames_per_exposure=3)
+    parts = sorted((folder / "spike").iterdir())
+    (folder / "spike.dat").write_bytes(b"".join(path.read_bytes() for path in parts))
+    shutil.rmtree(folder / "spike")
+    for path in [*(folder / "blur").iterdir(), *(folder / "sharp").iterdir()]:
+        path.rename(path.with_stem(str(int(path.stem))))  # 10 after 2
+    manifest = ingest(tmp_path, "train/a")
+    assert manifest["faults"] == []
+    assert [frame["name"] for frame in manifest["frames"]] == [str(n) for n in range(1, 12)]
+    exposures = [frame["spikes"] for frame in manifest["frames"]]
+    assert [exposure["start"] for exposure in exposures] == [24 * n for n in range(11)]
+    assert [(e["t0"], e["t1"]) for e in exposures] == [(24 * n, 24 * n + 24) for n in range(11)]
+
+
+def test_shuffled_steps_are_a_fault_of_their_file(tmp_path):
+    # A still scene: whatever their order, the spikes show it.
+    write_sequence(tmp_path / "train" / "a", [film(1, 1)[0]] * 22, frames_per_exposure=11)
+    path = tmp_path / "train" / "a" / "spike" / "000002.dat"
+    write_spikes(path, np.random.default_rng(0).permutation(read_spikes(path, 48, 64)))
+    shuffled = [fault for fault in ingest(tmp_path, "train/a")["faults"] if "shuffled" in fault]
+    assert [fault.partition(" ")[0] for fault in shuffled] == [str(path)]
+
+
+def test_a_sensor_must_have_one_scale(dataset):
+    assert "48 x 32 does not fit frames of 96 x 128" in only_fault(
+        ingest(dataset, spike_size=(48, 32))
+    )
+
+
+def test_clips_and_crops_that_just_fit(dataset, tmp_path):
+    path = tmp_path / "train.json"
+    write_json(path, ingest(dataset))
+    # Three frames of 96 x 128.
+    assert accept([path], clip_length=3, crop_sizes={"train": 96})["excluded"] == {}
+    assert accept([path], crop_sizes={"test": 1000})["excluded"] == {}
+    with pytest.raises(DataError, match=r"3 frames, but clips .* DATA.CLIP_LEN = 4"):
+        accept([path], clip_length=4)
+    with pytest.raises(DataError, match=r"frames of 96 x 128, but crops .* take 104 x 104"):
+        accept([path], crop_sizes={"train": 104})
+    # A sequence is not called short because of its faulty frames.
+    (dataset / SPLIT / NAME / "sharp" / "000001.png").unlink()
+    write_json(path, ingest(dataset))
+    with pytest.raises(DataError) as caught:
+        accept([path], clip_length=3)
+    assert "no partner in sharp" in str(caught.value)
+    assert "CLIP_LEN" not in str(caught.value)
+
+
+def test_the_same_frames_twice_in_one_split_are_a_fault(dataset, tmp_path):
+    first, twin = dataset / SEQUENCES[0], dataset / "train" / "twin"
+    shutil.copytree(first, twin)
+    shutil.copytree(first, dataset / "test" / "twin")
+    # It is the sharp frames that count.
+    picture = read_rgb(twin / "blur" / "000001.png")
+    write_png(twin / "blur" / "000001.png", picture // 2)
+    paths = []
+    for name in (SEQUENCES[0], "test/twin", "train/twin"):
+        paths.append(tmp_path / f"{name}.json")
+        write_json(paths[-1], ingest(dataset, name))
+    assert accept(paths[:2])["excluded"] == {}
+    found = accept(paths, exclude=True)
+    assert found["sequences"] == ["test/twin", SEQUENCES[0]]
+    assert found["excluded"]["train/twin"] == [
+        f"its sharp frames are those of {SEQUENCES[0]}, file by file"
+    ]
+    with pytest.raises(DataError, match="all sequences of split train were left out"):
+        accept(paths[1:], exclude=True, clip_length=1, crop_sizes={"train": 1000})

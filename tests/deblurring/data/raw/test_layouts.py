@@ -1,0 +1,418 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.deblurring.data.scenes import film
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, sensor_size
+from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS, find_layout, find_sequence, sequence_names
+from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.deblurring.data.raw.survey import survey
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.errors import DataError
+from vrtspike.files import write_json
+from vrtspike.images import read_rgb, write_png
+
+SPLIT, NAME = "train", "GOPR0001_11_00"
+
+
+def test_survey_finds_sequences_and_frames(dataset):
+    (dataset / SPLIT / NAME / "blur" / "Thumbs.txt").write_text("stray")
+    (dataset / "train" / ".hidden").mkdir()
+    found = survey(dataset, ["train", "test"], "blur")
+    assert found["layout"] == "spk_gopro"
+    assert found["sequences"] == [
+        {"split": "train", "name": "GOPR0001_11_00", "frames": 3},
+        {"split": "train", "name": "GOPR0002_11_00", "frames": 3},
+        {"split": "test", "name": "GOPR0003_11_00", "frames": 3},
+    ]
+
+
+def test_missing_root_says_what_to_set(tmp_path):
+    with pytest.raises(DataError, match=r"DATA\.ROOT.*demo_data"):
+        survey(tmp_path / "nowhere", ["train"], "blur")
+
+
+def test_a_data_set_has_spikes_everywhere_or_nowhere(dataset):
+    assert survey(dataset, ["train", "test"], "blur")["spikes"] is True
+    folders = sorted(dataset.rglob("spike"))
+    shutil.rmtree(folders[0])
+    shutil.rmtree(folders[1])
+    found = survey(dataset, ["train", "test"], "blur")
+    assert found["spikes"] is True
+    assert len(found["sequences"]) == 1
+    names = {folder.parent.relative_to(dataset).as_posix() for folder in folders[:2]}
+    assert set(found["excluded"]) == names
+    assert all(faults[0].startswith("no spikes") for faults in found["excluded"].values())
+    shutil.rmtree(folders[2])
+    found = survey(dataset, ["train", "test"], "blur")
+    assert found["spikes"] is False
+    assert [sequence["frames"] for sequence in found["sequences"]] == [3, 3, 3]
+
+
+def test_folders_of_sharp_frames_only_are_sent_to_the_simulators(dataset):
+    for path in dataset.rglob("*.*"):
+        path.rename(path.parents[1] / path.name)
+    for folder in dataset.rglob("*/*/*/"):
+        folder.rmdir()
+    for path in dataset.rglob("*.dat"):
+        path.unlink()
+    with pytest.raises(DataError, match=r"no blurry frames(.|\n)*simulate\.py --source"):
+        survey(dataset, ["train", "test"], "blur")
+
+
+def test_all_incomplete_sequences_are_named_at_once(dataset):
+    shutil.rmtree(dataset / "train" / "GOPR0001_11_00" / "blur")
+    shutil.rmtree(dataset / "train" / "GOPR0002_11_00" / "sharp")
+    shutil.copy(
+        dataset / "test/GOPR0003_11_00/spike/000001.dat", dataset / "test/GOPR0003_11_00/spike.dat"
+    )
+    with pytest.raises(DataError) as caught:
+        survey(dataset, ["train", "test", "valid"], "blur")
+    for part in (
+        "0001_11_00: no blurry",
+        "0002_11_00: no sharp",
+        "valid: no seq",
+        "0003_11_00/spike/*.dat and test",
+    ):
+        assert part in str(caught.value)
+
+
+def test_another_blur_folder_is_another_data_set(dataset):
+    with pytest.raises(DataError, match=r"no blurry frames \(.*/blur_gamma/"):
+        survey(dataset, ["train"], "blur_gamma")
+
+
+def test_stream_layout_is_recognised(dataset):
+    folder = dataset / SPLIT / NAME
+    parts = [path.read_bytes() for path in sorted((folder / "spike").iterdir())]
+    shutil.rmtree(folder / "spike")
+    (folder / "spike.dat").write_bytes(b"".join(parts))
+    files = find_sequence(dataset, SPLIT, NAME, "blur")
+    assert files.layout == "spk_gopro_stream"
+    assert files.stream == f"{SPLIT}/{NAME}/spike.dat"
+    assert survey(dataset, ["train"], "blur")["layout"] == "spk_gopro+spk_gopro_stream"
+
+
+@pytest.mark.parametrize("place", [f"{SPLIT}/{NAME}/spike", f"{SPLIT}/{NAME}", SPLIT, "."])
+def test_sensor_size_from_a_file_beside_the_spikes(dataset, place):
+    assert sensor_size(dataset, find_sequence(dataset, SPLIT, NAME, "blur")) is None
+    path = dataset / place / "config.yaml"
+    path.write_text("# sensor\nspike_h: 250 # rows\nspike_w: '400'\nfps: 20000\n")
+    files = find_sequence(dataset, SPLIT, NAME, "blur")
+    assert sensor_size(dataset, files) == (250, 400)
+    path.write_text("# spike_h\nmax_spike_h: 1000\n")
+    assert sensor_size(dataset, files) is None
+    path.write_bytes(b"\xef\xbb\xbfspike_h: 48\r\nspike_w: 64\r\n")
+    assert sensor_size(dataset, files) == (48, 64)
+    for text in (
+        "spike_h: 250\n",
+        "spike_h: 1\nspike_w: 2\nspike_h: 3\n",
+        "sensor: {spike_h: 250, spike_w: 400}\n",
+        "spike_h: 250.0\nspike_w: 400.0\n",
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match="once each"):
+            sensor_size(dataset, files)
+
+
+def test_planning_pays_for_nothing_heavy():
+    code = "import sys, vrtspike.deblurring.data.raw.survey, vrtspike.deblurring.data.raw.versions; print(*sys.modules)"
+    modules = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {"torch", "zarr", "pandas", "numpy", "cv2"}.isdisjoint(modules)
+
+
+def rearranged(dataset, patterns):
+    """Copy a data set into another layout; patterns give the folder and prefix of each part."""
+    target = dataset.with_name("rearranged")
+    for path in dataset.rglob("*.*"):
+        split, sequence, part, name = path.relative_to(dataset).parts
+        folder, prefix = patterns[part]
+        place = target / folder.format(split=split, sequence=sequence)
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place / f"{prefix.format(sequence=sequence)}{name}")
+    return target
+
+
+KAIR = {
+    "blur": ("{split}_GT_blurred/{sequence}", ""),
+    "sharp": ("{split}_GT/{sequence}", ""),
+    "spike": ("{split}_spike/{sequence}", ""),
+}
+NAFNET = {
+    "blur": ("{split}/input", "{sequence}-"),
+    "sharp": ("{split}/target", "{sequence}-"),
+    "spike": ("{split}/spike", "{sequence}-"),
+}
+
+
+LAYOUT_PATTERNS = pytest.mark.parametrize(
+    ("layout", "patterns"), [("kair", KAIR), ("nafnet", NAFNET)]
+)
+
+
+@LAYOUT_PATTERNS
+def test_other_layouts_give_the_same_sequences(dataset, layout, patterns):
+    root = rearranged(dataset, patterns)
+    here, there = (survey(path, ["train", "test"], "blur") for path in (dataset, root))
+    assert there["layout"] == layout
+    assert here["sequences"] == there["sequences"]
+    for name in ("GOPR0001_11_00", "GOPR0002_11_00"):
+        files = find_sequence(root, "train", name, "blur")
+        assert list(files.blur) == list(files.sharp) == list(files.spikes)
+        manifests = [
+            ingest_sequence(path, "train", name, blur_dir="blur", source_version="v")
+            for path in (dataset, root)
+        ]
+        assert manifests[1]["faults"] == []
+        digests = [sorted(entry["digest"] for entry in m["files"]) for m in manifests]
+        assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize("patterns", [None, KAIR, NAFNET], ids=["spk_gopro", "kair", "nafnet"])
+def test_blurry_frames_of_linear_light_lie_in_folders_of_their_own(dataset, patterns):
+    if patterns is None:
+        for folder in dataset.glob("*/*/blur"):
+            folder.rename(folder.with_name("blur_gamma"))
+        root = dataset
+    else:
+        folder, prefix = patterns["blur"]
+        gamma = folder.replace("blurred", "blurred_gamma").replace("input", "input_gamma")
+        root = rearranged(dataset, {**patterns, "blur": (gamma, prefix)})
+    with pytest.raises(DataError, match="no blurry frames"):
+        survey(root, ["train"], "blur")
+    assert len(survey(root, ["train"], "blur_gamma")["sequences"]) == 2
+    name = "GOPR0001_11_00"
+    manifest = ingest_sequence(root, "train", name, blur_dir="blur_gamma", source_version="v")
+    assert manifest["faults"] == []
+    assert all("gamma" in frame["blur"] for frame in manifest["frames"])
+
+
+@LAYOUT_PATTERNS
+def test_other_layouts_may_have_no_spikes_either(dataset, layout, patterns):
+    for folder in dataset.rglob("spike"):
+        shutil.rmtree(folder)
+    root = rearranged(dataset, patterns)
+    found = survey(root, ["train", "test"], "blur")
+    assert (found["layout"], found["spikes"]) == (layout, False)
+    assert [sequence["frames"] for sequence in found["sequences"]] == [3, 3, 3]
+    manifest = ingest_sequence(root, "train", NAME, blur_dir="blur", source_version="v")
+    assert (manifest["faults"], len(manifest["frames"])) == ([], 3)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "name"), [(None, "spk_gopro"), (KAIR, "kair"), (NAFNET, "nafnet")]
+)
+def test_what_cannot_be_used_gets_the_advice_of_its_layout(dataset, patterns, name):
+    root = dataset if patterns is None else rearranged(dataset, patterns)
+    layout = find_layout(root, "train")
+    assert layout is LAYOUTS[name]
+    places = layout.places("train", NAME, "blur")
+    for pattern in (places.blur, places.sharp, places.spikes):
+        assert len(list(root.glob(pattern))) == 3
+    for path in root.rglob("*.png"):
+        path.unlink()
+    expected = layout.places("<split>", "<sequence>", "blur")
+    with pytest.raises(DataError) as caught:
+        survey(root, ["train", "test"], "blur")
+    lines = str(caught.value).splitlines()
+    advice = f"Expected in the layout {name} ({layout.used_by}): {expected.blur}, {expected.sharp}"
+    assert lines[-1].startswith(advice)
+    assert lines[-1].count("Expected in") == 1
+
+
+def test_a_folder_that_no_layout_recognises_gets_advice_too(tmp_path):
+    (tmp_path / "videos").mkdir()
+    message = r"no sequence folders; expected .*train/<sequence>/sharp(.|\n)*layout spk_gopro"
+    with pytest.raises(DataError, match=message):
+        survey(tmp_path, ["train"], "blur")
+
+
+def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
+    (dataset / "train_GT").mkdir()
+    with pytest.raises(DataError, match="no sequence folders"):
+        survey(dataset, ["train"], "blur")
+    assert survey(dataset, ["train"], "blur", "spk_gopro")["layout"] == "spk_gopro"
+
+
+def test_sequences_whose_names_begin_alike(dataset):
+    root = rearranged(dataset, NAFNET)
+    for path in list((root / "train").rglob("GOPR0002*")):
+        path.rename(path.with_name(path.name.replace("GOPR0002_11_00", "GOPR0001_11_00-b")))
+    assert sequence_names(root, "train") == ["GOPR0001_11_00", "GOPR0001_11_00-b"]
+    assert len(find_sequence(root, "train", "GOPR0001_11_00", "blur").blur) == 3
+
+
+def test_a_sequence_that_lacks_a_part_is_a_fault_in_every_layout(dataset):
+    root = rearranged(dataset, KAIR)
+    shutil.rmtree(root / "train_GT" / NAME)
+    excluded = survey(root, ["train", "test"], "blur")["excluded"]
+    assert excluded == {f"train/{NAME}": [f"no sharp frames (train_GT/{NAME}/*.png)"]}
+
+
+def test_a_file_with_an_odd_name_is_a_frame_in_every_layout(dataset):
+    root = rearranged(dataset, NAFNET)
+    blur = root / "train/input" / f"{NAME}-000003.png"
+    blur.rename(blur.with_stem(f"{NAME}-000003 (1)"))
+    (root / "train/target" / f"{NAME}-000003.png").unlink()
+    (root / "train/spike" / f"{NAME}-000003.dat").unlink()
+    manifest = ingest_sequence(root, "train", NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == ["frame 000003 (1) is in blur but has no partner in sharp, spike"]
+
+
+def test_links_that_lead_nowhere_are_faults(dataset):
+    (dataset / "train" / "lost").symlink_to(dataset / "elsewhere")
+    (dataset / "train" / "round").symlink_to("round")
+    (dataset / "train" / "linked").symlink_to(dataset / "test/GOPR0003_11_00")
+    (dataset / "train" / "notes.txt").symlink_to(dataset / SPLIT / NAME / "sharp/000001.png")
+    found = survey(dataset, ["train"], "blur")
+    assert [s["name"] for s in found["sequences"]] == [NAME, "GOPR0002_11_00", "linked"]
+    assert sorted(found["excluded"]) == ["train/lost", "train/round"]
+    assert "a link that leads nowhere" in found["excluded"]["train/lost"][0]
+
+
+def test_names_that_the_workflow_cannot_use_are_faults(dataset):
+    (dataset / SPLIT / NAME).rename(dataset / SPLIT / "a{b}")
+    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
+    assert list(excluded) == ["train/a{b}"]
+    assert "rename the sequence" in excluded["train/a{b}"][0]
+
+
+def test_names_with_digits_that_are_no_numbers(dataset):
+    folder = dataset / SPLIT / NAME / "blur"
+    shutil.copy(folder / "000001.png", folder / "\u00b2.png")
+    assert "\u00b2" in find_sequence(dataset, SPLIT, NAME, "blur").blur
+
+
+@pytest.mark.parametrize("name", ["{}", "frame_{}"])
+def test_frames_follow_each_other_by_their_numbers(tmp_path, name):
+    folder = tmp_path / SPLIT / NAME
+    write_sequence(folder, film(4, 31), frames_per_exposure=3)
+    for path in list(folder.rglob("*.*")):
+        path.rename(path.with_stem(name.format(int(path.stem))))
+    manifest = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert [f["name"] for f in manifest["frames"]] == [name.format(n) for n in range(1, 11)]
+    whole = b"".join(
+        (folder / "spike" / f"{name.format(n)}.dat").read_bytes() for n in range(1, 11)
+    )
+    shutil.rmtree(folder / "spike")
+    (folder / "spike.dat").write_bytes(whole)
+    manifest = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert [f["spikes"]["start"] for f in manifest["frames"]] == list(range(0, 240, 24))
+    for part in ("blur", "sharp"):
+        (folder / part / f"{name.format(5)}.png").unlink()
+    (folder / "spike.dat").write_bytes(whole[: -24 * 48 * 64 // 8])
+    faults = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")["faults"]
+    jump = f"frame numbers jump from {name.format(4)} to {name.format(6)}"
+    assert any(fault.startswith(jump) for fault in faults)
+
+
+def test_frames_of_832_columns_have_no_header(tmp_path):
+    """Half of them are 416, the width of a Vidar dump with header columns."""
+    write_sequence(tmp_path / SPLIT / NAME, film(3, 7, 96, 832), frames_per_exposure=3)
+    manifest = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert manifest["spike_size"] == [48, 416]
+    build_store(tmp_path, _written(tmp_path, manifest), 8, tmp_path / "s.json")
+    counts = open_store(tmp_path / "s.zarr").read("voxels", slice(0, 1), slice(None), slice(None))
+    path = tmp_path / SPLIT / NAME / "spike/000001.dat"
+    np.testing.assert_array_equal(counts[0], voxelize(read_spikes(path, 48, 416), 8))
+
+
+@pytest.mark.parametrize("width", [64, 60])
+def test_npz_spikes_bring_their_size(dataset, width):
+    folder = dataset / SPLIT / NAME
+    for path in list((folder / "spike").iterdir()):
+        spikes = read_spikes(path, 48, 64)
+        np.savez_compressed(path.with_suffix(".npz"), spk=spikes[:, :, :width])
+        path.unlink()
+    for path in [*(folder / "blur").iterdir(), *(folder / "sharp").iterdir()]:
+        write_png(path, np.ascontiguousarray(read_rgb(path)[:, : 2 * width]))
+    manifest = ingest_sequence(dataset, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert manifest["spike_size"] == [48, width]
+    assert manifest["frames"][0]["spikes"]["path"].endswith("000001.npz")
+
+
+def test_vidar_dumps_lose_their_header_columns(tmp_path):
+    """Rows of 416 in the file, a picture of 400."""
+    film_frames = film(3, 3 * 7 + 1, height=56, width=400)
+    write_sequence(tmp_path / SPLIT / NAME, film_frames, frames_per_exposure=7, downscale=1)
+    for path in (tmp_path / SPLIT / NAME / "spike").iterdir():
+        spikes = read_spikes(path, 56, 400)
+        header = np.random.default_rng(0).integers(0, 2, (len(spikes), 56, 16), dtype=np.uint8)
+        write_spikes(path, np.concatenate([spikes, header], axis=2))
+    (tmp_path / SPLIT / SENSOR_FILE).write_text("spike_h: 56\nspike_w: 416\n")
+    manifest = ingest_sequence(tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert manifest["spike_size"] == [56, 400]
+    assert manifest["spike_columns"] == 416
+    store = build_store(tmp_path, _written(tmp_path, manifest), 8, tmp_path / "k8" / "s.json")
+    assert store["spike_size"] == [56, 400]
+    counts = open_store(tmp_path / "k8" / "s.zarr").read(
+        "voxels", slice(0, 1), slice(None), slice(None)
+    )
+    assert counts.shape == (1, 8, 56, 400)
+    np.testing.assert_array_equal(counts[0], voxelize(spikes_of(tmp_path, 1), 8))
+
+
+def _written(folder, manifest):
+    write_json(folder / "ingest.json", manifest)
+    return folder / "ingest.json"
+
+
+def spikes_of(root, number):
+    return read_spikes(root / SPLIT / NAME / "spike" / f"{number:06d}.dat", 56, 416, columns=400)
+
+
+# Sensors of the cameras and data sets in use, at the size of their frames.
+@pytest.mark.parametrize("size", [(250, 400), (384, 384), (180, 320), (1000, 1000)])
+def test_sensors_of_other_sizes(tmp_path, size):
+    write_sequence(tmp_path / SPLIT / NAME, film(4, 4, *size), frames_per_exposure=3, downscale=1)
+    manifest = ingest_sequence(
+        tmp_path, SPLIT, NAME, blur_dir="blur", source_version="v", spike_size=size
+    )
+    assert manifest["faults"] == []
+    store = build_store(tmp_path, _written(tmp_path, manifest), 6, tmp_path / "s.json")
+    assert (store["rgb_size"], store["spike_size"]) == ([*size], [*size])
+
+
+def test_a_sequence_consists_of_all_its_files(dataset):
+    folder = f"{SPLIT}/{NAME}"
+    (dataset / folder / SENSOR_FILE).write_text("spike_h: 48\nspike_w: 64\n")
+    found = find_sequence(dataset, SPLIT, NAME, "blur")
+    expected = [f"{folder}/{SENSOR_FILE}"]
+    for kind, suffix in (("blur", "png"), ("sharp", "png"), ("spike", "dat")):
+        expected += [f"{folder}/{kind}/{n:06d}.{suffix}" for n in (1, 2, 3)]
+    assert found.paths == sorted(expected)
+    shutil.rmtree(dataset / folder / "spike")
+    (dataset / folder / "spike.dat").write_bytes(bytes(8))
+    assert f"{folder}/spike.dat" in find_sequence(dataset, SPLIT, NAME, "blur").paths
+
+
+def test_files_that_claim_the_same_frame_are_a_fault(dataset):
+    folder = dataset / SPLIT / NAME
+    shutil.copy(folder / "blur" / "000002.png", folder / "blur" / "2.png")
+    shutil.copy(folder / "spike" / "000001.dat", folder / "spike.dat")
+    np.savez(folder / "spike.npz", spk=np.zeros((1, 8, 8), np.uint8))
+    faults = find_sequence(dataset, SPLIT, NAME, "blur").faults
+    assert len(faults) == 2
+    assert "blur holds two files for frame 2: 000002.png and 2.png" in faults[1]
+    assert f"{SPLIT}/{NAME}/spike.dat, {SPLIT}/{NAME}/spike.npz" in faults[0]
+
+
+def test_the_survey_counts_blurry_frames(dataset):
+    (dataset / SPLIT / NAME / "sharp" / "000002.png").unlink()
+    frames = {s["name"]: s["frames"] for s in survey(dataset, ["train"], "blur")["sequences"]}
+    assert frames[NAME] == 3

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vrtspike.deblurring.data.raw.spikes import (
+    PackedSpikes,
+    count_spike_frames,
+    frame_bytes,
+    pack_rows,
+    pack_spikes,
+    picture_columns,
+    read_rows,
+    read_spikes,
+    write_spikes,
+)
+from vrtspike.errors import DataError
+from vrtspike.images import read_gray, shrink
+
+
+@st.composite
+def spike_arrays(draw):
+    height, width = draw(
+        st.tuples(st.integers(1, 24), st.integers(1, 24)).filter(lambda s: s[0] * s[1] % 8 == 0)
+    )
+    frames = draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return random.integers(0, 2, (frames, height, width), dtype=np.uint8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(spikes=spike_arrays(), data=st.data())
+def test_reading_inverts_writing_and_slices(tmp_path_factory, spikes, data):
+    path = tmp_path_factory.mktemp("spikes") / "a.dat"
+    write_spikes(path, spikes)
+    frames, height, width = spikes.shape
+    assert path.stat().st_size == frames * height * width // 8
+    assert count_spike_frames(path, height, width) == frames
+    np.testing.assert_array_equal(read_spikes(path, height, width), spikes)
+    start = data.draw(st.integers(0, frames))
+    count = data.draw(st.integers(0, frames - start))
+    part = read_spikes(path, height, width, start=start, count=count)
+    np.testing.assert_array_equal(part, spikes[start : start + count])
+
+
+@pytest.mark.parametrize("width", [16, 12])  # rows of whole bytes, and rows that share bytes
+def test_format_bit_by_bit(tmp_path, width):
+    height = 4
+    random = np.random.default_rng(7)
+    raw = random.integers(0, 256, 3 * frame_bytes(height, width), dtype=np.uint8).tobytes()
+    path = tmp_path / "a.dat"
+    path.write_bytes(raw)
+    spikes = read_spikes(path, height, width)
+    for t in range(3):
+        frame = raw[t * frame_bytes(height, width) :]
+        for p in range(height * width):
+            bit = frame[p // 8] >> (p % 8) & 1
+            assert spikes[t, height - 1 - p // width, p % width] == bit
+    assert pack_spikes(spikes) == raw
+
+
+@pytest.mark.parametrize("columns", [640, 633])
+@pytest.mark.parametrize("suffix", ["dat", "npz"])
+def test_a_file_of_several_blocks(tmp_path, columns, suffix):
+    spikes = np.random.default_rng(3).integers(0, 2, (37, 1024, 640), dtype=np.uint8)
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "dat":
+        write_spikes(path, spikes)
+    else:
+        np.savez(path, spk=spikes)
+    expected = pack_rows(spikes[3:36, :, :columns])
+    found = read_rows(path, 1024, 640, start=3, count=33, columns=columns)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_packed_spikes_are_unpacked_step_by_step():
+    spikes = np.random.default_rng(4).integers(0, 2, (5, 6, 13), dtype=np.uint8)
+    packed = PackedSpikes(pack_rows(spikes), 13)
+    assert (packed.shape, len(packed), packed.count()) == (spikes.shape, 5, spikes.sum())
+    for step in range(5):
+        np.testing.assert_array_equal(packed[step], spikes[step])
+
+
+def test_result_is_an_ordinary_array(tmp_path):
+    write_spikes(tmp_path / "a.dat", np.ones((2, 6, 4), bool))
+    spikes = read_spikes(tmp_path / "a.dat", 6, 4)
+    assert spikes.dtype == np.uint8
+    assert spikes.flags.c_contiguous
+    assert spikes.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("contents", "size", "reason"),
+    [
+        (b"", (8, 8), "empty"),
+        (bytes(15), (8, 8), r"15 bytes are not a whole number of 8 x 8 .* 1 frames and 7 bytes"),
+        (bytes(17), (8, 8), "1 bytes over"),
+        (bytes(16), (3, 5), "whole bytes"),
+        (bytes(16), (0, 8), "positive"),
+        (bytes(16), (8, -8), "positive"),
+    ],
+)
+def test_wrong_sizes_are_refused(tmp_path, contents, size, reason):
+    path = tmp_path / "a.dat"
+    path.write_bytes(contents)
+    with pytest.raises(DataError, match=reason):
+        read_spikes(path, *size)
+
+
+def test_missing_file_and_frames_beyond_the_end(tmp_path):
+    with pytest.raises(DataError, match=r"nothing\.dat: cannot be read"):
+        read_spikes(tmp_path / "nothing.dat", 8, 8)
+    write_spikes(tmp_path / "a.dat", np.zeros((3, 8, 8), np.uint8))
+    for start, count in [(1, 3), (4, 0), (-1, 2), (2, -1)]:
+        with pytest.raises(DataError, match="the file holds 3"):
+            read_spikes(tmp_path / "a.dat", 8, 8, start=start, count=count)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.full((1, 8, 8), 2, np.uint8), np.zeros((8, 8)), np.zeros((0, 8, 8)), np.zeros((1, 3, 3))],
+)
+def test_what_is_no_spike_array_is_not_written(tmp_path, array):
+    with pytest.raises(DataError):
+        write_spikes(tmp_path / "a.dat", array)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.shared
+def test_real_file_shows_the_real_frame(shared):
+    folder = shared / "samples" / "spk_gopro"
+    spikes = read_spikes(folder / "000226.dat", 360, 640)
+    assert spikes.shape == (88, 360, 640)
+    frame = shrink(read_gray(folder / "000226.png"), 360, 640)
+    mean = spikes[28:53].mean(axis=0)
+    assert np.corrcoef(mean.ravel(), frame.ravel())[0, 1] > 0.96
+    assert np.corrcoef(mean[::-1].ravel(), frame.ravel())[0, 1] < 0.3
+    # theta = 2: the spike rate is half the grey value.
+    assert mean.mean() == pytest.approx(0.499 * frame.mean() / 255, rel=0.02)
+
+
+@pytest.mark.shared
+def test_real_file_cut_by_a_byte_or_at_a_wrong_size_is_refused(shared, tmp_path):
+    raw = (shared / "samples" / "spk_gopro" / "000226.dat").read_bytes()
+    (tmp_path / "cut.dat").write_bytes(raw[:-1])
+    with pytest.raises(DataError, match="the file is cut or the sensor size is wrong"):
+        read_spikes(tmp_path / "cut.dat", 360, 640)
+    with pytest.raises(DataError, match="not a whole number of 250 x 400"):
+        read_spikes(shared / "samples" / "spk_gopro" / "000226.dat", 250, 400)
+
+
+@pytest.mark.parametrize(
+    ("sensor", "frame", "columns"),
+    [
+        ((250, 416), (500, 800), 400),  # a Vidar dump "with head"
+        ((250, 416), (250, 400), 400),
+        ((208, 416), (416, 832), 416),  # frames as wide as all columns
+        ((416, 416), (832, 832), 416),
+        ((360, 640), (720, 1280), 640),
+        ((250, 400), (500, 800), 400),
+    ],
+)
+def test_columns_of_the_picture(sensor, frame, columns):
+    assert picture_columns(sensor, frame) == columns

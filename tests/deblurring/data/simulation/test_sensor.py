@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
+from vrtspike.errors import DataError
+
+
+def test_spike_rate_is_grey_over_theta():
+    gray = np.linspace(0, 255, 16, dtype=np.uint8)
+    frames = [np.tile(gray.repeat(2), (32, 1))] * 100
+    for theta in (1.0, 2.0, 3.5):
+        spikes = simulate_spikes(frames, theta=theta, seed=1)
+        assert spikes.shape == (800, 16, 16)
+        rate = spikes.mean(axis=(0, 1))
+        np.testing.assert_allclose(rate, gray / 255 / theta, atol=2e-3)
+
+
+def test_charge_carries_over_so_that_counts_are_off_by_less_than_one_spike():
+    random = np.random.default_rng(0)
+    frames = random.integers(0, 256, (12, 8, 8), dtype=np.uint8)
+    spikes = simulate_spikes(frames, downscale=1, seed=3)
+    # Grey between frames runs linearly; after the last one it stands still.
+    following = np.concatenate([frames[1:], frames[-1:]]).astype(float)
+    fractions = np.arange(8)[None, :, None, None] / 8
+    gray = frames[:, None] + fractions * (following - frames)[:, None]
+    charge = np.cumsum(gray.reshape(96, 8, 8) / 255, axis=0)
+    error = charge - 2.0 * np.cumsum(spikes, axis=0, dtype=np.int64)
+    # V = V0 + charge - theta * spikes must stay in [0, theta) with V0 in [0, theta).
+    assert error.min() > -2.0
+    assert error.max() < 2.0
+    assert (error.max(axis=0) - error.min(axis=0)).max() < 2.0 + 1e-4
+
+
+def test_the_seed_decides_and_initial_charge_is_spread():
+    frames = [np.full((64, 64), 128, np.uint8)] * 2
+    first = simulate_spikes(frames, seed=1)
+    np.testing.assert_array_equal(first, simulate_spikes(frames, seed=1))
+    assert (first != simulate_spikes(frames, seed=2)).any()
+    # The definition, step by step: the charge starts anywhere below theta, uniformly.
+    charge = 2 * np.random.default_rng(1).random((32, 32), dtype=np.float32)
+    assert charge.min() < 0.01
+    assert charge.max() > 1.99
+    for step in first:
+        charge = charge + np.float32(128) / np.float32(255)
+        np.testing.assert_array_equal(step, charge >= 2)
+        charge = charge - 2 * step.astype(np.float32)
+
+
+def test_noise_changes_spikes_but_not_their_rate():
+    frames = [np.full((64, 64), 100, np.uint8)] * 10
+    clean, noisy = simulate_spikes(frames), simulate_spikes(frames, noise=0.1)
+    assert (clean != noisy).any()
+    assert noisy.mean() == pytest.approx(clean.mean(), rel=0.02)
+    # In 400 steps noise of 0.1 a step adds up to 0.1 * 20; the rest is what stays of a spike.
+    counts = simulate_spikes([np.full((128, 128), 80, np.uint8)] * 50, theta=1.0, noise=0.1).sum(0)
+    assert counts.std() == pytest.approx(np.sqrt(2.0**2 + 1 / 6), rel=0.05)
+
+
+def test_colour_is_seen_as_luma_at_half_size():
+    frame = np.zeros((4, 4, 3), np.uint8)
+    frame[..., 1] = 255
+    spikes = simulate_spikes([frame] * 200, seed=0)
+    assert spikes.shape == (1600, 2, 2)
+    np.testing.assert_allclose(spikes.mean(axis=0), 0.587 / 2, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("frames", "options"),
+    [
+        ([], {}),
+        ([np.zeros((5, 4), np.uint8)], {}),
+        ([np.zeros((4, 4), np.uint8)], {"theta": 0.0}),
+        ([np.zeros((4, 4), np.uint8)], {"noise": -1.0}),
+        ([np.zeros((4, 4), np.uint8)], {"steps_per_frame": 0}),
+    ],
+)
+def test_impossible_requests_are_refused(frames, options):
+    with pytest.raises(DataError):
+        simulate_spikes(frames, **options)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 1.8, 3.0])
+def test_other_gammas(gamma):
+    frames = np.random.default_rng(1).integers(0, 256, (5, 6, 8, 3), dtype=np.uint8)
+    coded = 255 * ((frames / 255.0) ** gamma).mean(axis=0) ** (1 / gamma)
+    assert np.abs(synthesize_blur(frames, gamma) - coded).max() <= 0.5 + 1e-3
+    with pytest.raises(DataError, match="gamma"):
+        synthesize_blur(frames, 0.0)
+
+
+def test_blur_is_the_mean_linear_or_in_gamma():
+    random = np.random.default_rng(0)
+    frames = random.integers(0, 256, (11, 6, 8, 3), dtype=np.uint8)
+    plain = frames.astype(np.float64).mean(axis=0)
+    assert np.abs(synthesize_blur(frames) - plain).max() <= 0.5 + 1e-3
+    coded = 255 * ((frames / 255.0) ** 2.2).mean(axis=0) ** (1 / 2.2)
+    assert np.abs(synthesize_blur(frames, 2.2) - coded).max() <= 0.5 + 1e-3
+    assert (synthesize_blur(frames, 2.2) >= synthesize_blur(frames)).mean() > 0.95
+    for gamma in (None, 2.2):
+        np.testing.assert_array_equal(synthesize_blur(frames[:1], gamma), frames[0])
+    with pytest.raises(DataError):
+        synthesize_blur([])

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.deblurring.data.scenes import film
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.spikes import read_spikes
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
+from vrtspike.deblurring.data.simulation.sequence import (
+    frame_files,
+    frame_folders,
+    simulate_folder,
+    write_sequence,
+)
+from vrtspike.errors import DataError
+from vrtspike.images import read_rgb, write_png
+
+
+def video(count, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (count, 16, 24, 3), dtype=np.uint8)
+
+
+def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
+    frames = video(11)
+    written = write_sequence(tmp_path / "s", frames, frames_per_exposure=3, seed=5)
+    assert (written.exposures, written.frames_used, written.frames_left) == (3, 9, 2)
+    whole = simulate_spikes(frames, seed=5)
+    for n in range(3):
+        part = frames[3 * n : 3 * n + 3]
+        name = f"{n + 1:06d}"
+        blur = read_rgb(tmp_path / "s" / "blur" / f"{name}.png")
+        np.testing.assert_array_equal(blur, synthesize_blur(part))
+        np.testing.assert_array_equal(read_rgb(tmp_path / "s" / "sharp" / f"{name}.png"), part[1])
+        spikes = read_spikes(tmp_path / "s" / "spike" / f"{name}.dat", 8, 12)
+        np.testing.assert_array_equal(spikes, whole[24 * n : 24 * n + 24])
+
+
+def test_gamma_goes_to_its_own_folder(tmp_path):
+    frames = video(3)
+    write_sequence(tmp_path, frames, frames_per_exposure=3, gamma=2.2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["blur_gamma", "sharp", "spike"]
+    blur = read_rgb(tmp_path / "blur_gamma" / "000001.png")
+    np.testing.assert_array_equal(blur, synthesize_blur(frames, 2.2))
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(DataError, match="2 frames do not fill one exposure of 3"):
+        write_sequence(tmp_path / "a", video(2), frames_per_exposure=3)
+    with pytest.raises(DataError, match="the first frame was"):
+        write_sequence(tmp_path / "b", [*video(2), video(1)[0, :8]], frames_per_exposure=1)
+    write_sequence(tmp_path / "c", video(6), frames_per_exposure=1)
+    with pytest.raises(DataError, match=r"000004\.png; delete the folder"):
+        write_sequence(tmp_path / "c", video(3), frames_per_exposure=1)
+
+
+def test_a_folder_of_frames_in_the_order_of_their_numbers(tmp_path):
+    frames = video(11)
+    for number, frame in enumerate(frames):
+        write_png(tmp_path / "in" / f"frame_{number}.png", frame)
+    (tmp_path / "in" / "notes.txt").write_text("stray")
+    names = [path.name for path in frame_files(tmp_path / "in")]
+    assert names == [f"frame_{n}.png" for n in range(11)]
+    seen = []
+    simulate_folder(
+        tmp_path / "in",
+        tmp_path / "out",
+        frames_per_exposure=3,
+        seed=5,
+        progress=lambda *numbers: seen.append(numbers),
+    )
+    write_sequence(tmp_path / "direct", frames, frames_per_exposure=3, seed=5)
+    for path in (tmp_path / "direct").rglob("*.*"):
+        twin = tmp_path / "out" / path.relative_to(tmp_path / "direct")
+        assert twin.read_bytes() == path.read_bytes()
+    assert seen == [(n, 11) for n in range(1, 12)]
+    with pytest.raises(DataError, match="no such folder"):
+        simulate_folder(tmp_path / "nothing", tmp_path / "x", frames_per_exposure=3)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no frames"):
+        simulate_folder(tmp_path / "empty", tmp_path / "x", frames_per_exposure=3)
+
+
+def test_a_folder_in_which_frames_are_missing_is_refused(tmp_path):
+    for number in (1, 2, 3, 5, 6, 9, 10):
+        write_png(tmp_path / "in" / f"frame_{number:04d}.png", video(1)[0])
+    gaps = r"frame_0003 to frame_0005, frame_0006 to frame_0009, elsewhere in steps of 1: .* folder"
+    with pytest.raises(DataError, match=gaps):
+        simulate_folder(tmp_path / "in", tmp_path / "out", frames_per_exposure=1)
+    assert not (tmp_path / "out").exists()
+    write_png(tmp_path / "twice" / "1.png", video(1)[0])
+    write_png(tmp_path / "twice" / "01.bmp", video(1)[0])
+    with pytest.raises(DataError, match=r"from (01 to 1|1 to 01), .* there twice"):
+        frame_files(tmp_path / "twice")
+
+
+@pytest.mark.shared
+def test_real_frames_pass_ingestion(shared, tmp_path):
+    frames = shared / "samples" / "sharp_sequence"
+    written = simulate_folder(frames, tmp_path / "train" / "s", frames_per_exposure=3)
+    assert (written.exposures, written.frames_left) == (3, 1)
+    manifest = ingest_sequence(tmp_path, "train", "s", blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert (manifest["rgb_size"], manifest["spike_size"]) == ([436, 1024], [218, 512])
+    assert [frame["spikes"]["steps"] for frame in manifest["frames"]] == [24, 24, 24]
+    assert manifest["alignment"]["median_center"] == pytest.approx(8, abs=1)
+
+
+def test_folders_of_frames_in_the_known_trees(tmp_path):
+    names = {
+        "train/GOPR0372_07_00": ("train", "GOPR0372_07_00", 7),
+        "train/002/occ008.320": ("train", "002_occ008.320", None),
+        "test/Type1/TEST01_003_f0433": ("test", "Type1_TEST01_003_f0433", None),
+        "plain": ("valid", "plain", None),
+    }
+    for name in names:
+        write_png(tmp_path / name / "0000.png", film(1, 1)[0])
+    found = frame_folders(tmp_path, "valid")
+    assert {(f.split, f.sequence, f.frames_per_exposure) for f in found} == set(names.values())
+    (single,) = frame_folders(tmp_path / "plain")
+    assert (single.split, single.sequence) == ("train", "plain")
+    write_png(tmp_path / "train/002_occ008.320" / "0000.png", film(1, 1)[0])
+    with pytest.raises(DataError, match=r"would become train/002_occ008\.320"):
+        frame_folders(tmp_path)
+    (tmp_path / "links").mkdir()
+    for split in ("train", "test"):
+        (tmp_path / "links" / split).symlink_to(tmp_path / "test/Type1")
+    (tmp_path / "links" / "round").symlink_to(tmp_path / "links")
+    found = frame_folders(tmp_path / "links")
+    assert [(f.split, f.sequence) for f in found] == [
+        (split, "TEST01_003_f0433") for split in ("test", "train")
+    ]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no folders of frames"):
+        frame_folders(tmp_path / "empty")

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+from torch.utils.data import default_collate
+
+from tests.deblurring.data.conftest import SEQUENCES
+from tests.deblurring.data.scenes import film
+from vrtspike.config.schema import Settings
+from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.clips.clips import SequenceReader
+from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.spikes import read_spikes
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.verify import verify_store
+from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.errors import DataError
+from vrtspike.files import read_json, write_json
+from vrtspike.images import read_rgb
+
+
+def build(root, results, name, bins=32):
+    split, sequence = name.split("/")
+    manifest = results / "ingest" / f"{name}.json"
+    write_json(
+        manifest,
+        ingest_sequence(root, split, sequence, blur_dir="blur", source_version="v"),
+    )
+    return build_store(root, manifest, bins, results / f"k{bins}" / f"{name}.json")
+
+
+@pytest.fixture(scope="module")
+def built(pristine, tmp_path_factory):
+    results = tmp_path_factory.mktemp("results")
+    for name in SEQUENCES:
+        build(pristine, results, name)
+    return results
+
+
+def test_store_holds_what_the_raw_files_hold(built, pristine):
+    name = SEQUENCES[0]
+    manifest = read_json(built / "k32" / f"{name}.json")
+    store = open_store(built / "k32" / f"{name}.zarr")
+    everything = (slice(0, 3), slice(None), slice(None))
+    for kind in ("blur", "sharp"):
+        expected = [read_rgb(pristine / name / kind / f"{n:06d}.png") for n in (1, 2, 3)]
+        np.testing.assert_array_equal(store.read(kind, *everything), expected)
+    spikes = [read_spikes(pristine / name / "spike" / f"{n:06d}.dat", 48, 64) for n in (1, 2, 3)]
+    np.testing.assert_array_equal(
+        store.read("voxels", *everything), [voxelize(s, 32) for s in spikes]
+    )
+    bits = np.unpackbits(store.read("bits", *everything), axis=-1, bitorder="little")
+    np.testing.assert_array_equal(bits, spikes)
+    assert manifest["frames"] == ["000001", "000002", "000003"]
+    assert manifest["spike_frames"] == [88, 88, 88]
+    assert manifest["store"] == "GOPR0001_11_00.zarr"
+    assert set(manifest["histogram"]) == set("1234567")
+
+
+def test_building_again_gives_the_same_digest(built, pristine, tmp_path):
+    again = build(pristine, tmp_path, SEQUENCES[0])
+    assert again == read_json(built / "k32" / f"{SEQUENCES[0]}.json")
+
+
+def test_too_many_bins_name_sequence_and_frame(pristine, tmp_path):
+    with pytest.raises(DataError, match=r"GOPR0001_11_00, frame 000001: 82 voxel bins for 88"):
+        build(pristine, tmp_path, SEQUENCES[0], bins=82)
+    assert not list(tmp_path.rglob("*.zarr"))
+
+
+def test_raw_files_that_changed_since_ingestion_are_refused(dataset, tmp_path):
+    build(dataset, tmp_path, SEQUENCES[0])
+    manifest = tmp_path / "ingest" / f"{SEQUENCES[0]}.json"
+    path = dataset / SEQUENCES[0] / "sharp" / "000002.png"
+    os.utime(path, (1, 1))
+    build_store(dataset, manifest, 32, tmp_path / "touched.json")
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DataError, match=r"changed since ingestion(.|\n)*sharp/000002\.png"):
+        build_store(dataset, manifest, 32, tmp_path / "changed.json")
+
+
+def merge(built, names=SEQUENCES, **options):
+    paths = [built / "k32" / f"{name}.json" for name in names]
+    return merge_dataset(
+        paths, **{"dataset": "toy", "bins": 32, "folder": built / "k32", **options}
+    )
+
+
+def recordings(folder):
+    """Blurry frames and raw spikes of a sequence of half-size spikes."""
+    for path in sorted((folder / "blur").iterdir()):
+        blur = read_rgb(path)
+        height, width = (side // 2 for side in blur.shape[:2])
+        yield blur, read_spikes(folder / "spike" / f"{path.stem}.dat", height, width)
+
+
+def own_gain(folder):
+    """sum(luma r) / sum(r^2) of a sequence, from its raw files."""
+    products = squares = 0.0
+    for blur, spikes in recordings(folder):
+        gray = np.rint(blur @ np.array([0.299, 0.587, 0.114])) / 255
+        height, width = spikes.shape[1:]
+        gray = gray.reshape(height, 2, width, 2).mean(axis=(1, 3))
+        products += (gray * spikes.mean(axis=0)).sum()
+        squares += (spikes.mean(axis=0) ** 2).sum()
+    return products / squares
+
+
+def own_voxels(folder, edges):
+    """gain x rate of a sequence, from its raw files."""
+    gain, values = own_gain(folder), []
+    for _, spikes in recordings(folder):
+        ends = edges[len(spikes)]
+        values += [spikes[a:b].mean(axis=0) for a, b in itertools.pairwise(ends)]
+    return (gain * np.stack(values)).ravel()
+
+
+@pytest.fixture(scope="module")
+def sensors(tmp_path_factory):
+    """Two sensors that see one scene, one of them with twice the threshold; and a third one."""
+    folder = tmp_path_factory.mktemp("sensors")
+    kinds = {"train/a": (1, 2.0, 11), "train/b": (2, 3.0, 7), "test/c": (1, 4.0, 11)}
+    for name, (seed, theta, exposure) in kinds.items():
+        write_sequence(
+            folder / "raw" / name, film(seed, 34), frames_per_exposure=exposure, theta=theta
+        )
+        build(folder / "raw", folder, name, bins=4)
+    paths = [folder / "k4" / f"{name}.json" for name in kinds]
+    merged = merge_dataset(paths, dataset="sensors", bins=4, folder=folder / "k4")
+    write_json(folder / "k4" / "dataset.json", merged)
+    return folder
+
+
+def test_statistics_are_exactly_those_of_the_training_split(sensors):
+    merged = read_json(sensors / "k4" / "dataset.json")
+    edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88)}
+    values = [own_voxels(sensors / "raw/train" / name, edges) for name in ("a", "b")]
+    values = np.concatenate(values)
+    assert merged["statistics"]["count"] == values.size
+    assert merged["statistics"]["mean"] == pytest.approx(values.mean(), rel=1e-5)
+    assert merged["statistics"]["std"] == pytest.approx(values.std(), rel=1e-5)
+
+
+def test_each_sequence_has_its_own_gain_in_store_manifest_and_data_set(sensors):
+    merged = read_json(sensors / "k4" / "dataset.json")
+    gains = {e["sequence"]: e["gain"] for split in merged["splits"].values() for e in split}
+    for name in ("train/a", "train/b", "test/c"):
+        gain = own_gain(sensors / "raw" / name)
+        assert gains[name[-1]] == pytest.approx(gain, rel=1e-5)
+        assert read_json(sensors / "k4" / f"{name}.json")["gain"] == gains[name[-1]]
+        assert open_store(sensors / "k4" / f"{name}.zarr").gain == gains[name[-1]]
+    assert gains["c"] / gains["a"] == pytest.approx(2, rel=0.02)
+
+
+def test_a_sensor_of_twice_the_threshold_gives_nearly_the_same_voxels(sensors):
+    dataset = load_dataset(sensors / "k4" / "dataset.json")
+    found, rates = [], []
+    for split, place in (("train", 0), ("test", 0)):
+        sample = SequenceReader(dataset.split(split)[place]).read(0, 3)
+        batch = default_collate([sample])
+        found.append(prepare_batch(batch, dataset.statistics, "cpu").voxels)
+        rates.append((sample["counts"] / sample["bin_steps"][..., None, None]).mean())
+    assert rates[0] / rates[1] == pytest.approx(2, rel=0.02)
+    # Standardised: without the gain the second mean would be lower by most of a deviation.
+    assert abs(found[0].mean() - found[1].mean()) < 0.1
+
+
+def test_the_digest_covers_the_gain(sensors):
+    manifest = sensors / "k4" / "train" / "b.json"
+    attributes = manifest.with_suffix(".zarr") / "zarr.json"
+    before = attributes.read_text()
+    contents = read_json(attributes)
+    assert verify_store(manifest) == []
+    try:
+        contents["attributes"]["gain"] *= 1 + 1e-9
+        write_json(attributes, contents)
+        assert "the contents are not those" in verify_store(manifest)[0]
+        for gain in (None, 0.0, -1.0, "2"):
+            contents["attributes"]["gain"] = gain
+            write_json(attributes, contents)
+            with pytest.raises(DataError, match=f"damaged.*gain {gain}, a positive"):
+                open_store(manifest.with_suffix(".zarr"))
+    finally:
+        attributes.write_text(before)
+
+
+def test_dataset_manifest_is_read_back(built):
+    merged = merge(built)
+    path = built / "k32" / "dataset.json"
+    write_json(path, merged)
+    dataset = load_dataset(path)
+    assert (dataset.name, dataset.bins, dataset.blur_dir) == ("toy", 32, "blur")
+    assert [e.name for e in dataset.split("train")] == ["GOPR0001_11_00", "GOPR0002_11_00"]
+    assert [e.frames for e in dataset.split("test")] == [3]
+    assert all((entry.store / "zarr.json").is_file() for entry in dataset.sequences)
+    with pytest.raises(DataError, match="no split 'valid'; there are: test, train"):
+        dataset.split("valid")
+    settings = Settings.model_validate({"DATA": {"NORM": {"MEAN": 0.25, "STD": 0.5}}})
+    assert dataset.statistics_for(settings.DATA).std == 0.5
+    assert dataset.statistics_for(Settings().DATA) == dataset.statistics
+
+
+def test_the_digest_follows_the_contents(built, pristine, tmp_path):
+    digest = merge(built)["digest"]
+    assert merge(built, reversed(SEQUENCES))["digest"] == digest
+    assert merge(built, folder=tmp_path)["digest"] == digest
+    assert merge(built, SEQUENCES[:2])["digest"] != digest
+    # The same stores with statistics of another split.
+    other = merge(built, train_split="test")
+    assert other["statistics"] != merge(built)["statistics"]
+    assert other["digest"] != digest
+
+
+def test_manifests_that_do_not_belong_together(built, pristine, tmp_path):
+    with pytest.raises(DataError, match="given twice"):
+        merge(built, [*SEQUENCES, SEQUENCES[0]])
+    with pytest.raises(DataError, match="built with 32 bins, 8 expected"):
+        merge(built, bins=8)
+    with pytest.raises(DataError, match="no sequence of the training split"):
+        merge(built, SEQUENCES[2:])
+    with pytest.raises(DataError, match="run statistics again"):
+        load_dataset(tmp_path / "nothing.json")

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from vrtspike.deblurring.data.manifests import DATASET, STORE
+from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.verify import store_manifests, verify_store
+from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.errors import DataError
+from vrtspike.files import read_json, write_json
+
+LAYOUT = StoreLayout(("000007", "000008"), (16, 12), (96, 256), (48, 128), 4)
+
+
+def frames(seed=0):
+    random = np.random.default_rng(seed)
+    for number, steps in enumerate(LAYOUT.spike_frames):
+        shapes = {name: shape[1:] for name, shape in LAYOUT.shapes.items()}
+        shapes["bits"] = (steps, *shapes["bits"][1:])
+        yield StoredFrame(
+            # A frame that is black must be told from one that is lost.
+            blur=np.full(shapes["blur"], 9 * number, np.uint8),
+            **{
+                name: random.integers(0, 4, shapes[name], dtype=np.uint8)
+                for name in ("sharp", "voxels", "bits")
+            },
+        )
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    path = tmp_path / "train" / "s.json"
+    written = write_store(path.with_suffix(".zarr"), LAYOUT, frames())
+    write_json(
+        path,
+        {
+            **dict.fromkeys(STORE.keys),
+            "schema": STORE.schema,
+            "store": "s.zarr",
+            "digest": written.digest,
+        },
+    )
+    return path
+
+
+def shard(manifest, name):
+    found = (manifest.with_suffix(".zarr") / name / "c").rglob("*")
+    return next(path for path in found if path.is_file())
+
+
+def flip(path, place, bit=0x10):
+    contents = bytearray(path.read_bytes())
+    contents[place] ^= bit
+    path.write_bytes(contents)
+
+
+def test_a_sound_store(manifest):
+    assert verify_store(manifest) == []
+
+
+@pytest.mark.parametrize("name", ["blur", "sharp", "bits", "voxels"])
+def test_one_flipped_bit_is_found_and_its_chunk_named(manifest, name):
+    flip(shard(manifest, name), 40)
+    (fault,) = verify_store(manifest)
+    assert f"s.zarr: {name} of frame 000007, rows 0 to " in fault
+    assert f"({name}/c/0/0/0/0)" in fault
+
+
+def test_every_damaged_chunk_is_named(manifest):
+    chunk = 96 * 128 * 3 + 4
+    flip(shard(manifest, "sharp"), 10)
+    flip(shard(manifest, "sharp"), chunk + 10)
+    shard(manifest, "blur").unlink()
+    faults = verify_store(manifest)
+    assert len([f for f in faults if "blur of frame" in f]) == 4
+    assert len([f for f in faults if "sharp of frame" in f]) == 2
+    assert len(faults) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "chunks"),
+    [
+        # Equal parts of at most 128 pixels, 64 of spikes.
+        ("blur", ["rows 0 to 95, columns 0 to 127", "rows 0 to 95, columns 128 to 255"]),
+        ("bits", ["rows 0 to 47, columns 0 to 7", "rows 0 to 47, columns 8 to 15"]),
+        ("voxels", ["rows 0 to 47, columns 0 to 63", "rows 0 to 47, columns 64 to 127"]),
+    ],
+)
+def test_a_lost_file_is_all_of_its_chunks(manifest, name, chunks):
+    path = shard(manifest, name)
+    file = path.relative_to(manifest.with_suffix(".zarr")).as_posix()
+    path.unlink()
+    store = manifest.with_suffix(".zarr")
+    assert verify_store(manifest) == [
+        f"{store}: {name} of frame {frame}, {chunk} ({file})"
+        for frame in LAYOUT.frames
+        for chunk in chunks
+    ]
+
+
+def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
+    attributes = manifest.with_suffix(".zarr") / "zarr.json"
+    contents = read_json(attributes)
+    contents["attributes"]["gain"] *= 1 + 1e-12
+    write_json(attributes, contents)
+    (fault,) = verify_store(manifest)
+    assert "not those that s.json was written for" in fault
+
+
+def test_sound_chunks_of_other_contents(manifest):
+    write_store(manifest.with_suffix(".zarr"), LAYOUT, frames(1))
+    (fault,) = verify_store(manifest)
+    assert "not those that s.json was written for" in fault
+
+
+def test_what_a_path_stands_for(manifest, tmp_path):
+    dataset = tmp_path / "dataset.json"
+    splits = {"train": [{"manifest": "train/s.json"}]}
+    write_json(dataset, {**dict.fromkeys(DATASET.keys), "schema": DATASET.schema, "splits": splits})
+    for path in (manifest, manifest.with_suffix(".zarr"), dataset, tmp_path):
+        assert store_manifests(path) == [manifest]
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "nothing.json"):
+        with pytest.raises(DataError, match=path.name):
+            store_manifests(path)
+
+
+def test_a_folder_is_searched_for_what_is_lost_too(manifest, tmp_path):
+    shutil.copytree(manifest.with_suffix(".zarr"), tmp_path / "train" / ".s.0.tmp.zarr")
+    lost = [manifest.with_name(f"{name}.json") for name in ("lost manifest", "lost store", "torn")]
+    shutil.copytree(manifest.with_suffix(".zarr"), lost[0].with_suffix(".zarr"))
+    shutil.copy(manifest, lost[1])
+    lost[2].write_text("{")
+    write_json(lost[1], {**read_json(manifest), "store": "lost store.zarr"})
+    assert store_manifests(tmp_path) == sorted([*lost, manifest])
+    reasons = ("No such file .* store manifest", "no readable store", "no JSON .* store manifest")
+    for path, reason in zip(lost, reasons, strict=True):
+        with pytest.raises(DataError, match=f"{path.stem}.*{reason}"):
+            verify_store(path)
+
+
+def test_no_damage_of_metadata_is_a_crash(manifest):
+    random = np.random.default_rng(0)
+    store = manifest.with_suffix(".zarr")
+    for path in (store / "zarr.json", store / "sharp/zarr.json", store / "voxels/zarr.json"):
+        whole = path.read_bytes()
+        named = 0
+        for place in random.integers(len(whole), size=60):
+            flip(path, place, 1 << int(random.integers(8)))
+            try:
+                named += bool(verify_store(manifest))
+            except DataError:
+                named += 1
+            with contextlib.suppress(DataError):
+                opened = open_store(store)
+                for name in opened.layout.shapes:
+                    opened.read(name, slice(0, 1), slice(None), slice(None))
+            path.write_bytes(whole)
+        assert named > 40
+
+
+def test_the_command(manifest):
+    def verify(*paths):
+        command = [sys.executable, "-m", "vrtspike", "verify", *map(str, paths)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    done = verify(manifest)
+    assert (done.returncode, done.stdout) == (0, f"{manifest}: sound\n")
+    flip(shard(manifest, "voxels"), 40)
+    done = verify(manifest.parent)
+    assert done.returncode == 2
+    assert "voxels of frame 000007" in done.stderr

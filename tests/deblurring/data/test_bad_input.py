@@ -1,0 +1,355 @@
+"""What a user's data may suffer from: each damage is found, named, and reported with all others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.deblurring.data.conftest import SEQUENCES
+from vrtspike.config.schema import Settings
+from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.deblurring.data.gate.accept import accept
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.deblurring.data.raw.survey import survey
+from vrtspike.deblurring.data.raw.versions import source_version
+from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.errors import DataError
+from vrtspike.files import read_json, write_json
+from vrtspike.images import encode_png, read_rgb
+
+SPLIT, NAME = "train", "GOPR0001_11_00"
+FRAME_BYTES = 48 * 64 // 8
+
+
+def ingest(root, name=f"{SPLIT}/{NAME}", **options):
+    split, sequence = name.split("/")
+    return ingest_sequence(root, split, sequence, blur_dir="blur", source_version="v", **options)
+
+
+def spike_file(folder, number=2):
+    return folder / "spike" / f"{number:06d}.dat"
+
+
+def cut_dat(folder):
+    path = spike_file(folder)
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def cut_dat_by_whole_frames(folder):
+    path = spike_file(folder)
+    path.write_bytes(path.read_bytes()[: 56 * FRAME_BYTES])
+
+
+def oversized_dat(folder):
+    path = spike_file(folder)
+    path.write_bytes(path.read_bytes() + bytes(5))
+
+
+def doubled_dat(folder):
+    path = spike_file(folder)
+    path.write_bytes(path.read_bytes() + spike_file(folder, 3).read_bytes())
+
+
+def empty_dat(folder):
+    spike_file(folder).write_bytes(b"")
+
+
+def shuffled_steps(folder):
+    spikes = read_spikes(spike_file(folder), 48, 64)
+    write_spikes(spike_file(folder), np.random.default_rng(0).permutation(spikes))
+
+
+def shuffled_bytes(folder):
+    contents = np.fromfile(spike_file(folder), np.uint8)
+    spike_file(folder).write_bytes(np.random.default_rng(0).permutation(contents).tobytes())
+
+
+def picture(change):
+    def damage(folder):
+        path = folder / "sharp" / "000002.png"
+        path.write_bytes(change(path))
+
+    return damage
+
+
+def png(array):
+    return cv2.imencode(".png", array)[1].tobytes()
+
+
+cut_png = picture(lambda path: path.read_bytes()[:300])
+no_png = picture(lambda path: b"these are words")
+deep_png = picture(lambda path: png(read_rgb(path).astype(np.uint16) * 257))
+gray_png = picture(lambda path: png(read_rgb(path)[..., 0]))
+other_size = picture(lambda path: encode_png(np.ascontiguousarray(read_rgb(path)[:, :64])))
+
+
+def missing_sharp(folder):
+    (folder / "sharp" / "000002.png").unlink()
+
+
+def missing_everywhere(folder):
+    for path in folder.glob("*/000002.*"):
+        path.unlink()
+
+
+def extra_blur(folder):
+    shutil.copy(folder / "blur" / "000003.png", folder / "blur" / "000004.png")
+
+
+def lost_sharp(folder):
+    missing_sharp(folder)
+    (folder / "sharp" / "000002.png").symlink_to("nowhere.png")
+
+
+def two_files_for_a_frame(folder):
+    shutil.copy(folder / "blur" / "000002.png", folder / "blur" / "2.png")
+
+
+def spikes_of_another_sequence(folder):
+    shutil.copy(spike_file(folder.parent / "GOPR0002_11_00"), spike_file(folder))
+
+
+DAMAGE = {
+    cut_dat: r"spike/000002\.dat: \d+ bytes are not a whole number",
+    cut_dat_by_whole_frames: r"000002\.dat holds 56 spike frames, others 88, and its sharp frame",
+    oversized_dat: r"spike/000002\.dat: \d+ bytes are not a whole number",
+    doubled_dat: r"000002\.dat holds 176 spike frames, others 88, and its sharp frame",
+    empty_dat: r"spike/000002\.dat: the spike file is empty",
+    shuffled_steps: r"spike/000002\.dat .*: the steps of the file are shuffled",
+    shuffled_bytes: r"spike/000002\.dat: the spikes do not show",
+    cut_png: r"sharp/000002\.png: not a readable image",
+    no_png: r"sharp/000002\.png: not a readable image",
+    deep_png: r"sharp/000002\.png: 16 bits per channel",
+    gray_png: r"sharp/000002\.png: a grey picture",
+    other_size: r"sharp/000002\.png: 96 x 64 pixels, but .* has 96 x 128",
+    missing_sharp: r"frame 000002 is in blur, spike but has no partner in sharp",
+    lost_sharp: r"sharp/000002\.png: cannot be read \(No such file",
+    missing_everywhere: r"frame numbers jump from 000001 to 000003",
+    extra_blur: r"frame 000004 is in blur but has no partner in sharp, spike",
+    two_files_for_a_frame: r"blur holds two files for frame 2: 000002\.png and 2\.png",
+    spikes_of_another_sequence: r"spike/000002\.dat: the spikes do not show",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: getattr(damage, "__name__", "png"))
+def test_each_damage_is_found_and_named(dataset, damage):
+    damage(dataset / SPLIT / NAME)
+    faults = ingest(dataset)["faults"]
+    with pytest.raises(DataError, match=DAMAGE[damage]):
+        raise DataError("\n".join(faults))
+
+
+@pytest.mark.parametrize("size", [(36, 64), (48, 32), (96, 32), (0, 64), (48, -64)])
+def test_wrong_sensor_sizes(dataset, size):
+    faults = ingest(dataset, spike_size=size)["faults"]
+    assert faults
+    assert any(f"{size[0]} x {size[1]}" in fault for fault in faults)
+
+
+def test_all_faults_of_a_data_set_in_one_go_or_left_out_by_name(dataset, tmp_path):
+    cut_dat(dataset / SEQUENCES[0])
+    deep_png(dataset / SEQUENCES[2])
+    shutil.copytree(dataset / SEQUENCES[1], dataset / "train" / "copy")
+    names = sorted([*SEQUENCES, "train/copy"])
+    paths = [tmp_path / f"{number}.json" for number in range(4)]
+    for path, name in zip(paths, names, strict=True):
+        write_json(path, ingest(dataset, name))
+    with pytest.raises(DataError) as caught:
+        accept(paths)
+    message = str(caught.value)
+    for part in (
+        "(3)",
+        "000002.dat",
+        "16 bits",
+        f"copy: its sharp frames are those of {SEQUENCES[1]}",
+    ):
+        assert part in message
+    surveyed = {"train/x": ["no spikes"]}
+    with pytest.raises(DataError, match=r"(?s)\(4\):.*- train/x: no spikes.*16 bits"):
+        accept(paths, surveyed=surveyed)
+    with pytest.raises(DataError, match=r"GOPR0002_11_00: 3 frames, .* DATA\.CLIP_LEN = 4"):
+        accept(paths, clip_length=4)
+    too_small = r"(?s)\(5\):.*copy: frames of 96 x 128, but crops .* take 104 x 104 "
+    with pytest.raises(DataError, match=too_small):
+        accept(paths[1:], crop_sizes={"train": 104, "test": 96})
+    fitting = {"clip_length": 3, "crop_sizes": {"train": 96}}
+    accepted = accept(paths[1:], **fitting, exclude=True, surveyed=surveyed)
+    # Of two equal sequences the first one stays.
+    assert accepted["sequences"] == [SEQUENCES[1]]
+    assert sorted(accepted["excluded"]) == sorted([SEQUENCES[0], "train/copy", "train/x"])
+
+
+def test_a_split_without_any_sequence_left_stops_the_gate(dataset, tmp_path):
+    deep_png(dataset / SEQUENCES[2])
+    paths = [tmp_path / "1.json", tmp_path / "2.json"]
+    for path, name in zip(paths, SEQUENCES[1:], strict=True):
+        write_json(path, ingest(dataset, name))
+    of_test = {"test/x": ["no sharp frames"]}
+    with pytest.raises(DataError, match="all sequences of split test were left out") as caught:
+        accept(paths, exclude=True, surveyed={**of_test, SEQUENCES[0]: ["no spikes"]})
+    for part in ("(2)", "test/x: no sharp frames", "16 bits", "DATA.VAL_SPLIT"):
+        assert part in str(caught.value)
+    assert "no spikes" not in str(caught.value)  # of train, which has another sequence
+    with pytest.raises(DataError, match="all sequences of split test were left out"):
+        accept(paths[:1], exclude=True, surveyed={"test": ["no sequence folders"]})
+
+
+def test_survey_sets_aside_and_records(dataset):
+    shutil.rmtree(dataset / SEQUENCES[0] / "spike")
+    found = survey(dataset, ["train", "test", "valid"], "blur")
+    assert [s["name"] for s in found["sequences"]] == ["GOPR0002_11_00", "GOPR0003_11_00"]
+    assert "no spikes" in found["excluded"][SEQUENCES[0]][0]
+    assert "no sequence folders" in found["excluded"]["valid"][0]
+    shutil.rmtree(dataset / SEQUENCES[1] / "sharp")
+    with pytest.raises(DataError, match=r"(?s)\(2\):.*0001_11_00: no sp.*0002_11_00: no sharp"):
+        survey(dataset, ["train"], "blur")
+
+
+def built(dataset, tmp_path, names=SEQUENCES, **merge):
+    paths = []
+    for name in names:
+        ingested = tmp_path / "ingest" / f"{name}.json"
+        write_json(ingested, ingest(dataset, name))
+        paths.append(tmp_path / "k8" / f"{name}.json")
+        build_store(dataset, ingested, 8, paths[-1])
+    manifest = tmp_path / "k8" / "dataset.json"
+    write_json(
+        manifest,
+        merge_dataset(paths, dataset="d", bins=8, folder=manifest.parent, **merge),
+    )
+    return manifest
+
+
+def test_exclusions_are_recorded_with_the_data_set(pristine, tmp_path):
+    manifest = built(pristine, tmp_path, SEQUENCES[1:], excluded={SEQUENCES[0]: ["cut"]})
+    assert read_json(manifest)["excluded"] == {SEQUENCES[0]: ["cut"]}
+    assert [entry.name for entry in load_dataset(manifest).split("train")] == ["GOPR0002_11_00"]
+
+
+def test_sequences_shorter_than_a_clip_are_all_named(pristine, tmp_path):
+    manifest = built(pristine, tmp_path)
+    data = Settings.model_validate({"DATA": {"K": 8, "CROP_SIZE": 32, "CLIP_LEN": 4}}).DATA
+    with pytest.raises(DataError, match=r"(?s)\(2\).*GOPR0001.*3 frames.*GOPR0002.*3 frames"):
+        ClipDataset(manifest, "train", data)
+
+
+def test_one_sequence_given_twice(pristine, tmp_path):
+    built(pristine, tmp_path, SEQUENCES[:1])
+    path = tmp_path / "k8" / f"{SEQUENCES[0]}.json"
+    twin = shutil.copy(path, path.with_name("twin.json"))
+    with pytest.raises(DataError, match="given twice"):
+        merge_dataset([path, twin], dataset="d", bins=8, folder=tmp_path)
+
+
+@contextmanager
+def ordinary_user():
+    """Give up the powers of root, which ignore permissions, for a while."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def reachable(pristine):
+    """A copy of the data set in a folder that every user may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        root = shutil.copytree(pristine, Path(name) / "dataset")
+        root.chmod(0o755)
+        yield root
+        for path in root.rglob("*"):
+            path.chmod(0o755)
+
+
+def test_unreadable_files_are_faults(reachable):
+    spike_file(reachable / SPLIT / NAME).chmod(0)
+    (reachable / SPLIT / NAME / "blur" / "000003.png").chmod(0)
+    with ordinary_user():
+        faults = ingest(reachable)["faults"]
+    assert len(faults) == 2
+    assert all("cannot be read (Permission denied)" in fault for fault in faults)
+
+
+def test_a_file_that_can_be_read_again_is_checked_again(reachable):
+    """Permissions change without the date of the file."""
+    path, manifest = spike_file(reachable / SPLIT / NAME), reachable.with_name("ingest.json")
+
+    def version():
+        with ordinary_user():
+            return source_version(reachable, NAME, SPLIT, manifest)
+
+    def check():
+        before = version()
+        with ordinary_user():
+            found = ingest(reachable)
+        write_json(manifest, {**found, "source_version": before})
+        return before, len(found["faults"])
+
+    path.chmod(0)
+    closed, faults = check()
+    assert faults == 1
+    assert version() == closed
+    path.chmod(0o644)
+    opened, faults = check()
+    assert faults == 0
+    assert version() == opened != closed
+
+
+def test_unreadable_folders_are_named_with_all_others(reachable):
+    (reachable / SPLIT / NAME / "sharp").chmod(0)
+    shutil.rmtree(reachable / SEQUENCES[1] / "spike")
+    with ordinary_user():
+        faults = survey(reachable, ["train", "test"], "blur")["excluded"]
+    assert f"{NAME}/sharp: cannot be listed (Permission denied)" in faults[SEQUENCES[0]][0]
+    assert faults[SEQUENCES[1]][0].startswith("no spikes")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 256 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("needs the right to mount a small tmpfs")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_every_program_says_that_the_disk_is_full(pristine, small_disk, repository):
+    output = small_disk / "survey.json"
+    filler = small_disk / "filler"
+    with pytest.raises(OSError, match="No space left"):
+        filler.write_bytes(bytes(300_000))
+    program = repository / "scripts" / "survey.py"
+    command = [sys.executable, program, "--root", pristine, "--output", output]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {output}: the disk is full (No space left on device)")
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
+
+
+def test_a_full_disk_leaves_nothing_half_written(pristine, small_disk, tmp_path):
+    manifest = tmp_path / "ingest.json"
+    write_json(manifest, ingest(pristine))
+    output = small_disk / "train" / f"{NAME}.json"
+    with pytest.raises(DataError, match=r"the disk is full \(No space left on device\)"):
+        build_store(pristine, manifest, 8, output)
+    assert [path for path in small_disk.rglob("*") if path.is_file()] == []
+    assert list(output.parent.iterdir()) == []

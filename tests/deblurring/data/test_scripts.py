@@ -1,0 +1,173 @@
+"""The programs of this room, run as a user or a rule runs them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.deblurring.data.conftest import SEQUENCES
+from tests.deblurring.data.scenes import film
+from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.manifests import INGESTED, STORE, SURVEY
+from vrtspike.files import read_json
+from vrtspike.images import write_png
+
+
+@pytest.fixture
+def script(repository):
+    def run(name, *arguments, status=0):
+        command = [sys.executable, repository / "scripts" / f"{name}.py", *arguments]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout if status == 0 else done.stderr
+
+    return run
+
+
+def ingest_all(script, root, results):
+    """Survey and check all sequences."""
+    survey = results / "survey.json"
+    script("survey", "--root", root, "--dataset-name", "toy", "--output", survey)
+    return script(
+        *("ingest", "--root", root, "--survey", survey, "--ingested", results / "ingest"),
+        *("--threads", 2, "--output", results / "ingest/shares/0-of-1.json"),
+    )
+
+
+def test_from_raw_files_to_a_dataset(script, pristine, tmp_path):
+    survey = tmp_path / "survey.json"
+    out = script("survey", "--root", pristine, "--dataset-name", "toy", "--output", survey)
+    assert out == "toy: 3 sequences, 9 frames, spk_gopro\n"
+    lines = ingest_all(script, pristine, tmp_path).splitlines()
+    assert lines[0] == "[0/3] share 0-of-1: 3 sequences, 3 of them to do"
+    assert re.fullmatch(r"\[3/3\] \S+: 3 frames, exposure centre .*, 0 faults", lines[3])
+    accepted = tmp_path / "k16" / "accepted.json"
+    script(
+        *("accept", "--survey", survey, "--ingested", tmp_path / "ingest"),
+        *("--bins", "16", "--output", accepted),
+    )
+    for share in ("0-of-2", "1-of-2"):
+        script(
+            *("voxelize", "--root", pristine, "--accepted", accepted, "--share", share),
+            *("--ingested", tmp_path / "ingest", "--stores", tmp_path / "k16", "--bins", "16"),
+            *("--output", tmp_path / f"k16/shares/{share}.json"),
+        )
+    output = tmp_path / "k16" / "dataset.json"
+    out = script(
+        *("dataset_statistics", "--accepted", accepted, "--stores", accepted.parent),
+        *("--dataset", "toy", "--bins", "16", "--output", output),
+    )
+    dataset = load_dataset(output)
+    assert f"mean {dataset.statistics.mean:.4f}" in out
+    assert len(dataset.split("train")) == 2
+
+
+def test_the_gate_stops_with_every_fault_and_writes_nothing(script, dataset, tmp_path):
+    (dataset / SEQUENCES[0] / "blur" / "000001.png").write_bytes(b"")
+    (dataset / SEQUENCES[2] / "spike" / "000003.dat").write_bytes(bytes(5))
+    out = ingest_all(script, dataset, tmp_path)
+    manifests = [tmp_path / "ingest" / f"{name}.json" for name in SEQUENCES]
+    faults = [read_json(path)["faults"] for path in manifests]
+    assert [len(found) for found in faults] == [1, 0, 1]
+    assert f"\n  - {faults[0][0]}\n" in out
+    survey = tmp_path / "survey.json"
+    message = script(
+        *("accept", "--survey", survey, "--ingested", tmp_path / "ingest"),
+        *("--clip-length", 5, "--crop-sizes", "test=200", "a=b=1"),
+        *("--output", tmp_path / "accepted.json"),
+        status=2,
+    )
+    assert "blur/000001.png: not a readable image" in message
+    assert "spike/000003.dat: 5 bytes" in message
+    clips = "clips of training and validation take DATA.CLIP_LEN = 5"
+    assert f"{SEQUENCES[1]}: 3 frames, but {clips}" in message
+    assert f"{SEQUENCES[2]}: frames of 96 x 128, but crops" in message
+    assert f"{SEQUENCES[1]}: frames" not in message
+    assert not (tmp_path / "accepted.json").exists()
+
+
+def test_survey_without_data(script, tmp_path):
+    output = tmp_path / "survey.json"
+    message = script("survey", "--root", tmp_path / "none", "--output", output, status=2)
+    assert message.startswith("error: data set folder")
+    assert not output.exists()
+
+
+def write_quickly(path, contents):
+    """Without the disk being waited for."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(contents))
+
+
+def test_more_sequences_than_a_command_line_can_name(script, tmp_path):
+    """Linux takes 128 KiB for one argument, such as the command of a rule."""
+    split = "train"
+    names = [f"{split}/{number:060d}" for number in range(3000)]
+    assert sum(len(name) + 1 for name in names) > 128 * 1024
+    frame = {"name": "1", "sharp": "x", "spikes": None}
+    for name in names:
+        sequence = {"split": split, "sequence": name.partition("/")[2], "blur_dir": "blur"}
+        own = {"files": [{"path": "x", "digest": name}], "frames": [frame], "faults": []}
+        nothing = dict.fromkeys(INGESTED.keys)
+        ingested = {**nothing, **sequence, **own, "schema": INGESTED.schema, "spikes": False}
+        write_quickly(tmp_path / "ingest" / f"{name}.json", ingested)
+        own = {"bins": 8, "frames": ["1"], "digest": name, "histogram": {"1": [1, 1]}, "gain": 2.0}
+        stored = {**dict.fromkeys(STORE.keys), **sequence, **own, "schema": STORE.schema}
+        write_quickly(tmp_path / "k8" / f"{name}.json", {**stored, "spike_size": [1, 1]})
+    survey, accepted = tmp_path / "survey.json", tmp_path / "k8" / "accepted.json"
+    found = [dict(zip(("split", "name"), name.split("/"), strict=True)) for name in names]
+    known = {**dict.fromkeys(SURVEY.keys), "schema": SURVEY.schema, "excluded": {}}
+    write_quickly(survey, {**known, "sequences": found})
+    ingested = ("--survey", survey, "--ingested", tmp_path / "ingest")
+    assert script("accept", *ingested, "--output", accepted).startswith("3000 sequences")
+    table = ("--table", tmp_path / "alignment.csv", "--plot", tmp_path / "alignment.svg")
+    assert script("alignment_table", *ingested, *table) == "0 exposures\n"
+    output = tmp_path / "k8" / "dataset.json"
+    script(
+        *("dataset_statistics", "--accepted", accepted, "--stores", accepted.parent),
+        *("--dataset", "many", "--bins", "8", "--output", output),
+    )
+    assert len(load_dataset(output).split(split)) == 3000
+
+
+@pytest.mark.shared
+def test_simulate_real_frames(script, shared, tmp_path):
+    frames = shared / "samples" / "sharp_sequence"
+    out = script(
+        "simulate",
+        *("--frames", frames, "--output", tmp_path, "--sequence", "s"),
+        *("--frames-per-exposure", 3, "--gamma", 2.2),
+    )
+    assert "3 exposures from 9 frames, 1 frames left over" in out
+    assert len(list((tmp_path / "train" / "s" / "blur_gamma").iterdir())) == 3
+
+
+def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
+    for name, count in (("short", 2), ("broken", 4), ("sound", 4)):
+        for number, frame in enumerate(film(0, count, 32, 32)):
+            write_png(tmp_path / "frames/train" / name / f"{number}.png", frame)
+    (tmp_path / "frames/train/broken/1.png").write_bytes(b"no picture")
+    command = ["simulate", "--source", tmp_path / "frames", "--output", tmp_path / "out"]
+    command += ["--frames-per-exposure", 3]
+    gap = tmp_path / "frames/train/sound/5.png"
+    write_png(gap, film(0, 1, 32, 32)[0])
+    assert "nothing was written (1):" in script(*command, status=2)
+    assert not (tmp_path / "out").exists()
+    gap.unlink()
+    message = script(*command, status=2)
+    assert "could not be simulated (2):" in message
+    assert "broken/1.png: not a readable image" in message
+    assert "short: 2 frames do not fill one exposure" in message
+    assert (tmp_path / "out/train/sound/spike/000001.dat").is_file()
+
+
+def test_a_folder_that_may_not_be_written_is_named(script, pristine, tmp_path):
+    output = tmp_path / "file" / "survey.json"
+    (tmp_path / "file").write_text("no folder")
+    message = script("survey", "--root", pristine, "--output", output, status=2)
+    assert f"error: {tmp_path / 'file'}" in message

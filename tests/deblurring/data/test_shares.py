@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from vrtspike.config.workflow import WorkflowSettings
+from vrtspike.deblurring.data.shares import Share, divide, share_count, share_number, shares
+from vrtspike.errors import DataError
+
+NAMES = [f"{split}/s{number:04d}" for split in ("train", "test") for number in range(500)]
+
+
+def count(sequences, nbytes=0, most=64, most_bytes=100.0):
+    return share_count(sequences, nbytes, most, most_bytes)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "gigabytes", "shares"),
+    [(33, 15, 1), (200, 0, 2), (1000, 446, 16), (10_000, 1, 128)],
+)
+def test_many_tiny_sequences_are_few_jobs_and_large_ones_are_bounded_by_bytes(
+    sequences, gigabytes, shares
+):
+    """By default: 200 tiny sequences are a job of each stage for each of two nodes."""
+    bounds = WorkflowSettings().SHARES
+    assert count(sequences, gigabytes, bounds.SEQUENCES, bounds.GB) == shares
+
+
+def test_every_sequence_falls_into_exactly_one_share():
+    found = [name for share in shares(8) for name in share.of(NAMES)]
+    assert sorted(found) == sorted(NAMES)
+    sizes = [len(share.of(NAMES)) for share in shares(8)]
+    assert min(sizes) > 80
+    assert max(sizes) < 170  # 125 each, and 6 standard deviations
+
+
+def test_a_data_set_is_divided_into_the_shares_that_hold_something():
+    divided = divide(reversed(NAMES), 8)
+    assert list(divided) == shares(8)
+    assert all(found == share.of(NAMES) for share, found in divided.items())
+    (share,) = divide(["train/a"], 8)
+    assert share.of(["train/a"]) == ["train/a"]
+    assert divide([], 8) == {}
+
+
+def test_a_sequence_stays_in_its_share_on_every_machine_and_from_run_to_run():
+    digest = int(hashlib.sha256(b"train/s0001").hexdigest()[:16], 16)
+    for number in (1, 2, 8, 1024):
+        assert share_number("train/s0001", number) == digest % number
+    assert Share(digest % 8, 8).of(["train/s0001"]) == ["train/s0001"]
+    # A file name that is no text.
+    assert 0 <= share_number("train/\udcff", 8) < 8
+
+
+def test_one_more_sequence_moves_no_other():
+    for share in shares(4):
+        before, after = share.of(NAMES[:-1]), share.of(NAMES)
+        assert set(before) <= set(after)
+        assert after == sorted(after)
+
+
+def test_shares_are_told_by_their_names():
+    assert [str(share) for share in shares(2)] == ["0-of-2", "1-of-2"]
+    assert Share.parse("11-of-16") == Share(11, 16)
+    for name in ("2-of-2", "a-of-2", "1of2", "0-of-0", "0-of-1/", ""):
+        with pytest.raises(DataError, match="names no share"):
+            Share.parse(name)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "expected"),
+    [(0, 1), (3, 1), (33, 1), (64, 1), (65, 2), (128, 2), (129, 4), (200, 4), (10_000, 256)],
+)
+def test_shares_hold_so_many_sequences_on_the_average(sequences, expected):
+    assert count(sequences) == expected
+
+
+def test_shares_hold_so_many_bytes_on_the_average():
+    assert count(33, 100) == 1
+    assert count(33, 101) == 2
+    assert count(33, 800) == 8
+    # No more shares than there are sequences, up to the next power of two.
+    assert count(3, 10**9) == 4
+    assert count(1, 10**9) == 1
