@@ -23,17 +23,20 @@ import triton
 from kernel_code import CAPABILITIES, KernelCode, compile_kernel
 
 from vrtspike.config.loading import load_preset
-from vrtspike.config.schema import Settings
-from vrtspike.files import read_json, write_json
 from vrtspike.deblurring.models.window_attention.launch_shapes import (
     bias_shape,
     forward_shape,
     gradient_shape,
     layout_shape,
 )
-from vrtspike.deblurring.models.window_attention.triton_gradients import bias_kernel, gradient_kernel
+from vrtspike.deblurring.models.window_attention.triton_gradients import (
+    bias_kernel,
+    gradient_kernel,
+)
 from vrtspike.deblurring.models.window_attention.triton_kernels import forward_kernel, layout_kernel
 from vrtspike.deblurring.models.windows import Size3, clip_window
+from vrtspike.deblurring.settings import Settings
+from vrtspike.files import read_json, write_json
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PRESETS = REPOSITORY / "config/presets"

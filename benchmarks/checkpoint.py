@@ -19,8 +19,8 @@ from statistics import median
 import torch
 from torch.optim.swa_utils import AveragedModel
 
-from vrtspike.config.loading import load_video_preset
 from vrtspike.deblurring.preset import build_network
+from vrtspike.deblurring.settings.loading import load_video_preset
 from vrtspike.runs.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, trainable_groups
 from vrtspike.training.run_state import RunState, Stateful

@@ -49,13 +49,13 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
 from vrtspike.cli import run
-from vrtspike.config.schema import DataSettings
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.raw.spikes import read_rows
 from vrtspike.deblurring.data.store.cache import MEMORY_PER_BYTE, cache_use
 from vrtspike.deblurring.data.store.readers import ChunkReader, Reader
 from vrtspike.deblurring.data.store.reading import open_store
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
+from vrtspike.deblurring.settings.schema import DataSettings
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches
 

@@ -25,7 +25,10 @@ from vrtspike.deblurring.models.layers import GEGLU
 from vrtspike.deblurring.models.token_ops import agreement, normalised_geglu, normalised_linear
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
 from vrtspike.deblurring.models.token_ops.triton_projection import layout, triton_projections
-from vrtspike.deblurring.models.window_attention.choice import IMPLEMENTATIONS, choose_implementation
+from vrtspike.deblurring.models.window_attention.choice import (
+    IMPLEMENTATIONS,
+    choose_implementation,
+)
 from vrtspike.deblurring.models.windows import Size3, build_plan, clip_window
 from vrtspike.monitoring.clocks import clock_for
 

@@ -18,13 +18,15 @@ from pathlib import Path
 from generated_page import require_current
 
 from vrtspike import cli
-from vrtspike.config.schema import Settings
-from vrtspike.config.workflow import WorkflowSettings, load_workflow
+from vrtspike.config.workflow import load_workflow
+from vrtspike.deblurring.costs import clip_cost
 from vrtspike.deblurring.data.shares import share_count
 from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data_size import GOPRO, DataSize
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.workflow import ShareSettings
+from vrtspike.deblurring.videos import Videos
 from vrtspike.files import atomic_write_text
-from vrtspike.machine.costs import clip_cost
-from vrtspike.machine.data_size import GOPRO, DataSize
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "growth.md"
@@ -163,10 +165,9 @@ def ring_bytes(size: float, members: int) -> float:
 
 def presets() -> list[Training]:
     """The presets of the page."""
-    plan = load_workflow(
-        [ROOT / "config" / "config.yaml"], {"PRESET_DIR": str(ROOT / "config/presets")}
-    )
-    return [Training.of(name, plan.video_preset(name)) for name in PRESETS]
+    folder = {"PRESET_DIR": str(ROOT / "config/presets")}
+    videos = Videos(load_workflow([ROOT / "config" / "config.yaml"], folder))
+    return [Training.of(name, videos.preset(name)) for name in PRESETS]
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -233,7 +234,7 @@ def data_table() -> str:
 
 def jobs_table() -> str:
     """Jobs from raw data to a trained preset, and what a share of one is."""
-    bounds = WorkflowSettings().SHARES
+    bounds = ShareSettings()
     rows = []
     for data in map(gopro_like, SEQUENCES):
         shares = share_count(data.sequences, data.raw_bytes, bounds.SEQUENCES, bounds.GB * GB)

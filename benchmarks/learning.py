@@ -40,7 +40,6 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, RandomSampler
 
 from vrtspike import cli
-from vrtspike.config import Settings
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
@@ -50,14 +49,16 @@ from vrtspike.deblurring.evaluation.restore import restore_frames, tiling_for
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.metrics.psnr import psnr
-from vrtspike.deblurring.preset import build_task, build_trainable
-from vrtspike.files import atomic_write_text, read_json, write_json
-from vrtspike.images import luma, shrink
 from vrtspike.deblurring.models import spike_encoder
 from vrtspike.deblurring.models.chunking import ChunkPolicy
 from vrtspike.deblurring.models.layers import ClipConv
 from vrtspike.deblurring.models.temporal_attention import TemporalCrossAttn
 from vrtspike.deblurring.models.vrt_spike import VRTSpike
+from vrtspike.deblurring.preset import build_task, build_trainable
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.videos import Videos
+from vrtspike.files import atomic_write_text, read_json, write_json
+from vrtspike.images import luma, shrink
 from vrtspike.training.optimizers import build_optimizer, parameter_groups, trainable_groups
 from vrtspike.training.schedules import Schedule
 
@@ -381,7 +382,7 @@ class GreyLoss(nn.Module):
 def demo_settings(overrides: Mapping[str, object]) -> Settings:
     """The demo preset with some keys set otherwise."""
     pairs = " ".join(f"{key}={value}" for key, value in overrides.items())
-    return load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs}).video_preset("demo")
+    return Videos(load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs})).preset("demo")
 
 
 def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifest) -> float | None:

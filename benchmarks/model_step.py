@@ -33,10 +33,10 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike import cli
-from vrtspike.files import write_json
 from vrtspike.deblurring.models.block_compiling import compile_blocks
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import PlainVRT, VRTSpike
+from vrtspike.files import write_json
 
 BINS = 32
 GIB = 2**30

@@ -1,10 +1,10 @@
 """What half precision changes in outputs, flows and gradients of the model, against float32.
 
 Every variant runs the same clip through the same weights under autocast to bfloat16, with the
-parts of ``vrtspike.deblurring.models.mixed_precision`` on or off, and is compared with a run in float32: norm
-of the difference over the norm. The published size has seeded weights: PyTorch's initialisation,
-and random numbers where a layer starts at zero, so that flows and offsets are not zero. Norms take
-and give float32 under autocast, as they do on a GPU. Results go to
+parts of ``vrtspike.deblurring.models.mixed_precision`` on or off, and is compared with a run in
+float32: norm of the difference over the norm. The published size has seeded weights: PyTorch's
+initialisation, and random numbers where a layer starts at zero, so that flows and offsets are not
+zero. Norms take and give float32 under autocast, as they do on a GPU. Results go to
 ``benchmarks/results/precision_cpu.json`` and from there to ``docs/precision.md``.
 
     python benchmarks/precision.py                     # minutes; needs 4 GiB
@@ -29,13 +29,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike import cli
-from vrtspike.errors import ConfigError
-from vrtspike.files import atomic_write_text, read_json, write_json
 from vrtspike.deblurring.models import flow, stages, vrt
 from vrtspike.deblurring.models.flow import FlowLevel, SpyNet
 from vrtspike.deblurring.models.token_ops import feed_forward, linear
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import load_vrt
+from vrtspike.errors import ConfigError
+from vrtspike.files import atomic_write_text, read_json, write_json
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 HALF = torch.bfloat16

@@ -1,6 +1,6 @@
 """What the package knows of the presets' costs, out of the results of these benchmarks.
 
-``src/vrtspike/machine/preset_costs.json`` holds of every preset the few figures that ``vrtspike
+``src/vrtspike/deblurring/preset_costs.json`` holds of every preset the few figures that ``vrtspike
 advise`` needs, because benchmark results are not installed. A test holds them together.
 
     python benchmarks/preset_costs.py            # writes it
@@ -17,8 +17,8 @@ from preset_values import REPOSITORY, load
 from presets import PRESETS
 
 from vrtspike import cli
+from vrtspike.deblurring.costs import FILE, model_digest
 from vrtspike.files import read_json, write_json
-from vrtspike.machine.costs import FILE, model_digest
 
 RESULTS = REPOSITORY / "benchmarks/results"
 

@@ -47,7 +47,7 @@ def load(name: str, overrides: Sequence[str] = ()) -> Any:  # noqa: ANN401 - Set
     """
     if any(find_spec(package) is None for package in READERS):
         return from_file(name, overrides)
-    from vrtspike.config.loading import load_video_preset
+    from vrtspike.deblurring.settings.loading import load_video_preset
 
     return load_video_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
 
@@ -80,8 +80,8 @@ def _namespace(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def values() -> dict[str, Any]:
     """What the file has to hold: by preset its sections, and the window as three numbers."""
-    from vrtspike.config import Settings
     from vrtspike.config.loading import load_preset
+    from vrtspike.deblurring.settings import Settings
 
     found = {}
     for file in sorted((REPOSITORY / "config/presets").glob("*.yaml")):

@@ -38,12 +38,12 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike import cli
+from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.errors import ConfigError
 from vrtspike.files import atomic_write_text, read_json, write_json
-from vrtspike.deblurring.models import Restorer, build_model
 
 if TYPE_CHECKING:
-    from vrtspike.config.schema import Settings
+    from vrtspike.deblurring.settings import Settings
 
 # The readable model, nothing recomputed: its FLOPs are those of the result.
 DEFINITION = (

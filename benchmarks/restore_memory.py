@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
-from vrtspike.config.loading import load_video_preset
 from vrtspike.deblurring.evaluation.tile_memory import measure_tile_memory
 from vrtspike.deblurring.preset import build_network
+from vrtspike.deblurring.settings.loading import load_video_preset
 from vrtspike.files import write_json
 
 

@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike import cli
-from vrtspike.config import Settings
-from vrtspike.config.schema import deblurring_settings
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import STEPS_PER_FRAME, bin_table
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, render
@@ -39,6 +37,7 @@ from vrtspike.deblurring.data.store.voxels import Statistics, voxelize
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.deblurring.evaluation.sources import SourceFrames, StoredSequence
 from vrtspike.deblurring.metrics.psnr import psnr
+from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.files import atomic_write_text, read_json, write_json
 from vrtspike.runs.published import read_published
 

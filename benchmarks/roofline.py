@@ -43,10 +43,10 @@ from step_trace import DEVICE, Launch, Trace, trace, without_gpu
 from torch import Tensor, nn
 
 from vrtspike import cli
-from vrtspike.config.schema import Settings
 from vrtspike.deblurring.losses.charbonnier import charbonnier
-from vrtspike.files import read_json, write_json
 from vrtspike.deblurring.models import Restorer
+from vrtspike.deblurring.settings import Settings
+from vrtspike.files import read_json, write_json
 
 EXPLICIT = ("MODEL.VRT.ATTENTION=explicit", "MODEL.VRT.RECOMPUTE=none")
 """The readable definition, which the presets are compared with."""

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from presets import REPOSITORY, load, training_tflop
 
 from vrtspike import cli
-from vrtspike.config.schema import Settings
+from vrtspike.deblurring.costs import training_steps
+from vrtspike.deblurring.settings import Settings
 from vrtspike.files import read_json
-from vrtspike.machine.costs import training_steps
 
 # Clips a second of `baseline` on one H200: what benchmarks/roofline.py counts, and half of it.
 ESTIMATED_SPEED = (2.0, 4.0)

@@ -30,7 +30,7 @@ rule ablation_of_preset:
     benchmark:
         "<benchmarks>/ablation/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of([*PLAN.videos, *PLAN.broken]),
+        preset=one_of(PLAN.ablated),
     params:
         *code("ablation.py"),
         runs=run_folders,
@@ -68,7 +68,7 @@ use rule report as ablation_report_of_preset with:
     benchmark:
         "<benchmarks>/ablation_report/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of([*PLAN.videos, *PLAN.broken]),
+        preset=one_of(PLAN.ablated),
     localrule: True
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from vrtspike.config.merging import parse_overrides
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.data.manifests import SURVEY
+from vrtspike.deblurring.planning.raw_data import RawData
+from vrtspike.deblurring.videos import Videos
 from vrtspike.endings import STARTER, end_with_starter, name_process
 from vrtspike.errors import EXIT_USER_ERROR, UserError
 from vrtspike.planning.damage import is_damaged, is_missed
@@ -22,7 +24,6 @@ from vrtspike.planning.params import (
     problem_code_lines,
     setting_lines,
 )
-from vrtspike.planning.raw_data import RawData
 from vrtspike.planning.training import Trainings
 from vrtspike.problems import find_problem
 from vrtspike.watching.stopping import hand_on_stops
@@ -62,12 +63,13 @@ with user_errors():
     # Snakemake turns the numbers within a mapping into strings, so they are read again.
     OVERRIDES = parse_overrides(workflow.config_settings.config_args, "--config").tree
     PLAN = load_workflow(CONFIGFILES, OVERRIDES)
-    DATASETS = PLAN.datasets
+    VIDEOS = Videos(PLAN)
+    DATASETS = VIDEOS.datasets
 
 RESULTS = PLAN.settings.RESULTS
 SCRIPTS = Path("scripts")
 ASKS = workflow.is_main_process  # jobs on a cluster plan for themselves alone
-RAW_DATA = RawData(PLAN, lambda: workflow.dryrun, NOTICES.add, measures=ASKS)
+RAW_DATA = RawData(VIDEOS, lambda: workflow.dryrun, NOTICES.add, measures=ASKS)
 METRICS = of_every_problem("METRICS")  # which tables and pages show
 SHOWN = [*METRICS, *of_every_problem("SETTINGS")]
 REASONS = {}  # of this project's own, by the file that is made again

@@ -7,7 +7,7 @@ include: "functions/generate.smk"
 rule demo_data:
     """Film photographs with a simulated camera: blurry frames, sharp frames and spikes."""
     output:
-        f"{PLAN.settings.DEMO.ROOT}/sources.txt",
+        f"{VIDEOS.settings.DEMO.ROOT}/sources.txt",
     log:
         "<logs>/demo_data.log",
     benchmark:
@@ -15,7 +15,7 @@ rule demo_data:
     params:
         *code("demo_data.py"),
         root=subpath(output[0], parent=True),
-        seed=PLAN.settings.DEMO.SEED,
+        seed=VIDEOS.settings.DEMO.SEED,
     shell:
         "python scripts/demo_data.py --output {params.root:q} --seed {params.seed}"
         " > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
@@ -24,7 +24,7 @@ rule demo_data:
 rule simulate:
     """Blurry frames and spikes from a folder of high-speed frames (SIMULATE.SEQUENCES)."""
     output:
-        f"{PLAN.settings.SIMULATE.ROOT}/sources/{{split}}/{{sequence}}.txt",
+        f"{VIDEOS.settings.SIMULATE.ROOT}/sources/{{split}}/{{sequence}}.txt",
     log:
         "<logs>/simulate/{split}/{sequence}.log",
     benchmark:

@@ -115,7 +115,7 @@ rule accept:
     params:
         *code("accept.py"),
         on_error=lambda wildcards: dataset_of(wildcards).on_error,
-        clips=lambda wildcards: clip_options(PLAN, wildcards.dataset),
+        clips=lambda wildcards: clip_options(VIDEOS, wildcards.dataset),
         folder=subpath(input.survey, parent=True),
     shell:
         # What passed and what was left out also goes to the terminal; an error stands in the log,

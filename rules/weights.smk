@@ -4,7 +4,7 @@ from vrtspike.planning.devices import EVERY_CORE
 from vrtspike.pretrained import PUBLISHED, SOURCE
 
 WEIGHT_FILES = sorted(PUBLISHED)
-WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in PLAN.videos.values()})
+WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in VIDEOS.presets.values()})
 
 
 rule weights:

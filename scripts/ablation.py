@@ -1,10 +1,10 @@
-"""Presets with spikes, without them, and with shuffled ones: one table of PSNR and SSIM."""
+"""Presets beside what an ablation derives from them: one table of their metrics."""
 
 from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.ablation import compare_spikes
+from vrtspike.analysis.ablation import compare_variants
 from vrtspike.cli import add_run_folders, run
 
 
@@ -13,7 +13,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_run_folders(parser)
     arguments = parser.parse_args()
-    table, sentences = compare_spikes(
+    table, sentences = compare_variants(
         arguments.train_dirs, arguments.evaluate_dirs, arguments.output
     )
     print(table.to_string(index=False, na_rep="-"), *sentences, sep="\n")

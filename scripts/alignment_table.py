@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.alignment_plot import plot_alignment
 from vrtspike.cli import run
-from vrtspike.deblurring.data.gate.alignment_table import COLUMNS, alignment_rows, write_alignment_table
+from vrtspike.deblurring.analysis.alignment_plot import plot_alignment
+from vrtspike.deblurring.data.gate.alignment_table import (
+    COLUMNS,
+    alignment_rows,
+    write_alignment_table,
+)
 from vrtspike.deblurring.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.manifests import read_manifest
 

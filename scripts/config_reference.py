@@ -1,7 +1,8 @@
 """Write what follows from the schema and the tables, or check that it is current.
 
 That is config/README.md, the same page in Chinese (docs/zh/configuration.md), config/schema.json,
-and the names of metrics, layouts and models that presets may use (src/vrtspike/config/names.py).
+and the names of metrics, layouts and models that presets may use
+(src/vrtspike/deblurring/settings/names.py).
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import sys
 from pathlib import Path
 
 from vrtspike import cli
-from vrtspike.config import names
 from vrtspike.config.chinese import TRANSLATIONS, chinese_page, needless, untranslated
 from vrtspike.config.reference import preset_json_schema, reference_page
+from vrtspike.deblurring.settings import names
 from vrtspike.errors import ConfigError
 from vrtspike.files import atomic_write_text
 
@@ -43,7 +44,8 @@ def main() -> int:
 
 def _write_names(*, check: bool) -> bool:
     """Write the module of names if it is out of date; tells whether it was written."""
-    from vrtspike.doors import names_module  # and with it PyTorch, which the pages do without
+    # Here, because it takes PyTorch, which the pages do without.
+    from vrtspike.deblurring.doors import names_module
 
     return _write(Path(names.__file__), names_module(), check=check)
 

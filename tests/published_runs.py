@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.files import write_json
 from vrtspike.runs.identity import RunIdentity
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.config import Settings, load_preset
+from vrtspike.config import load_preset
+from vrtspike.deblurring.settings import Settings
 
 
 def video_presets(repository: Path) -> dict[str, Settings]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from vrtspike.problems import PROBLEMS
+
 
 def floors(page: str, heading: str) -> dict[str, int]:
     """Rooms and their floors in the table under a heading."""
@@ -64,18 +66,22 @@ def test_no_room_imports_from_above(repository, page):
     assert check(repository / "src/vrtspike", "", known) == []
 
 
-def test_the_engine_and_what_reports_import_no_problem(repository):
+def test_only_what_looks_at_a_machine_imports_a_problem(repository, page):
     """A table names them (:mod:`vrtspike.problems`)."""
     package = repository / "src/vrtspike"
-    for room in ("training", "runs", "evaluation"):
-        for source in (package / room).glob("*.py"):
+    problems = {module.split(".")[1] for module in PROBLEMS.values()}
+    assert problems == {"deblurring", "sst"}
+    for room in floors(page, "## Floors").keys() - problems - {"machine", "commands"}:
+        for source in [*(package / room).rglob("*.py"), *package.glob(f"{room}.py")]:
             found = {name.split(".")[0] for name in imports(source)}
-            assert not found & {"deblurring", "sst", "data", "models"}, source
+            assert not found & problems, source
 
 
-def test_no_room_of_data_imports_from_above(repository, page):
-    known = floors(page, "Within `data`")
-    assert check(repository / "src/vrtspike/deblurring/data", "data.", known) == []
+@pytest.mark.parametrize("room", ["deblurring", "deblurring.data"])
+def test_no_room_within_a_room_imports_from_above(repository, page, room):
+    known = floors(page, f"| floor | rooms of `{room.rpartition('.')[2]}`")
+    package = repository / "src/vrtspike" / room.replace(".", "/")
+    assert check(package, f"{room}.", known) == []
 
 
 def test_an_import_from_above_is_found(tmp_path):

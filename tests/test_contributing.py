@@ -22,7 +22,7 @@ WALKS = (*TABLES, "A stage", "A finding")
 CODE = """
 import json, sys
 from pathlib import Path
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.planning.params import code_lines, of_every_problem
 from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import result_settings
@@ -122,7 +122,11 @@ def test_the_code_of_the_walks_is_written_as_the_project_is(taken):
 
 @pytest.mark.endurance
 def test_names_and_keys_reach_the_reference(taken):
-    for path in ("src/vrtspike/config/names.py", "config/README.md", "config/schema.json"):
+    for path in (
+        "src/vrtspike/deblurring/settings/names.py",
+        "config/README.md",
+        "config/schema.json",
+    ):
         assert path in taken.wrote
     call(taken.project, "scripts/config_reference.py", "--check")
     page = (taken.project.folder / "config/README.md").read_text()

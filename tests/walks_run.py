@@ -14,12 +14,12 @@ from pathlib import Path
 import torch
 
 from vrtspike.analysis.performance import analyze_run
-from vrtspike.config import Settings
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
+from vrtspike.deblurring.settings import Settings
 from vrtspike.files import write_json
 from vrtspike.monitoring.records import read_records
 from vrtspike.runs.publish import publish

@@ -1,12 +1,10 @@
 """Which runs an ablation compares."""
 
-from vrtspike.config.ablation import derived_names
-
 
 def ablated_presets(wildcards):
     """A preset, or those named by PRESETS, each followed by those of its ablation."""
     presets = [*wildcards] or PLAN.settings.PRESETS
-    return [name for preset in presets for name in (preset, *derived_names(preset))]
+    return [name for preset in presets for name in (preset, *PLAN.derived(preset))]
 
 
 def settled_ablation(wildcards):

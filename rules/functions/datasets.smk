@@ -5,7 +5,7 @@ def dataset_of(wildcards):
     """The dataset that a job is about: named itself, or that of the job's preset."""
     if "dataset" in wildcards.keys():
         return DATASETS[wildcards.dataset]
-    return PLAN.dataset(wildcards.preset)
+    return VIDEOS.dataset(wildcards.preset)
 
 
 def dataset_manifest(wildcards):
@@ -26,7 +26,7 @@ def dataset_of_preset(name):
     if not find_problem(preset.TASK).OWN_STAGES:
         return checkpoints.prepare.get(prepared=Path(path).parent.name).output[0]
     RAW_DATA.require_spikes(name, preset)
-    found = dict(dataset=PLAN.dataset(name).name, bins=preset.DATA.K)
+    found = dict(dataset=VIDEOS.dataset(name).name, bins=preset.DATA.K)
     return checkpoints.statistics.get(**found).output[0]
 
 

@@ -3,10 +3,10 @@
 from vrtspike.deblurring.data.manifests import ACCEPTED
 from vrtspike.files import json_digest
 from vrtspike.planning.devices import EVERY_CORE
-from vrtspike.planning.options import clip_options, raw_file_options, sensor_option
-from vrtspike.planning.shares import Shares
+from vrtspike.deblurring.planning.options import clip_options, raw_file_options, sensor_option
+from vrtspike.deblurring.planning.shares import Shares
 
-SHARES = Shares(PLAN, RAW_DATA, compares=ASKS, notice=NOTICES.add)
+SHARES = Shares(VIDEOS, RAW_DATA, compares=ASKS, notice=NOTICES.add)
 
 
 def share_files(dataset, folder):

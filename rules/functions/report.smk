@@ -11,8 +11,8 @@ PAGE_ASSETS = sorted(
 
 def alignments(presets):
     """Tables and plots of the alignment of what these presets train on."""
-    known = [preset for preset in presets if preset in PLAN.videos]
-    names = sorted({PLAN.dataset(preset).name for preset in known})
+    known = [preset for preset in presets if preset in VIDEOS.presets]
+    names = sorted({VIDEOS.dataset(preset).name for preset in known})
     return expand(
         "<results>/data/{dataset}/alignment.{kind}", dataset=names, kind=["csv", "svg"]
     )

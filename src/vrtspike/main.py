@@ -26,6 +26,9 @@ COMMANDS = {
 }
 """Each command's summary; its module in :mod:`vrtspike.commands` has its name."""
 
+ABOUT_VIDEOS = frozenset({"restore", "show", "verify"})
+"""Those whose modules stand in :mod:`vrtspike.deblurring.commands`."""
+
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:
     """The parser of the command line, complete only for one command.
@@ -42,7 +45,8 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
         if command != name:
             commands.add_parser(command, help=summary)
             continue
-        module = import_module(f"vrtspike.commands.{command}")
+        room = "vrtspike.deblurring.commands" if command in ABOUT_VIDEOS else "vrtspike.commands"
+        module = import_module(f"{room}.{command}")
         own = commands.add_parser(
             command, help=summary, description=module.__doc__, formatter_class=cli.HelpFormatter
         )

@@ -97,7 +97,7 @@ class Problem(Protocol):
     def memory(self, settings: Any) -> tuple[float, float] | None:  # noqa: ANN401 - of SETTINGS
         """GiB that a training takes by itself, and for each sample of a micro-step.
 
-        None where :mod:`vrtspike.machine.costs` has counted it, or nobody has.
+        None where :mod:`vrtspike.deblurring.costs` has counted it, or nobody has.
         """
 
     def statistics(self, run: RunIdentity) -> Mapping[str, Any]:

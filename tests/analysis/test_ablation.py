@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.ablation import compare_spikes
+from vrtspike.analysis.ablation import compare_variants
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.files import read_json, write_json
 
@@ -54,7 +54,7 @@ def test_three_rows_for_each_preset_in_whatever_order_runs_are_given(ablation, t
     one = ablation("one", [30.0, 27.0, 28.5], [0.9, 0.8, 0.85])
     two = ablation("two", [25.0, 26.0, 25.25], [0.7, 0.75, 0.7])
     runs, evaluations = (one[i] + two[i] for i in range(2))
-    table, sentences = compare_spikes(runs[::-1], evaluations, tmp_path / "out")
+    table, sentences = compare_variants(runs[::-1], evaluations, tmp_path / "out")
     assert table["preset"].tolist() == ["two"] * 3 + ["one"] * 3
     assert table["model"].tolist() == ["spikes", "without spikes", "shuffled spikes"] * 2
     first = table[table["preset"] == "one"]
@@ -75,7 +75,7 @@ def test_three_rows_for_each_preset_in_whatever_order_runs_are_given(ablation, t
 
 
 def test_table_and_page_hold_the_same(ablation, tmp_path):
-    table, (sentence,) = compare_spikes(
+    table, (sentence,) = compare_variants(
         *ablation("one", [30.0, 27.0, 28.5], [0.9, 0.8, 0.85]), tmp_path / "out"
     )
     stored = pd.read_csv(tmp_path / "out/table.csv")
@@ -89,7 +89,7 @@ def test_table_and_page_hold_the_same(ablation, tmp_path):
 
 def test_figures_that_are_not_finite_are_left_out(ablation, tmp_path):
     folders = ablation("one", [30.0, None, 28.5], [0.9, 0.8, 0.85])
-    table, sentences = compare_spikes(*folders, tmp_path / "out")
+    table, sentences = compare_variants(*folders, tmp_path / "out")
     assert table["psnr difference"].isna().tolist() == [False, True, False]
     assert table["ssim difference"].notna().all()
     assert sentences == ["one: there is no PSNR to compare."]
@@ -100,7 +100,7 @@ def test_differences_say_what_is_better_where_lower_is_better(ablation, tmp_path
     for folder, lpips in zip(evaluations, [0.125, 0.25, 0.0625], strict=True):
         metrics = {"lpips": {"blurry": 0.5, "restored": lpips, "gain": 0.5 - lpips}}
         change(folder / "summary.json", metrics=metrics)
-    table, sentences = compare_spikes(runs, evaluations, tmp_path / "out")
+    table, sentences = compare_variants(runs, evaluations, tmp_path / "out")
     assert [name for name in table if "restored" in name] == ["lpips restored"]
     assert table["lpips difference"].tolist() == [0, -0.125, 0.0625]
     assert sentences == [
@@ -112,22 +112,22 @@ def test_differences_say_what_is_better_where_lower_is_better(ablation, tmp_path
 def test_a_missing_run_is_named(ablation, tmp_path):
     runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
     with pytest.raises(RunError, match="ablation of one needs the run one-shuffled-spikes; found"):
-        compare_spikes(runs[:2], evaluations, tmp_path / "out")
+        compare_variants(runs[:2], evaluations, tmp_path / "out")
     with pytest.raises(RunError, match="ablation of one needs the run one; found: one-w"):
-        compare_spikes(runs[1:], evaluations, tmp_path / "out")
+        compare_variants(runs[1:], evaluations, tmp_path / "out")
 
 
 def test_two_runs_of_one_name_are_refused(ablation, tmp_path):
     runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
     with pytest.raises(RunError, match=r"different names, found: one, one-without.*, one$"):
-        compare_spikes([*runs, runs[0]], evaluations, tmp_path / "out")
+        compare_variants([*runs, runs[0]], evaluations, tmp_path / "out")
 
 
 def test_a_missing_evaluation_is_named(ablation, tmp_path):
     runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
     message = r"run one-without-spikes \(fingerprint of .*\): no evaluation"
     with pytest.raises(RunError, match=message):
-        compare_spikes(runs, [evaluations[0], evaluations[2]], tmp_path / "out")
+        compare_variants(runs, [evaluations[0], evaluations[2]], tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_runs_that_differ_in_more_than_spikes_are_refused(
     settings["settings"][section] |= values
     write_json(runs[2] / "settings.json", settings)
     with pytest.raises(RunError, match=rf"run one-shuffled-spikes has {message}.*run one "):
-        compare_spikes(runs, evaluations, tmp_path / "out")
+        compare_variants(runs, evaluations, tmp_path / "out")
 
 
 def test_runs_on_other_data_are_refused(ablation, tmp_path):
     runs, evaluations = ablation("one", [1, 2, 3], [1, 2, 3])
     change(runs[1] / "settings.json", dataset_digest="other")
     with pytest.raises(RunError, match=r"run one-without-spikes has data set .*other"):
-        compare_spikes(runs, evaluations, tmp_path / "out")
+        compare_variants(runs, evaluations, tmp_path / "out")
 
 
 @pytest.mark.parametrize("key", ["dataset_digest", "split", "scale", "tile"])
@@ -163,7 +163,7 @@ def test_other_evaluations_are_refused(ablation, tmp_path, key):
     change(evaluations[2] / "summary.json", **{key: {"SIZE": 32} if key == "tile" else 2})
     message = rf"evaluation of run one-shuffled-spikes has {key}.*, that of run one "
     with pytest.raises(RunError, match=message):
-        compare_spikes(runs, evaluations, tmp_path / "out")
+        compare_variants(runs, evaluations, tmp_path / "out")
 
 
 def test_settings_that_change_no_result_may_differ(ablation, tmp_path):
@@ -171,7 +171,7 @@ def test_settings_that_change_no_result_may_differ(ablation, tmp_path):
     settings = read_json(runs[1] / "settings.json")
     settings["settings"]["DATALOADER"]["TOTAL_WORKERS"] = 3
     write_json(runs[1] / "settings.json", settings)
-    table, _ = compare_spikes(runs, evaluations, tmp_path / "out")
+    table, _ = compare_variants(runs, evaluations, tmp_path / "out")
     assert len(table) == 3
 
 
@@ -181,4 +181,4 @@ def test_a_preset_without_spikes_is_refused(ablation, tmp_path):
     settings["settings"]["MODEL"]["USE_SPIKE"] = False
     write_json(runs[0] / "settings.json", settings)
     with pytest.raises(ConfigError, match=r"preset one: MODEL\.USE_SPIKE is false"):
-        compare_spikes(runs, evaluations, tmp_path / "out")
+        compare_variants(runs, evaluations, tmp_path / "out")

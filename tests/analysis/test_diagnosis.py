@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.analysis.diagnosis import find, findings_table, with_rules_table
 from vrtspike.analysis.figures import Health, Memory, RunFigures, Speed
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 
 

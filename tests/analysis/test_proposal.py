@@ -4,7 +4,8 @@ import pytest
 
 from vrtspike.analysis.finding import Finding
 from vrtspike.analysis.proposal import preset_text, proposed_keys
-from vrtspike.config import Settings, load_preset
+from vrtspike.config import load_preset
+from vrtspike.deblurring.settings import Settings
 
 
 def finding(symptom: str, **keys: object) -> Finding:

@@ -11,7 +11,7 @@ from vrtspike.analysis import data_rules, health_rules, memory_rules, speed_rule
 from vrtspike.analysis.diagnosis import find
 from vrtspike.analysis.figures import Health, Memory, RunFigures, Speed
 from vrtspike.analysis.finding import Finding, Rule
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 
 
 def settings(**sections: Any) -> Settings:

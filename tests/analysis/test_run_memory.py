@@ -12,7 +12,7 @@ from vrtspike.analysis.run_memory import (
     memory_advice,
     memory_lines,
 )
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.main import run_command
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory

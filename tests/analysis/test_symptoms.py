@@ -11,8 +11,8 @@ import pytest
 
 from vrtspike.analysis.diagnosis import RULES, find
 from vrtspike.analysis.figures import RunFigures, run_figures
-from vrtspike.config import Settings
 from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.settings import Settings
 from vrtspike.runs.logs import read_run_logs
 
 Record = dict[str, Any]

@@ -9,7 +9,7 @@ from vrtspike.benchmarking.short_runs import (
     timed,
     timed_pair,
 )
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError
 from vrtspike.training.schedules import total_steps
 

@@ -8,7 +8,8 @@ import pytest
 from tests.benchmarking.conftest import MANIFEST, asked, files
 from vrtspike.benchmarking.short_runs import Side, against, timed
 from vrtspike.benchmarking.turns import Length, take_turns
-from vrtspike.config import Settings, load_preset
+from vrtspike.config import load_preset
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 
 ONE, TWO = ({"TRAIN": {"BATCH_SIZE": size}} for size in (1, 2))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vrtspike.deblurring.costs import FILE
 from vrtspike.files import read_json
-from vrtspike.machine.costs import FILE
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.spike_images import TFP_WINDOW
 from vrtspike.files import read_json
 

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

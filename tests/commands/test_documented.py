@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.test_compare import evaluation
-from tests.analysis.test_old_logs import TRAIN
+from tests.deblurring.analysis.test_old_logs import TRAIN
 from tests.deblurring.data.scenes import film
 from vrtspike import main
 from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
+from vrtspike.deblurring.data_size import GB
 from vrtspike.images import write_png
 from vrtspike.machine import advise, hardware
-from vrtspike.machine.data_size import GB
 from vrtspike.machine.hardware import Machine
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -7,11 +7,13 @@ import warnings
 
 import pytest
 
-from vrtspike.config import Settings, load_preset
+from vrtspike.config import load_preset
 from vrtspike.config.loading import settings_from
 from vrtspike.config.merging import overlay, parse_overrides
 from vrtspike.config.reading import parse_yaml
 from vrtspike.config.workflow import load_workflow
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
 
 
@@ -95,7 +97,7 @@ def test_other_spellings(given: str, name: str, value: object) -> None:
         text = str(value).lower() if isinstance(value, bool) else repr(value)
         settings_from(overlay(parse_overrides([given]), parse_overrides([f"{name}={text}"])))
         with pytest.raises(ConfigError, match=rf"{key.rpartition('.')[2]}"):
-            parse_overrides([given, f"{name}=other"])
+            settings_from(parse_overrides([given, f"{name}=other"]))
 
 
 def test_half_precision_is_off_where_it_is_switched_off_whatever_its_level() -> None:
@@ -229,7 +231,7 @@ def test_later_layers_of_the_workflow_win(folder) -> None:
 
 def test_names_of_data_sets_tell_apart_what_differs(folder) -> None:
     def dataset(**data: object):
-        return load_workflow(["config.yaml"], {"SETTINGS": {"DATA": data}}).dataset("one")
+        return Videos(load_workflow(["config.yaml"], {"SETTINGS": {"DATA": data}})).dataset("one")
 
     assert dataset().name == "a"
     assert dataset(ON_ERROR="exclude").name == "a-exclude"

@@ -7,8 +7,9 @@ import textwrap
 
 import pytest
 
-from vrtspike.config import Settings, load_preset
+from vrtspike.config import load_preset
 from vrtspike.config.loading import check_files
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError
 
 SHIPPED = [

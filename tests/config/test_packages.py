@@ -4,8 +4,8 @@ import importlib.util
 
 import pytest
 
-from vrtspike.config import Settings
 from vrtspike.config.packages import check_packages
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError
 
 

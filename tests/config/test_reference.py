@@ -14,7 +14,7 @@ from vrtspike.config.aliases import dotted
 from vrtspike.config.checking import known_keys
 from vrtspike.config.chinese import chinese_page
 from vrtspike.config.reference import preset_json_schema, reference_page
-from vrtspike.config.schema import Settings
+from vrtspike.deblurring.settings import Settings
 
 
 def test_the_committed_reference_is_current(repository):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.workflow import load_workflow
+from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
 
 
@@ -44,18 +45,18 @@ def test_numbers_given_as_text_are_numbers(folder):
 
 def test_data_sets_have_names_and_kinds(folder):
     workflow = load_workflow(["config.yaml"])
-    assert {name: data.kind for name, data in workflow.datasets.items()} == {
+    assert {name: data.kind for name, data in Videos(workflow).datasets.items()} == {
         "go_pro": "raw",
         "demo": "demo",
     }
     gamma = load_workflow(["config.yaml"], {"SET": "DATA.BLUR_DIR=blur_gamma"})
-    assert "go_pro-blur_gamma" in gamma.datasets
+    assert "go_pro-blur_gamma" in Videos(gamma).datasets
 
 
 def test_two_sources_of_one_name_are_refused(folder):
     (folder / "config/presets/other.yaml").write_text("DATA: {ROOT: elsewhere/demo}\n")
     with pytest.raises(ConfigError, match=r"would both\s+be called 'demo'"):
-        _ = load_workflow(["config.yaml"]).datasets
+        _ = Videos(load_workflow(["config.yaml"])).datasets
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
     assert list(plan.presets) == ["plain", "rooted"]
     assert plan.folder_names == ["cut", "draft", "plain", "rooted"]
     assert {"draft", "draft-without-spikes", "plain"} <= set(plan.names)
-    assert set(plan.datasets) == {"go_pro", "demo"}
+    assert set(Videos(plan).datasets) == {"go_pro", "demo"}
     for name in ("draft", "draft-without-spikes"):
         with pytest.raises(ConfigError, match=r"draft\.yaml:2: unknown key TRAIN\.EPOCH; did"):
             plan.preset(name)
@@ -133,7 +134,7 @@ def test_keys_laid_over_every_preset_concern_those_that_have_them(folder):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
     given = {"SET": "DATA.CROP_SIZE=64 DATA.SEQ_LEN=3 TRAIN.EPOCHS=7"}
     plan = load_workflow(["config.yaml"], given)
-    sea, video = plan.preset("sea"), plan.video_preset("plain")
+    sea, video = plan.preset("sea"), Videos(plan).preset("plain")
     assert plan.broken == {}
     assert (sea.DATA.SEQ_LEN, sea.TRAIN.EPOCHS) == (3, 7)
     assert (video.DATA.CROP_SIZE, video.DATA.K, video.TRAIN.EPOCHS) == (64, 24, 7)
@@ -145,10 +146,10 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\nDATA: {SEQ_LEN: 3}\n")
     (folder / "config/presets/far.yaml").write_text("BASE: sea\nDATA: {LEAD: 6}\n")
     plan = load_workflow(["config.yaml"])
-    assert {"sea", "far"} & plan.videos.keys() == set()
+    assert {"sea", "far"} & Videos(plan).presets.keys() == set()
     assert not any(name.startswith(("sea-", "far-")) for name in plan.names)
     ((data, preset),) = plan.prepared.items()
     assert (preset, plan.manifest("far")) == ("far", Path("results/data") / data / "dataset.json")
     assert plan.manifest("sea") == plan.manifest("far")
     with pytest.raises(ConfigError, match="preset sea: TASK is sst; this is for presets of the d"):
-        plan.dataset("sea")
+        Videos(plan).dataset("sea")

@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from vrtspike.config import Settings, load_preset
+from vrtspike.config import load_preset
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes
@@ -37,6 +37,7 @@ from vrtspike.deblurring.preset import (
     training_batches,
     validation_batches,
 )
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.files import write_json
 from vrtspike.images import luma, read_rgb

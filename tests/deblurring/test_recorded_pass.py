@@ -6,8 +6,8 @@ import torch
 import yaml
 
 from tests.deblurring.test_preset import PRESET
-from vrtspike.config import Settings
 from vrtspike.deblurring.preset import build_network
+from vrtspike.deblurring.settings import Settings
 from vrtspike.host_draws import DrawTable, drawing_from
 
 CPU = torch.device("cpu")

@@ -10,13 +10,13 @@ from torchvision.models import vgg16
 
 from tests.deblurring.test_preset import PRESET
 from tests.stalls import GPU, NoStalls, without_data
-from vrtspike.config import Settings
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.losses.vgg_perceptual import Perceptual
 from vrtspike.deblurring.metrics.psnr import PSNR, psnr
 from vrtspike.deblurring.preset import build_network
+from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.task import DeblurringTask, Teacher
 from vrtspike.training.precision import Precision
 

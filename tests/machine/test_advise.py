@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from vrtspike.config.workflow import load_workflow
+from vrtspike.deblurring import costs
+from vrtspike.deblurring.costs import table
 from vrtspike.errors import RunError, UserError
 from vrtspike.machine import advise as module
-from vrtspike.machine import costs
 from vrtspike.machine.advise import Speed, advice_lines, advise, measure_speed, read_plan
-from vrtspike.machine.costs import table
 from vrtspike.machine.hardware import GpuKind, Machine, known_bandwidth, named_gpu
 
 GB = 10**9

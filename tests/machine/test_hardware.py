@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.fake_driver import pynvml as fake
-from vrtspike.machine.costs import table
+from vrtspike.deblurring.costs import table
 from vrtspike.machine.hardware import GpuKind, existing, find_gpus
 from vrtspike.monitoring import nvml
 

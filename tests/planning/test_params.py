@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from vrtspike.config import Settings
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.flatten import flat_settings
 from vrtspike.planning.params import code_lines, setting_lines
 from vrtspike.runs.identity import evaluation_settings, result_settings

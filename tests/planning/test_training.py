@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config import Settings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
 from vrtspike.deblurring.data.manifests import DATASET
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError
 from vrtspike.files import file_digest, write_json
 from vrtspike.planning.training import Trainings, retrained

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tests.published_runs import memory_lines, metric_lines, timing_lines, write_lines
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.files import write_json
 from vrtspike.runs.identity import RunIdentity
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 
 from tests.reporting.results import make_run
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.reporting.origin import read_origin, setting_changes, training_seconds
 from vrtspike.runs.published import read_published
 from vrtspike.runs.record import read_record

@@ -91,8 +91,14 @@ def test_nothing_readable_tells_nothing(tmp_path, text):
 
 
 def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(repository):
-    code = training_code(repository / "scripts/train.py", "deblurring")
+    code, room = training_code(repository / "scripts/train.py", "deblurring"), "deblurring"
     found = {name.partition(":")[0] for name in code}
-    assert {"models/vrt.py", "training/loop.py", "data/clips/augmentation.py"} <= found
-    assert not any(name.startswith(("monitoring", "launching", "runs", "config")) for name in found)
+    assert {
+        "training/loop.py",
+        f"{room}/models/vrt.py",
+        f"{room}/data/clips/augmentation.py",
+    } <= found
+    observers = ("monitoring", "launching", "runs", "config", f"{room}/settings")
+    observers += (f"{room}/data/manifests", f"{room}/data/store/build")
+    assert not any(name.startswith(observers) for name in found)
     assert "deblurring/losses/charbonnier.py:charbonnier" in code

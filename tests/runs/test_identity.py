@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from vrtspike.config import Settings
 from vrtspike.config.fields import names_weights
 from vrtspike.deblurring.data.manifests import DATASET
+from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.weight_files import evaluation_weights, training_weights
 from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.files import file_digest, write_json

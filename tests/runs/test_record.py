@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.record import RunRecord, read_record

@@ -6,8 +6,8 @@ import pytest
 
 from tests.runs.test_identity import STATISTICS, write_dataset
 from tests.runs.test_prepare import begin, go_on, place
-from vrtspike.config import Settings
 from vrtspike.deblurring.data.store.voxels import Statistics
+from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import RunError
 from vrtspike.files import read_json, write_json

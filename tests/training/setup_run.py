@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tests.training.forecast import Forecaster, ForecastTask, Waves
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.monitoring.display import SilentDisplay
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches, ValidationBatches

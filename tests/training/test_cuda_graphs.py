@@ -15,10 +15,10 @@ from tests.training.forecast import FlowForecaster, ForecastTask
 from tests.training.setup_run import forecast_settings, forecast_trainer, records
 from tests.training.test_loop import final_state
 from vrtspike.config.train_schema import TrainSettings
+from vrtspike.deblurring.models.layers import DropPath, draw_branches
 from vrtspike.deblurring.preset import build_network
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
-from vrtspike.deblurring.models.layers import DropPath, draw_branches
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.training.cuda_graphs import CudaRecorder
 from vrtspike.training.distributed import Ranks

@@ -16,7 +16,7 @@ from tests.training.forecast import FlowForecaster
 from tests.training.setup_run import forecast_settings, forecast_trainer
 from tests.training.stopping import StopAfter
 from tests.training.test_loop import assert_same, final_state
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.launching.signals import StopRequest
 from vrtspike.training.freezing import FrozenStart
 from vrtspike.training.loop import Trainer

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.training.forecast import Waves
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loading import loader_options

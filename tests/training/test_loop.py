@@ -12,7 +12,7 @@ import torch
 from tests.training.forecast import Forecaster, ForecastTask
 from tests.training.setup_run import forecast_settings, forecast_trainer, records
 from tests.training.stopping import StopAfter
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
 from vrtspike.runs.checkpoints import list_checkpoints

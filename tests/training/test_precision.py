@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from vrtspike.config.schema import Settings
 from vrtspike.config.train_schema import TrainSettings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.training.one_process import set_arithmetic
 from vrtspike.training.precision import Precision
 

@@ -20,7 +20,7 @@ from torch import nn
 from tests.training.forecast import FlowForecaster, ForecastTask, Waves
 from tests.training.setup_run import forecast_settings, forecast_trainer, records
 from tests.training.stopping import StopAfter
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.display import SilentDisplay, Status
 from vrtspike.runs.checkpoints import list_checkpoints

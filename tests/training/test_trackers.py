@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.files import read_json
 from vrtspike.runs.identity import RunIdentity

@@ -14,6 +14,7 @@ import pytest
 
 from tests.workflow.project import Project
 from vrtspike.config.workflow import load_workflow
+from vrtspike.deblurring.videos import Videos
 
 PAGES = (
     "README.md",
@@ -74,7 +75,7 @@ def test_the_help_of_the_trainer_names_files_that_the_demo_makes(repository, mon
     (dataset,) = re.findall(r"--dataset (\S+\.json)", done.stdout)
     plan = load_workflow(["config/config.yaml"])
     assert preset == f"{plan.settings.PRESET_DIR}/demo.yaml"
-    bins, name = plan.preset("demo").DATA.K, plan.dataset("demo").name
+    bins, name = plan.preset("demo").DATA.K, Videos(plan).dataset("demo").name
     assert dataset == f"{plan.settings.RESULTS}/data/{name}/k{bins}/dataset.json"
 
 

@@ -13,11 +13,11 @@ import torch
 import zarr
 
 from tests.workflow.project import Project
-from vrtspike.deblurring.models.weights import load_trained
 from vrtspike.runs.published import read_published
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.models import build_model
 from vrtspike.sst.store import PreparedStore
+from vrtspike.weights import load_trained
 
 pytestmark = [pytest.mark.workflow, pytest.mark.timeout(600)]
 

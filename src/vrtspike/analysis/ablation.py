@@ -1,4 +1,4 @@
-"""Presets with spikes, without them, and with shuffled ones: what the spikes are worth."""
+"""Presets beside what an ablation derives from them: what a part of a model is worth."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from vrtspike.analysis.evaluations import (
     quality_note,
     read_evaluations,
 )
-from vrtspike.config.ablation import DERIVED, SPIKES, derive, derived_names, split_name
-from vrtspike.config.schema import deblurring_settings
+from vrtspike.config.ablation import derive, require_ablation, split_name
+from vrtspike.config.variants import Ablation
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_write_text
 from vrtspike.flatten import flat_settings
@@ -28,40 +28,32 @@ from vrtspike.runs.published import PublishedRun, read_published, require_names
 
 TABLE = "table"
 
-Ablation = Sequence[PublishedRun]
-"""The runs of an ablation: with spikes, then in the order of ``DERIVED``."""
+Models = Sequence[PublishedRun]
+"""The runs of an ablation: that of the preset itself, then in the order of its variants."""
 
-_LABELS = (SPIKES, *(variant.label for variant in DERIVED))
 _TEXTS = ("preset", "model")
 _EVALUATED = ("dataset_digest", "split", "scale", "tile")
 """What the evaluations of an ablation have in common."""
 
-_NOTE = (
-    "The three models of a preset have the same data, seed and settings. 'Without spikes' is the "
-    "backbone alone. With 'shuffled spikes' every frame gets the spikes of another frame of its "
-    "clip: as many parameters and the same spikes, but nothing tells which belong to which frame. "
-    "'difference' is by how much a model is better than that with spikes."
-)
 
-
-def compare_spikes(
+def compare_variants(
     train_folders: Sequence[Path], evaluate_folders: Sequence[Path], output: Path
 ) -> tuple[pd.DataFrame, list[str]]:
     """Set the models of each ablation against each other and write the table into ``output``.
 
     Args:
         train_folders: result folders of the runs (``results/train/<preset>``): of each preset that
-            one, and those of its derived presets (:data:`~vrtspike.config.ablation.DERIVED`).
+            one, and those of its derived presets (:mod:`vrtspike.config.variants`).
         evaluate_folders: folders of their evaluations, matched by the run's fingerprint.
         output: folder for ``table.csv`` and ``table.html``.
 
     Returns:
-        three rows per preset, and a sentence on each.
+        a row for each model of a preset, and a sentence on each preset.
 
     Raises:
         RunError: if a run or its evaluation is missing, two runs have one name, or the runs of a
-            preset differ in more than their spikes.
-        ConfigError: if a preset has no spikes.
+            preset differ in more than the ablation says.
+        ConfigError: if a preset has not what the ablation takes away.
     """
     evaluations = read_evaluations(evaluate_folders)
     ablations = list(_group([read_published(folder) for folder in train_folders]))
@@ -70,36 +62,37 @@ def compare_spikes(
         _require_equal_evaluation(runs, evaluations)
     metrics = measured_metrics(evaluations[run.fingerprint] for runs in ablations for run in runs)
     table = ablation_table(ablations, evaluations, metrics)
-    parts = table.groupby("preset", sort=False)
-    sentences = [_sentence(str(name), part, metrics[0]) for name, part in parts]
+    sentences = [
+        _sentence(runs, table[table["preset"] == runs[0].name], metrics[0]) for runs in ablations
+    ]
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6f"))
-    first = frozenset(range(0, len(table), len(_LABELS)))
+    first = frozenset(index for index, is_one in enumerate(~table["preset"].duplicated()) if is_one)
     page = Table(table, formats=_formats(metrics), strong_rows=first)
-    note = f"{_NOTE} {quality_note(metrics)}"
-    write_page(output / f"{TABLE}.html", "What the spikes are worth", note, [page], sentences)
+    questions = [_question(runs) for runs in ablations]
+    title = "; ".join(dict.fromkeys(question.title for question in questions))
+    note = " ".join([*dict.fromkeys(each.note for each in questions), quality_note(metrics)])
+    write_page(output / f"{TABLE}.html", title, note, [page], sentences)
     return table, sentences
 
 
 def ablation_table(
-    ablations: Sequence[Ablation], evaluations: Mapping[str, Summary], metrics: Sequence[Metric]
+    ablations: Sequence[Models], evaluations: Mapping[str, Summary], metrics: Sequence[Metric]
 ) -> pd.DataFrame:
-    """The metrics of every model, and by how much each is better than that with spikes.
+    """The metrics of every model, and by how much each is better than the preset's own.
 
     Args:
-        ablations: runs that belong together, that with spikes first.
+        ablations: runs that belong together, that of the preset itself first.
         evaluations: by fingerprint.
         metrics: the columns.
     """
     rows = []
     for runs in ablations:
-        for run, label in zip(runs, _LABELS, strict=True):
+        for run, label in zip(runs, _question(runs).labels, strict=True):
             row: dict[str, Any] = {"preset": runs[0].name, "model": label}
-            with_spikes, this = (
-                evaluations[each.fingerprint]["metrics"] for each in (runs[0], run)
-            )
+            own, this = (evaluations[each.fingerprint]["metrics"] for each in (runs[0], run))
             for metric in metrics:
                 row |= quality(evaluations[run.fingerprint], [metric])
-                row[f"{metric.name} difference"] = _difference(metric, this, with_spikes)
+                row[f"{metric.name} difference"] = _difference(metric, this, own)
             rows.append(row | {"steps": run.steps, "parameters": run.parameters})
     table = pd.DataFrame(rows)
     figures = dict.fromkeys([name for name in table if name not in _TEXTS], "float64")
@@ -119,28 +112,34 @@ def _formats(metrics: Sequence[Metric]) -> dict[str, str]:
     return quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
 
 
-def _group(runs: Sequence[PublishedRun]) -> Iterator[Ablation]:
+def _question(runs: Models) -> Ablation:
+    """What the models of an ablation are compared for."""
+    return require_ablation(runs[0].name, runs[0].settings)
+
+
+def _group(runs: Sequence[PublishedRun]) -> Iterator[Models]:
     require_names(runs)
     by_name = {run.name: run for run in runs}
-    derived = {name for preset in by_name for name in derived_names(preset)}
+    known = by_name.keys()
     for preset, run in by_name.items():
-        if preset in derived:
+        base, suffix = split_name(preset)
+        if suffix and base in known:
             continue
-        if not by_name.keys() >= set(derived_names(preset)):
-            base, _ = split_name(preset)
-            missing = [name for name in (base, *derived_names(base)) if name not in by_name]
+        original = by_name.get(base, run)
+        names = [base, *require_ablation(base, original.settings).names(base)]
+        if missing := [name for name in names if name not in known]:
             raise RunError(
                 f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(by_name)}. "
                 "Train it, or give its folder as well"
             )
-        yield [run, *(by_name[name] for name in derived_names(preset))]
+        yield [by_name[name] for name in names]
 
 
-def _require_equal_training(runs: Ablation) -> None:
-    """Refuse runs that differ in more than their spikes."""
+def _require_equal_training(runs: Models) -> None:
+    """Refuse runs that differ in more than what the ablation says."""
     reference, *others = runs
-    for run, variant in zip(others, DERIVED, strict=True):
-        expected = derive(reference.name, deblurring_settings(reference.settings), variant)
+    for run, variant in zip(others, _question(runs).variants, strict=True):
+        expected = derive(reference.name, reference.settings, variant)
         pairs = _unequal(result_settings(run.settings), result_settings(expected))
         pairs |= _unequal({"data set": run.dataset_digest}, {"data set": reference.dataset_digest})
         for key, (found, wanted) in pairs.items():
@@ -150,7 +149,7 @@ def _require_equal_training(runs: Ablation) -> None:
             )
 
 
-def _require_equal_evaluation(runs: Ablation, evaluations: Mapping[str, Summary]) -> None:
+def _require_equal_evaluation(runs: Models, evaluations: Mapping[str, Summary]) -> None:
     """Refuse runs that were not evaluated, or not in the same way."""
     for run in runs:
         if run.fingerprint not in evaluations:
@@ -179,19 +178,21 @@ def _unequal(
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _sentence(preset: str, rows: pd.DataFrame, metric: Metric) -> str:
+def _sentence(runs: Models, rows: pd.DataFrame, metric: Metric) -> str:
     """What the rows of a preset say of a metric."""
+    preset, question = runs[0].name, _question(runs)
     by_model = rows.set_index("model")[f"{metric.name} difference"]
     if by_model.isna().any():
         return f"{preset}: there is no {metric.title} to compare."
-    without, shuffled = (float(by_model[variant.label]) for variant in DERIVED)
-    text = (
-        f"{preset}: without spikes {metric.title} is {_worse(metric, without)} than with them, "
-        f"with shuffled spikes {_worse(metric, shuffled)}."
-    )
-    if shuffled >= 0:
-        text += " This model makes no use of which spikes belong to which frame."
-    return text
+    found = [(variant, float(by_model[variant.label])) for variant in question.variants]
+    (first, difference), *others = found
+    parts = [
+        f"{first.phrase} {metric.title} is {_worse(metric, difference)} than {question.phrase}"
+    ]
+    parts += [f"{variant.phrase} {_worse(metric, difference)}" for variant, difference in others]
+    sentences = [f"{preset}: {', '.join(parts)}."]
+    sentences += [variant.no_worse for variant, gain in found if variant.no_worse and gain >= 0]
+    return " ".join(sentences)
 
 
 def _worse(metric: Metric, difference: float) -> str:

@@ -35,14 +35,14 @@ def run(arguments: argparse.Namespace) -> None:
         RunError: if there is neither a run nor a log.
         ConfigError: if the settings are wrong.
     """
-    from vrtspike.analysis.old_logs import analyze_old_logs
     from vrtspike.analysis.performance import (
         figures_table,
         finding_lines,
         read_analysis,
         write_analysis,
     )
-    from vrtspike.config.loading import load_video_preset
+    from vrtspike.deblurring.analysis.old_logs import analyze_old_logs
+    from vrtspike.deblurring.settings.loading import load_video_preset
     from vrtspike.runs.folder import latest_run
 
     path = arguments.run_path

@@ -1,4 +1,4 @@
-"""The presets of an ablation: one with spikes, and what is derived from it to compare it with.
+"""Presets that an ablation derives from another, to compare it with them.
 
 The derived presets stand in no folder. They are called as the preset they come from, with a suffix,
 and differ from it in nothing but what the suffix says.
@@ -6,63 +6,48 @@ and differ from it in nothing but what the suffix says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from vrtspike.config.loading import settings_from
-from vrtspike.config.merging import overlay, parse_overrides
+from vrtspike.config.loading import laid_over, settings_from
+from vrtspike.config.merging import parse_overrides
 from vrtspike.config.reading import given_document
-from vrtspike.config.schema import Settings, deblurring_settings
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.variants import Ablation, Variant
 from vrtspike.errors import ConfigError
+from vrtspike.problems import PROBLEMS, find_problem
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One of the compared models.
+def every_suffix() -> list[str]:
+    """The suffixes of the variants of all problems."""
+    ablations = (find_problem(task).SETTINGS.ablation for task in PROBLEMS)
+    return [variant.suffix for ablation in ablations if ablation for variant in ablation.variants]
 
-    Attributes:
-        label: what a reader calls it.
-        suffix: of its preset's name.
-        override: the key that makes it differ.
+
+def split_name(name: str) -> tuple[str, str]:
+    """A name as its preset and the suffix of what is derived from that; empty for itself.
+
+    >>> split_name("demo-without-spikes")
+    ('demo', '-without-spikes')
     """
-
-    label: str
-    suffix: str
-    override: str
-
-
-SPIKES = "spikes"
-"""The label of the preset itself."""
-
-DERIVED = (
-    Variant("without spikes", "-without-spikes", "MODEL.USE_SPIKE=false"),
-    Variant("shuffled spikes", "-shuffled-spikes", "MODEL.SPIKE_ORDER=shuffled"),
-)
-"""What a preset with spikes is compared with."""
+    for suffix in every_suffix():
+        if name.endswith(suffix):
+            return name.removesuffix(suffix), suffix
+    return name, ""
 
 
-def derived_names(preset: str) -> list[str]:
-    """The names of what is derived from a preset, in the order of :data:`DERIVED`.
+def require_ablation(preset: str, settings: RunSettings) -> Ablation:
+    """What a preset is compared with.
 
-    >>> derived_names("demo")
-    ['demo-without-spikes', 'demo-shuffled-spikes']
+    Raises:
+        ConfigError: if its problem has no ablation.
     """
-    return [preset + variant.suffix for variant in DERIVED]
+    if settings.ablation is None:
+        raise ConfigError(
+            f"preset {preset}: TASK is {settings.TASK}, which has no ablation; name presets of "
+            "another (PRESETS)"
+        )
+    return settings.ablation
 
 
-def split_name(name: str) -> tuple[str, Variant | None]:
-    """A name as its preset and what is derived from that; None for the preset itself.
-
-    >>> name, variant = split_name("demo-without-spikes")
-    >>> name, variant.override
-    ('demo', 'MODEL.USE_SPIKE=false')
-    """
-    for variant in DERIVED:
-        if name.endswith(variant.suffix):
-            return name.removesuffix(variant.suffix), variant
-    return name, None
-
-
-def derive(preset: str, settings: Settings, variant: Variant) -> Settings:
+def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
     """The settings of a derived preset.
 
     Args:
@@ -71,22 +56,27 @@ def derive(preset: str, settings: Settings, variant: Variant) -> Settings:
         variant: which one.
 
     Raises:
-        ConfigError: if the preset has no spikes in their order to compare with, or cannot do with
-            what is changed.
+        ConfigError: if the preset has not what the ablation takes away, or cannot do with what is
+            changed.
     """
-    model = settings.MODEL
-    if not model.USE_SPIKE or model.SPIKE_ORDER != "recorded":
-        found = "false" if not model.USE_SPIKE else f"true and SPIKE_ORDER {model.SPIKE_ORDER}"
+    needs = require_ablation(preset, settings).needs
+    found = {key: settings.value(key) for key in needs}
+    if found != needs:
+        key = next(key for key in needs if found[key] != needs[key])
+        wanted = " and ".join(f"{name} {_text(value)}" for name, value in needs.items())
         raise ConfigError(
-            f"preset {preset}: MODEL.USE_SPIKE is {found}; an ablation starts from a preset with "
-            "USE_SPIKE true and SPIKE_ORDER recorded: name such a preset (PRESETS), or remove the "
-            "key"
+            f"preset {preset}: {key} is {_text(found[key])}; an ablation starts from a preset with "
+            f"{wanted}: name such a preset (PRESETS), or remove the key"
         )
     given = given_document(settings.model_dump(mode="json"), f"preset {preset}{variant.suffix}")
     try:
-        derived = settings_from(overlay(given, parse_overrides([variant.override])))
+        return settings_from(laid_over(given, parse_overrides([variant.override])))
     except ConfigError as error:
         raise ConfigError(
             f"preset {preset} has no ablation with {variant.label}: {error}"
         ) from error
-    return deblurring_settings(derived)
+
+
+def _text(value: object) -> str:
+    """As YAML writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -5,23 +5,10 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 KeyPath = tuple[str | int, ...]
-
-# A mapping's key may be written in either way; two different values are an error.
-RENAMED: dict[KeyPath, KeyPath] = {
-    ("TOTAL_WORKERS",): ("DATALOADER", "TOTAL_WORKERS"),
-    ("DATA", "TRAIN_CROP_SIZE"): ("DATA", "CROP_SIZE"),
-    ("DATA", "NUM_VOXEL_BINS"): ("DATA", "K"),
-    ("MODEL", "VRT", "use_checkpoint_attn"): ("MODEL", "VRT", "USE_CHECKPOINT_ATTN"),
-    ("MODEL", "VRT", "use_checkpoint_ffn"): ("MODEL", "VRT", "USE_CHECKPOINT_FFN"),
-    ("TRAIN", "AMP_ENABLED"): ("TRAIN", "PRECISION"),
-    ("TRAIN", "AMP_OPT_LEVEL"): ("TRAIN", "PRECISION"),
-}
-OLD_VALUES: dict[KeyPath, dict[str, str]] = {("DATA", "READER"): {"mapped": "tensorstore"}}
-"""Values that older files hold, and the ones of the schema that they are read as."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +24,47 @@ class Retired:
     only: object = None
 
 
-RETIRED: dict[KeyPath, Retired] = {
-    ("LOG", "SAVE_DIR"): Retired("runs are written to RUNS of config/config.yaml"),
-    ("MODEL", "LAYERS"): Retired("the spike encoder has 4 scales, one for each scale of VRT", 4),
-    ("MODEL", "CHANNELS_PER_SCALE"): Retired(
-        "the spike encoder's scales are as wide as VRT's, MODEL.VRT.EMBED_DIMS of stages 1-4"
-    ),
-    ("MODEL", "FUSE", "TYPE"): Retired(
-        "spike features are fused by attention along time", "TemporalCrossAttn"
-    ),
-    ("TRAIN", "SCHED", "TYPE"): Retired("the learning rate follows a cosine", "cosine"),
-}
+@dataclass(frozen=True)
+class Aliases:
+    """Spellings that files have beside those of a schema.
+
+    Attributes:
+        renamed: a mapping's key may be written in either way; two different values are an error.
+        old_values: values that older files hold, and the ones of the schema they are read as.
+        retired: keys that are ignored, with a warning.
+    """
+
+    renamed: Mapping[KeyPath, KeyPath] = field(default_factory=dict)
+    old_values: Mapping[KeyPath, Mapping[str, str]] = field(default_factory=dict)
+    retired: Mapping[KeyPath, Retired] = field(default_factory=dict)
+
+    def __or__(self, other: Aliases) -> Aliases:
+        """Both."""
+        return Aliases(
+            {**self.renamed, **other.renamed},
+            {**self.old_values, **other.old_values},
+            {**self.retired, **other.retired},
+        )
+
+
+COMMON = Aliases(
+    renamed={
+        ("TOTAL_WORKERS",): ("DATALOADER", "TOTAL_WORKERS"),
+        ("TRAIN", "AMP_ENABLED"): ("TRAIN", "PRECISION"),
+        ("TRAIN", "AMP_OPT_LEVEL"): ("TRAIN", "PRECISION"),
+    },
+    retired={
+        ("LOG", "SAVE_DIR"): Retired("runs are written to RUNS of config/config.yaml"),
+        ("TRAIN", "SCHED", "TYPE"): Retired("the learning rate follows a cosine", "cosine"),
+    },
+)
+"""Those of every preset; a problem adds its own (``aliases`` of its settings)."""
 
 _PRECISION_OF_LEVEL = {"O0": "32", "O1": "mixed", "O2": "bf16-true"}
 
 
 def canonical_keys(
-    tree: dict[str, Any], places: Mapping[KeyPath, str] | None = None
+    tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str] | None = None
 ) -> dict[str, Any]:
     """Return a copy of one file's mapping with every key spelled as in the schema.
 
@@ -61,20 +72,21 @@ def canonical_keys(
 
     Args:
         tree: the mapping.
+        aliases: of the presets' problem.
         places: where each key was written, for warnings.
 
     Raises:
         ValueError: if a key is given under two names with different values, or one that decides
             nothing asks for what there is not.
 
-    >>> canonical_keys({"DATA": {"NUM_VOXEL_BINS": 16}, "TRAIN": {"AMP_OPT_LEVEL": "O2"}})
-    {'DATA': {'K': 16}, 'TRAIN': {'PRECISION': 'bf16-true'}}
+    >>> canonical_keys({"TOTAL_WORKERS": 4, "TRAIN": {"AMP_OPT_LEVEL": "O2"}}, COMMON)
+    {'TRAIN': {'PRECISION': 'bf16-true'}, 'DATALOADER': {'TOTAL_WORKERS': 4}}
     """
     result = copy.deepcopy(tree)
-    _translate_old_values(result, places or {})
-    _remove_retired(result, places or {})
+    _translate_old_values(result, aliases, places or {})
+    _remove_retired(result, aliases, places or {})
     _translate_amp(result)
-    for old, new in RENAMED.items():
+    for old, new in aliases.renamed.items():
         parent = _mapping(result, old[:-1])
         if parent is None or old[-1] not in parent:
             continue
@@ -110,8 +122,10 @@ def _mapping(tree: dict[str, Any], path: KeyPath) -> dict[Any, Any] | None:
     return node if isinstance(node, dict) else None
 
 
-def _translate_old_values(tree: dict[str, Any], places: Mapping[KeyPath, str]) -> None:
-    for path, names in OLD_VALUES.items():
+def _translate_old_values(
+    tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str]
+) -> None:
+    for path, names in aliases.old_values.items():
         parent = _mapping(tree, path[:-1])
         found = parent.get(path[-1]) if parent else None
         if parent is not None and isinstance(found, str) and found in names:
@@ -119,8 +133,8 @@ def _translate_old_values(tree: dict[str, Any], places: Mapping[KeyPath, str]) -
             _deprecated(path, places, f"is {found}, an old value; it is read as {names[found]}")
 
 
-def _remove_retired(tree: dict[str, Any], places: Mapping[KeyPath, str]) -> None:
-    for path, key in RETIRED.items():
+def _remove_retired(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str]) -> None:
+    for path, key in aliases.retired.items():
         parent = _mapping(tree, path[:-1])
         if parent is None or path[-1] not in parent:
             continue

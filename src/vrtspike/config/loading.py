@@ -6,35 +6,20 @@ import difflib
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from vrtspike.config.aliases import KeyPath
 from vrtspike.config.checking import validate
 from vrtspike.config.merging import canonical, overlay, parse_overrides
 from vrtspike.config.reading import Document, read_yaml
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.schema import Settings, deblurring_settings
 from vrtspike.errors import ConfigError
 from vrtspike.problems import DEFAULT, find_problem
 
 BASE = "BASE"
 """The key that names a preset's parent; it stands in files only."""
+TASK = "TASK"
+"""The key that names its problem."""
 
 _ADVICE = "Every key is explained in config/README.md."
-_VRT_ARGUMENTS = {
-    "embed_dims": ("MODEL", "VRT", "EMBED_DIMS"),
-    "num_heads": ("MODEL", "VRT", "NUM_HEADS"),
-    "mlp_ratio": ("MODEL", "VRT", "MLP_RATIO"),
-    "mul_attn_ratio": ("MODEL", "VRT", "MUL_ATTN_RATIO"),
-    "drop_path_rate": ("MODEL", "VRT", "DROP_PATH_RATE"),
-    "pa_frames": ("MODEL", "VRT", "PA_FRAMES"),
-    "deformable_groups": ("MODEL", "VRT", "DEFORMABLE_GROUPS"),
-    "indep_reconsts": ("MODEL", "VRT", "INDEP_RECONSTS"),
-    "use_checkpoint_attn": ("MODEL", "VRT", "USE_CHECKPOINT_ATTN"),
-    "use_checkpoint_ffn": ("MODEL", "VRT", "USE_CHECKPOINT_FFN"),
-    "depths": ("MODEL", "VRT_DEPTHS"),
-    "window_size": ("MODEL", "WINDOW_SIZE"),
-}
 
 
 def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
@@ -43,16 +28,17 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    return settings_from(overlay(read_preset(path), parse_overrides(overrides)))
+    return settings_from(laid_over(read_preset(path), parse_overrides(overrides)))
 
 
-def load_video_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
-    """:func:`load_preset` of a preset of the deblurring.
+def laid_over(preset: Document, above: Document) -> Document:
+    """Keys laid over a preset, in the spelling of its problem.
 
-    Raises:
-        ConfigError: likewise, or if it is one of another problem.
+    Args:
+        preset: as :func:`read_preset` gives it.
+        above: keys as somebody wrote them; a TASK among them decides.
     """
-    return deblurring_settings(load_preset(path, overrides), Path(path).stem)
+    return overlay(preset, canonical(above, settings_class(overlay(preset, above)).aliases))
 
 
 def preset_base(path: str | Path) -> str | None:
@@ -61,7 +47,7 @@ def preset_base(path: str | Path) -> str | None:
     Raises:
         ConfigError: if the file cannot be read.
     """
-    base = canonical(read_yaml(path)).tree.get(BASE)
+    base = read_yaml(path).tree.get(BASE)
     return None if base is None else str(base)
 
 
@@ -78,16 +64,20 @@ def read_preset(path: str | Path) -> Document:
             names = " -> ".join(p.name for p in [*chain, path])
             raise ConfigError(f"{chain[0]}: BASE goes in a circle: {names}")
         chain.append(path)
-        document = canonical(read_yaml(path))
+        document = read_yaml(path)
         _require_base_spelled(document)
         base = document.tree.pop(BASE, None)
         layers.append(document)
         if base is None:
             break
         path = _parent(path, base, document.places[(BASE,)])
+    # The problem, and with it how keys may be spelled, may be named by a parent alone.
+    aliases = settings_class(
+        next((each for each in layers if TASK in each.tree), layers[0])
+    ).aliases
     result = Document({})
     for layer in reversed(layers):
-        result = overlay(result, layer)
+        result = overlay(result, canonical(layer, aliases))
     return result
 
 
@@ -121,17 +111,18 @@ def settings_class(document: Document) -> type[RunSettings]:
     Raises:
         ConfigError: if there is no such problem.
     """
-    task = document.tree.get("TASK", DEFAULT)
+    task = document.tree.get(TASK, DEFAULT)
     try:
         return find_problem(task).SETTINGS
     except ConfigError as error:
-        raise ConfigError(f"{document.places.get(('TASK',), 'settings')}: {error}") from None
+        raise ConfigError(f"{document.places.get((TASK,), 'settings')}: {error}") from None
 
 
 def settings_from(document: Document) -> RunSettings:
-    """Validate a document as a preset, with VRT's own arguments and the old worker key put in."""
-    document = _with_vrt_arguments(canonical(document))
-    settings = validate(settings_class(document), document, _ADVICE)
+    """Validate a document as a preset, with what its problem and the old worker key put in."""
+    kind = settings_class(document)
+    document = kind.completed(canonical(document, kind.aliases))
+    settings = validate(kind, document, _ADVICE)
     if settings.TRAIN.NUM_WORKERS is None:
         return settings
     if "DATALOADER" in document.tree:
@@ -165,28 +156,3 @@ def check_files(settings: RunSettings) -> None:
     missing = [f"{key}: no such file: {path}" for key, path in missing_files(settings).items()]
     if missing:
         raise ConfigError("\n".join([*missing, "Give an existing file, or remove the key."]))
-
-
-def _with_vrt_arguments(document: Document) -> Document:
-    """Lay the arguments of the file named by MODEL.VRT_CFG beneath the document."""
-    model = document.tree.get("MODEL")
-    name = model.get("VRT_CFG") if isinstance(model, dict) else None
-    if not isinstance(name, str) or not Path(name).is_file():
-        return document  # a missing file is refused by check_files, before a run starts
-    arguments = read_yaml(name)
-    result = Document({})
-    for key, value in arguments.tree.items():
-        place = arguments.places[(key,)]
-        if key not in _VRT_ARGUMENTS:
-            raise ConfigError(
-                f"{place}: unknown argument {key}; known: {', '.join(sorted(_VRT_ARGUMENTS))}"
-            )
-        result = overlay(result, _nested(_VRT_ARGUMENTS[key], value, place))
-    return overlay(result, document)
-
-
-def _nested(path: KeyPath, value: Any, place: str) -> Document:  # noqa: ANN401 - a YAML value
-    tree = value
-    for key in reversed(path):
-        tree = {str(key): tree}
-    return Document(tree, {path: place})

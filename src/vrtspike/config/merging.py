@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vrtspike.config.aliases import RENAMED, KeyPath, canonical_keys
+from vrtspike.config.aliases import Aliases, KeyPath, canonical_keys
 from vrtspike.config.reading import Document, parse_yaml
 from vrtspike.errors import ConfigError
 
 
-def canonical(document: Document) -> Document:
+def canonical(document: Document, aliases: Aliases) -> Document:
     """The document with every key spelled as in the schema.
+
+    Args:
+        document: a preset's keys.
+        aliases: of the preset's problem.
 
     Raises:
         ConfigError: if a key is given under two names with different values, or one that decides
             nothing asks for what there is not.
     """
     try:
-        tree = canonical_keys(document.tree, document.places)
+        tree = canonical_keys(document.tree, aliases, document.places)
     except ValueError as error:
         place = next(iter(document.places.values()), "settings")
         raise ConfigError(f"{place.rsplit(':', 1)[0]}: {error}") from None
+    renamed = aliases.renamed
     return Document(
-        tree, {RENAMED.get(path, path): place for path, place in document.places.items()}
+        tree, {renamed.get(path, path): place for path, place in document.places.items()}
     )
 
 
@@ -88,4 +93,4 @@ def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document
         for key in reversed(keys):
             value = {key: value}
         result = overlay(result, Document(value, {path: f"{origin} {name.strip()}"}))
-    return canonical(result)
+    return result

@@ -6,7 +6,9 @@ language (:mod:`vrtspike.config.chinese`), so that both pages are the same page.
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
@@ -14,11 +16,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from vrtspike.config.aliases import OLD_VALUES, RENAMED, RETIRED, dotted
+from vrtspike.config.aliases import Aliases, dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.schema import Settings
-from vrtspike.config.workflow import WorkflowSettings
+from vrtspike.config.workflow import workflow_schema
 from vrtspike.problems import DEFAULT, PROBLEMS, find_problem
 
 Say = Callable[[str, str], str]
@@ -62,12 +63,6 @@ values is an error.
 _OLD_VALUES = (
     "`AMP_ENABLED: false` or `AMP_OPT_LEVEL: O0` mean PRECISION `32`, `O1` means `mixed`, `O2` "
     "means `bf16-true`. Without a DATALOADER section, `TRAIN.NUM_WORKERS` is used. "
-    + ", ".join(
-        f"`{dotted(path)}: {old}` is read as `{new}`"
-        for path, names in OLD_VALUES.items()
-        for old, new in names.items()
-    )
-    + ", with a warning."
 )
 _RETIRED = """## Keys that decide nothing
 
@@ -91,24 +86,44 @@ def reference_page(say: Say = english) -> str:
             begins with a small letter.
     """
     parts = [say("introduction", _INTRODUCTION), f"## {say('workflow', 'config/config.yaml')}\n"]
-    parts += [_table(WorkflowSettings, say), f"## {say('presets', 'Presets')}\n"]
-    parts.append(_table(Settings, say))
+    parts += [_table(workflow_schema(), say), f"## {say('presets', 'Presets')}\n"]
+    parts.append(_table(find_problem(DEFAULT).SETTINGS, say))
     for task in PROBLEMS:
         if task != DEFAULT:
             title = say("presets of a task", "Presets with TASK: {task}").format(task=task)
             parts += [f"## {title}\n", say("besides", _BESIDES), _table_of_problem(task, say)]
     parts.append(say("other names", _OTHER_NAMES).rstrip())
-    parts.append("\n".join(f"| `{dotted(a)}` | `{dotted(b)}` |" for a, b in RENAMED.items()))
-    parts.append(f"\n{say('old values', _OLD_VALUES)}\n")
+    aliases = _every_alias()
+    parts.append(
+        "\n".join(f"| `{dotted(a)}` | `{dotted(b)}` |" for a, b in aliases.renamed.items())
+    )
+    parts.append(f"\n{say('old values', _OLD_VALUES + _old_values(aliases))}\n")
     parts += [say("retired", _RETIRED).rstrip()]
     parts.append(
         "\n".join(
             f"| `{dotted(path)}` | {say(dotted(path), key.decided_by)} |"
-            for path, key in RETIRED.items()
+            for path, key in aliases.retired.items()
         )
     )
     parts.append("")
     return "\n".join(parts)
+
+
+def _every_alias() -> Aliases:
+    """The other spellings of all problems."""
+    return functools.reduce(operator.or_, (find_problem(t).SETTINGS.aliases for t in PROBLEMS))
+
+
+def _old_values(aliases: Aliases) -> str:
+    """What older values are read as."""
+    return (
+        ", ".join(
+            f"`{dotted(path)}: {old}` is read as `{new}`, with a warning"
+            for path, names in aliases.old_values.items()
+            for old, new in names.items()
+        )
+        + "."
+    )
 
 
 def preset_json_schema() -> str:

@@ -1,17 +1,17 @@
 """Keys that every preset has, whatever problem it trains for.
 
 A problem adds sections of its own in a class of its own (:mod:`vrtspike.problems`); those of the
-deblurring stand in :mod:`vrtspike.config.schema`.
+deblurring stand in :mod:`vrtspike.deblurring.settings`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from vrtspike.config.aliases import canonical_keys
+from vrtspike.config.aliases import COMMON, Aliases, canonical_keys
 from vrtspike.config.fields import (
     NonNegative,
     Positive,
@@ -19,7 +19,9 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
+from vrtspike.config.reading import Document
 from vrtspike.config.train_schema import TrainSettings
+from vrtspike.config.variants import Ablation
 from vrtspike.problems import DEFAULT
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
@@ -100,6 +102,15 @@ class LogSettings(Section):
 class RunSettings(Section):
     """What a training needs to know, whatever it trains for."""
 
+    aliases: ClassVar[Aliases] = COMMON
+    """Other spellings of keys; a problem that has some takes these, too."""
+    ablation: ClassVar[Ablation | None] = None
+    """What presets are compared with, where a problem has such a question."""
+    workflow: ClassVar[type[Section]] = Section
+    """Sections of ``config/config.yaml`` that a problem adds to it."""
+    observers: ClassVar[tuple[str, ...]] = ()
+    """Dotted names of code of a problem that decides no weights (:mod:`vrtspike.runs.code`)."""
+
     # No result key: presets of two problems differ in their sections anyway.
     TASK: str = operational("Problem that is trained for: deblurring, or sst", DEFAULT)
     SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
@@ -112,6 +123,11 @@ class RunSettings(Section):
     TRAIN: TrainSettings = key("Training", TrainSettings())
     LOG: LogSettings = key("Logs", LogSettings())
     TEST: Section = key("Evaluation", Section())
+
+    @classmethod
+    def completed(cls, document: Document) -> Document:
+        """The keys of a preset with those that it takes from other files laid beneath them."""
+        return document
 
     @property
     def idle(self) -> frozenset[tuple[str, str]]:
@@ -155,4 +171,4 @@ class RunSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _accept_older_spellings(cls, data: Any) -> Any:  # noqa: ANN401 - raw YAML
-        return canonical_keys(data) if isinstance(data, dict) else data
+        return canonical_keys(data, cls.aliases) if isinstance(data, dict) else data

@@ -5,70 +5,30 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import field_validator
+from pydantic import create_model, field_validator
 
-from vrtspike.config.ablation import derive, derived_names, split_name
+from vrtspike.config.ablation import derive, every_suffix, require_ablation, split_name
 from vrtspike.config.checking import known_keys, validate
 from vrtspike.config.fields import (
     NonNegative,
     Positive,
-    PositiveFloat,
     Section,
-    key,
     operational,
 )
 from vrtspike.config.loading import read_preset, settings_class, settings_from
 from vrtspike.config.merging import canonical, overlay, parse_overrides, section
 from vrtspike.config.reading import Document, given_document, read_yaml
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.schema import Settings, deblurring_settings
 from vrtspike.errors import ConfigError
 from vrtspike.problems import DEFAULT, PROBLEMS, find_problem
 
 MANIFEST = "dataset.json"
 """The manifest of prepared data, in their folder."""
 _ADVICE = "The keys of config/config.yaml are explained in config/README.md."
-
-
-class DemoSettings(Section):
-    """The generated data set."""
-
-    ROOT: str = operational("Where it is generated", "data/demo")
-    SEED: NonNegative = key("Seed of the simulated camera", 0)
-
-
-class SimulatedSequence(Section):
-    """One folder of high-frame-rate frames turned into blurry frames and spikes."""
-
-    FRAMES: str = key("Folder of PNG frames in order")
-    SPLIT: str = key("Split the sequence belongs to", min_length=1)
-    SEQUENCE: str = key("Name of the sequence", min_length=1)
-    FRAMES_PER_EXPOSURE: Positive = key("Frames averaged into one blurry frame", 11)
-
-
-class SimulateSettings(Section):
-    """Frames without a spike camera, sent through the simulators."""
-
-    ROOT: str = operational("Data set that is written", "data/simulated")
-    SEQUENCES: tuple[SimulatedSequence, ...] = key("What to simulate", ())
-    STEPS_PER_FRAME: Positive = key("Spike steps per source frame", 8)
-    THETA: PositiveFloat = key("Firing threshold in units of full intensity", 2.0)
-    GAMMA: PositiveFloat | None = key("Average in linear light of this gamma; null: as coded", None)
-    SEED: NonNegative = key("Seed of the initial voltages", 0)
-    INTERPOLATION: Literal["linear", "flow"] = key(
-        "What the sensor sees between frames: a mixture of them, or moved by optical flow", "linear"
-    )
-
-
-class ShareSettings(Section):
-    """How many sequences a job of ``ingest`` and ``voxelize`` takes."""
-
-    SEQUENCES: Positive = operational("Most sequences of a job, on the average", 128)
-    GB: PositiveFloat = operational("Most gigabytes of their raw files, on the average", 32.0)
 
 
 class WorkflowSettings(Section):
@@ -100,9 +60,6 @@ class WorkflowSettings(Section):
         "published",
         None,
     )
-    SHARES: ShareSettings = key("Jobs that work through many sequences", ShareSettings())
-    DEMO: DemoSettings = key("The generated data set", DemoSettings())
-    SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
 
     @field_validator("PRESETS", "RETRAIN", mode="before")
     @classmethod
@@ -111,19 +68,12 @@ class WorkflowSettings(Section):
         return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """A data source as a preset uses it; equal sources share every stage up to training."""
-
-    name: str
-    root: str
-    blur_dir: str
-    train_split: str
-    val_split: str
-    spike_size: tuple[int, int] | None
-    layout: str
-    on_error: str
-    kind: Literal["raw", "demo", "simulated"]
+@cache
+def workflow_schema() -> type[WorkflowSettings]:
+    """``config/config.yaml`` with the sections that problems add to it."""
+    parts = dict.fromkeys(find_problem(task).SETTINGS.workflow for task in PROBLEMS)
+    bases: Any = tuple(part for part in parts if part is not Section)
+    return create_model("WorkflowSettings", __base__=(*bases, WorkflowSettings))
 
 
 @dataclass(frozen=True)
@@ -150,12 +100,29 @@ class Workflow:
     @property
     def names(self) -> list[str]:
         """Every name that :meth:`preset` may be asked for."""
-        others = {name for name in self.presets if name not in self.videos}
-        return [
-            name
-            for preset in self.folder_names
-            for name in (preset, *(() if preset in others else derived_names(preset)))
-        ]
+        return [name for preset in self.folder_names for name in (preset, *self._derived(preset))]
+
+    @property
+    def ablated(self) -> list[str]:
+        """The presets that an ablation may be asked of, whether they can be used or not."""
+        return [name for name in self.folder_names if self._derived(name)]
+
+    def derived(self, preset: str) -> list[str]:
+        """The names of what an ablation compares a preset with.
+
+        Raises:
+            ConfigError: if its problem has no ablation.
+        """
+        if preset in self.presets:
+            require_ablation(preset, self.presets[preset])
+        return self._derived(preset)
+
+    def _derived(self, preset: str) -> list[str]:
+        """As :meth:`derived`; none where there is no ablation, all where nobody knows."""
+        if preset not in self.presets:
+            return [preset + suffix for suffix in every_suffix()]
+        ablation = self.presets[preset].ablation
+        return ablation.names(preset) if ablation else []
 
     def preset(self, name: str) -> RunSettings:
         """A preset of the folder, or one that its ablation derives from it.
@@ -164,20 +131,19 @@ class Workflow:
             ConfigError: if there is no such preset, its file is wrong, or nothing can be derived
                 from it.
         """
-        base, variant = split_name(name)
         if name in self.presets:
             return self.presets[name]
+        base, suffix = split_name(name)
         for asked in (name, base):
             if asked in self.broken:
                 raise ConfigError(self.broken[asked])
-        if variant is None or base not in self.presets:
+        if not suffix or base not in self.presets:
             raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
-        return derive(base, self.video_preset(base), variant)
-
-    @cached_property
-    def videos(self) -> dict[str, Settings]:
-        """The presets of the deblurring, by name."""
-        return {name: s for name, s in self.presets.items() if isinstance(s, Settings)}
+        settings = self.presets[base]
+        variants = {each.suffix: each for each in require_ablation(base, settings).variants}
+        if suffix not in variants:
+            raise ConfigError(f"no preset {name!r}; of {base}: {', '.join(self._derived(base))}")
+        return derive(base, settings, variants[suffix])
 
     @cached_property
     def prepared(self) -> dict[str, str]:
@@ -191,57 +157,6 @@ class Workflow:
             if not problem.OWN_STAGES:
                 found.setdefault(problem.data_folder(settings), name)
         return found
-
-    def video_preset(self, name: str) -> Settings:
-        """A preset of the deblurring.
-
-        Raises:
-            ConfigError: as :meth:`preset`, or if it is one of another problem.
-        """
-        return deblurring_settings(self.preset(name), name)
-
-    @cached_property
-    def datasets(self) -> dict[str, Dataset]:
-        """All data sets of videos by name.
-
-        Raises:
-            ConfigError: if two different sources would share a name.
-        """
-        result: dict[str, Dataset] = {}
-        for preset in self.videos:
-            dataset = self.dataset(preset)
-            known = result.setdefault(dataset.name, dataset)
-            if known != dataset:
-                raise ConfigError(
-                    f"preset {preset}: DATA.ROOT {dataset.root!r} and {known.root!r} would both "
-                    f"be called {dataset.name!r}; rename one of the folders, or use "
-                    "another RESULTS folder"
-                )
-        return result
-
-    def dataset(self, preset: str) -> Dataset:
-        """The videos that a preset of the deblurring takes, derived ones included.
-
-        Raises:
-            ConfigError: as :meth:`video_preset`.
-        """
-        settings = self.video_preset(preset)
-        data = settings.DATA
-        kinds: dict[str, Literal["demo", "simulated"]] = {
-            self.settings.DEMO.ROOT: "demo",
-            self.settings.SIMULATE.ROOT: "simulated",
-        }
-        return Dataset(
-            name=Path(find_problem(DEFAULT).data_folder(settings)).parts[0],
-            root=data.ROOT,
-            blur_dir=data.BLUR_DIR,
-            train_split=data.TRAIN_SPLIT,
-            val_split=data.VAL_SPLIT,
-            spike_size=data.SPIKE_SIZE,
-            layout=data.LAYOUT,
-            on_error=data.ON_ERROR,
-            kind=kinds.get(data.ROOT, "raw"),
-        )
 
     def manifest(self, preset: str) -> Path:
         """Where the manifest of the prepared data of a preset stands.
@@ -270,11 +185,11 @@ def load_workflow(
     for path in configfiles:
         document = overlay(document, read_yaml(path))
     document = overlay(document, given_document(dict(overrides or {}), "--config"))
-    settings = validate(WorkflowSettings, document, _ADVICE)
+    settings = validate(workflow_schema(), document, _ADVICE)
     files = _preset_files(Path(settings.PRESET_DIR))
     _require_presets(settings, document, files)
     pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
-    above = canonical(overlay(section(document, "SETTINGS"), parse_overrides(pieces, "SET")))
+    above = [section(document, "SETTINGS"), parse_overrides(pieces, "SET")]
     beneath = section(document, "DATA", nested=True)
     presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
@@ -282,9 +197,11 @@ def load_workflow(
         try:
             own = read_preset(path)
             kind = settings_class(own)
-            if kind is Settings:
-                own = overlay(beneath, own)
-            presets[name] = settings_from(overlay(own, concerning(above, kind)))
+            if kind is find_problem(DEFAULT).SETTINGS:
+                own = overlay(canonical(beneath, kind.aliases), own)
+            for layer in above:
+                own = overlay(own, concerning(canonical(layer, kind.aliases), kind))
+            presets[name] = settings_from(own)
         except ConfigError as error:
             broken[name] = str(error)
     if not presets:
@@ -330,7 +247,7 @@ def _preset_files(folder: Path) -> dict[str, Path]:
     if not files:
         raise ConfigError(f"PRESET_DIR is {str(folder)!r}: no preset (*.yaml) stands there")
     for base in files:
-        for name in derived_names(base):
+        for name in (base + suffix for suffix in every_suffix()):
             if name in files:
                 raise ConfigError(
                     f"{files[name]}: {name} is what the ablation of preset {base} is called "
@@ -343,7 +260,7 @@ def _require_presets(
     settings: WorkflowSettings, document: Document, files: Mapping[str, Path]
 ) -> None:
     """Refuse names of presets that are no files."""
-    derived = [name for base in files for name in derived_names(base)]
+    derived = [base + suffix for base in files for suffix in every_suffix()]
     for key_name, names in (("PRESETS", files), ("RETRAIN", [*files, *derived])):
         for name in getattr(settings, key_name):
             if name not in names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vrtspike.deblurring.metrics.images import PEAK, Image
+from vrtspike.deblurring.rgb_images import PEAK, Image
 
 
 def to_uint8(frames: torch.Tensor) -> Image:

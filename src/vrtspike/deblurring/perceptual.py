@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from vrtspike.deblurring.backbones import read_backbone
-from vrtspike.deblurring.metrics.images import Image
+from vrtspike.deblurring.rgb_images import Image
 from vrtspike.pretrained import BACKBONES, Net
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vrtspike.config import Settings
-from vrtspike.config.schema import deblurring_settings
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.data.clips.requirements import largest_crop
@@ -17,10 +15,10 @@ from vrtspike.deblurring.data.store.cache import cache_share, cache_use
 from vrtspike.deblurring.data.store.readers import ChunkReader
 from vrtspike.deblurring.losses.table import build_terms
 from vrtspike.deblurring.metrics.metric import load_metrics
+from vrtspike.deblurring.models import Restorer, build_model
+from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
 from vrtspike.errors import RunError, UserError
-from vrtspike.deblurring.models import Restorer, build_model
-from vrtspike.deblurring.models.weights import load_trained
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.training.batches import (
@@ -35,6 +33,7 @@ from vrtspike.training.loading import validation_batches as batches_of
 from vrtspike.training.one_process import Trainable
 from vrtspike.training.precision import Precision
 from vrtspike.training.workers import Workers
+from vrtspike.weights import load_trained
 
 MEMORY_ADVICE = (
     "The memory of the device is full. In this order: lower TRAIN.BATCH_SIZE and raise "

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.config.schema import Settings
 from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.metrics.table import METRICS as METRICS
+from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.weight_files import TEACHER
 from vrtspike.deblurring.weight_files import evaluation_weights as evaluation_weights
 from vrtspike.deblurring.weight_files import training_weights as training_weights
@@ -30,16 +29,7 @@ OWN_STAGES = True
 
 def data_folder(settings: Settings) -> str:
     """The data set and the bins of its voxel grids."""
-    return f"{dataset_name(settings)}/k{settings.DATA.K}"
-
-
-def dataset_name(settings: Settings) -> str:
-    """What a data source is called as a preset uses it."""
-    data = settings.DATA
-    suffix = "" if data.BLUR_DIR == "blur" else f"-{data.BLUR_DIR}"
-    suffix += "" if data.ON_ERROR == "stop" else f"-{data.ON_ERROR}"
-    name = Path(data.ROOT).resolve().name
-    return (re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("._") or "data") + suffix
+    return f"{settings.dataset_name}/k{settings.DATA.K}"
 
 
 def data_files(settings: Settings) -> Sequence[Path]:
@@ -72,8 +62,8 @@ def check_data(manifest: Path, settings: Settings) -> None:
     Raises:
         ConfigError: naming the data set and the key.
     """
-    from vrtspike.config.schema import deblurring_settings
     from vrtspike.deblurring.data.clips.requirements import require_spikes
+    from vrtspike.deblurring.settings import deblurring_settings
     from vrtspike.runs.identity import RunIdentity
 
     has_spikes = read_manifest(manifest, DATASET)["statistics"] is not None
@@ -86,7 +76,7 @@ def check_data(manifest: Path, settings: Settings) -> None:
 
 
 def memory(settings: Settings) -> None:
-    """Counted by ``benchmarks/preset_costs.py``, see :mod:`vrtspike.machine.costs`."""
+    """Counted by ``benchmarks/preset_costs.py``, see :mod:`vrtspike.deblurring.costs`."""
 
 
 def statistics(run: RunIdentity) -> Mapping[str, Any]:

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.schema import deblurring_settings
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.voxels import Statistics
+from vrtspike.deblurring.settings import deblurring_settings
 from vrtspike.errors import DataError, RunError
 from vrtspike.files import read_json
 from vrtspike.runs.identity import RunIdentity

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrtspike.deblurring.metrics.images import Image
+from vrtspike.deblurring.rgb_images import Image
 from vrtspike.errors import DataError
 from vrtspike.files import atomic_path
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from vrtspike.deblurring.metrics.images import Image
 from vrtspike.deblurring.metrics.psnr import psnr
+from vrtspike.deblurring.rgb_images import Image
 
 LABEL_HEIGHT = 24
 GAP = 4

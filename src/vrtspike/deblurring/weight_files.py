@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.config.schema import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.pretrained import BACKBONES
 from vrtspike.runs.names import WEIGHTS
 

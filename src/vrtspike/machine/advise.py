@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vrtspike.config.schema import Settings
-from vrtspike.config.workflow import Dataset, Workflow
+from vrtspike.config.workflow import Workflow
+from vrtspike.deblurring.costs import TrainingCost, gpu_ms, table, training_cost
+from vrtspike.deblurring.data_size import GB, GOPRO, DataSize, measure_data
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.deblurring.weight_files import training_weights
 from vrtspike.errors import DataError, RunError, UserError
 from vrtspike.files import folder_bytes
 from vrtspike.machine.batches import BatchAdvice, advise_batch
-from vrtspike.machine.costs import TrainingCost, gpu_ms, table, training_cost
-from vrtspike.machine.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.machine.hardware import Machine, free_bytes
 from vrtspike.problems import find_problem
 from vrtspike.training.workers import resolve_workers
@@ -133,14 +134,15 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) ->
     free = free_bytes(results)
     data: dict[str, DataFound] = {}
     fits = []
-    for name, settings in plan.videos.items():
-        dataset = plan.dataset(name)
+    videos = Videos(plan)
+    for name, settings in videos.presets.items():
+        dataset = videos.dataset(name)
         if dataset.name not in data:
-            data[dataset.name] = find_data(plan, dataset, results)
+            data[dataset.name] = find_data(videos, dataset)
         found = data[dataset.name]
         fits.append(weigh(name, settings, found, machine, speed, free, most_hours))
     fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in plan.broken]
-    command, because = recommend(plan, fits, data, machine)
+    command, because = recommend(videos, fits, data, machine)
     batches = dict(batch_advice(plan, fits, machine))
     return Advice(machine, speed, data, fits, free, command, because, batches)
 
@@ -170,7 +172,7 @@ def batch_advice(
                 yield name, found
 
 
-def find_data(plan: Workflow, dataset: Dataset, results: Path) -> DataFound:
+def find_data(videos: Videos, dataset: Dataset) -> DataFound:
     """What a data set is, or stands in for it; and the stores that are there."""
     missing: str | None = None
     size = GOPRO
@@ -178,9 +180,10 @@ def find_data(plan: Workflow, dataset: Dataset, results: Path) -> DataFound:
         size = measure_data(dataset)
     except DataError as error:
         missing = str(error).splitlines()[0]
-    used = [s for name, s in plan.videos.items() if plan.dataset(name).name == dataset.name]
+    used = [s for name, s in videos.presets.items() if videos.dataset(name).name == dataset.name]
     bins = {settings.DATA.K: size.store_bytes(settings.DATA.K) for settings in used}
-    return DataFound(dataset, size, missing, bins, folder_bytes(results / "data" / dataset.name))
+    there = folder_bytes(videos.results / "data" / dataset.name)
+    return DataFound(dataset, size, missing, bins, there)
 
 
 def weigh(
@@ -267,14 +270,14 @@ def stores_needed(data: DataFound, bins: int) -> float:
 
 
 def recommend(
-    plan: Workflow, fits: Sequence[Fit], data: Mapping[str, DataFound], machine: Machine
+    videos: Videos, fits: Sequence[Fit], data: Mapping[str, DataFound], machine: Machine
 ) -> tuple[str | None, str]:
     """The command for the best preset that fits, and why."""
-    names = [fit.name for fit in fits if not fit.reasons and plan.dataset(fit.name).kind != "demo"]
+    names = [f.name for f in fits if not f.reasons and videos.dataset(f.name).kind != "demo"]
     names.sort(key=lambda n: (PREFERRED.index(n) if n in PREFERRED else len(PREFERRED), n))
     if names:
         others = f" ({', '.join(names[1:])} would fit, too)" if len(names) > 1 else ""
-        dataset = plan.dataset(names[0]).name
+        dataset = videos.dataset(names[0]).name
         first = "; set DATA.ROOT first, there are no data yet" if data[dataset].missing else ""
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(names[0])}"
         return command, f"it fits{others}{first}"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.cpus import available_cpus
+from vrtspike.deblurring.costs import table
 from vrtspike.errors import RunError
 from vrtspike.launching.gpus import usable_gpus
-from vrtspike.machine.costs import table
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
 

@@ -18,10 +18,10 @@ def cpu_tflops() -> float:
     """
     import torch
 
-    from vrtspike.config.model_schema import ModelSettings
     from vrtspike.cpus import available_cpus
-    from vrtspike.machine import costs
+    from vrtspike.deblurring import costs
     from vrtspike.deblurring.models import build_model
+    from vrtspike.deblurring.settings.model import ModelSettings
 
     row = costs.table()["presets"]["demo"]
     frames, side = row["clip"][0], row["clip"][1]

@@ -116,8 +116,8 @@ def _base(name: str, presets: Path, own: RunSettings) -> tuple[str, RunSettings]
     One that an ablation derives has no file; its base is the preset that it is derived from.
     """
     path = presets / f"{name}.yaml"
-    original, variant = split_name(name)
-    parent = preset_base(path) if path.is_file() else original if variant else None
+    original, suffix = split_name(name)
+    parent = preset_base(path) if path.is_file() else original if suffix else None
     file = path.with_name(f"{parent}.yaml")
     if parent is None or not file.is_file():
         return DEFAULTS, type(own)(TASK=own.TASK)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from vrtspike.files import read_json, write_json
-from vrtspike.problems import PROBLEMS
+from vrtspike.problems import PROBLEMS, find_problem
 from vrtspike.provenance import definition_digests
 from vrtspike.runs.names import CHECKPOINTS, CODE
 
@@ -25,13 +25,10 @@ OBSERVERS = (
     "vrtspike.monitoring",
     "vrtspike.problems",
     "vrtspike.runs",
-    "vrtspike.deblurring.data.manifests",
     "vrtspike.manifests",
-    "vrtspike.deblurring.data.store.voxels.voxelize",
-    "vrtspike.deblurring.data.store.voxels.voxelize_packed",
 )
-"""Code that decides no weights: logs, launching, files. Settings are compared by their values, and
-what voxelisation gives is part of the data set's digest."""
+"""Code that decides no weights: logs, launching, files. Settings are compared by their values. What
+else does not in the folder of a problem, its settings name (``observers``)."""
 
 _SHOWN = 3
 _SCHEMA = 1
@@ -50,7 +47,8 @@ def training_code(program: Path, task: str | None = None) -> Mapping[str, str]:
     module = PROBLEMS[task]
     # As those of the configuration, settings of a problem are compared by their values.
     settings = f"{module.rpartition('.')[0]}.settings"
-    return definition_digests(program, neutral=[*OBSERVERS, settings], uses=[f"{module}.build"])
+    neutral = [*OBSERVERS, settings, *find_problem(task).SETTINGS.observers]
+    return definition_digests(program, neutral=neutral, uses=[f"{module}.build"])
 
 
 def write_code(folder: Path, definitions: Mapping[str, str]) -> None:

@@ -17,7 +17,6 @@ from vrtspike.cpus import available_cpus
 from vrtspike.errors import ConfigError
 from vrtspike.files import file_digest
 from vrtspike.launching.signals import EXIT_INTERRUPTED
-from vrtspike.deblurring.models.weights import load_trained
 from vrtspike.runs.names import BEST_WEIGHTS
 from vrtspike.sst.area import Area
 from vrtspike.sst.parameters import (
@@ -31,6 +30,7 @@ from vrtspike.sst.scripts import workers_without_script
 from vrtspike.sst.task import SSTTask
 from vrtspike.training.fit import fit
 from vrtspike.training.one_process import Outcome
+from vrtspike.weights import load_trained
 
 MODEL_SAVE_PATH = "models"
 """Folder of saved models, where nobody says another."""

@@ -22,7 +22,6 @@ from vrtspike.evaluation.names import (
     TABLE,
 )
 from vrtspike.files import atomic_write_text, replaced_folder, write_json
-from vrtspike.deblurring.models.weights import load_trained
 from vrtspike.pages import Table, write_page
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.evaluate import (
@@ -39,6 +38,7 @@ from vrtspike.sst.models import build_model
 from vrtspike.sst.months import MONTHS, month_name
 from vrtspike.sst.names import CLIMATOLOGY, CORRELATION, MODEL, PERSISTENCE, RMSE
 from vrtspike.sst.prepared import open_split, sst_settings
+from vrtspike.weights import load_trained
 
 if TYPE_CHECKING:
     from vrtspike.runs.published import PublishedRun

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.conftest import SEQUENCES
-from vrtspike.config.schema import Settings
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.deblurring.data.gate.accept import accept
@@ -24,6 +23,7 @@ from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
 from vrtspike.images import encode_png, read_rgb

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from vrtspike.config.workflow import WorkflowSettings
 from vrtspike.deblurring.data.shares import Share, divide, share_count, share_number, shares
+from vrtspike.deblurring.settings.workflow import ShareSettings
 from vrtspike.errors import DataError
 
 NAMES = [f"{split}/s{number:04d}" for split in ("train", "test") for number in range(500)]
@@ -23,7 +23,7 @@ def test_many_tiny_sequences_are_few_jobs_and_large_ones_are_bounded_by_bytes(
     sequences, gigabytes, shares
 ):
     """By default: 200 tiny sequences are a job of each stage for each of two nodes."""
-    bounds = WorkflowSettings().SHARES
+    bounds = ShareSettings()
     assert count(sequences, gigabytes, bounds.SEQUENCES, bounds.GB) == shares
 
 

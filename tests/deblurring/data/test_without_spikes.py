@@ -12,7 +12,6 @@ import torch
 from torch.utils.data import default_collate
 
 from tests.deblurring.data.conftest import SEQUENCES
-from vrtspike.config import Settings
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
@@ -24,6 +23,7 @@ from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.reading import open_store
 from vrtspike.deblurring.data.store.verify import verify_store
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
 from vrtspike.images import read_rgb

@@ -11,13 +11,13 @@ import torch
 from safetensors.torch import save_file
 from skimage import data as photographs
 
-from vrtspike.config import Settings
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.build import build_store
-from vrtspike.files import write_json
 from vrtspike.deblurring.models import build_model
+from vrtspike.deblurring.settings import Settings
+from vrtspike.files import write_json
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.statistics import write_statistics
 

@@ -16,7 +16,6 @@ from safetensors.torch import load_file
 from skimage import metrics as reference
 
 from tests.deblurring.evaluation.conftest import SmallRun
-from vrtspike.config import Settings
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.evaluation import evaluate as evaluate_module
@@ -25,10 +24,11 @@ from vrtspike.deblurring.evaluation.measure import KEYS
 from vrtspike.deblurring.evaluation.summary import summarize, summary_lines
 from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
 from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.models import build_model
+from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.visuals import ERROR_GAIN, GAP, LABEL_HEIGHT
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.images import luma, read_gray, read_rgb
-from vrtspike.deblurring.models import build_model
 from vrtspike.runs.published import read_published
 
 CPU = torch.device("cpu")

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from vrtspike.config.schema import TileSettings
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
@@ -16,6 +15,7 @@ from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tiling_for
 from vrtspike.deblurring.evaluation.sources import FolderSequence, StoredSequence
 from vrtspike.deblurring.evaluation.tiling import Tiling
+from vrtspike.deblurring.settings.schema import TileSettings
 from vrtspike.errors import ConfigError, RunError
 
 CPU = torch.device("cpu")

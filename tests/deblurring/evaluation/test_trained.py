@@ -8,16 +8,16 @@ import torch
 from safetensors.torch import save_file
 
 from tests.deblurring.evaluation.test_sources import arrays
-from vrtspike.config import Settings
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.evaluation.restore import restore_frames
 from vrtspike.deblurring.evaluation.sources import FolderSequence
 from vrtspike.deblurring.evaluation.tile_memory import measure_tile_memory
 from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.evaluation.trained import TrainedModel, choose_precision, load
+from vrtspike.deblurring.models import build_model
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.files import file_digest, write_json
-from vrtspike.deblurring.models import build_model
 from vrtspike.runs.identity import RunIdentity
 
 CPU = torch.device("cpu")

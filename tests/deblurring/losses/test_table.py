@@ -8,10 +8,10 @@ from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
 from tests.shipped import video_presets
-from vrtspike.config.loss_schema import LossSettings
 from vrtspike.deblurring import backbones
 from vrtspike.deblurring.losses.table import LOSSES, build_terms
 from vrtspike.deblurring.perceptual import build_lpips
+from vrtspike.deblurring.settings.losses import LossSettings
 from vrtspike.errors import DataError
 from vrtspike.pretrained import BACKBONES
 

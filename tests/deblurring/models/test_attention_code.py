@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from vrtspike.config.loading import load_preset
-from vrtspike.files import read_json
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.models.window_attention import choice
 from vrtspike.deblurring.models.window_attention.explicit import explicit_attention
 from vrtspike.deblurring.models.windows import WindowPlan
+from vrtspike.files import read_json
 
 if find_spec("triton") is None:
     pytest.skip("needs the package triton", allow_module_level=True)

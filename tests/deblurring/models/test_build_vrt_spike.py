@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from vrtspike.config.model_schema import ModelSettings
-from vrtspike.errors import RunError
 from vrtspike.deblurring.models import PlainVRT, VRTSpike, build_model
 from vrtspike.deblurring.models.weights import published_state_dict
+from vrtspike.deblurring.settings.model import ModelSettings
+from vrtspike.errors import RunError
 
 
 def settings(vrt: dict[str, Any] | None = None, **keys: Any) -> ModelSettings:

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from vrtspike.host_draws import DrawTable, drawing_from
 from vrtspike.deblurring.models.layers import (
     GEGLU,
     KEPT,
@@ -20,6 +19,7 @@ from vrtspike.deblurring.models.layers import (
     draw_branches,
     skip_branch,
 )
+from vrtspike.host_draws import DrawTable, drawing_from
 
 CPU = torch.device("cpu")
 

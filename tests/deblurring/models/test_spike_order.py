@@ -8,11 +8,11 @@ from itertools import permutations
 import pytest
 import torch
 
-from vrtspike.config.model_schema import ModelSettings
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models import VRTSpike, build_model
 from vrtspike.deblurring.models.spike_order import foreign_frames
 from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.settings.model import ModelSettings
+from vrtspike.errors import ConfigError
 
 
 def spike_model(vrt: VRT, *, shuffled: bool) -> VRTSpike:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vrtspike.config import Settings
-from vrtspike.config.model_schema import ModelSettings
 from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.deblurring.models.table import MODELS
 from vrtspike.deblurring.models.tmsa import TMSABlock
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.model import ModelSettings
 from vrtspike.training.optimizers import FLOW, trainable_groups
 
 SMALL = {

@@ -14,13 +14,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models.chunking import ChunkPolicy, ChunkShape
-from vrtspike.deblurring.models.spike_encoder import ResidualBlock3D, SpikeEncoder3D, check_time_lengths
-from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn, attend_over_time
+from vrtspike.deblurring.models.spike_encoder import (
+    ResidualBlock3D,
+    SpikeEncoder3D,
+    check_time_lengths,
+)
+from vrtspike.deblurring.models.temporal_attention import (
+    SpikeTemporalSA,
+    TemporalCrossAttn,
+    attend_over_time,
+)
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import PlainVRT, VRTSpike
 from vrtspike.deblurring.models.windows import PlanCache
+from vrtspike.errors import ConfigError
 
 POLICIES = [
     ChunkPolicy(max_tokens=1),

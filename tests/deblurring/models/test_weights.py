@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vrtspike.errors import RunError
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import (
     depths_of,
@@ -21,6 +20,7 @@ from vrtspike.deblurring.models.weights import (
     published_state_dict,
     read_weights,
 )
+from vrtspike.errors import RunError
 
 Build = Callable[..., VRT]
 

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models.window_attention import choose_implementation, window_attention
 from vrtspike.deblurring.models.window_attention.explicit import explicit_attention
 from vrtspike.deblurring.models.window_attention.flex import flex_window_attention, generator
@@ -22,6 +21,7 @@ from vrtspike.deblurring.models.window_attention.fused import fused_attention
 from vrtspike.deblurring.models.window_attention.recompute import recompute_attention
 from vrtspike.deblurring.models.window_attention.triton_attention import triton_attention
 from vrtspike.deblurring.models.windows import WindowPlan, build_plan, clip_window
+from vrtspike.errors import ConfigError
 
 CPU = torch.device("cpu")
 HEADS = 2

@@ -1,7 +1,7 @@
 """The manifests that the stages of the deblurring's data hand to each other.
 
-Like :mod:`vrtspike.deblurring.data.raw.layouts` it stays within the standard library, because the workflow
-reads manifests while it plans.
+Like :mod:`vrtspike.deblurring.data.raw.layouts` it stays within the standard library, because the
+workflow reads manifests while it plans.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ from vrtspike.provenance import code_digests
 def ingest_recipe(blur_dir: str, layout: str, spike_size: tuple[int, int] | None) -> str:
     """What ingest manifests are made with, besides raw files."""
     size = list(spike_size) if spike_size else None
-    return recipe("deblurring/data/gate/ingest.py", blur_dir=blur_dir, layout=layout, spike_size=size)
+    return recipe(
+        "deblurring/data/gate/ingest.py", blur_dir=blur_dir, layout=layout, spike_size=size
+    )
 
 
 def store_recipe(bins: int) -> str:

@@ -15,9 +15,12 @@ from typing import Any, get_args
 import pandas as pd
 import torch
 
-from vrtspike.config.schema import SpikesAloneName, TestSettings, deblurring_settings
 from vrtspike.cpus import available_cpus
-from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_fitting_dataset
+from vrtspike.deblurring.data.clips.dataset import (
+    DatasetManifest,
+    SequenceEntry,
+    load_fitting_dataset,
+)
 from vrtspike.deblurring.data.store.reading import open_store
 from vrtspike.deblurring.evaluation.examples import Example, Examples, Picture
 from vrtspike.deblurring.evaluation.measure import (
@@ -49,8 +52,9 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
 )
 from vrtspike.deblurring.evaluation.summary import summarize, write_summary_page
 from vrtspike.deblurring.evaluation.tiling import Progress
-from vrtspike.deblurring.metrics.images import Image
 from vrtspike.deblurring.metrics.metric import ImageMetric
+from vrtspike.deblurring.rgb_images import Image
+from vrtspike.deblurring.settings.schema import SpikesAloneName, TestSettings, deblurring_settings
 from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.errors import ConfigError

@@ -19,9 +19,9 @@ from vrtspike.deblurring.evaluation.restore import tile_unit
 from vrtspike.deblurring.evaluation.sources import BlurrySequence, FolderSequence
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation
 from vrtspike.deblurring.evaluation.trained import TrainedModel
-from vrtspike.deblurring.metrics.images import Image
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
+from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.video import FRAMES_PER_SECOND, video_file, video_rate
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.errors import ConfigError, DataError, list_faults

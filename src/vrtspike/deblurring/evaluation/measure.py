@@ -10,10 +10,10 @@ from typing import Any, Literal
 import pandas as pd
 import torch
 
-from vrtspike.deblurring.metrics.images import Image
 from vrtspike.deblurring.metrics.metric import ImageMetric, MotionScore, Score
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.rgb_images import Image
 from vrtspike.errors import ConfigError, DataError
 
 KEYS = ["sequence", "frame", "scale"]

@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.config import Settings
-from vrtspike.config.schema import TileSettings
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.deblurring.evaluation.tiling import Area, Progress, Tiling, restore_tiled
 from vrtspike.deblurring.frames import to_uint8
-from vrtspike.deblurring.metrics.images import Image
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models import build_model
-from vrtspike.deblurring.models.weights import load_trained
+from vrtspike.deblurring.rgb_images import Image
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.schema import TileSettings
+from vrtspike.errors import ConfigError
+from vrtspike.weights import load_trained
 
 _WINDOW = 8
 """Pixels that the network shrinks to one, and a side of its windows."""

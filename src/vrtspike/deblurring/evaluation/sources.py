@@ -71,9 +71,10 @@ class FrameSource(Protocol):
         """Read consecutive frames; called from several threads."""
 
     def gain(self) -> float | None:
-        """Brightness of a spike rate of 1 (:mod:`vrtspike.deblurring.data.store.gain`); None without spikes.
+        """Brightness of a spike rate of 1; None without spikes.
 
-        It is of the whole clip, so files are all read for it.
+        It is of the whole clip (:mod:`~vrtspike.deblurring.data.store.gain`), so
+        files are all read for it.
         """
 
 

@@ -2,10 +2,10 @@
 
 A classical reconstruction (:mod:`vrtspike.deblurring.spike_images`) at the sharp instant of each
 exposure, from the spikes of that exposure. Its brightness is the spike rate times the gain of the
-sequence, which is fitted to the blurry frames by least squares (:mod:`vrtspike.deblurring.data.store.gain`);
-no sharp frame takes part. Spikes have no colour and fewer pixels: for metrics the picture is
-enlarged to the frame by bicubic interpolation and compared with the luma of the sharp frame, both
-as grey RGB images.
+sequence, which is fitted to the blurry frames by least squares
+(:mod:`vrtspike.deblurring.data.store.gain`); no sharp frame takes part. Spikes have no colour and
+fewer pixels: for metrics the picture is enlarged to the frame by bicubic interpolation and compared
+with the luma of the sharp frame, both as grey RGB images.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.config.schema import SpikesAloneName
 from vrtspike.deblurring.data.exposure import sharp_step
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.metrics.images import PEAK, Image
+from vrtspike.deblurring.rgb_images import PEAK, Image
+from vrtspike.deblurring.settings.schema import SpikesAloneName
 from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
 from vrtspike.images import luma
 

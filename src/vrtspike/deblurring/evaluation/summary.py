@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.config.schema import SpikesAloneName, deblurring_settings
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
 from vrtspike.deblurring.evaluation.measure import overall_means, spikes_means
 from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.settings.schema import SpikesAloneName, deblurring_settings
 from vrtspike.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun
 

@@ -11,8 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.config import Settings
-from vrtspike.config.schema import deblurring_settings
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tile_unit, tiling_for
@@ -30,6 +28,7 @@ from vrtspike.deblurring.evaluation.tile_memory import (
     measure_tile_memory,
 )
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling
+from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.evaluation.device import PRECISIONS

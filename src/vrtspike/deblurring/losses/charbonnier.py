@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from vrtspike.config.loss_schema import CharbonnierSettings
 from vrtspike.deblurring.losses.term import Resources, Term
+from vrtspike.deblurring.settings.losses import CharbonnierSettings
 
 
 def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3) -> torch.Tensor:

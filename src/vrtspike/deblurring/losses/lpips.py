@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vrtspike.config.loss_schema import LpipsSettings
 from vrtspike.deblurring.losses.term import Resources, Term
+from vrtspike.deblurring.settings.losses import LpipsSettings
 
 
 class LpipsDistance(nn.Module):

@@ -12,19 +12,19 @@ from typing import Any
 
 import torch
 
-from vrtspike.config.loss_schema import LossSettings
 from vrtspike.deblurring.losses.charbonnier import build_charbonnier
 from vrtspike.deblurring.losses.lpips import build_lpips_distance
 from vrtspike.deblurring.losses.term import Resources, Term
 from vrtspike.deblurring.losses.vgg_perceptual import build_vgg_perceptual
+from vrtspike.deblurring.settings.losses import LossSettings
 
 LOSSES: dict[str, Callable[[Any, Resources], Term]] = {
     "CHARBONNIER": build_charbonnier,
     "VGG_PERCEPTUAL": build_vgg_perceptual,
     "LPIPS": build_lpips_distance,
 }
-"""By the keys of :class:`~vrtspike.config.loss_schema.LossSettings` what builds the term from the
-settings under that key."""
+"""By the keys of :class:`~vrtspike.deblurring.settings.losses.LossSettings` what builds the term
+from the settings under that key."""
 
 
 def build_terms(

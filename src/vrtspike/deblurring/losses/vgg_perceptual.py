@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vrtspike.config.loss_schema import VggSettings
 from vrtspike.deblurring.backbones import read_backbone
 from vrtspike.deblurring.losses.term import Resources, Term
+from vrtspike.deblurring.settings.losses import VggSettings
 from vrtspike.errors import ConfigError
 from vrtspike.pretrained import VGG16
 from vrtspike.training.seeding import mix_seed

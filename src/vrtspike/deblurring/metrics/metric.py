@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.images import Image
+from vrtspike.deblurring.rgb_images import Image
 from vrtspike.metrics import Metric
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.images import PEAK, Image, require_pair, studio_luma
 from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
+from vrtspike.deblurring.rgb_images import PEAK, Image, require_pair, studio_luma
 
 
 def psnr(restored: Image, sharp: Image) -> float:

@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.images import PEAK, Image, require_pair, studio_luma
 from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
+from vrtspike.deblurring.rgb_images import PEAK, Image, require_pair, studio_luma
 
 SSIM_WINDOW = 11
 SSIM_SIGMA = 1.5

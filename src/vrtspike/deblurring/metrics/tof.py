@@ -5,8 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from vrtspike.deblurring.metrics.images import Image, require_pair
 from vrtspike.deblurring.metrics.metric import Motion, MotionScore, TemporalMetric, needs_nothing
+from vrtspike.deblurring.rgb_images import Image, require_pair
 
 BLOCK = 32
 """What is compared has sides of a multiple of this many pixels."""

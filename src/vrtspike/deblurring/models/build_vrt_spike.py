@@ -9,10 +9,11 @@ from vrtspike.deblurring.models.layers import start_at_zero
 from vrtspike.deblurring.models.spike_encoder import check_time_lengths
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import PlainVRT, VRTRestorer, VRTSpike
-from vrtspike.deblurring.models.weights import load_spynet, load_vrt, read_weights
+from vrtspike.deblurring.models.weights import load_spynet, load_vrt
+from vrtspike.weights import read_weights
 
 if TYPE_CHECKING:
-    from vrtspike.config.model_schema import ModelSettings, TemporalAttentionSettings
+    from vrtspike.deblurring.settings.model import ModelSettings, TemporalAttentionSettings
 
 
 def build_vrt_spike(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.host_draws import DrawTable
 from vrtspike.deblurring.models.kernel_trust import is_counted
+from vrtspike.host_draws import DrawTable
 
 
 def start_at_zero(layer: nn.Module) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from vrtspike.config.model_schema import ModelSettings
+    from vrtspike.deblurring.settings.model import ModelSettings
 
 
 class Restorer(nn.Module):

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models.layers import ClipConv, start_at_zero
 from vrtspike.deblurring.models.padding import pad_to_multiple
+from vrtspike.errors import ConfigError
 
 _SPACE_STRIDE = 2
 _BLOCKS_PER_SCALE = 2

@@ -11,7 +11,7 @@ from vrtspike.deblurring.models.build_vrt_spike import build_vrt_spike
 from vrtspike.deblurring.models.restorer import Builder, Restorer
 
 if TYPE_CHECKING:
-    from vrtspike.config.model_schema import ModelSettings
+    from vrtspike.deblurring.settings.model import ModelSettings
 
 MODELS: dict[str, Builder] = {
     "vrt_spike": build_vrt_spike,

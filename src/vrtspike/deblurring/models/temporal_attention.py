@@ -8,13 +8,13 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models.chunking import ChunkPolicy, map_pixels
 from vrtspike.deblurring.models.layers import GEGLU, start_at_zero
 from vrtspike.deblurring.models.relative_time import RelativeTime
 from vrtspike.deblurring.models.token_ops import normalised_linear
 from vrtspike.deblurring.models.window_attention import window_attention
 from vrtspike.deblurring.models.windows import PlanCache, clip_window
+from vrtspike.errors import ConfigError
 
 _MLP_RATIO = 2
 # PyTorch's kernels give each attention problem a row of the CUDA grid, which has 65535 of them.

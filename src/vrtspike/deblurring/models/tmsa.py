@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models.layers import (
     GEGLU,
     KEPT,
@@ -43,6 +42,7 @@ from vrtspike.deblurring.models.windows import (
     relative_position_index,
     sine_position_bias,
 )
+from vrtspike.errors import ConfigError
 
 _TABLE_STD = 0.02
 

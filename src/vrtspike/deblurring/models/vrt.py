@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from vrtspike.deblurring.backbone import STAGES, BackboneNames, backbone_faults
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models.flow import SpyNet
 from vrtspike.deblurring.models.layers import FrameConv
 from vrtspike.deblurring.models.mixed_precision import residual_stream
@@ -22,6 +20,8 @@ from vrtspike.deblurring.models.stages import Direction, ReconstructionGroup, St
 from vrtspike.deblurring.models.tmsa import BlockOptions
 from vrtspike.deblurring.models.warp import corner_warp
 from vrtspike.deblurring.models.windows import PlanCache, Size3
+from vrtspike.deblurring.vrt_sizes import STAGES, BackboneNames, backbone_faults
+from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
 
 SCALES = 4

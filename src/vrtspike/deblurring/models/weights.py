@@ -1,4 +1,4 @@
-"""Published checkpoints: reading them, loading them strictly, and writing their form.
+"""Published checkpoints of VRT and of its flow: loading them strictly, and writing their form.
 
 Our parameter names are the published ones. Published checkpoints also carry, for every attention,
 buffers that are pure functions of the configuration (the relative position index and the sine
@@ -8,81 +8,18 @@ position bias); ours do not, so they are checked and left out here.
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping
-from pathlib import Path
-from pickle import UnpicklingError
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from vrtspike.errors import RunError, list_faults
 from vrtspike.deblurring.models.tmsa import WindowAttention
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.windows import relative_position_index
+from vrtspike.errors import RunError, list_faults
+from vrtspike.weights import LISTED, misfits
 
 _DERIVED = (".attn.relative_position_index", ".attn.position_bias")
-_WRAPPERS = ("params_ema", "params", "state_dict")
-_LISTED = 12
-_UNREADABLE = (
-    *(UnpicklingError, struct.error, EOFError, OSError),
-    *(RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError),
-)
-"""What PyTorch raises for files that are damaged or of another kind: before it wrote archives, it
-wrote pickles, whose reader takes any bytes for instructions."""
-_AGAIN = "Copy or fetch it again; if it is a run's result, delete it and train again."
-
-
-def read_weights(path: str | Path) -> dict[str, Tensor]:
-    """Read the tensors of a checkpoint by name, without the ``module.`` of a parallel wrapper.
-
-    Args:
-        path: a safetensors file, or a PyTorch file that holds a state dictionary, alone or under
-            ``params_ema``, ``params`` or ``state_dict``. Nothing but tensors is unpickled.
-
-    Raises:
-        RunError: no such file, a damaged one or one of another kind, or no state dictionary in it.
-    """
-    file = Path(path)
-    if not file.is_file():
-        found = "a folder, no file of weights" if file.is_dir() else "no such checkpoint"
-        raise RunError(f"{file}: {found}; give the path of a file that exists")
-    state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pytorch(file)
-    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
-
-
-def _read_safetensors(file: Path) -> Mapping[str, Tensor]:
-    # Imported here: a model without given weights is made by PyTorch alone.
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(file)
-    except SafetensorError as error:
-        raise RunError(
-            f"{file}: not a whole safetensors file ({error}); it is damaged or of another kind. "
-            f"{_AGAIN}"
-        ) from error
-
-
-def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
-    try:
-        state = torch.load(file, map_location="cpu", weights_only=True)
-    except _UNREADABLE as error:
-        raise RunError(
-            f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); it is damaged "
-            f"or of another kind. {_AGAIN}"
-        ) from error
-    for name in _WRAPPERS:
-        if isinstance(state, Mapping) and isinstance(state.get(name), Mapping):
-            state = state[name]
-            break
-    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise RunError(
-            f"{file}: found no state dictionary; expected names and tensors, alone or under one of "
-            f"{', '.join(_WRAPPERS)}"
-        )
-    return state
 
 
 def published_buffers(vrt: VRT) -> dict[str, Tensor]:
@@ -125,7 +62,7 @@ def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     derived = published_buffers(vrt)
     own = vrt.state_dict()
     parameters = {name: t for name, t in state.items() if not name.endswith(_DERIVED)}
-    faults = _misfits(parameters, own)
+    faults = misfits(parameters, own)
     for name, tensor in state.items():
         if name.endswith(_DERIVED) and name in derived and not _same(tensor, derived[name]):
             faults.append(f"{name}: belongs to another window")
@@ -135,41 +72,8 @@ def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
             faults.insert(0, f"depths: the checkpoint has {found}, the model {expected}")
         advice = "Give the model the checkpoint's depths, widths, heads and window."
         title = f"{source}: weights of another model"
-        raise RunError(list_faults(title, faults, advice, limit=_LISTED))
+        raise RunError(list_faults(title, faults, advice, limit=LISTED))
     vrt.load_state_dict(parameters, strict=True)
-
-
-def load_trained(model: nn.Module, path: str | Path) -> None:
-    """Load the weights of a trained model, every entry or none.
-
-    Args:
-        model: built with the settings that it was trained with, changed in place.
-        path: ``weights.safetensors`` of a run.
-
-    Raises:
-        RunError: the file is missing or damaged, or an entry is missing, unknown or of another
-            shape.
-    """
-    state = read_weights(path)
-    faults = _misfits(state, model.state_dict())
-    if faults:
-        advice = "Weights go with the settings.json that lies beside them."
-        title = f"{path}: weights of another model"
-        raise RunError(list_faults(title, faults, advice, limit=_LISTED))
-    model.load_state_dict(state, strict=True)
-
-
-def _misfits(found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
-    """What keeps the tensors of a file from being those of a model."""
-    faults = [f"{name}: missing" for name in own if name not in found]
-    faults += [f"{name}: not in this model" for name in found if name not in own]
-    for name, tensor in found.items():
-        expected = own.get(name, tensor)
-        if tensor.shape != expected.shape:
-            faults.append(f"{name}: shape {tuple(tensor.shape)}, expected {tuple(expected.shape)}")
-        elif tensor.is_floating_point() != expected.is_floating_point():
-            faults.append(f"{name}: numbers of {tensor.dtype}, expected {expected.dtype}")
-    return faults
 
 
 def _same(found: Tensor, expected: Tensor) -> bool:
@@ -203,5 +107,5 @@ def load_spynet(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     if faults:
         advice = "Give a checkpoint of SpyNet alone: basic_module.0 to basic_module.5."
         title = f"{source}: not SpyNet's weights"
-        raise RunError(list_faults(title, faults, advice, limit=_LISTED))
+        raise RunError(list_faults(title, faults, advice, limit=LISTED))
     vrt.spynet.load_state_dict(whole, strict=True)

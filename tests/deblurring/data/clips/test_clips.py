@@ -6,10 +6,14 @@ import torch
 from torch.utils.data import DataLoader
 
 from tests.deblurring.data.scenes import film
-from vrtspike.config.schema import Settings
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset, CropArea, SequenceReader
-from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset, merge_dataset
+from vrtspike.deblurring.data.clips.dataset import (
+    DatasetManifest,
+    SequenceEntry,
+    load_dataset,
+    merge_dataset,
+)
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.spikes import pack_rows
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
@@ -20,6 +24,7 @@ from vrtspike.deblurring.data.store.readers import ChunkReader
 from vrtspike.deblurring.data.store.reading import open_store
 from vrtspike.deblurring.data.store.voxels import Statistics, voxelize
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 from vrtspike.files import write_json
 from vrtspike.images import luma

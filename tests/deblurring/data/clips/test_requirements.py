@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.config import Settings
-from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes, largest_crop, require_spikes
+from vrtspike.deblurring.data.clips.requirements import (
+    clip_length,
+    crop_sizes,
+    largest_crop,
+    require_spikes,
+)
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError
 
 

@@ -10,7 +10,12 @@ import pytest
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, sensor_size
-from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS, find_layout, find_sequence, sequence_names
+from vrtspike.deblurring.data.raw.layouts.table import (
+    LAYOUTS,
+    find_layout,
+    find_sequence,
+    sequence_names,
+)
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
@@ -125,7 +130,8 @@ def test_sensor_size_from_a_file_beside_the_spikes(dataset, place):
 
 
 def test_planning_pays_for_nothing_heavy():
-    code = "import sys, vrtspike.deblurring.data.raw.survey, vrtspike.deblurring.data.raw.versions; print(*sys.modules)"
+    room = "vrtspike.deblurring.data.raw"
+    code = f"import sys, {room}.survey, {room}.versions; print(*sys.modules)"
     modules = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()

@@ -9,7 +9,6 @@ from torch.utils.data import default_collate
 
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.scenes import film
-from vrtspike.config.schema import Settings
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import SequenceReader
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
@@ -20,6 +19,7 @@ from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.reading import open_store
 from vrtspike.deblurring.data.store.verify import verify_store
 from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 from vrtspike.files import read_json, write_json
 from vrtspike.images import read_rgb

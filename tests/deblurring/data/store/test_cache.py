@@ -1,4 +1,5 @@
-"""What the counters of a cache say; what reading makes of them: tests/deblurring/data/clips/test_clips.py."""
+"""What the counters of a cache say; what reading makes of them:
+tests/deblurring/data/clips/test_clips.py."""
 
 from __future__ import annotations
 

@@ -30,9 +30,10 @@ def prepare_batch(
     """Move a batch to the device as integers and convert it there.
 
     Args:
-        batch: collated samples of :class:`vrtspike.deblurring.data.clips.clips.ClipDataset`: ``blur`` uint8
-            (B, T, H, W, 3); ``sharp`` like it where there is one; ``counts`` uint8 (B, T, K, h,
-            w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,) where there are spikes.
+        batch: collated samples of :class:`~vrtspike.deblurring.data.clips.clips.ClipDataset`:
+            ``blur`` uint8 (B, T, H, W, 3); ``sharp`` like it where there is one; ``counts`` uint8
+            (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,) where there
+            are spikes.
         statistics: of the training split; None where its data set has no spikes, the batch's are
             then left aside.
         device: where the model is.

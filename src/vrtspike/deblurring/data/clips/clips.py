@@ -21,7 +21,7 @@ from vrtspike.deblurring.data.store.voxels import voxelize_packed
 from vrtspike.errors import DataError, list_faults
 
 if TYPE_CHECKING:
-    from vrtspike.config.schema import DataSettings
+    from vrtspike.deblurring.settings.schema import DataSettings
 
 
 HIGHER_THRESHOLD = 2

@@ -18,7 +18,7 @@ from vrtspike.files import json_digest
 from vrtspike.manifests import read_manifest
 
 if TYPE_CHECKING:
-    from vrtspike.config.schema import DataSettings, Settings
+    from vrtspike.deblurring.settings.schema import DataSettings, Settings
 
 
 def merge_dataset(

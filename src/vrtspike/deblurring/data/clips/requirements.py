@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vrtspike.errors import ConfigError
 
 if TYPE_CHECKING:
-    from vrtspike.config.schema import Settings
+    from vrtspike.deblurring.settings import Settings
 
 
 def largest_crop(settings: Settings) -> int:

@@ -17,7 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.gate.shuffling import disorder
-from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, SPIKE_SUFFIXES, SequenceFiles, sensor_size
+from vrtspike.deblurring.data.raw.layouts.files import (
+    SENSOR_FILE,
+    SPIKE_SUFFIXES,
+    SequenceFiles,
+    sensor_size,
+)
 from vrtspike.deblurring.data.raw.spikes import (
     HEADER_COLUMNS,
     PackedSpikes,

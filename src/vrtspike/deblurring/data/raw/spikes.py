@@ -5,8 +5,8 @@ frame, least significant bit of each byte first, is the pixel in column ``p % wi
 ``p // width`` **counted from the bottom row**. This is the format of the Vidar cameras and of the
 Spk-GoPro data set; Vidar dumps "with head" have rows of 416 pixels, the last 16 of which are no
 picture. An ``.npz`` file holds the same as an array ``spk`` (T, H, W) of 0 and 1,
-top row first (:mod:`vrtspike.deblurring.data.raw.npz` reads it). This module is the only reader and writer of
-the others.
+top row first (:mod:`vrtspike.deblurring.data.raw.npz` reads it). This module is the only reader and
+writer of the others.
 """
 
 from __future__ import annotations

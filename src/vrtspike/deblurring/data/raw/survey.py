@@ -1,7 +1,7 @@
 """Which sequences a data set's folder holds, and which faults show without opening a file.
 
-Like :mod:`vrtspike.deblurring.data.raw.layouts` it looks at names only and stays within the standard library,
-because the workflow imports it while it plans.
+Like :mod:`vrtspike.deblurring.data.raw.layouts` it looks at names only and stays within the
+standard library, because the workflow imports it while it plans.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def survey(
 ) -> dict[str, Any]:
     """Find all sequences of a data set, and set aside those with faults that names show.
 
-    Faults are recorded, not raised, so that the gate (:mod:`vrtspike.deblurring.data.gate.accept`) can list
-    them together with those that only the contents show.
+    Faults are recorded, not raised, so that the gate (:mod:`vrtspike.deblurring.data.gate.accept`)
+    can list them together with those that only the contents show.
 
     Args:
         root: the data set's folder.

@@ -1,7 +1,7 @@
 """Whether raw files are still those that were ingested; sizes and dates before contents.
 
-Like :mod:`vrtspike.deblurring.data.raw.layouts` it stays within the standard library, because the workflow
-asks while it plans.
+Like :mod:`vrtspike.deblurring.data.raw.layouts` it stays within the standard library, because the
+workflow asks while it plans.
 """
 
 from __future__ import annotations

@@ -213,8 +213,8 @@ def write_sequence(
         folder: the sequence's folder.
         frames: uint8 (H, W, 3), in order; only one exposure is held in memory.
         frames_per_exposure: N.
-        gamma: see :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`; with a gamma the blurry
-            frames go to ``blur_gamma/``, as in GoPro.
+        gamma: see :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`; with a gamma
+            the blurry frames go to ``blur_gamma/``, as in GoPro.
         steps_per_frame: spike steps from one frame to the next.
         theta: threshold of the sensor.
         noise: noise of the sensor.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from vrtspike.monitoring.cache_use import CacheUse
 
 if TYPE_CHECKING:
-    from vrtspike.config.schema import DataSettings
+    from vrtspike.deblurring.settings.schema import DataSettings
 
 
 MEMORY_PER_BYTE = 1.5

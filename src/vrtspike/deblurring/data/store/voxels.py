@@ -1,12 +1,12 @@
 """Voxel grids: the spikes of one exposure counted in K time bins, and their normalisation.
 
-The bins are those of :mod:`vrtspike.deblurring.data.exposure` and hold different numbers of steps. Counts are
-stored (they are small integers); what a model sees is gain x count / steps, a brightness (see
-:mod:`vrtspike.deblurring.data.store.gain`), standardised with the mean and the standard deviation of the
-training split. :func:`normalize_counts` is the only definition of that. It is linear on purpose:
-the mean of a logarithm of few spikes depends on how many they are, so a model of log1p(rate) sees
-another brightness when the threshold is another one, whatever the gain (a linear regression loses
-13 to 18 dB from threshold 2 to 4, without the logarithm 3).
+The bins are those of :mod:`vrtspike.deblurring.data.exposure` and hold different numbers of steps.
+Counts are stored (they are small integers); what a model sees is gain x count / steps, a brightness
+(see :mod:`vrtspike.deblurring.data.store.gain`), standardised with the mean and the standard
+deviation of the training split. :func:`normalize_counts` is the only definition of that. It is
+linear on purpose: the mean of a logarithm of few spikes depends on how many they are, so a model of
+log1p(rate) sees another brightness when the threshold is another one, whatever the gain (a linear
+regression loses 13 to 18 dB from threshold 2 to 4, without the logarithm 3).
 """
 
 from __future__ import annotations

@@ -132,7 +132,10 @@ def _backward(
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of x; of scale, shift and the last bias; of the other weights, then biases."""
-    from vrtspike.deblurring.models.token_ops.feed_forward_kernels import rows_kernel, weights_kernel
+    from vrtspike.deblurring.models.token_ops.feed_forward_kernels import (
+        rows_kernel,
+        weights_kernel,
+    )
 
     x, grad = x.contiguous(), grad.contiguous()
     samples, length, channels = x.shape

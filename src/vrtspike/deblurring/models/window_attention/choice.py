@@ -8,7 +8,6 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models.kernel_trust import triton_runs
 from vrtspike.deblurring.models.window_attention.agreement import AttentionFunction, agrees
 from vrtspike.deblurring.models.window_attention.explicit import explicit_attention
@@ -17,6 +16,7 @@ from vrtspike.deblurring.models.window_attention.fused import fused_attention
 from vrtspike.deblurring.models.window_attention.recompute import recompute_attention
 from vrtspike.deblurring.models.window_attention.triton_attention import triton_attention
 from vrtspike.deblurring.models.windows import WindowPlan
+from vrtspike.errors import ConfigError
 
 IMPLEMENTATIONS: Mapping[str, AttentionFunction] = MappingProxyType(
     {

@@ -5,7 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vrtspike.deblurring.models.windows import MASKED_SCORE, WindowGeometry, WindowPlan, window_regions
+from vrtspike.deblurring.models.windows import (
+    MASKED_SCORE,
+    WindowGeometry,
+    WindowPlan,
+    window_regions,
+)
 
 
 def explicit_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:

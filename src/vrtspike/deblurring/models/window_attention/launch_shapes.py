@@ -1,8 +1,8 @@
 """Blocks and warps of the Triton kernels, chosen by counting the instructions of compiled code.
 
-``benchmarks/kernel_code.py`` compiles and counts; ``tests/deblurring/models/test_kernel_code.py`` holds what
-it found for every variant that the presets use. A tile of 64 x 64 scores of four warps is best in
-half precision; float32, whose products take no tensor cores, needs smaller ones.
+``benchmarks/kernel_code.py`` compiles and counts; ``tests/deblurring/models/test_kernel_code.py``
+holds what it found for every variant that the presets use. A tile of 64 x 64 scores of four warps
+is best in half precision; float32, whose products take no tensor cores, needs smaller ones.
 """
 
 from __future__ import annotations

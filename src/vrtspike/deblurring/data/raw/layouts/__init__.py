@@ -1,7 +1,7 @@
 """Where the frames and spikes of a data set lie: a file for each layout, and their table.
 
-:mod:`vrtspike.deblurring.data.raw.layouts.table` finds the layout of a folder (``DATA.LAYOUT`` names one
-instead) and the files of its sequences.
+:mod:`vrtspike.deblurring.data.raw.layouts.table` finds the layout of a folder (``DATA.LAYOUT``
+names one instead) and the files of its sequences.
 
 Spikes are ``.dat`` or ``.npz`` files with the number of their blurry frame, or one for the whole
 sequence. A data set may have none at all (GOPRO_Large as it is published). Folders that hold only

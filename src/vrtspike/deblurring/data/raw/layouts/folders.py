@@ -6,7 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, SPIKE_SUFFIXES, STREAM, SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.files import (
+    SENSOR_FILE,
+    SPIKE_SUFFIXES,
+    STREAM,
+    SequenceFiles,
+)
 from vrtspike.deblurring.data.raw.layouts.layout import Places
 from vrtspike.deblurring.data.raw.layouts.listing import is_file, is_folder, listing, may_be_folder
 from vrtspike.errors import DataError

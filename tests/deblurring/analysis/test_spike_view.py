@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.scenes import film
-from vrtspike.analysis.spike_view import describe, draw_spikes, faults, film_spikes, view_spikes
+from vrtspike.deblurring.analysis.spike_view import (
+    describe,
+    draw_spikes,
+    faults,
+    film_spikes,
+    view_spikes,
+)
 from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.video import read_video

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config import load_preset, names
+from vrtspike.config import load_preset
 from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
+from vrtspike.deblurring.doors import names_module
 from vrtspike.deblurring.metrics.table import METRICS
-from vrtspike.doors import names_module
-from vrtspike.errors import ConfigError
 from vrtspike.deblurring.models.table import MODELS
+from vrtspike.deblurring.settings import names
+from vrtspike.errors import ConfigError
 
 
 def test_the_names_that_presets_may_use_are_those_of_the_tables():

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.config import Settings
-from vrtspike.config.workflow import Workflow, WorkflowSettings
+from vrtspike.config.workflow import Workflow, workflow_schema
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.versions import RawState, source_version
+from vrtspike.deblurring.planning.raw_data import MISSING, RawData, frames_version
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
 from vrtspike.files import write_json
-from vrtspike.planning.raw_data import MISSING, RawData, frames_version
 
 
 @pytest.fixture
@@ -28,10 +29,10 @@ def root(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def plan_of(root: str, **model) -> Workflow:
+def plan_of(root: str, **model) -> Videos:
     settings = Settings.model_validate({"DATA": {"ROOT": root}, "MODEL": model})
     workflow = {"DEMO": {"ROOT": "made"}, "SIMULATE": {"ROOT": "simulated", "SEQUENCES": SOURCES}}
-    return Workflow(WorkflowSettings.model_validate(workflow), {"p": settings})
+    return Videos(Workflow(workflow_schema().model_validate(workflow), {"p": settings}))
 
 
 SOURCES = [{"FRAMES": "f", "SPLIT": "train", "SEQUENCE": "s"}]

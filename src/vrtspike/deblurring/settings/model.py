@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from vrtspike.deblurring.backbone import STAGES, BackboneNames, backbone_faults
 from vrtspike.config.fields import (
     Fraction,
     FractionBelowOne,
@@ -20,7 +19,8 @@ from vrtspike.config.fields import (
     operational,
     weights,
 )
-from vrtspike.config.names import ModelName
+from vrtspike.deblurring.settings.names import ModelName
+from vrtspike.deblurring.vrt_sizes import STAGES, BackboneNames, backbone_faults
 
 RECONSTRUCTION_GROUPS = 4
 PUBLISHED_DEPTHS = (8,) * STAGES + (4,) * RECONSTRUCTION_GROUPS

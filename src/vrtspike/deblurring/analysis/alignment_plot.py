@@ -17,9 +17,9 @@ def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
 
     Args:
         path: where to write, ``.svg``.
-        table: with the columns of :data:`vrtspike.deblurring.data.gate.alignment_table.COLUMNS`. Of more than
-            60 sequences, those with the lowest correlation are shown. A data set without spikes has
-            no rows; the plot then says so.
+        table: with the columns of :data:`vrtspike.deblurring.data.gate.alignment_table.COLUMNS`. Of
+            more than 60 sequences, those with the lowest correlation are shown. A data set without
+            spikes has no rows; the plot then says so.
     """
     name = table["split"] + "/" + table["sequence"]
     worst = table.groupby(name)["correlation"].median().sort_values(na_position="last")

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.schema import Settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.files import json_digest, read_json
 from vrtspike.training.schedules import total_steps
 

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         ConfigError: if picture or video have a name that cannot be.
         DataError: if a file cannot be read or files do not fit together.
     """
-    from vrtspike.analysis.spike_view import (
+    from vrtspike.deblurring.analysis.spike_view import (
         describe,
         draw_spikes,
         faults,

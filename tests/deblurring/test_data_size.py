@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from tests.deblurring.data.scenes import film
-from vrtspike.config.workflow import Dataset
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data_size import GOPRO, DataSize, measure_data
+from vrtspike.deblurring.videos import Dataset
 from vrtspike.errors import DataError
-from vrtspike.machine.data_size import GOPRO, DataSize, measure_data
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.analysis.old_logs import analyze_old_logs, old_log_files, read_old_logs
 from vrtspike.analysis.performance import write_analysis
-from vrtspike.config import Settings
+from vrtspike.deblurring.analysis.old_logs import analyze_old_logs, old_log_files, read_old_logs
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.timing_layout import StepTimes, step_text
 

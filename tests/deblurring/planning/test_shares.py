@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.deblurring.data.scenes import film
-from vrtspike.config import Settings
-from vrtspike.config.workflow import Workflow, WorkflowSettings
+from vrtspike.config.workflow import Workflow, workflow_schema
 from vrtspike.deblurring.data.bundles import make_share
 from vrtspike.deblurring.data.gate.ingest_share import Ingestion
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.shares import Share
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.build_share import Building
+from vrtspike.deblurring.planning.raw_data import RawData
+from vrtspike.deblurring.planning.shares import Shares, Standing
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.videos import Videos
 from vrtspike.files import read_json, write_json
-from vrtspike.planning.raw_data import RawData
-from vrtspike.planning.shares import Shares, Standing
 
 NAMES = ["test/c", "train/a", "train/b"]
 SHARE = "0-of-1"
@@ -55,14 +56,14 @@ def folder(prepared, tmp_path, monkeypatch) -> Path:
 
 def asked(root: str = "raw", compares: bool = True, **workflow) -> tuple[Shares, list[str]]:
     settings = Settings.model_validate({"DATA": {"ROOT": root}})
-    plan = Workflow(WorkflowSettings.model_validate(workflow), {"p": settings})
+    plan = Videos(Workflow(workflow_schema().model_validate(workflow), {"p": settings}))
     notices: list[str] = []
     raw_data = RawData(plan, lambda: True, notices.append)
     return Shares(plan, raw_data, compares, notices.append), notices
 
 
 def dataset(shares: Shares):
-    return shares._plan.dataset("p")
+    return shares._videos.dataset("p")
 
 
 def ingested(asked_for: str = "", **options) -> Standing:

@@ -23,7 +23,12 @@ from vrtspike.deblurring.data.gate.alignment import (
 )
 from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
 from vrtspike.deblurring.data.gate.shuffling import MOST_DISORDER, disorder
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames, picture_columns, read_rows
+from vrtspike.deblurring.data.raw.spikes import (
+    PackedSpikes,
+    count_spike_frames,
+    picture_columns,
+    read_rows,
+)
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
 from vrtspike.images import read_gray
@@ -70,7 +75,8 @@ class SpikeView:
 
     @cached_property
     def disorder(self) -> float | None:
-        """How shuffled the steps are; see :func:`~vrtspike.deblurring.data.gate.shuffling.disorder`."""
+        """How shuffled the steps are; see
+        :func:`~vrtspike.deblurring.data.gate.shuffling.disorder`."""
         return disorder(self.spikes)
 
     def window(self, first: int, steps: int) -> NDArray[np.float64]:

@@ -24,8 +24,8 @@ import pandas as pd
 from vrtspike.analysis.diagnosis import find
 from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, RunFigures, run_figures
 from vrtspike.analysis.performance import Analysis
-from vrtspike.config import Settings
 from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.logs import (

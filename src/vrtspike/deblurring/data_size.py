@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.config.workflow import Dataset
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.table import find_sequence
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor, picture_columns
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.videos import Dataset
 from vrtspike.errors import DataError
 from vrtspike.images import read_rgb
 

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.workflow import Dataset, Workflow
 from vrtspike.deblurring.data.manifests import (
     INGEST_SHARE,
     INGESTED,
@@ -24,10 +23,11 @@ from vrtspike.deblurring.data.manifests import (
 )
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.shares import Share, divide, share_count, shares
+from vrtspike.deblurring.planning.raw_data import RawData
+from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import DataError
 from vrtspike.files import folder_size
 from vrtspike.manifests import ManifestKind, read_manifest
-from vrtspike.planning.raw_data import RawData
 
 _NAMED = 3
 """So many sequences are named, of the others the number is told."""
@@ -51,7 +51,7 @@ class Shares:
     """The shares of the data sets of a configuration.
 
     Args:
-        plan: the configuration.
+        videos: those of the configuration.
         raw_data: what is there.
         compares: whether sequences are compared; a job of a cluster that plans for itself alone
             need not.
@@ -59,9 +59,9 @@ class Shares:
     """
 
     def __init__(
-        self, plan: Workflow, raw_data: RawData, compares: bool, notice: Callable[[str], None]
+        self, videos: Videos, raw_data: RawData, compares: bool, notice: Callable[[str], None]
     ) -> None:
-        self._plan = plan
+        self._videos = videos
         self._raw_data = raw_data
         self._compares = compares
         self._notice = notice
@@ -92,7 +92,7 @@ class Shares:
             nbytes = sum(state.nbytes for state in states.values())
             count = self._count(len(states), nbytes)
         elif dataset.kind == "simulated":
-            count = self._count(len(self._plan.settings.SIMULATE.SEQUENCES), 0)
+            count = self._count(len(self._videos.settings.SIMULATE.SEQUENCES), 0)
         else:
             count = 1  # the demo is small
         if not states:
@@ -100,11 +100,11 @@ class Shares:
         return {**divide(states, count)}
 
     def _count(self, sequences: int, nbytes: int) -> int:
-        bounds = self._plan.settings.SHARES
+        bounds = self._videos.settings.SHARES
         return share_count(sequences, nbytes, bounds.SEQUENCES, bounds.GB * 1e9)
 
     def _folder(self, dataset: Dataset) -> Path:
-        return Path(self._plan.settings.RESULTS) / "data" / dataset.name
+        return Path(self._videos.plan.settings.RESULTS) / "data" / dataset.name
 
     def _ingest_standing(self, dataset: Dataset, share: str, asked: str) -> Standing:
         folder = self._folder(dataset) / "ingest"

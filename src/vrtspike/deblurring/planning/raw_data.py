@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.schema import Settings
-from vrtspike.config.workflow import Dataset, Workflow
 from vrtspike.deblurring.data.clips.requirements import require_spikes
 from vrtspike.deblurring.data.manifests import SURVEY, surveyed
 from vrtspike.deblurring.data.raw.folders import folder_version
@@ -15,6 +13,8 @@ from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.table import find_sequence
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import RawState, raw_state
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import DataError, list_faults, named_faults
 from vrtspike.files import json_digest
 from vrtspike.manifests import read_manifest
@@ -35,7 +35,7 @@ class RawData:
     """The data sets of a configuration; each is looked at once.
 
     Args:
-        plan: the configuration.
+        videos: those of the configuration.
         is_dry_run: asked when a data set is looked at; in a run the gate tells all faults.
         notice: takes what a user should read at the end.
         measures: whether sizes and dates of files are asked for, or names only; a job of a cluster
@@ -44,12 +44,12 @@ class RawData:
 
     def __init__(
         self,
-        plan: Workflow,
+        videos: Videos,
         is_dry_run: Callable[[], bool],
         notice: Callable[[str], None],
         measures: bool = True,
     ) -> None:
-        self._plan = plan
+        self._videos = videos
         self._is_dry_run = is_dry_run
         self._notice = notice
         self._measures = measures
@@ -91,7 +91,7 @@ class RawData:
         return raw_state(dataset.root, files, dataset.blur_dir)
 
     def _survey_file(self, dataset: Dataset) -> Path:
-        return Path(self._plan.settings.RESULTS) / "data" / dataset.name / "survey.json"
+        return Path(self._videos.plan.settings.RESULTS) / "data" / dataset.name / "survey.json"
 
     def _look(self, dataset: Dataset) -> dict[str, Any] | None:
         splits = [dataset.train_split, dataset.val_split]
@@ -137,7 +137,7 @@ class RawData:
         if dataset.kind == "simulated":
             return [
                 f"{dataset.root}/sources/{sequence.SPLIT}/{sequence.SEQUENCE}.txt"
-                for sequence in self._plan.settings.SIMULATE.SEQUENCES
+                for sequence in self._videos.settings.SIMULATE.SEQUENCES
             ]
         return []
 
@@ -147,7 +147,7 @@ class RawData:
         Raises:
             ConfigError: naming both.
         """
-        dataset = self._plan.dataset(preset)
+        dataset = self._videos.dataset(preset)
         known = self.survey(dataset) if dataset.kind == "raw" else None
         if known:
             require_spikes(f"preset {preset}, {dataset.root}", known["spikes"], settings)

@@ -6,10 +6,13 @@ generated from here (``scripts/config_reference.py``), and a test catches drift.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import re
+from pathlib import Path
+from typing import ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from vrtspike.config.aliases import Aliases
 from vrtspike.config.fields import (
     Fraction,
     NonNegative,
@@ -20,10 +23,16 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
-from vrtspike.config.loss_schema import LossSettings
-from vrtspike.config.model_schema import ModelSettings
-from vrtspike.config.names import LayoutName, MetricName
+from vrtspike.config.reading import Document
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.variants import Ablation
+from vrtspike.deblurring.settings.ablation import ABLATION
+from vrtspike.deblurring.settings.aliases import ALIASES
+from vrtspike.deblurring.settings.losses import LossSettings
+from vrtspike.deblurring.settings.model import ModelSettings
+from vrtspike.deblurring.settings.names import LayoutName, MetricName
+from vrtspike.deblurring.settings.vrt_arguments import with_vrt_arguments
+from vrtspike.deblurring.settings.workflow import VideoWorkflow
 from vrtspike.errors import ConfigError
 
 SHUFFLED_CLIP_LEN = 3
@@ -147,11 +156,35 @@ class WeightsSettings(Section):
 class Settings(RunSettings):
     """One preset of the deblurring, complete."""
 
+    aliases: ClassVar[Aliases] = ALIASES
+    ablation: ClassVar[Ablation | None] = ABLATION
+    workflow: ClassVar[type[Section]] = VideoWorkflow
+    # What voxelisation gives is part of the data set's digest.
+    observers: ClassVar[tuple[str, ...]] = (
+        "vrtspike.deblurring.data.manifests",
+        "vrtspike.deblurring.data.store.voxels.voxelize",
+        "vrtspike.deblurring.data.store.voxels.voxelize_packed",
+    )
+
     DATA: DataSettings = key("Data", DataSettings())
     MODEL: ModelSettings = key("Model", ModelSettings())
     LOSS: LossSettings = key("Loss", LossSettings())
     TEST: TestSettings = key("Evaluation", TestSettings())
     WEIGHTS: WeightsSettings = key("Pretrained backbones", WeightsSettings())
+
+    @classmethod
+    def completed(cls, document: Document) -> Document:
+        """The keys of a preset above the arguments of the file that ``MODEL.VRT_CFG`` names."""
+        return with_vrt_arguments(document)
+
+    @property
+    def dataset_name(self) -> str:
+        """What a data source is called as a preset uses it."""
+        data = self.DATA
+        suffix = "" if data.BLUR_DIR == "blur" else f"-{data.BLUR_DIR}"
+        suffix += "" if data.ON_ERROR == "stop" else f"-{data.ON_ERROR}"
+        name = Path(data.ROOT).resolve().name
+        return (re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("._") or "data") + suffix
 
     @property
     def idle(self) -> frozenset[tuple[str, str]]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from skimage.color import rgb2ycbcr
 
-from vrtspike.deblurring.metrics.images import studio_luma
+from vrtspike.deblurring.rgb_images import studio_luma
 
 
 def test_luma_equals_scikit_image(pair):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.loading import load_preset
-from vrtspike.machine.costs import clip_cost, gpu_ms, table, training_cost
+from vrtspike.deblurring.costs import clip_cost, gpu_ms, table, training_cost
 
 PRESETS = Path(__file__).resolve().parents[2] / "config/presets"
 GOPRO = {"sequences": 22, "frames": 2103}

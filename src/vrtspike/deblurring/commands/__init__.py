@@ -1,0 +1,1 @@
+"""Commands of ``vrtspike`` that are about videos (:mod:`vrtspike.commands`)."""

@@ -1,0 +1,109 @@
+"""What a configuration says of videos: presets, and the data sets that they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, cast
+
+from vrtspike.config.workflow import Workflow
+from vrtspike.deblurring.settings import Settings, deblurring_settings
+from vrtspike.deblurring.settings.workflow import VideoWorkflow
+from vrtspike.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data source as a preset uses it; equal sources share every stage up to training."""
+
+    name: str
+    root: str
+    blur_dir: str
+    train_split: str
+    val_split: str
+    spike_size: tuple[int, int] | None
+    layout: str
+    on_error: str
+    kind: Literal["raw", "demo", "simulated"]
+
+
+@dataclass(frozen=True)
+class Videos:
+    """The videos of a configuration.
+
+    Attributes:
+        plan: the configuration.
+    """
+
+    plan: Workflow
+
+    @property
+    def settings(self) -> VideoWorkflow:
+        """What ``config/config.yaml`` says of videos."""
+        return cast("VideoWorkflow", self.plan.settings)
+
+    @property
+    def results(self) -> Path:
+        """Where results are written."""
+        return Path(self.plan.settings.RESULTS)
+
+    @cached_property
+    def presets(self) -> dict[str, Settings]:
+        """The presets of the deblurring, by name."""
+        return {
+            n: settings
+            for n, settings in self.plan.presets.items()
+            if isinstance(settings, Settings)
+        }
+
+    def preset(self, name: str) -> Settings:
+        """A preset of the deblurring.
+
+        Raises:
+            ConfigError: as :meth:`Workflow.preset`, or if it is one of another problem.
+        """
+        return deblurring_settings(self.plan.preset(name), name)
+
+    @cached_property
+    def datasets(self) -> dict[str, Dataset]:
+        """All data sets of videos by name.
+
+        Raises:
+            ConfigError: if two different sources would share a name.
+        """
+        result: dict[str, Dataset] = {}
+        for preset in self.presets:
+            dataset = self.dataset(preset)
+            known = result.setdefault(dataset.name, dataset)
+            if known != dataset:
+                raise ConfigError(
+                    f"preset {preset}: DATA.ROOT {dataset.root!r} and {known.root!r} would both "
+                    f"be called {dataset.name!r}; rename one of the folders, or use "
+                    "another RESULTS folder"
+                )
+        return result
+
+    def dataset(self, preset: str) -> Dataset:
+        """The videos that a preset of the deblurring takes, derived ones included.
+
+        Raises:
+            ConfigError: as :meth:`preset`.
+        """
+        settings = self.preset(preset)
+        data = settings.DATA
+        kinds: dict[str, Literal["demo", "simulated"]] = {
+            self.settings.DEMO.ROOT: "demo",
+            self.settings.SIMULATE.ROOT: "simulated",
+        }
+        return Dataset(
+            name=settings.dataset_name,
+            root=data.ROOT,
+            blur_dir=data.BLUR_DIR,
+            train_split=data.TRAIN_SPLIT,
+            val_split=data.VAL_SPLIT,
+            spike_size=data.SPIKE_SIZE,
+            layout=data.LAYOUT,
+            on_error=data.ON_ERROR,
+            kind=kinds.get(data.ROOT, "raw"),
+        )
