@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
@@ -153,3 +154,34 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
     assert plan.manifest("sea") == plan.manifest("far")
     with pytest.raises(ConfigError, match="preset sea: TASK is sst; this is for presets of the d"):
         Videos(plan).dataset("sea")
+    assert plan.ablated == ["plain", "rooted"]
+    with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
+        plan.derived("sea")
+
+
+def test_older_names_of_one_problem_are_unknown_keys_of_another(folder):
+    (folder / "config/presets/sea.yaml").write_text("TASK: sst\nTOTAL_WORKERS: 3\n")
+    # The problem is named by the parent alone, and the spike encoder has no layers to ignore.
+    (folder / "config/presets/deep.yaml").write_text("BASE: sea\nMODEL: {LAYERS: 4}\n")
+    (folder / "config/presets/old.yaml").write_text(
+        "MODEL: {LAYERS: 4}\nDATA: {NUM_VOXEL_BINS: 8}\n"
+    )
+    with pytest.warns(DeprecationWarning, match=r"old\.yaml:1: MODEL\.LAYERS decides nothing"):
+        plan = load_workflow(["config.yaml"])
+    assert plan.preset("sea").DATALOADER.TOTAL_WORKERS == 3
+    assert Videos(plan).preset("old").DATA.K == 8
+    assert "deep.yaml:2: unknown key MODEL.LAYERS" in plan.broken["deep"]
+
+
+def test_older_names_in_the_workflows_data_are_laid_beneath_presets(folder):
+    (folder / "config.yaml").write_text("DATA: {NUM_VOXEL_BINS: 12}\nPRESETS: [plain]\n")
+    presets = load_workflow(["config.yaml"]).presets
+    assert (presets["plain"].DATA.K, presets["rooted"].DATA.K) == (12, 16)
+
+
+def test_a_task_among_overrides_decides_how_keys_are_spelled(folder):
+    path = folder / "config/presets/blank.yaml"
+    path.write_text("SEED: 1\n")
+    assert load_preset(path, ["DATA.NUM_VOXEL_BINS=8"]).DATA.K == 8
+    with pytest.raises(ConfigError, match=r"unknown key DATA\.NUM_VOXEL_BINS"):
+        load_preset(path, ["TASK=sst", "DATA.NUM_VOXEL_BINS=8"])
