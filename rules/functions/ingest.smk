@@ -3,7 +3,11 @@
 from vrtspike.deblurring.data.manifests import ACCEPTED
 from vrtspike.files import json_digest
 from vrtspike.planning.devices import EVERY_CORE
-from vrtspike.deblurring.planning.options import clip_options, raw_file_options, sensor_option
+from vrtspike.deblurring.planning.options import (
+    clip_options,
+    raw_file_options,
+    sensor_option,
+)
 from vrtspike.deblurring.planning.shares import Shares
 
 SHARES = Shares(VIDEOS, RAW_DATA, compares=ASKS, notice=NOTICES.add)

@@ -1,81 +1,20 @@
-"""Plots of a run: drawn without a display, equal data give equal bytes."""
+"""Plots of a run."""
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
-from matplotlib import font_manager
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.rcsetup import cycler
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from vrtspike.analysis.sections import step_parts
-from vrtspike.files import atomic_write_bytes
+from vrtspike.drawing import COLOURS, draw, say
 from vrtspike.monitoring.timing_layout import ROOT
 
 MOST_BARS = 24
 _BLUE = "#2b6cb0"
-_COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#b7791f", "#4a5568")
-_CHINESE = (
-    "Noto Sans CJK SC",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "WenQuanYi Zen Hei",
-    "WenQuanYi Micro Hei",
-    "PingFang SC",
-    "Microsoft YaHei",
-    "SimHei",
-)
-_STYLE: Any = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.prop_cycle": cycler(color=_COLOURS),
-    "grid.color": "#e2e8f0",
-    "font.size": 10,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "vrtspike",
-}
-
-
-def draw(
-    path: str | Path,
-    fill: Callable[[Figure], None],
-    size: tuple[float, float] = (8.0, 4.0),
-) -> None:
-    """Draw a figure and write it, atomically.
-
-    Args:
-        path: its suffix is the format, ``.svg`` or ``.png``.
-        fill: draws on the empty figure.
-        size: width and height in inches.
-    """
-    buffer = io.BytesIO()
-    with mpl.rc_context(_STYLE | {"font.family": _fonts()}), warnings.catch_warnings():
-        # A character that no font here has becomes a box; the file's name tells it, too.
-        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
-        figure = Figure(figsize=size, layout="constrained")
-        fill(figure)
-        kind = Path(path).suffix.removeprefix(".")
-        metadata = {"Date": None} if kind == "svg" else None
-        figure.savefig(buffer, format=kind, metadata=metadata)
-    atomic_write_bytes(path, buffer.getvalue())
-
-
-@cache
-def _fonts() -> list[str]:
-    """The usual font, and one with Chinese characters where this machine has one."""
-    here = set(font_manager.get_font_names())
-    return ["DejaVu Sans", *[name for name in _CHINESE if name in here][:1]]
 
 
 def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:
@@ -117,7 +56,7 @@ def plot_share_of_step(path: str | Path, sections: pd.DataFrame) -> None:
             return say(axes, "no step was timed (LOG.ENABLE_TIMING_LOG)")
         left = 0.0
         for number, (name, share) in enumerate(parts.items()):
-            colour = _COLOURS[number % len(_COLOURS)]
+            colour = COLOURS[number % len(COLOURS)]
             axes.barh([0], [share], left=left, color=colour, label=f"{name} {share:.1%}")
             left += share
         axes.set_xlim(0, max(1.0, left))
@@ -171,9 +110,3 @@ def plot_lines(
         return None
 
     draw(path, fill, (8.0, 1.0 + 2.4 * max(1, len(filled))))
-
-
-def say(axes: Axes, text: str) -> None:
-    """An empty plot that says why it is empty."""
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from vrtspike.files import atomic_write_bytes
+from vrtspike.drawing import draw
 from vrtspike.sst.area import Area
 
 _LAND = "#a0aec0"
@@ -23,6 +21,7 @@ _HIGHEST = 99.0
 """Percentile of the errors at which the colours end: a few cells must not darken the rest."""
 _STEPS = (1, 1.5, 3, 4.5, 6, 9, 10)
 """Degrees between labels, times a power of ten."""
+_DPI = 110
 _PANEL = 3.6
 """Inches a map is wide."""
 
@@ -60,7 +59,7 @@ def draw_error_maps(
         figure.suptitle(title)
 
     height = _PANEL * min(1.5, max(0.3, area.height / area.width)) + 0.3
-    _draw(path, fill, (columns * _PANEL + 1, rows * height + 0.8))
+    draw(path, fill, (columns * _PANEL + 1, rows * height + 0.8), grid=False, dpi=_DPI)
 
 
 def draw_forecast(
@@ -95,7 +94,7 @@ def draw_forecast(
         figure.suptitle(title)
 
     height = _PANEL * min(1.5, max(0.3, area.height / area.width)) + 1.1
-    _draw(path, fill, (len(fields) * _PANEL + 1, height))
+    draw(path, fill, (len(fields) * _PANEL + 1, height), grid=False, dpi=_DPI)
 
 
 def draw_months(path: str | Path, lines: Mapping[str, Sequence[float | None]], title: str) -> None:
@@ -119,7 +118,7 @@ def draw_months(path: str | Path, lines: Mapping[str, Sequence[float | None]], t
         axes.legend(frameon=False)
         axes.set_title(title)
 
-    _draw(path, fill, (7.0, 4.0))
+    draw(path, fill, (7.0, 4.0), grid=False, dpi=_DPI)
 
 
 def _label_degrees(axes: Axes) -> None:
@@ -146,13 +145,3 @@ def latitude_label(degrees: float) -> str:
     ['30°S', '0°', '45°N']
     """
     return f"{abs(degrees):g}°{'' if degrees == 0 else 'N' if degrees > 0 else 'S'}"
-
-
-def _draw(path: str | Path, fill: Callable[[Figure], None], size: tuple[float, float]) -> None:
-    """Draw a figure and write it, atomically; equal data give equal bytes."""
-    buffer = io.BytesIO()
-    with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False, "font.size": 10}):
-        figure = Figure(figsize=size, layout="constrained")
-        fill(figure)
-        figure.savefig(buffer, format="png", dpi=110)
-    atomic_write_bytes(path, buffer.getvalue())

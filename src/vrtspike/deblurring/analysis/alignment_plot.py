@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from vrtspike.analysis.plots import draw, say
+from vrtspike.drawing import draw, say
 
 MOST_SEQUENCES = 60
 

@@ -12,7 +12,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from vrtspike.analysis.plots import draw
 from vrtspike.deblurring.data.exposure import expected_center
 from vrtspike.deblurring.data.gate.alignment import (
     MIN_CORRELATION,
@@ -30,6 +29,7 @@ from vrtspike.deblurring.data.raw.spikes import (
     read_rows,
 )
 from vrtspike.deblurring.video import video_file
+from vrtspike.drawing import draw
 from vrtspike.errors import DataError
 from vrtspike.images import read_gray
 
