@@ -12,6 +12,7 @@ from vrtspike.analysis.diagnosis import find
 from vrtspike.analysis.figures import Health, Memory, RunFigures, Speed
 from vrtspike.analysis.finding import Finding, Rule
 from vrtspike.deblurring.settings import Settings
+from vrtspike.sst.settings import SSTSettings
 
 
 def settings(**sections: Any) -> Settings:
@@ -528,6 +529,13 @@ def test_a_loss_of_trained_weights_need_not_fall():
     tuned = settings(MODEL={"VRT": {"PRETRAINED": "vrt.pth"}})
     finding = health_rules.stuck_loss(stuck, tuned)
     assert (finding.severity, finding.keys) == ("hint", {})
+
+
+def test_spikes_are_looked_at_where_there_are_some():
+    stuck = health(first_losses=1.0, last_losses=1.0)
+    plain = settings(MODEL={"USE_SPIKE": False})
+    found = [health_rules.stuck_loss(stuck, each) for each in (settings(), plain, SSTSettings())]
+    assert ["spikes" in finding.change for finding in found] == [True, False, False]
 
 
 def test_early_stopping_is_proposed_to_runs_without():

@@ -143,13 +143,21 @@ def _calmer_words(settings: RunSettings) -> str:
     return f"if that is not enough, {calm}, then TRAIN.PRECISION: '32'"
 
 
+def _where_data_show(settings: RunSettings) -> str:
+    """Where a person sees whether a network can learn from the data at all."""
+    if settings.value("MODEL.USE_SPIKE"):
+        return "the alignment of spikes and frames (results/data/<data set>/alignment.csv)"
+    return "what its samples show"
+
+
 @rule(
     symptom="loss does not fall",
-    cause="a rate that is too high or low, wrong weights at the start, spikes of other frames",
+    cause="a rate that is too high or low, wrong weights at the start, samples that do not fit "
+    "together (spikes of other frames)",
     measured="`loss`, median of the last tenth of the logged steps over that of the first",
     limit=f"over {FALLEN:.0%}; a hint where training began with `MODEL.VRT.PRETRAINED`",
     cure="a lower `TRAIN.OPTIM.LR` or a longer warm-up; then the weights that it started from, "
-    "and the alignment of spikes and frames (`alignment.csv`)",
+    "and the samples; with spikes, their alignment with frames (`alignment.csv`)",
 )
 def stuck_loss(figures: RunFigures, settings: RunSettings) -> Finding | None:
     """A run that does not learn."""
@@ -162,8 +170,8 @@ def stuck_loss(figures: RunFigures, settings: RunSettings) -> Finding | None:
         "hint" if trained else "warning",
         0.0 if trained else 1.0,
         f"median loss {last:.3g} in the last tenth of the steps, {first:.3g} in the first",
-        "a lower rate; then look at the weights it started from, and at the alignment of spikes "
-        "and frames (results/data/<data set>/alignment.csv)",
+        "a lower rate; then look at the weights it started from, and at "
+        f"{_where_data_show(settings)}",
         "the weights it started from may have been trained to their end: compare the validation"
         if trained
         else "a loss that falls",
