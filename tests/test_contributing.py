@@ -185,6 +185,7 @@ def test_the_stage_counts_spikes(taken, tmp_path):
     assert (tmp_path / "rates.csv").read_text() == "split,sequence,spikes_per_step\ntrain,a,4\n"
 
 
+@pytest.mark.endurance
 @pytest.mark.workflow
 def test_the_stage_is_planned(taken):
     make_tiny_data(taken.project.folder / "data/gopro_spike")

@@ -163,6 +163,7 @@ def start_node(folder: Path, port: int) -> subprocess.Popen:
     )
 
 
+@pytest.mark.endurance
 def test_two_nodes_restart_after_a_crash(runs, tmp_path):
     with contextlib.ExitStack() as stack:
         port = stack.enter_context(free_port())

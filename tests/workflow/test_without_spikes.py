@@ -103,6 +103,7 @@ def train(script, dataset, tmp_path_factory):
     return launch
 
 
+@pytest.mark.endurance
 @pytest.mark.workflow
 def test_the_ablation_trains_and_is_evaluated_without_spike_files(script, train, dataset, tmp_path):
     result, _ = train("plain")

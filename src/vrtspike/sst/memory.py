@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 
 from vrtspike.sst.grid import Grid
@@ -12,6 +14,7 @@ from vrtspike.training.saved_memory import saved_bytes, weight_bytes
 GIB = 2**30
 
 
+@cache
 def count_memory(settings: SSTSettings) -> tuple[float, float]:
     """GiB of weights, gradients and moments, and GiB for each sample of a micro-step.
 
@@ -29,5 +32,6 @@ def count_memory(settings: SSTSettings) -> tuple[float, float]:
         month = torch.zeros(samples, dtype=torch.long)
         return saved_bytes(model, lambda: model(past, month).square().mean())
 
-    each = saved(2) - saved(1)
-    return (weight_bytes(model) + saved(1) - each) / GIB, each / GIB
+    one = saved(1)
+    each = saved(2) - one
+    return (weight_bytes(model) + one - each) / GIB, each / GIB

@@ -5,7 +5,7 @@ import shutil
 import vrtspike
 from vrtspike.deblurring.data.recipes import ingest_recipe, recipe, store_recipe
 
-MODULE = "data/gate/ingest.py"
+MODULE = "deblurring/data/gate/ingest.py"
 
 
 def test_a_recipe_is_that_of_code_and_ingredients():
@@ -13,7 +13,7 @@ def test_a_recipe_is_that_of_code_and_ingredients():
     assert len(plain) == 64
     assert recipe(MODULE, size=[1, 2], layout="auto") == plain
     assert recipe(MODULE, layout="kair", size=[1, 2]) != plain
-    assert recipe("data/store/build.py", layout="auto", size=[1, 2]) != plain
+    assert recipe("deblurring/data/store/build.py", layout="auto", size=[1, 2]) != plain
 
 
 def test_each_option_and_each_stage_has_a_recipe_of_its_own():
@@ -41,13 +41,13 @@ def test_code_that_counts_is_what_the_module_uses(monkeypatch, tmp_path):
         ).stdout
 
     before, store = ask(), ask("store_recipe(8)")
-    checks = package / "data/gate/checks.py"
+    checks = package / "deblurring/data/gate/checks.py"
     checks.write_text("# A comment.\n" + checks.read_text())
     assert ask() == before
-    bundles = package / "data/bundles.py"
+    bundles = package / "deblurring/data/bundles.py"
     bundles.write_text(bundles.read_text() + "\nOTHER = 1\n")
     assert ask() == before
-    exposure = package / "data/exposure.py"
+    exposure = package / "deblurring/data/exposure.py"
     text = exposure.read_text()
     assert "def expected_center(" in text
     exposure.write_text(

@@ -348,6 +348,7 @@ def test_self_attention_along_time_by_hand() -> None:
     torch.testing.assert_close(layer(x), expected)
 
 
+@pytest.mark.endurance
 @pytest.mark.slow
 def test_two_processes_make_the_gradients_of_one() -> None:
     check = Path(__file__).with_name("ddp_check.py")

@@ -1,26 +1,23 @@
-"""Reading, checking and loading checkpoints."""
+"""Published checkpoints of VRT, checked and loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import (
     depths_of,
     load_spynet,
-    load_trained,
     load_vrt,
     published_state_dict,
-    read_weights,
 )
 from vrtspike.errors import RunError
+from vrtspike.weights import read_weights
 
 Build = Callable[..., VRT]
 
@@ -34,14 +31,6 @@ def test_pytorch_files_with_and_without_a_wrapper(
     torch.save(state if wrapper is None else {wrapper: state}, path)
     found = read_weights(path)
     assert found.keys() == state.keys()
-
-
-def test_averaged_weights_are_preferred(tmp_path: Path) -> None:
-    path = tmp_path / "weights.pth"
-    states = {"params": {"weight": torch.zeros(2)}, "params_ema": {"weight": torch.ones(2)}}
-    for order in (("params", "params_ema"), ("params_ema", "params")):
-        torch.save({name: states[name] for name in order}, path)
-        assert torch.equal(read_weights(path)["weight"], torch.ones(2))
 
 
 def published_shapes(small: dict[str, int]) -> dict[str, tuple[int, ...]]:
@@ -112,15 +101,6 @@ def test_names_and_shapes_are_the_published_ones(small_vrt: Build) -> None:
     assert found == published_shapes({"c": 8, "d": 12, "heads": 2, "groups": 2})
 
 
-@pytest.mark.parametrize(("name", "save"), [("w.pth", torch.save), ("w.safetensors", save_file)])
-def test_the_prefix_of_a_parallel_wrapper_is_left_out(
-    tmp_path: Path, name: str, save: Callable[..., None]
-) -> None:
-    tensors = {"module.conv.weight": torch.ones(2), "module_list.bias": torch.zeros(1)}
-    save(tensors, tmp_path / name)
-    assert read_weights(tmp_path / name).keys() == {"conv.weight", "module_list.bias"}
-
-
 def test_published_checkpoints_load_with_their_buffers(small_vrt: Build, tmp_path: Path) -> None:
     source, target = small_vrt(), small_vrt()
     with torch.no_grad():
@@ -187,110 +167,3 @@ def test_flow_weights_alone(small_vrt: Build, prefix: str) -> None:
     del state[prefix + name]
     with pytest.raises(RunError, match=name):
         load_spynet(vrt, state, "some file")
-
-
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no such checkpoint"):
-        read_weights(tmp_path / "absent.pth")
-    (tmp_path / "folder.safetensors").mkdir()
-    with pytest.raises(RunError, match=r"folder.safetensors: a folder, no file of weights"):
-        read_weights(tmp_path / "folder.safetensors")
-
-
-@pytest.mark.parametrize(
-    ("name", "save", "kind"),
-    [("w.pth", torch.save, "PyTorch"), ("w.safetensors", save_file, "safetensors")],
-)
-def test_damaged_files_and_those_of_another_kind_are_told(
-    tmp_path: Path, name: str, save: Callable[..., None], kind: str
-) -> None:
-    file = tmp_path / name
-    save({"conv.weight": torch.ones(64, 8), "conv.bias": torch.zeros(64)}, file)
-    whole = file.read_bytes()
-    cuts = [whole[:length] for length in (0, 4, 20, len(whole) // 2, len(whole) - 1)]
-    for contents in (*cuts, b"no weights at all", b"\x89PNG\r\n\x1a\n" * 20):
-        file.write_bytes(contents)
-        message = (
-            rf"{name}: not a whole {kind} file.*it is damaged or of another kind. Copy or fetch"
-        )
-        with pytest.raises(RunError, match=message):
-            read_weights(file)
-
-
-def test_any_text_is_told_to_be_no_pytorch_file(tmp_path: Path) -> None:
-    """The reader of PyTorch's older files takes it for instructions and fails in many ways."""
-    random = np.random.default_rng(0)
-    file = tmp_path / "w.pth"
-    for _ in range(500):
-        file.write_bytes(random.integers(32, 127, random.integers(1, 60), np.uint8).tobytes())
-        with pytest.raises(RunError, match=r"w\.pth: (not a whole PyTorch file|found no state)"):
-            read_weights(file)
-
-
-def test_a_flipped_bit_of_a_header_is_told_whatever_it_says_now(tmp_path: Path) -> None:
-    """Nearly every flip makes it unreadable; the others change a name, a kind or the metadata."""
-    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
-    file = tmp_path / "weights.safetensors"
-    save_file(model.state_dict(), file, metadata={"fingerprint": "0123456789ab"})
-    whole = file.read_bytes()
-    length = 8 + int.from_bytes(whole[:8], "little")
-    metadata = range(whole.index(b"{", 9), whole.index(b"}"))
-    told = 0
-    for place in range(length):
-        for bit in range(8):
-            contents = bytearray(whole)
-            contents[place] ^= 1 << bit
-            file.write_bytes(contents)
-            try:
-                load_trained(model, file)
-            except RunError:
-                told += 1
-            else:
-                # The fingerprint, or a space after the header's end.
-                assert place in metadata or whole[place] == ord(" "), (place, bit)
-    assert told > 7 * length
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        ({"0.bias": None}, "0.bias: missing"),
-        ({"2.bias": torch.zeros(4)}, "2.bias: not in this model"),
-        ({"0.bias": torch.zeros(5)}, r"0.bias: shape \(5,\), expected \(4,\)"),
-        (
-            {"0.bias": torch.zeros(4, dtype=torch.int32)},
-            "0.bias: numbers of torch.int32, expected torch.float32",
-        ),
-    ],
-)
-def test_weights_that_do_not_fit_are_loaded_nowhere(
-    tmp_path: Path, change: dict[str, torch.Tensor | None], fault: str
-) -> None:
-    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    state = {name: tensor + 1 for name, tensor in before.items()}
-    changed = {name: tensor for name, tensor in (state | change).items() if tensor is not None}
-    file = tmp_path / "weights.safetensors"
-    save_file(changed, file)
-    with pytest.raises(
-        RunError, match=rf"weights.safetensors: weights of another model.*\n.*{fault}"
-    ):
-        load_trained(model, file)
-    assert all(torch.equal(model.state_dict()[name], before[name]) for name in before)
-    save_file(state, file)
-    load_trained(model, file)
-    assert all(torch.equal(model.state_dict()[name], state[name]) for name in state)
-
-
-def test_half_precision_is_loaded_into_whole(tmp_path: Path) -> None:
-    model = nn.Conv2d(3, 4, 1)
-    state = {name: tensor.bfloat16() for name, tensor in model.state_dict().items()}
-    save_file(state, tmp_path / "weights.safetensors")
-    load_trained(model, tmp_path / "weights.safetensors")
-    assert torch.equal(model.weight, state["weight"].float())
-
-
-def test_a_file_without_a_state_dictionary_is_told(tmp_path: Path) -> None:
-    torch.save({"epoch": 3}, tmp_path / "other.pth")
-    with pytest.raises(RunError, match="found no state dictionary"):
-        read_weights(tmp_path / "other.pth")
