@@ -78,5 +78,6 @@ lock:  ## resolve requirements.lock and requirements-floor.lock anew from pyproj
 	$(RESOLVE) --extra dev --extra tracking --constraint requirements-floor.in \
 	  --output-file requirements-floor.lock
 
-clean:  ## remove what the demo made
-	rm -rf data/demo results/demo results/*/demo runs/demo
+clean:  ## remove what the demos made
+	rm -rf data/demo results/demo results/*/demo runs/demo data/sst_demo results/sst_demo \
+	  results/*/sst_demo results/data/sst_Generated_globe_* runs/sst_demo

@@ -3,9 +3,9 @@
     python benchmarks/restore_memory.py --tiles demo:256 baseline:128 \
         --output benchmarks/results/restore_memory.json
 
-On a CPU a process grows by more than its tensors: `CPU_OVERHEAD` in `evaluation/tile_memory.py`
-makes up for that, so that no tile should take more than expected. Each is restored in a process of
-its own; on a GPU small tiles are tried for real.
+On a CPU a process grows by more than its tensors: `CPU_OVERHEAD` in
+`deblurring/evaluation/tile_memory.py` makes up for that, so that no tile should take more than
+expected. Each is restored in a process of its own; on a GPU small tiles are tried for real.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""What the spikes are worth: presets with them, without, and with those of other frames."""
+"""What a part of a model is worth: presets beside those that differ in it alone (of videos: spikes)."""
 
 
 include: "functions/ablation.smk"
 
 
 rule ablation:
-    """The presets named by PRESETS with spikes, without, and with shuffled ones: table, report."""
+    """The presets named by PRESETS beside those of their ablations: table, report."""
     input:
         "<results>/ablation/table.csv",
         "<results>/ablation/report.html",
 
 
 rule ablation_of_preset:
-    """With spikes, without them, and with shuffled ones: PSNR, SSIM, and their differences."""
+    """A preset beside those of its ablation: metrics, and their differences."""
     input:
         runs=ablated_runs,
         evaluations=ablated_evaluations,
@@ -32,7 +32,7 @@ rule ablation_of_preset:
     wildcard_constraints:
         preset=one_of(PLAN.ablated),
     params:
-        *code("ablation.py"),
+        *code("ablation.py", uses=SHOWN),
         runs=run_folders,
         evaluations=evaluation_folders,
         folder=subpath(output.table, parent=True),

@@ -1,4 +1,4 @@
-"""Weights to figures: the test split restored at full size."""
+"""Weights to figures: the whole test split."""
 
 
 include: "functions/evaluate.smk"

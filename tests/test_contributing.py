@@ -30,7 +30,7 @@ uses = {
     "evaluate.py": ["vrtspike.deblurring.problem.evaluate"],
     "demo_summary.py": of_every_problem("METRICS"),
     **dict.fromkeys(
-        ["analyze_performance.py", "compare.py", "report_page.py"],
+        ["analyze_performance.py", "compare.py", "ablation.py", "report_page.py"],
         [*of_every_problem("METRICS"), *of_every_problem("SETTINGS")],
     ),
 }

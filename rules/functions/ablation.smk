@@ -7,6 +7,7 @@ def ablated_presets(wildcards):
     return [name for preset in presets for name in (preset, *PLAN.derived(preset))]
 
 
+@user_errors()
 def settled_ablation(wildcards):
     """The datasets of an ablation; only the order counts."""
     return settled(*ablated_presets(wildcards))(wildcards)

@@ -6,8 +6,14 @@ import pandas as pd
 import pytest
 
 from vrtspike.analysis.ablation import compare_variants
+from vrtspike.config.loading import settings_from
+from vrtspike.config.merging import overlay, parse_overrides
+from vrtspike.config.reading import Document
+from vrtspike.config.variants import Ablation, Variant
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.files import read_json, write_json
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.sst.settings import SSTSettings
 
 NAMES = ("{}", "{}-without-spikes", "{}-shuffled-spikes")
 MODELS = ({}, {"USE_SPIKE": False}, {"SPIKE_ORDER": "shuffled"})
@@ -182,3 +188,60 @@ def test_a_preset_without_spikes_is_refused(ablation, tmp_path):
     write_json(runs[0] / "settings.json", settings)
     with pytest.raises(ConfigError, match=r"preset one: MODEL\.USE_SPIKE is false"):
         compare_variants(runs, evaluations, tmp_path / "out")
+
+
+@pytest.fixture
+def tides(monkeypatch):
+    """An ablation of another problem: three variants of a forecast."""
+    names = {"dry": "DATA.SEQ_LEN=3", "short": "DATA.LEAD=1", "bare": "MODEL.NUM_LAYERS=1"}
+    variants = [Variant(n, f"-{n}", key, f"being {n}", f"No {n}!") for n, key in names.items()]
+    question = Ablation("Tides", "wet", "wet", "Of tides.", {"DATA.SEQ_LEN": 12}, tuple(variants))
+    monkeypatch.setattr(SSTSettings, "ablation", question)
+    return names
+
+
+def forecasts(folder, names, rmse):
+    """Result folders of a preset and its variants, whose evaluations know no frames."""
+    runs, evaluations = [], []
+    for (name, key), error in zip({"": "SEED=123", **names}.items(), rmse, strict=True):
+        preset = f"sea-{name}" if name else "sea"
+        settings = settings_from(overlay(Document({"TASK": "sst"}), parse_overrides([key])))
+        runs.append(folder / "train" / preset)
+        evaluations.append(folder / "evaluate" / preset)
+        RunIdentity(preset, settings, "dataset.json", preset, "d").write(runs[-1])
+        write_json(runs[-1] / "run.json", {"status": "finished", "step": 5, "parameters": 10})
+        figures = {"persistence": 1.0, "forecast": error, "gain": 1.0 - error}
+        summary = {"task": "sst", "fingerprint": preset, "metrics": {"rmse": figures}}
+        write_json(evaluations[-1] / "summary.json", summary)
+    return runs, evaluations
+
+
+def test_ablations_of_two_problems_stand_in_one_table(ablation, tides, tmp_path):
+    one = ablation("one", [30.0, 27.0, 28.5], [0.9, 0.8, 0.85])
+    sea = forecasts(tmp_path, tides, [0.5, 0.75, 0.25, 0.5])
+    runs, evaluations = (one[i] + sea[i] for i in range(2))
+    table, _ = compare_variants(runs, evaluations, tmp_path / "out")
+    assert table["model"].tolist() == [
+        *("spikes", "without spikes", "shuffled spikes", "wet", "dry", "short", "bare")
+    ]
+    assert table["rmse difference"].tolist()[3:] == [0, -0.25, 0.25, 0]
+    assert table["rmse difference"].isna().tolist() == [True] * 3 + [False] * 4
+    page = (tmp_path / "out/table.html").read_text()
+    assert page.count('<tr class="strong">') == 2
+    assert "What the spikes are worth; Tides" in page
+    assert "Of tides." in page
+
+
+def test_a_sentence_tells_each_variant(tides, tmp_path):
+    folders = forecasts(tmp_path, tides, [0.5, 0.75, 0.25, 0.5])
+    _, sentences = compare_variants(*folders, tmp_path / "out")
+    assert sentences == [
+        "sea: being dry RMSE is 0.250 K worse than wet, being short 0.250 K better, being bare "
+        "0.000 K better. No short! No bare!"
+    ]
+
+
+def test_a_problem_without_ablation_is_refused(tmp_path):
+    folders = forecasts(tmp_path, {}, [0.5])
+    with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
+        compare_variants(*folders, tmp_path / "out")

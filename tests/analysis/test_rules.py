@@ -490,6 +490,19 @@ def test_growing_memory_tells_when_the_machine_is_full():
     assert finding.figure.endswith("at this pace the machine is full after 1,000 more")
 
 
+def test_a_full_gpu_is_told_of_what_its_problem_has():
+    full = memory(gpu_peak_mb=99.0, gpu_total_mb=100.0)
+    small = {"TRAIN": {"BATCH_SIZE": 1, "OPTIM": {"TYPE": "adamw8bit"}}}
+    video, sea = (kind.model_validate(small) for kind in (Settings, SSTSettings))
+    assert memory_rules.full_gpu(full, video).change.startswith(
+        "recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN), smaller crops, if"
+    )
+    assert memory_rules.full_gpu(full, sea).change.startswith("a smaller model, if")
+    free = memory(gpu_peak_mb=1.0, gpu_total_mb=100.0)
+    found = [memory_rules.gpu_headroom(free, each).change for each in (video, sea)]
+    assert ["crops" in change for change in found] == [True, False]
+
+
 def test_a_full_gpu_halves_even_batches():
     full = memory(gpu_peak_mb=99.0, gpu_total_mb=100.0)
     even = settings(TRAIN={"BATCH_SIZE": 4, "GRADIENT_ACCUMULATION_STEPS": 3})

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
-from vrtspike.config.workflow import load_workflow
+from vrtspike.config.merging import parse_overrides
+from vrtspike.config.workflow import load_workflow, workflow_schema
 from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
+from vrtspike.sst.settings import SSTSettings
 
 
 @pytest.fixture
@@ -185,3 +188,88 @@ def test_a_task_among_overrides_decides_how_keys_are_spelled(folder):
     assert load_preset(path, ["DATA.NUM_VOXEL_BINS=8"]).DATA.K == 8
     with pytest.raises(ConfigError, match=r"unknown key DATA\.NUM_VOXEL_BINS"):
         load_preset(path, ["TASK=sst", "DATA.NUM_VOXEL_BINS=8"])
+
+
+@pytest.mark.parametrize(
+    ("key", "video", "sea"),
+    [
+        ("DATA.NUM_VOXEL_BINS=8", {"DATA.K": 8}, {}),
+        ("DATA.TRAIN_CROP_SIZE=64", {"DATA.CROP_SIZE": 64}, {}),
+        ("MODEL.LAYERS=4", {}, {}),
+        ("MODEL.VRT.DROP_PATH_RATE=0.1", {"MODEL.VRT.DROP_PATH_RATE": 0.1}, {}),
+        ("TRAIN.FREEZE_FLOW_STEPS=3", {"TRAIN.FREEZE_FLOW_STEPS": 3}, {}),
+        ("TRAIN.DISTILL.TEACHER=t", {"TRAIN.DISTILL.TEACHER": "t"}, {"TRAIN.DISTILL": None}),
+        ("MODEL.D_MODEL=32", {}, {"MODEL.D_MODEL": 32}),
+        ("TRAIN.AMP_OPT_LEVEL=O0", {"TRAIN.PRECISION": "32"}, {"TRAIN.PRECISION": "32"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*MODEL.LAYERS decides nothing")
+@pytest.mark.parametrize("where", ["SET", "SETTINGS"])
+def test_keys_of_one_problem_leave_presets_of_another_alone(folder, key, video, sea, where):
+    (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
+    given = key if where == "SET" else parse_overrides([key]).tree
+    plan = load_workflow(["config.yaml"], {where: given})
+    assert plan.broken == {}
+    for preset, expected in (("plain", video), ("sea", sea)):
+        settings = plan.preset(preset)
+        assert {name: settings.value(name) for name in expected} == expected
+    plain = load_workflow(["config.yaml"])
+    assert (plan.preset("sea") == plain.preset("sea")) == (not any(sea.values()))
+
+
+def test_a_task_among_keys_for_all_decides_which_of_them_concern_a_preset(folder):
+    (folder / "config/presets/blank.yaml").write_text("SEED: 1\n")
+    plan = load_workflow(["config.yaml"], {"SET": "TASK=sst DATA.SEQ_LEN=3 DATA.K=8"})
+    assert (plan.preset("blank").TASK, plan.preset("blank").DATA.SEQ_LEN) == ("sst", 3)
+
+
+def test_names_of_ablations_belong_to_presets_that_have_one(folder):
+    presets = folder / "config/presets"
+    (presets / "sea.yaml").write_text("TASK: sst\n")
+    (presets / "sea-without-spikes.yaml").write_text("BASE: sea\n")
+    plan = load_workflow(["config.yaml"], {"RETRAIN": "plain-without-spikes"})
+    assert plan.preset("sea-without-spikes").TASK == "sst"
+    with pytest.raises(ConfigError, match="RETRAIN names 'sea-shuffled-spikes'"):
+        load_workflow(["config.yaml"], {"RETRAIN": "sea-shuffled-spikes"})
+    (presets / "sea-without-spikes.yaml").unlink()
+    with pytest.raises(ConfigError, match="no preset 'sea-without-spikes'"):
+        load_workflow(["config.yaml"]).preset("sea-without-spikes")
+
+
+def test_problems_may_not_share_sections_of_the_workflow(folder, monkeypatch):
+    class Other(Section):
+        DEMO: int = 1
+
+    monkeypatch.setattr(SSTSettings, "workflow", Other)
+    workflow_schema.cache_clear()
+    try:
+        with pytest.raises(ConfigError, match="have keys DEMO"):
+            load_workflow(["config.yaml"])
+    finally:
+        workflow_schema.cache_clear()
+
+
+def test_a_problem_adds_sections_to_the_workflow(folder, monkeypatch):
+    class Sea(Section):
+        TIDES: int = 1
+
+    monkeypatch.setattr(SSTSettings, "workflow", Sea)
+    workflow_schema.cache_clear()
+    try:
+        settings = load_workflow(["config.yaml"], {"TIDES": 4}).settings
+        assert (settings.TIDES, settings.SHARES.SEQUENCES) == (4, 128)
+    finally:
+        workflow_schema.cache_clear()
+
+
+@pytest.mark.parametrize(("task", "metric"), [("sst", "psnr"), ("deblurring", "rmse")])
+def test_early_stopping_watches_metrics_of_the_problem(folder, task, metric):
+    path = folder / "config/presets/stop.yaml"
+    path.write_text(f"TASK: {task}\nTRAIN:\n  EARLY_STOPPING:\n    METRIC: {metric}\n")
+    with pytest.raises(
+        ConfigError, match=rf"stop\.yaml:4: TRAIN\.EARLY.*'{metric}', expected one of m"
+    ):
+        load_preset(path)
+    other = {"sst": "rmse", "deblurring": "psnr"}[task]
+    found = load_preset(path, [f"TRAIN.EARLY_STOPPING.METRIC={other}"])
+    assert found.TRAIN.EARLY_STOPPING.METRIC == other

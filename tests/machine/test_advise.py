@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -11,6 +12,7 @@ from vrtspike.errors import RunError, UserError
 from vrtspike.machine import advise as module
 from vrtspike.machine.advise import Speed, advice_lines, advise, measure_speed, read_plan
 from vrtspike.machine.hardware import GpuKind, Machine, known_bandwidth, named_gpu
+from vrtspike.sst.problem import memory
 
 GB = 10**9
 
@@ -152,3 +154,27 @@ def test_a_step_of_a_small_network_is_measured(monkeypatch):
     # From an old laptop on which others work to a large server.
     assert 0.0002 < speed.tflops < 20
     assert speed.bandwidth is None
+
+
+def test_presets_of_another_problem_alone(project):
+    for path in (project / "config/presets").glob("*.yaml"):
+        if not path.name.startswith("sst"):
+            path.unlink()
+    found = ask("A6000", PRESETS="sst")
+    assert found.command == "snakemake --cores 16 train_sst"
+    text = "\n".join(advice_lines(found))
+    assert not re.search("clip|frames|no preset fits|preset  ", text), text
+    # What fits is what the problem counts: a part of the GPU, over that of a sample.
+    fixed, sample = memory(load_workflow(["config/config.yaml"], {"PRESETS": "sst"}).preset("sst"))
+    assert found.batches["sst"].fits == int((0.95 * 48 - fixed) / sample)
+
+
+def test_nothing_of_another_problem_fits(project):
+    for path in (project / "config/presets").glob("*.yaml"):
+        if not path.name.startswith("sst"):
+            path.unlink()
+    tiny = Machine(4, 1e-6, None)
+    found = advise(
+        load_workflow(["config/config.yaml"], {"PRESETS": "sst"}), tiny, Speed(None, 1, ""), 9
+    )
+    assert (found.command, found.batches) == (None, {})

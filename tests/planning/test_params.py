@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
 from vrtspike.deblurring.settings import Settings
 from vrtspike.flatten import flat_settings
-from vrtspike.planning.params import code_lines, setting_lines
+from vrtspike.planning.params import code_lines, of_every_problem, setting_lines
 from vrtspike.runs.identity import evaluation_settings, result_settings
 
 
@@ -60,3 +62,20 @@ def test_a_line_per_source_file_of_all_programs(tmp_path):
     lines = code_lines(tmp_path / "a.py", tmp_path / "b.py")
     files = [line.split(" ")[0] for line in lines]
     assert files == [f"{tmp_path.name}/{name}.py" for name in ("a", "b", "shared")]
+
+
+@pytest.mark.parametrize("name", ["analyze_performance.py", "compare.py", "report_page.py"])
+def test_how_voxels_are_computed_decides_nothing_that_is_only_shown(repository, name):
+    """The settings name such code by parts of its name, which count as no use."""
+    uses = [*of_every_problem("METRICS"), *of_every_problem("SETTINGS")]
+    files = [line.split(" ")[0] for line in code_lines(repository / "scripts" / name, uses=uses)]
+    assert "vrtspike/deblurring/settings/schema.py" in files
+    assert not [file for file in files if "/data/" in file or "/models/" in file]
+
+
+def test_what_an_ablation_says_is_code_of_its_table(repository):
+    uses = of_every_problem("SETTINGS")
+    lines = code_lines(repository / "scripts/ablation.py", uses=uses)
+    assert "vrtspike/deblurring/settings/ablation.py" in [line.split(" ")[0] for line in lines]
+    rules = (repository / "rules/ablation.smk").read_text()
+    assert '*code("ablation.py", uses=SHOWN)' in rules

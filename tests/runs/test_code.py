@@ -100,5 +100,6 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
     } <= found
     observers = ("monitoring", "launching", "runs", "config", f"{room}/settings")
     observers += (f"{room}/data/manifests", f"{room}/data/store/build")
+    observers += (f"{room}/data/store/voxels.py:voxelize",)
     assert not any(name.startswith(observers) for name in found)
     assert "deblurring/losses/charbonnier.py:charbonnier" in code

@@ -65,7 +65,7 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
     assert [address for address in loaded if not address.endswith(("LICENSE", ".md"))] == []
     for found in ("Metrics", "Pictures", "Training", "Performance", "Comparison"):
         assert f'"{found}"' in report
-    assert "blurry input, restored frame" in report
+    assert "what the model makes beside what goes in" in report
     # The search box of the report looks at paths.
     assert '"results/evaluate/tiny/metrics.html": {' in report
     assert "loss.svg" in report

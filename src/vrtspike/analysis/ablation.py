@@ -16,7 +16,7 @@ from vrtspike.analysis.evaluations import (
     quality_note,
     read_evaluations,
 )
-from vrtspike.config.ablation import derive, require_ablation, split_name
+from vrtspike.config.ablation import derive, require_ablation
 from vrtspike.config.variants import Ablation
 from vrtspike.errors import RunError
 from vrtspike.files import atomic_write_text
@@ -63,7 +63,7 @@ def compare_variants(
     metrics = measured_metrics(evaluations[run.fingerprint] for runs in ablations for run in runs)
     table = ablation_table(ablations, evaluations, metrics)
     sentences = [
-        _sentence(runs, table[table["preset"] == runs[0].name], metrics[0]) for runs in ablations
+        _sentence(runs, table[table["preset"] == runs[0].name], evaluations) for runs in ablations
     ]
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6f"))
     first = frozenset(index for index, is_one in enumerate(~table["preset"].duplicated()) if is_one)
@@ -102,8 +102,8 @@ def ablation_table(
 def _difference(
     metric: Metric, found: Mapping[str, Any], reference: Mapping[str, Any]
 ) -> float | None:
-    """By how much the restored frames of one evaluation are better than those of another."""
-    values = [each.get(metric.name, {}).get("restored") for each in (found, reference)]
+    """By how much the result of one evaluation is better than that of another."""
+    values = [each.get(metric.name, {}).get(metric.after) for each in (found, reference)]
     return None if None in values else metric.gain(*values)
 
 
@@ -122,11 +122,12 @@ def _group(runs: Sequence[PublishedRun]) -> Iterator[Models]:
     by_name = {run.name: run for run in runs}
     known = by_name.keys()
     for preset, run in by_name.items():
-        base, suffix = split_name(preset)
-        if suffix and base in known:
+        question = require_ablation(preset, run.settings)
+        origin = question.origin(preset)
+        if origin in known:
             continue
-        original = by_name.get(base, run)
-        names = [base, *require_ablation(base, original.settings).names(base)]
+        base = origin or preset
+        names = [base, *question.names(base)]
         if missing := [name for name in names if name not in known]:
             raise RunError(
                 f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(by_name)}. "
@@ -160,7 +161,7 @@ def _require_equal_evaluation(runs: Models, evaluations: Mapping[str, Summary]) 
     first = evaluations[runs[0].fingerprint]
     for run in runs[1:]:
         summary = evaluations[run.fingerprint]
-        same = ({key: each[key] for key in _EVALUATED} for each in (summary, first))
+        same = ({key: each.get(key) for key in _EVALUATED} for each in (summary, first))
         for key, (found, wanted) in _unequal(*same).items():
             raise RunError(
                 f"the evaluation of run {run.name} has {key} {found}, that of run {runs[0].name} "
@@ -178,9 +179,12 @@ def _unequal(
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _sentence(runs: Models, rows: pd.DataFrame, metric: Metric) -> str:
-    """What the rows of a preset say of a metric."""
+def _sentence(runs: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summary]) -> str:
+    """What the rows of a preset say of its most important metric."""
     preset, question = runs[0].name, _question(runs)
+    metric = next(iter(measured_metrics([evaluations[runs[0].fingerprint]])), None)
+    if metric is None:
+        return f"{preset}: nothing was measured."
     by_model = rows.set_index("model")[f"{metric.name} difference"]
     if by_model.isna().any():
         return f"{preset}: there is no {metric.title} to compare."

@@ -155,7 +155,7 @@ def full_gpu(figures: RunFigures, settings: RunSettings) -> Finding | None:
         keys = {"TRAIN.OPTIM.TYPE": "adamw8bit"}
         change = "moments in 8 bits"
     else:
-        change = "recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN), smaller crops"
+        change = _less_memory(settings)
     return Finding(
         full_gpu.symptom,
         "hint",
@@ -166,6 +166,20 @@ def full_gpu(figures: RunFigures, settings: RunSettings) -> Finding | None:
         "room for other programs on the GPU and for what its memory is broken up into",
         keys,
     )
+
+
+def _has_crops(settings: RunSettings) -> bool:
+    return settings.value("DATA.CROP_SIZE") is not None
+
+
+def _less_memory(settings: RunSettings) -> str:
+    """What takes less memory where batches and moments are as small as they can be."""
+    ways = []
+    if settings.value("MODEL.VRT.USE_CHECKPOINT_ATTN") is not None:
+        ways.append("recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN)")
+    if _has_crops(settings):
+        ways.append("smaller crops")
+    return ", ".join(ways) or "a smaller model"
 
 
 @rule(
@@ -222,7 +236,7 @@ def gpu_headroom(figures: RunFigures, settings: RunSettings) -> Finding | None:
     batch = settings.TRAIN.BATCH_SIZE
     more = int(free // (activations / batch)) if activations else 0
     keys = larger_batch(figures, settings, most=batch + more) if more >= 1 else {}
-    change = "larger crops or batches may fit"
+    change = f"larger {'crops or ' if _has_crops(settings) else ''}batches may fit"
     effect = f"{free / 1024:.1f} GiB more can be used"
     if keys and activations:
         change = f"batches of {keys['TRAIN.BATCH_SIZE']} fit by the numbers"

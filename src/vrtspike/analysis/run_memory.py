@@ -178,6 +178,8 @@ def _system_lines(found: RunMemory) -> Iterator[str]:
 
 
 def _budget(settings: RunSettings) -> str:
+    if settings.value("DATA.USE_RAM_CACHE") is None:
+        return "none"
     if not uses_cache(settings):
         return "none (DATA.USE_RAM_CACHE, DATA.READER)"
     size = settings.value("DATA.CACHE_SIZE_GB")

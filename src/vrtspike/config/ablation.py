@@ -21,18 +21,6 @@ def every_suffix() -> list[str]:
     return [variant.suffix for ablation in ablations if ablation for variant in ablation.variants]
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """A name as its preset and the suffix of what is derived from that; empty for itself.
-
-    >>> split_name("demo-without-spikes")
-    ('demo', '-without-spikes')
-    """
-    for suffix in every_suffix():
-        if name.endswith(suffix):
-            return name.removesuffix(suffix), suffix
-    return name, ""
-
-
 def require_ablation(preset: str, settings: RunSettings) -> Ablation:
     """What a preset is compared with.
 

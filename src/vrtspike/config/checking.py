@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from typing import Any, TypeVar, get_args
 
@@ -46,6 +47,8 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
     if detail["type"] == "missing":
         return f"{place}: {dotted(detail['loc'])} is missing"
     message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "value_error" and (named := _named_key(document, message)):
+        return f"{_place(document, named)}: {message}"
     if detail["type"] == "value_error":
         return f"{place}: {name}: {message}"
     if detail["type"] in ("tuple_type", "list_type"):
@@ -55,6 +58,13 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
     if detail["type"] in ("model_type", "model_attributes_type"):
         message = "expected keys below it, or no such line"
     return f"{place}: {name}: found {detail['input']!r}; {message[0].lower()}{message[1:]}"
+
+
+def _named_key(document: Document, message: str) -> KeyPath:
+    """The key of a document that a message about several keys begins with; else nothing."""
+    first = re.match(r"[A-Z][A-Z_]*(\.[A-Z_]+)+", message)
+    path: KeyPath = tuple(first[0].split(".")) if first else ()
+    return path if path in document.places else ()
 
 
 def _inside_union(document: Document, detail: ErrorDetails) -> bool:

@@ -105,17 +105,27 @@ def _parent(path: Path, base: object, place: str) -> Path:
     )
 
 
-def settings_class(document: Document) -> type[RunSettings]:
-    """The class of presets of the problem that a document names.
+def task_of(document: Document) -> str:
+    """The problem that a document names.
 
     Raises:
         ConfigError: if there is no such problem.
     """
     task = document.tree.get(TASK, DEFAULT)
     try:
-        return find_problem(task).SETTINGS
+        find_problem(task)
     except ConfigError as error:
         raise ConfigError(f"{document.places.get((TASK,), 'settings')}: {error}") from None
+    return str(task)
+
+
+def settings_class(document: Document) -> type[RunSettings]:
+    """The class of presets of the problem that a document names.
+
+    Raises:
+        ConfigError: if there is no such problem.
+    """
+    return find_problem(task_of(document)).SETTINGS
 
 
 def settings_from(document: Document) -> RunSettings:

@@ -20,9 +20,9 @@ from vrtspike.config.fields import (
     operational,
 )
 from vrtspike.config.reading import Document
-from vrtspike.config.train_schema import TrainSettings
+from vrtspike.config.train_schema import MAIN_METRIC, TrainSettings
 from vrtspike.config.variants import Ablation
-from vrtspike.problems import DEFAULT
+from vrtspike.problems import DEFAULT, PROBLEMS
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
@@ -109,10 +109,13 @@ class RunSettings(Section):
     workflow: ClassVar[type[Section]] = Section
     """Sections of ``config/config.yaml`` that a problem adds to it."""
     observers: ClassVar[tuple[str, ...]] = ()
-    """Dotted names of code of a problem that decides no weights (:mod:`vrtspike.runs.code`)."""
+    """Code in the problem's folder that decides no weights (:mod:`vrtspike.runs.code`): names such
+    as ``data.manifests``, not dotted ones from ``vrtspike`` on, which would count as its use."""
+    watched: ClassVar[tuple[str, ...] | None] = None
+    """Metrics of a validation that early stopping can watch; None: known when it runs."""
 
     # No result key: presets of two problems differ in their sections anyway.
-    TASK: str = operational("Problem that is trained for: deblurring, or sst", DEFAULT)
+    TASK: str = operational(f"Problem that is trained for: {', or '.join(PROBLEMS)}", DEFAULT)
     SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
     DETERMINISTIC: bool = key(
         "Deterministic algorithms; on a GPU where PyTorch has them, a warning names the others; "
@@ -166,6 +169,17 @@ class RunSettings(Section):
         for name in () if self.TASK == DEFAULT else VIDEO_KEYS:
             if getattr(self.TRAIN, name):
                 raise ValueError(f"TRAIN.{name} belongs to the deblurring; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _watches_what_there_is(self) -> Self:
+        stopping = self.TRAIN.EARLY_STOPPING
+        known = None if self.watched is None else (MAIN_METRIC, *self.watched)
+        if stopping is not None and known is not None and stopping.METRIC not in known:
+            raise ValueError(
+                f"TRAIN.EARLY_STOPPING.METRIC: found {stopping.METRIC!r}, expected one of "
+                f"{', '.join(known)}"
+            )
         return self
 
     @model_validator(mode="before")

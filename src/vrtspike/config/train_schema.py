@@ -51,11 +51,17 @@ class ScheduleSettings(Section):
     MIN_LR: NonNegativeFloat = key("Learning rate at the end", 1e-7)
 
 
+MAIN_METRIC = "main"
+"""What stands for the metric that a problem takes for its most important one."""
+
+
 class EarlyStoppingSettings(Section):
     """Stop when validation has not improved."""
 
-    METRIC: Literal["psnr", "ssim", "main"] = key(
-        "Watched validation metric; main: the task's own (PSNR here)", "main"
+    METRIC: str = key(
+        "Watched metric of the validations, such as psnr or ssim of videos; main: the problem's "
+        "own, of videos PSNR",
+        MAIN_METRIC,
     )
     PATIENCE: Positive = key("Validations without improvement before stopping", 5)
 

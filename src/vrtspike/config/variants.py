@@ -50,6 +50,11 @@ class Ablation:
         """Of all models, that of the preset itself first."""
         return (self.label, *(variant.label for variant in self.variants))
 
+    def origin(self, name: str) -> str | None:
+        """The preset that something of this name is derived from; None for any other name."""
+        suffixes = (variant.suffix for variant in self.variants)
+        return next((name.removesuffix(end) for end in suffixes if name.endswith(end)), None)
+
     def names(self, preset: str) -> list[str]:
         """The names of what is derived from a preset, in the order of :attr:`variants`."""
         return [preset + variant.suffix for variant in self.variants]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import create_model, field_validator
 
-from vrtspike.config.ablation import derive, every_suffix, require_ablation, split_name
+from vrtspike.config.ablation import derive, every_suffix, require_ablation
+from vrtspike.config.aliases import KeyPath
 from vrtspike.config.checking import known_keys, validate
 from vrtspike.config.fields import (
     NonNegative,
@@ -19,10 +20,10 @@ from vrtspike.config.fields import (
     Section,
     operational,
 )
-from vrtspike.config.loading import read_preset, settings_class, settings_from
+from vrtspike.config.loading import read_preset, settings_from, task_of
 from vrtspike.config.merging import canonical, overlay, parse_overrides, section
 from vrtspike.config.reading import Document, given_document, read_yaml
-from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.run_schema import VIDEO_KEYS, RunSettings
 from vrtspike.errors import ConfigError
 from vrtspike.problems import DEFAULT, PROBLEMS, find_problem
 
@@ -70,9 +71,16 @@ class WorkflowSettings(Section):
 
 @cache
 def workflow_schema() -> type[WorkflowSettings]:
-    """``config/config.yaml`` with the sections that problems add to it."""
+    """``config/config.yaml`` with the sections that problems add to it.
+
+    Raises:
+        ConfigError: if two of them, or one and the workflow, have sections of one name.
+    """
     parts = dict.fromkeys(find_problem(task).SETTINGS.workflow for task in PROBLEMS)
     bases: Any = tuple(part for part in parts if part is not Section)
+    names = Counter(name for part in (*bases, WorkflowSettings) for name in part.model_fields)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ConfigError(f"two problems, or one and the workflow, have keys {', '.join(twice)}")
     return create_model("WorkflowSettings", __base__=(*bases, WorkflowSettings))
 
 
@@ -100,12 +108,14 @@ class Workflow:
     @property
     def names(self) -> list[str]:
         """Every name that :meth:`preset` may be asked for."""
-        return [name for preset in self.folder_names for name in (preset, *self._derived(preset))]
+        return [
+            name for preset in self.folder_names for name in (preset, *self.derived_names(preset))
+        ]
 
     @property
     def ablated(self) -> list[str]:
         """The presets that an ablation may be asked of, whether they can be used or not."""
-        return [name for name in self.folder_names if self._derived(name)]
+        return [name for name in self.folder_names if self.derived_names(name)]
 
     def derived(self, preset: str) -> list[str]:
         """The names of what an ablation compares a preset with.
@@ -115,9 +125,9 @@ class Workflow:
         """
         if preset in self.presets:
             require_ablation(preset, self.presets[preset])
-        return self._derived(preset)
+        return self.derived_names(preset)
 
-    def _derived(self, preset: str) -> list[str]:
+    def derived_names(self, preset: str) -> list[str]:
         """As :meth:`derived`; none where there is no ablation, all where nobody knows."""
         if preset not in self.presets:
             return [preset + suffix for suffix in every_suffix()]
@@ -133,17 +143,16 @@ class Workflow:
         """
         if name in self.presets:
             return self.presets[name]
-        base, suffix = split_name(name)
-        for asked in (name, base):
-            if asked in self.broken:
-                raise ConfigError(self.broken[asked])
-        if not suffix or base not in self.presets:
-            raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
-        settings = self.presets[base]
-        variants = {each.suffix: each for each in require_ablation(base, settings).variants}
-        if suffix not in variants:
-            raise ConfigError(f"no preset {name!r}; of {base}: {', '.join(self._derived(base))}")
-        return derive(base, settings, variants[suffix])
+        if name in self.broken:
+            raise ConfigError(self.broken[name])
+        for base, settings in self.presets.items():
+            for variant in settings.ablation.variants if settings.ablation else ():
+                if name == base + variant.suffix:
+                    return derive(base, settings, variant)
+        for base, error in self.broken.items():
+            if name in self.derived_names(base):
+                raise ConfigError(error)
+        raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
 
     @cached_property
     def prepared(self) -> dict[str, str]:
@@ -196,49 +205,57 @@ def load_workflow(
     for name, path in files.items():
         try:
             own = read_preset(path)
-            kind = settings_class(own)
-            if kind is find_problem(DEFAULT).SETTINGS:
-                own = overlay(canonical(beneath, kind.aliases), own)
+            task = task_of(reduce(overlay, [own, *above]))
+            aliases = find_problem(task).SETTINGS.aliases
+            if task == DEFAULT:
+                own = overlay(canonical(beneath, aliases), own)
             for layer in above:
-                own = overlay(own, concerning(canonical(layer, kind.aliases), kind))
+                own = overlay(own, canonical(concerning(layer, task), aliases))
             presets[name] = settings_from(own)
         except ConfigError as error:
             broken[name] = str(error)
     if not presets:
         # What all of them have in common is most often wrong: SETTINGS, SET or DATA.
         raise ConfigError(_each_line_once(broken.values()))
-    return Workflow(settings, presets, broken)
+    plan = Workflow(settings, presets, broken)
+    _require_names(plan, document, files)
+    return plan
 
 
-def concerning(document: Document, kind: type[RunSettings]) -> Document:
+def concerning(document: Document, task: str) -> Document:
     """What of keys that are laid over every preset concerns those of one problem.
 
     A key that another problem has and this one has not is left out; one that none has stays, so
     that it is refused.
 
     Args:
-        document: the keys.
-        kind: the presets of the problem.
+        document: the keys, as somebody wrote them.
+        task: the problem.
     """
-    own = set(known_keys(kind))
-    others = {path for name in PROBLEMS for path in known_keys(find_problem(name).SETTINGS)} - own
-    foreign = [path for path in leaf_paths(document.tree) if path in others]
-    tree = copy.deepcopy(document.tree)
-    for *sections, name in foreign:
-        inner = tree
-        for part in sections:
-            inner = inner[part]
-        del inner[name]
-    return Document(tree, document.places)
+    own = spelled_keys(task)
+    others = {path for other in PROBLEMS for path in spelled_keys(other)} - own
+    return Document(_without(document.tree, others), document.places)
 
 
-def leaf_paths(tree: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of values that are no sections."""
+def spelled_keys(task: str) -> set[KeyPath]:
+    """Every key of the presets of a problem, in older spellings, too."""
+    kind = find_problem(task).SETTINGS
+    foreign = set() if task == DEFAULT else {("TRAIN", name) for name in VIDEO_KEYS}
+    known = {path for path in known_keys(kind) if path[:2] not in foreign}
+    return known | {*kind.aliases.renamed, *kind.aliases.retired}
+
+
+def _without(tree: Mapping[str, Any], paths: Collection[KeyPath], at: KeyPath = ()) -> Any:  # noqa: ANN401
+    """A tree without what stands at some paths, and without sections that this empties."""
+    result = {}
     for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from leaf_paths(value, (*prefix, name))
-        else:
-            yield (*prefix, name)
+        place = (*at, name)
+        if place in paths:
+            continue
+        kept = _without(value, paths, place) if isinstance(value, Mapping) else value
+        if kept or kept == value:
+            result[name] = kept
+    return result
 
 
 def _preset_files(folder: Path) -> dict[str, Path]:
@@ -246,13 +263,6 @@ def _preset_files(folder: Path) -> dict[str, Path]:
     files = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     if not files:
         raise ConfigError(f"PRESET_DIR is {str(folder)!r}: no preset (*.yaml) stands there")
-    for base in files:
-        for name in (base + suffix for suffix in every_suffix()):
-            if name in files:
-                raise ConfigError(
-                    f"{files[name]}: {name} is what the ablation of preset {base} is called "
-                    f"({files[base]}); give the file another name"
-                )
     return files
 
 
@@ -260,14 +270,35 @@ def _require_presets(
     settings: WorkflowSettings, document: Document, files: Mapping[str, Path]
 ) -> None:
     """Refuse names of presets that are no files."""
-    derived = [base + suffix for base in files for suffix in every_suffix()]
-    for key_name, names in (("PRESETS", files), ("RETRAIN", [*files, *derived])):
-        for name in getattr(settings, key_name):
-            if name not in names:
+    _require_known("PRESETS", settings.PRESETS, files, settings, document)
+
+
+def _require_names(plan: Workflow, document: Document, files: Mapping[str, Path]) -> None:
+    """Refuse files that are called as an ablation calls its presets, and RETRAIN of none."""
+    for base in files:
+        for name in plan.derived_names(base):
+            if name in files:
                 raise ConfigError(
-                    f"{document.places.get((key_name,), key_name)}: {key_name} names {name!r}; "
-                    f"presets in {settings.PRESET_DIR}: {', '.join(files)}"
+                    f"{files[name]}: {name} is what the ablation of preset {base} is called "
+                    f"({files[base]}); give the file another name"
                 )
+    _require_known("RETRAIN", plan.settings.RETRAIN, plan.names, plan.settings, document)
+
+
+def _require_known(
+    name: str,
+    asked: Iterable[str],
+    known: Collection[str],
+    settings: WorkflowSettings,
+    document: Document,
+) -> None:
+    for preset in asked:
+        if preset not in known:
+            files = sorted(path.stem for path in Path(settings.PRESET_DIR).glob("*.yaml"))
+            raise ConfigError(
+                f"{document.places.get((name,), name)}: {name} names {preset!r}; "
+                f"presets in {settings.PRESET_DIR}: {', '.join(files)}"
+            )
 
 
 def _each_line_once(messages: Iterable[str]) -> str:

@@ -144,6 +144,9 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) ->
     fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in plan.broken]
     command, because = recommend(videos, fits, data, machine)
     batches = dict(batch_advice(plan, fits, machine))
+    if not videos.presets and batches:
+        command = f"snakemake --cores {machine.cpus} train_{shlex.quote(next(iter(batches)))}"
+        because = "its batches fit; hours are estimated for videos only"
     return Advice(machine, speed, data, fits, free, command, because, batches)
 
 
@@ -297,7 +300,8 @@ def advice_lines(advice: Advice) -> list[str]:
     ]
     for name, data in advice.data.items():
         lines += _data_lines(name, data)
-    lines += ["", *_table(advice)]
+    if advice.fits:
+        lines += ["", *_table(advice)]
     if advice.batches:
         lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
         lines += [f"  {name:<14}{found.text}" for name, found in advice.batches.items()]
@@ -341,10 +345,11 @@ def _table(advice: Advice) -> Iterator[str]:
 
 
 def _closing(advice: Advice) -> Iterator[str]:
-    yield (
-        "Memory and arithmetic of a clip are counted, its time on a GPU is estimated from them "
-        "(docs/presets.md); validation is not included."
-    )
+    if advice.fits:
+        yield (
+            "Memory and arithmetic of a clip are counted, its time on a GPU is estimated from them "
+            "(docs/presets.md); validation is not included."
+        )
     if advice.command is None:
         yield f"nothing to recommend: {advice.because}"
         return

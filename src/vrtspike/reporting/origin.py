@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.ablation import split_name
 from vrtspike.config.loading import load_preset, preset_base
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.shown import shown_settings
@@ -116,8 +115,8 @@ def _base(name: str, presets: Path, own: RunSettings) -> tuple[str, RunSettings]
     One that an ablation derives has no file; its base is the preset that it is derived from.
     """
     path = presets / f"{name}.yaml"
-    original, suffix = split_name(name)
-    parent = preset_base(path) if path.is_file() else original if suffix else None
+    derived_from = own.ablation.origin(name) if own.ablation else None
+    parent = preset_base(path) if path.is_file() else derived_from
     file = path.with_name(f"{parent}.yaml")
     if parent is None or not file.is_file():
         return DEFAULTS, type(own)(TASK=own.TASK)

@@ -46,8 +46,8 @@ def training_code(program: Path, task: str | None = None) -> Mapping[str, str]:
         return definition_digests(program, neutral=OBSERVERS)
     module = PROBLEMS[task]
     # As those of the configuration, settings of a problem are compared by their values.
-    settings = f"{module.rpartition('.')[0]}.settings"
-    neutral = [*OBSERVERS, settings, *find_problem(task).SETTINGS.observers]
+    own = ("settings", *find_problem(task).SETTINGS.observers)
+    neutral = [*OBSERVERS, *(f"{module.rpartition('.')[0]}.{name}" for name in own)]
     return definition_digests(program, neutral=neutral, uses=[f"{module}.build"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
@@ -19,6 +19,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError
 from vrtspike.sst.area import Area
 from vrtspike.sst.models import MODELS
+from vrtspike.sst.names import CORRELATION, RMSE
 from vrtspike.sst.years import Years
 
 Degrees = tuple[float, float]
@@ -130,6 +131,8 @@ class SSTTestSettings(Section):
 
 class SSTSettings(RunSettings):
     """One preset of the sea surface temperature, complete."""
+
+    watched: ClassVar[tuple[str, ...] | None] = (RMSE, CORRELATION)
 
     DATA: SSTDataSettings = key("Data", SSTDataSettings())
     MODEL: SSTModelSettings = key("Model", SSTModelSettings())

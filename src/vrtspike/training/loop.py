@@ -21,6 +21,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.train_schema import MAIN_METRIC
 from vrtspike.errors import RunError
 from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.display import Display, Status
@@ -273,7 +274,7 @@ class Trainer:
         if watched not in found.metrics:
             raise RunError(
                 f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives "
-                f"{', '.join(found.metrics)}; set it to main for {self.task.metric}"
+                f"{', '.join(found.metrics)}; set it to {MAIN_METRIC} for {self.task.metric}"
             )
         is_best = self.progress.note_validation(
             found.metrics, self.task.metric, watched, lower_is_better(self.task)
@@ -302,7 +303,7 @@ class Trainer:
 
     def _watched(self) -> str:
         stopping = self.train.EARLY_STOPPING
-        if stopping is None or stopping.METRIC == "main":
+        if stopping is None or stopping.METRIC == MAIN_METRIC:
             return self.task.metric
         return stopping.METRIC
 

@@ -31,7 +31,7 @@ def recipe(module: str, **ingredients: Any) -> str:  # noqa: ANN401 - JSON value
     """A digest of the code behind a module of this package, and of what it is given.
 
     Args:
-        module: its file, ``data/gate/ingest.py``.
+        module: its file, ``deblurring/data/gate/ingest.py``.
         ingredients: JSON values.
 
     Returns:

@@ -161,10 +161,11 @@ class Settings(RunSettings):
     workflow: ClassVar[type[Section]] = VideoWorkflow
     # What voxelisation gives is part of the data set's digest.
     observers: ClassVar[tuple[str, ...]] = (
-        "vrtspike.deblurring.data.manifests",
-        "vrtspike.deblurring.data.store.voxels.voxelize",
-        "vrtspike.deblurring.data.store.voxels.voxelize_packed",
+        "data.manifests",
+        "data.store.voxels.voxelize",
+        "data.store.voxels.voxelize_packed",
     )
+    watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 
     DATA: DataSettings = key("Data", DataSettings())
     MODEL: ModelSettings = key("Model", ModelSettings())

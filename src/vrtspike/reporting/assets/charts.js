@@ -235,7 +235,7 @@ function trainingNote() {
   if (report.runs.every((run) => run.uses_spikes === null)) {
     return thinned.trim(); // of videos alone crops are validated
   }
-  return `Validations are of centre crops of test frames while training; the figures above are of whole frames.${thinned}`;
+  return `Validations of videos are of centre crops of test frames while training; the figures above are of whole frames.${thinned}`;
 }
 
 function showCost() {
