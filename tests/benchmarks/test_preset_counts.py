@@ -15,7 +15,7 @@ RESULTS = read_json(BENCHMARKS / "results/roofline.json")["rows"]
 # What only the optimiser and the loader tell apart is one step.
 SAME = {"low_memory": "baseline"}
 # Other depths, windows and pieces of what the rest already counts, 8 s each.
-LONG = {"low_ram", "opt", "reproduce"}
+LONG = {"baseline", "compact", "low_ram", "opt", "reproduce"}
 REFRESH = "run: python benchmarks/roofline.py"
 # Lines of docs/gpu.md that join parts.
 TOKENS = "norms, projections, feed-forward layers, residuals"

@@ -310,7 +310,6 @@ def test_a_gate_that_says_the_same_trains_and_evaluates_nothing(finished):
     assert stages(output) == {"accept": (1, 1), "statistics": (1, 1)}
 
 
-@pytest.mark.endurance
 def test_training_again_is_the_users_choice(finished):
     (before,) = (finished.folder / "runs/tiny").iterdir()
     weights = (finished.folder / "results/train/tiny/weights.safetensors").read_bytes()
