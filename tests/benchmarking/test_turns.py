@@ -124,6 +124,7 @@ def test_no_training_outlives_a_benchmark(planned, sides, temporary):
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.endurance
 @pytest.mark.slow
 def test_the_real_training_is_timed(prepared, temporary):
     # A preset of two steps, of which four are needed; twice the clips in a step.

@@ -153,6 +153,7 @@ def result(place, repository, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.endurance
 def test_stopped_and_killed_run_publishes_what_an_undisturbed_one_does(
     place, repository, result, tmp_path
 ):
@@ -224,6 +225,7 @@ def validated_by_hand(place: Path, folder: Path) -> float:
     return float(np.mean(figures))
 
 
+@pytest.mark.endurance
 def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository, result, tmp_path):
     run = RunIdentity.read(result)
     folder = tmp_path / "runs" / "tiny" / run.fingerprint

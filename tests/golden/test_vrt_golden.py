@@ -47,7 +47,7 @@ def test_flows_agree(
     assert (backward[0] - golden_tensors[f"{case}.flow_backward_0"]).abs().max() <= TOLERANCE
 
 
-@pytest.mark.parametrize("case", ["t5", "t6"])
+@pytest.mark.parametrize("case", ["t5", pytest.param("t6", marks=pytest.mark.endurance)])
 def test_output_and_gradients_agree(
     golden_vrt: Callable[..., VRT], golden_tensors: dict[str, Tensor], case: str
 ) -> None:

@@ -85,6 +85,7 @@ def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
     assert "survey" in {job.rule for job in tiny.plan(target)}
 
 
+@pytest.mark.endurance
 def test_faulty_sequences_are_left_out_on_request_and_new_ones_concern_no_other(tiny):
     broken = sorted((tiny.folder / "data/tiny").glob("train/*/spike/000002.dat"))[0]
     whole = broken.read_bytes()

@@ -239,6 +239,7 @@ def check(environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.endurance
 @pytest.mark.slow
 @needs_triton
 def test_kernels_in_the_interpreter() -> None:

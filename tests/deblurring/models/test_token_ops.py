@@ -133,6 +133,7 @@ def test_kernels_are_for_cuda_and_widths_that_fit(monkeypatch: pytest.MonkeyPatc
 CHECK = Path(__file__).with_name("token_kernels_check.py")
 
 
+@pytest.mark.endurance
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
 def test_kernels_in_the_interpreter() -> None:

@@ -227,6 +227,7 @@ def test_compiled_blocks_with_checkpointing(
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.endurance
 @pytest.mark.slow
 def test_every_block_runs_compiled(small_vrt: Build) -> None:
     # More kinds of block than PyTorch compiles unasked.
