@@ -10,8 +10,11 @@ from vrtspike.deblurring import costs
 from vrtspike.deblurring.costs import table
 from vrtspike.errors import RunError, UserError
 from vrtspike.machine import advise as module
-from vrtspike.machine.advise import Speed, advice_lines, advise, measure_speed, read_plan
+from vrtspike.machine.advice_lines import advice_lines
+from vrtspike.machine.advise import advise
 from vrtspike.machine.hardware import GpuKind, Machine, known_bandwidth, named_gpu
+from vrtspike.machine.plan import read_plan
+from vrtspike.machine.speed import Speed, measure_speed
 from vrtspike.sst.problem import memory
 
 GB = 10**9

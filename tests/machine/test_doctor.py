@@ -6,18 +6,18 @@ import shutil
 import pytest
 
 from vrtspike.config.workflow import load_workflow
-from vrtspike.machine import doctor
-from vrtspike.machine.doctor import (
-    Check,
+from vrtspike.machine import doctor, machine_checks
+from vrtspike.machine import project_checks as project_checks_module
+from vrtspike.machine.check import Check
+from vrtspike.machine.doctor import show_checks
+from vrtspike.machine.machine_checks import (
     compiler_check,
-    disk_check,
     driver_fault,
     memory_checks,
-    project_checks,
+    packages_check,
     python_check,
-    show_checks,
-    weight_check,
 )
+from vrtspike.machine.project_checks import disk_check, project_checks, weight_check
 from vrtspike.monitoring.process_memory import SystemMemory
 
 
@@ -41,15 +41,15 @@ def test_pythons(version, state):
 
 
 def test_every_package_of_this_environment_is_there():
-    found = doctor.packages_check()
+    found = packages_check()
     assert (found.state, found.mend) == ("ok", "")
     assert found.found.startswith("all ")
 
 
 def test_a_missing_and_an_old_package_are_named(monkeypatch):
     lines = ["numpy>=99", "nosuchpackage>=1", "wandb; extra == 'tracking'", "pandas>=1"]
-    monkeypatch.setattr(doctor.metadata, "requires", lambda name: lines)
-    found = doctor.packages_check()
+    monkeypatch.setattr(machine_checks.metadata, "requires", lambda name: lines)
+    found = packages_check()
     assert found.state == "broken"
     assert "numpy 2" in found.found
     assert ">=99 is needed; nosuchpackage is missing" in found.found
@@ -83,14 +83,16 @@ def test_a_compiler_is_tried(tmp_path, monkeypatch):
 
 def test_little_memory_and_little_shared_memory(monkeypatch):
     little = SystemMemory(8000, 2000, 0, 64, 0, 0)
-    monkeypatch.setattr(doctor, "system_memory", lambda: little)
+    monkeypatch.setattr(machine_checks, "system_memory", lambda: little)
     memory, shared = memory_checks()
     assert memory.state == "note"
     assert memory.found.startswith("2.0 of 7.8 GiB free")
     assert shared.state == "broken"
     assert "/dev/shm has 64 MB" in shared.found
     assert "--shm-size" in shared.mend
-    monkeypatch.setattr(doctor, "system_memory", lambda: SystemMemory(8000, 5000, 0, 2048, 0, 0))
+    monkeypatch.setattr(
+        machine_checks, "system_memory", lambda: SystemMemory(8000, 5000, 0, 2048, 0, 0)
+    )
     assert [check.state for check in memory_checks()] == ["ok", "ok"]
 
 
@@ -167,7 +169,7 @@ def test_disks(tmp_path, monkeypatch):
     assert disk_check("RUNS", tmp_path / "a/b", 0.0).state == "ok"
     assert not (tmp_path / "a").exists()
     assert os.listdir(tmp_path) == []  # noqa: PTH208
-    monkeypatch.setattr(doctor, "free_bytes", lambda path: 10**10)
+    monkeypatch.setattr(project_checks_module, "free_bytes", lambda path: 10**10)
     enough, little = (disk_check("RESULTS", tmp_path, need) for need in (7.9e9, 8.1e9))
     assert (enough.state, little.state) == ("ok", "broken")
     assert little.mend == "free space, or set RESULTS to another disk"

@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.workflow.project import PARTS, Project
-from vrtspike.machine.doctor import NEWEST_PYTHON, OLDEST_PYTHON
+from vrtspike.machine.machine_checks import NEWEST_PYTHON, OLDEST_PYTHON
 
 FOLDER = Path("workflow/containers")
 

@@ -34,8 +34,11 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from dataclasses import replace
 
-    from vrtspike.machine.advise import advice_lines, advise, measure_speed, read_plan
+    from vrtspike.machine.advice_lines import advice_lines
+    from vrtspike.machine.advise import advise
     from vrtspike.machine.hardware import named_gpu, this_machine
+    from vrtspike.machine.plan import read_plan
+    from vrtspike.machine.speed import measure_speed
 
     plan = read_plan(arguments.configfile, arguments.config)
     machine = this_machine()

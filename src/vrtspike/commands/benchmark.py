@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     from vrtspike.benchmarking.short_runs import against
     from vrtspike.benchmarking.turns import Length
     from vrtspike.files import atomic_write_text
-    from vrtspike.machine.advise import read_plan
+    from vrtspike.machine.plan import read_plan
 
     def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from vrtspike.config.workflow import Workflow
-from vrtspike.deblurring.costs import TrainingCost, gpu_ms, table, training_cost
+from vrtspike.deblurring.costs import TrainingCost, training_cost
 from vrtspike.deblurring.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.deblurring.weight_files import training_weights
-from vrtspike.errors import DataError, RunError, UserError
+from vrtspike.errors import DataError
 from vrtspike.files import folder_bytes
 from vrtspike.machine.batches import BatchAdvice, advise_batch
 from vrtspike.machine.hardware import Machine, free_bytes
+from vrtspike.machine.speed import Speed
 from vrtspike.problems import find_problem
 from vrtspike.training.workers import resolve_workers
 
@@ -24,8 +25,6 @@ PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact")
 """Which of several presets that fit is recommended: those of the published network first, what
 takes memory for speed before what does not."""
 
-TOGETHER = 0.9
-"""Share of their speed that several GPUs keep beside each other: an assumption."""
 _USABLE = 0.95
 """Share of a GPU's memory that a training may fill."""
 _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
@@ -34,28 +33,6 @@ _WORKER_GIB = 0.15
 """Of a loading worker beside the cache: measured (``demo``), what it shares divided."""
 _FLOAT32 = 2.0
 """Times the memory of half precision, which the table counts."""
-
-
-@dataclass(frozen=True)
-class Speed:
-    """How fast a machine computes.
-
-    Attributes:
-        bandwidth: of a GPU, bytes a second by the data sheet; None without one.
-        tflops: of all CPUs, for a training step.
-        source: where that is from, in words.
-    """
-
-    bandwidth: float | None
-    tflops: float
-    source: str
-
-    def seconds(self, cost: TrainingCost, gpus: int) -> float:
-        """Of a whole training on so many GPUs."""
-        if self.bandwidth is None:
-            return cost.clips * cost.mean.tflop / self.tflops
-        share = TOGETHER if gpus > 1 else 1.0
-        return cost.clips * gpu_ms(cost.mean, self.bandwidth) / 1e3 / share
 
 
 @dataclass(frozen=True)
@@ -287,123 +264,3 @@ def recommend(
     if any(not fit.reasons for fit in fits):
         return "make demo", "of the presets only the generated data's fits this machine"
     return None, "no preset fits"
-
-
-def advice_lines(advice: Advice) -> list[str]:
-    """What a person reads."""
-    machine, gpu = advice.machine, advice.machine.gpu
-    on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
-    lines = [
-        f"machine: {on}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory",
-        f"speed:   {advice.speed.source}",
-        f"disk:    {advice.free / GB:.0f} GB free for results",
-    ]
-    for name, data in advice.data.items():
-        lines += _data_lines(name, data)
-    if advice.fits:
-        lines += ["", *_table(advice)]
-    if advice.batches:
-        lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
-        lines += [f"  {name:<14}{found.text}" for name, found in advice.batches.items()]
-    return [*lines, "", *_closing(advice)]
-
-
-def _data_lines(name: str, data: DataFound) -> Iterator[str]:
-    size = data.size
-    parts = [f"{size.frames[s]} frames of {n} sequences in {s}" for s, n in size.sequences.items()]
-    height, width = size.rgb_size
-    if data.missing is not None:
-        why = "is generated first" if data.dataset.kind != "raw" else "is not there"
-        stands = "; the figures are those of GoPro" if data.dataset.kind == "raw" else ""
-        yield f"data:    {name}: {data.dataset.root} {why}{stands}"
-        if data.dataset.kind != "raw":
-            return
-    else:
-        yield f"data:    {name}: {data.dataset.root}"
-    yield f"         {', '.join(parts)}, {height} x {width}"
-    if size.faults:
-        yield f"         {len(size.faults)} with faults are left out (vrtspike doctor)"
-    for bins, needed in data.store_bytes.items():
-        yield (
-            f"         stores of {bins} bins need {needed / GB:.1f} GB, "
-            f"{data.there_bytes / GB:.1f} GB are there"
-        )
-
-
-def _table(advice: Advice) -> Iterator[str]:
-    heads = ("GPU memory", "memory", "steps", "hours")
-    yield f"{'preset':<14}" + "".join(f"{head:>12}" for head in heads) + "   fits"
-    for fit in advice.fits:
-        if fit.cost is None or fit.hours is None:
-            yield f"{fit.name:<14}{'':>48}   no: {'; '.join(fit.reasons)}"
-            continue
-        hours = f"{fit.hours:.1f}" if fit.hours < 10 else f"{fit.hours:,.0f}"
-        gpu = "-" if advice.machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
-        cells = (gpu, f"{fit.memory_gib:.1f} GiB", f"{fit.cost.steps:,}", hours)
-        verdict = f"no: {'; '.join(fit.reasons)}" if fit.reasons else "yes"
-        yield f"{fit.name:<14}" + "".join(f"{cell:>12}" for cell in cells) + f"   {verdict}"
-
-
-def _closing(advice: Advice) -> Iterator[str]:
-    if advice.fits:
-        yield (
-            "Memory and arithmetic of a clip are counted, its time on a GPU is estimated from them "
-            "(docs/presets.md); validation is not included."
-        )
-    if advice.command is None:
-        yield f"nothing to recommend: {advice.because}"
-        return
-    yield f"recommended: {advice.command}"
-    yield f"because {advice.because}"
-
-
-def measure_speed(machine: Machine, *, probe: bool, note: Callable[[str], None]) -> Speed:
-    """How fast a machine computes: known by its GPU's name, probed, or taken from the table.
-
-    Args:
-        machine: this one, or one that is elsewhere.
-        probe: whether this machine may be asked.
-        note: is told when that takes seconds.
-
-    Raises:
-        RunError: if the GPU is not in the table and may not be asked, or does not answer.
-    """
-    from vrtspike.machine.probe import cpu_tflops, gpu_bandwidth
-
-    gpu, cpu = machine.gpu, table()["cpu"]
-    if gpu is not None:
-        if gpu.bandwidth is not None:
-            return Speed(gpu.bandwidth, 0.0, f"that of {gpu.name} by its data sheet")
-        if not probe:
-            raise RunError(f"{gpu.name} is not in the table; leave out --no-probe")
-        try:
-            found = gpu_bandwidth()
-        except (RuntimeError, AssertionError) as error:
-            raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
-        return Speed(found, 0.0, f"{found / 1e12:.2f} TB/s of memory bandwidth, measured now")
-    if probe:
-        note("measuring a training step of a small network ...")
-        rate = cpu_tflops()
-        return Speed(None, rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, measured now")
-    rate = cpu["tflops_per_thread"] * machine.cpus
-    source = f"{1e3 * rate:.0f} GFLOP/s, as measured on {cpu['name']}"
-    return Speed(None, rate, source)
-
-
-def read_plan(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
-    """The configuration of this folder's project.
-
-    Args:
-        configfiles: laid over ``config/config.yaml``.
-        overrides: ``KEY=value``, as ``--config`` of snakemake takes them.
-
-    Raises:
-        UserError: if there is none here, or it is wrong.
-    """
-    from vrtspike.config.merging import parse_overrides
-    from vrtspike.config.workflow import load_workflow
-
-    main = Path("config/config.yaml")
-    if not main.is_file():
-        raise UserError(f"{Path.cwd()}: no {main} here; go to the project's folder first")
-    return load_workflow([main, *configfiles], parse_overrides(overrides, "--config").tree)
