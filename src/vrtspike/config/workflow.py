@@ -246,16 +246,12 @@ def spelled_keys(task: str) -> set[KeyPath]:
 
 
 def _without(tree: Mapping[str, Any], paths: Collection[KeyPath], at: KeyPath = ()) -> Any:  # noqa: ANN401
-    """A tree without what stands at some paths, and without sections that this empties."""
-    result = {}
-    for name, value in tree.items():
-        place = (*at, name)
-        if place in paths:
-            continue
-        kept = _without(value, paths, place) if isinstance(value, Mapping) else value
-        if kept or kept == value:
-            result[name] = kept
-    return result
+    """A tree without what stands at some paths."""
+    return {
+        name: _without(value, paths, (*at, name)) if isinstance(value, Mapping) else value
+        for name, value in tree.items()
+        if (*at, name) not in paths
+    }
 
 
 def _preset_files(folder: Path) -> dict[str, Path]:

@@ -160,11 +160,7 @@ class Settings(RunSettings):
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
     # What voxelisation gives is part of the data set's digest.
-    observers: ClassVar[tuple[str, ...]] = (
-        "data.manifests",
-        "data.store.voxels.voxelize",
-        "data.store.voxels.voxelize_packed",
-    )
+    observers: ClassVar[tuple[str, ...]] = ("data.manifests", "data.store.voxels.voxelize_packed")
     watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 
     DATA: DataSettings = key("Data", DataSettings())
