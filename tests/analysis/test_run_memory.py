@@ -17,6 +17,7 @@ from vrtspike.errors import RunError
 from vrtspike.main import run_command
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
 from vrtspike.runs.logs import read_run_logs
+from vrtspike.sst.settings import SSTSettings
 
 GB = 1024.0
 CALM = SystemMemory(100 * GB, 60 * GB, 30 * GB, 10 * GB, 1 * GB, 0.0)
@@ -49,6 +50,22 @@ def test_processes_sums_and_machine(state):
     assert lines[12] == "stores of its data set: 5.0 GiB"
     assert lines[13].startswith("cache of decoded chunks: at most 4 GB for all workers together")
     assert len(lines) == 14
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (Settings.model_validate({"DATA": {"CACHE_SIZE_GB": 3.5}}), "at most 3.5 GB for all work"),
+        (Settings.model_validate({"DATA": {"USE_RAM_CACHE": False}}), "none (DATA.USE_RAM_CACHE,"),
+        (SSTSettings(), "none"),
+    ],
+)
+def test_a_cache_is_told_where_there_can_be_one(state, settings, said):
+    (line,) = [
+        line for line in memory_lines(replace(state, settings=settings)) if "cache of dec" in line
+    ]
+    text = line.removeprefix("cache of decoded chunks: ")
+    assert text == said if said == "none" else text.startswith(said)
 
 
 def test_a_gpu_has_a_column(state):
