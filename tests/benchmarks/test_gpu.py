@@ -333,6 +333,7 @@ def test_outcomes_of_tests_are_taken_from_the_report(checks, tmp_path):
     assert "no file" in kinds["test_error"]["reason"]
 
 
+@pytest.mark.endurance
 def test_a_step_and_its_profile_are_measured(program, place):
     import gpu_speed
 

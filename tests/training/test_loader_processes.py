@@ -104,7 +104,13 @@ def test_a_connection_that_breaks_is_told_by_whose_it_was():
     assert not _is_of_a_lost_worker(RuntimeError("size mismatch"))
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("SIGTERM", "SIGINT"),
+        *(pytest.param(n, marks=pytest.mark.endurance) for n in ("SIGHUP", "SIGUSR1", "SIGUSR2")),
+    ],
+)
 def test_a_signal_to_all_processes_leaves_the_step_its_batches(tmp_path, name):
     done = run(tmp_path, STOP.format(name=name))
     assert done.stdout == f"2\n28 {name}\n", done.stderr

@@ -56,6 +56,7 @@ def planned_at_once(commands: list[str]) -> list[list[str]]:
     return [[*options, *targets] for options, targets in plans.items()]
 
 
+@pytest.mark.endurance
 @pytest.mark.workflow
 def test_every_documented_command_can_be_planned(repository, clone):
     commands = documented(repository)

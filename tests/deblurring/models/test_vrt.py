@@ -253,6 +253,7 @@ def test_every_block_runs_compiled(small_vrt: Build) -> None:
     assert 8 < graphs < blocks
 
 
+@pytest.mark.endurance
 @pytest.mark.slow
 def test_export(small_vrt: Build) -> None:
     shallow = {"depths": (1,) * 8, "embed_dims": (8,) * 8, "num_heads": (2,) * 8}

@@ -202,7 +202,8 @@ def test_triton_kernels_are_traced_without_data(mutual: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("problems", ["small", pytest.param("large", marks=pytest.mark.endurance)])
+@pytest.mark.endurance
+@pytest.mark.parametrize("problems", ["small", "large"])
 def test_triton_kernels_in_the_interpreter(problems: str) -> None:
     check = Path(__file__).with_name("triton_check.py")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
