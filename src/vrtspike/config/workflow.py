@@ -196,22 +196,25 @@ def load_workflow(
     document = overlay(document, given_document(dict(overrides or {}), "--config"))
     settings = validate(workflow_schema(), document, _ADVICE)
     files = _preset_files(Path(settings.PRESET_DIR))
-    _require_presets(settings, document, files)
+    _require_known("PRESETS", files, settings, document, files)
     pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
     above = [section(document, "SETTINGS"), parse_overrides(pieces, "SET")]
     beneath = section(document, "DATA", nested=True)
+
+    @cache
+    def layers(task: str) -> tuple[Document, list[Document]]:
+        """What lies beneath and above every preset of a problem, in its spelling."""
+        aliases = find_problem(task).SETTINGS.aliases
+        lower = canonical(beneath, aliases) if task == DEFAULT else Document({})
+        return lower, [canonical(concerning(layer, task), aliases) for layer in above]
+
     presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
     for name, path in files.items():
         try:
             own = read_preset(path)
-            task = task_of(reduce(overlay, [own, *above]))
-            aliases = find_problem(task).SETTINGS.aliases
-            if task == DEFAULT:
-                own = overlay(canonical(beneath, aliases), own)
-            for layer in above:
-                own = overlay(own, canonical(concerning(layer, task), aliases))
-            presets[name] = settings_from(own)
+            lower, upper = layers(task_of(reduce(overlay, [own, *above])))
+            presets[name] = settings_from(reduce(overlay, [lower, own, *upper]))
         except ConfigError as error:
             broken[name] = str(error)
     if not presets:
@@ -262,13 +265,6 @@ def _preset_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _require_presets(
-    settings: WorkflowSettings, document: Document, files: Mapping[str, Path]
-) -> None:
-    """Refuse names of presets that are no files."""
-    _require_known("PRESETS", settings.PRESETS, files, settings, document)
-
-
 def _require_names(plan: Workflow, document: Document, files: Mapping[str, Path]) -> None:
     """Refuse files that are called as an ablation calls its presets, and RETRAIN of none."""
     for base in files:
@@ -278,19 +274,19 @@ def _require_names(plan: Workflow, document: Document, files: Mapping[str, Path]
                     f"{files[name]}: {name} is what the ablation of preset {base} is called "
                     f"({files[base]}); give the file another name"
                 )
-    _require_known("RETRAIN", plan.settings.RETRAIN, plan.names, plan.settings, document)
+    _require_known("RETRAIN", plan.names, plan.settings, document, files)
 
 
 def _require_known(
     name: str,
-    asked: Iterable[str],
     known: Collection[str],
     settings: WorkflowSettings,
     document: Document,
+    files: Iterable[str],
 ) -> None:
-    for preset in asked:
+    """Refuse presets that a key of the configuration names and that nothing is called."""
+    for preset in getattr(settings, name):
         if preset not in known:
-            files = sorted(path.stem for path in Path(settings.PRESET_DIR).glob("*.yaml"))
             raise ConfigError(
                 f"{document.places.get((name,), name)}: {name} names {preset!r}; "
                 f"presets in {settings.PRESET_DIR}: {', '.join(files)}"

@@ -91,7 +91,7 @@ class RawData:
         return raw_state(dataset.root, files, dataset.blur_dir)
 
     def _survey_file(self, dataset: Dataset) -> Path:
-        return Path(self._videos.plan.settings.RESULTS) / "data" / dataset.name / "survey.json"
+        return self._videos.results / "data" / dataset.name / "survey.json"
 
     def _look(self, dataset: Dataset) -> dict[str, Any] | None:
         splits = [dataset.train_split, dataset.val_split]

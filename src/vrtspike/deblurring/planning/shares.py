@@ -104,7 +104,7 @@ class Shares:
         return share_count(sequences, nbytes, bounds.SEQUENCES, bounds.GB * 1e9)
 
     def _folder(self, dataset: Dataset) -> Path:
-        return Path(self._videos.plan.settings.RESULTS) / "data" / dataset.name
+        return self._videos.results / "data" / dataset.name
 
     def _ingest_standing(self, dataset: Dataset, share: str, asked: str) -> Standing:
         folder = self._folder(dataset) / "ingest"
