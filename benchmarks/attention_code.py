@@ -50,7 +50,7 @@ _KERNELS = {
 }
 _TYPES = {torch.bfloat16: "bf16", torch.float32: "fp32"}
 _POSITIONS = ("query", "key", "place", "regions")
-_FLOAT32 = ("lse", "delta", "sums", "scale", "factor")
+_FLOAT32 = ("keep", "lse", "delta", "sums", "scale", "factor")
 _OF_FEATURES = ("qkv", "out", "grad", "grads", "laid")
 
 
@@ -134,7 +134,10 @@ class Variant:
         return f"sm_{self.capability} {self.kernel}: {', '.join(kind)}"
 
     def constants(self) -> dict[str, Any]:
-        """Compile-time constants and options, as the launch has them."""
+        """Compile-time constants and options, as a launch has them that may leave out samples."""
+        return self._shape() | ({} if self.kernel == "layout" else {"KEEP": True})
+
+    def _shape(self) -> dict[str, Any]:
         of = self.problem
         dtype = next(dtype for dtype, name in _TYPES.items() if name == of.dtype)
         capability = (self.capability // 10, self.capability % 10)

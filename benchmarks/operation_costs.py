@@ -28,12 +28,15 @@ class Kernel:
         flops: of matrix products.
         arithmetic: the type in which these are made.
         issued: gives the instructions of all warps, where these may decide; it may have to compile.
+        left: bytes moved of a sample whose branch stochastic depth drops; None where the kernel
+            does not look.
     """
 
     moved: float
     flops: float = 0.0
     arithmetic: Arithmetic = "none"
     issued: Callable[[], float] | None = None
+    left: float | None = None
 
 
 def size_of(tensor: Tensor) -> int:

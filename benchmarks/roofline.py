@@ -59,9 +59,9 @@ class Cost:
 
     Attributes:
         kernels: launches.
-        gb: moved, in 10^9 bytes.
-        tflop: of matrix products, 10^12.
-        ms: on each GPU that is asked for.
+        gb: moved where no branch is dropped, in 10^9 bytes.
+        tflop: of matrix products then, 10^12.
+        ms: on each GPU that is asked for, in the mean over what stochastic depth drops.
     """
 
     kernels: int = 0
@@ -69,13 +69,14 @@ class Cost:
     tflop: float = 0.0
     ms: dict[str, float] = field(default_factory=dict)
 
-    def add(self, kernel: Kernel, gpus: Iterable[str]) -> None:
+    def add(self, launch: Launch, gpus: Iterable[str]) -> None:
         """Add a launch."""
+        kernel = launch.kernel
         self.kernels += 1
         self.gb += kernel.moved / 1e9
         self.tflop += kernel.flops / 1e12
         for name in gpus:
-            self.ms[name] = self.ms.get(name, 0.0) + 1e3 * seconds(kernel, GPUS[name])
+            self.ms[name] = self.ms.get(name, 0.0) + 1e3 * expected_seconds(launch, GPUS[name])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,6 +127,16 @@ def seconds(kernel: Kernel, gpu: Gpu) -> float:
         kernel.flops / rates[kernel.arithmetic],
         0.0 if kernel.issued is None else kernel.issued() / issued,
     )
+
+
+def expected_seconds(launch: Launch, gpu: Gpu) -> float:
+    """How long a launch takes in the mean, where stochastic depth drops some branches."""
+    kernel = launch.kernel
+    whole = seconds(kernel, gpu)
+    if kernel.left is None:
+        return whole
+    rest = seconds(Kernel(kernel.left), gpu)
+    return whole + launch.dropped * (rest - whole)
 
 
 def trace_preset(settings: Settings, crop: int | None = None) -> Trace:
@@ -184,7 +195,7 @@ def by_part(launches: Iterable[Launch], gpus: Collection[str] = tuple(GPUS)) -> 
     """Costs by part, the longest on an H200 first."""
     parts: dict[str, Cost] = {}
     for launch in launches:
-        parts.setdefault(launch.part, Cost()).add(launch.kernel, gpus)
+        parts.setdefault(launch.part, Cost()).add(launch, gpus)
     return dict(sorted(parts.items(), key=lambda item: -item[1].ms.get("H200", 0.0)))
 
 

@@ -34,6 +34,7 @@ from triton.runtime.jit import JITFunction
 from triton_costs import launched
 
 import vrtspike.deblurring.models.windows
+from vrtspike.deblurring.models.layers import DropPath
 
 DEVICE = torch.device("cuda", 0)
 
@@ -46,11 +47,13 @@ class Launch:
         part: what of the model it belongs to.
         operation: the operation that launches it.
         kernel: its cost.
+        dropped: probability that stochastic depth drops the branch that it belongs to.
     """
 
     part: str
     operation: str
     kernel: Kernel
+    dropped: float = 0.0
 
 
 @dataclass
@@ -247,7 +250,14 @@ class _Recorder(TorchDispatchMode):
     def _launched(self, kernel: Any, grid: Any, arguments: dict[str, Any]) -> None:  # noqa: ANN401
         part = self._part_of(self.modules(), self._inside or "")
         name = f"{kernel.__module__.split('.')[-2]}.{kernel.__name__}"
-        self.launches.append(Launch(part, name, launched(kernel, grid, arguments)))
+        cost = launched(kernel, grid, arguments)
+        self.launches.append(Launch(part, name, cost, drop_rate(self.modules())))
+
+
+def drop_rate(modules: Sequence[nn.Module]) -> float:
+    """The rate of the innermost of some modules that has stochastic depth."""
+    rates = [m.drop_path.rate for m in modules if isinstance(getattr(m, "drop_path", None), DropPath)]
+    return rates[-1] if rates else 0.0
 
 
 @contextmanager

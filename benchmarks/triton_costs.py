@@ -37,12 +37,14 @@ class Work:
         flops: of all its matrix products, padding not counted.
         share: of the bytes of its tensors that it touches.
         added: bytes of atomic additions beside that, which the cache makes one by one.
+        left: share of the bytes that are moved where the sample's branch is dropped.
     """
 
     trips: tuple[float, ...] = ()
     flops: float = 0.0
     share: float = 1.0
     added: float = 0.0
+    left: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def launched(kernel: Any, grid: Sequence[int], arguments: Mapping[str, Any]) -> 
 
     half = any(t.dtype in (torch.bfloat16, torch.float16) for t in tensors)
     kind: Arithmetic = "half" if half else "float32"
-    return Kernel(moved, work.flops, kind, instructions)
+    left = work.left * moved if arguments.get("KEEP") else None
+    return Kernel(moved, work.flops, kind, instructions, left)
 
 
 def _code(kernel: Any, arguments: Mapping[str, Any]) -> Code:  # noqa: ANN401
@@ -128,7 +131,7 @@ def _attention(products: int, trips: Callable[[Mapping[str, Any]], tuple[float, 
 
     def work(a: Mapping[str, Any]) -> Work:
         samples = a["qkv"].shape[0]
-        count = a["count"] if "count" in a else a["last"] - a["first"]
+        count = a["last"] - a["first"] if "last" in a else a["grid"][1]
         flops = 2.0 * products * samples * count * a["heads"] * a["N"] ** 2 * a["D"]
         return Work(trips(a), flops, count / a["windows"])
 
@@ -152,9 +155,18 @@ def _hidden(products: int) -> Callable[[Mapping[str, Any]], Work]:
 
     def work(a: Mapping[str, Any]) -> Work:
         rows = a["x"].shape[0] * a["length"]
-        return Work((_blocks(a["H"], a["BLOCK_H"]),), 2.0 * products * rows * a["C"] * a["H"])
+        flops = 2.0 * products * rows * a["C"] * a["H"]
+        # The tokens are handed on, or their gradient.
+        ways = ("grad", "grad_x") if "grad" in a else ("x", "out")
+        return Work((_blocks(a["H"], a["BLOCK_H"]),), flops, left=_share(a, *ways))
 
     return work
+
+
+def _share(a: Mapping[str, Any], *names: str) -> float:
+    """Share of the bytes of all tensors that some have."""
+    tensors = {id(t): size_of(t) for t in a.values() if isinstance(t, Tensor)}
+    return sum(size_of(a[name]) for name in names) / sum(tensors.values())
 
 
 def _hidden_weights(a: Mapping[str, Any]) -> Work:
@@ -166,13 +178,17 @@ def _hidden_weights(a: Mapping[str, Any]) -> Work:
 def _outputs(a: Mapping[str, Any]) -> Work:
     """Of the projections before attention, forward and backward."""
     trips = (_blocks(a["OUT"], a["BLOCK_O"]),) * (1 + a["MUTUAL"])
-    return Work(trips, 2.0 * a["x"].shape[0] * a["length"] * a["C"] * a["OUT"] * len(trips))
+    flops = 2.0 * a["x"].shape[0] * a["length"] * a["C"] * a["OUT"] * len(trips)
+    left = _share(a, "through", "grad_x") if "through" in a else 0.0
+    return Work(trips, flops, left=left)
 
 
 def _output(a: Mapping[str, Any]) -> Work:
     """Of the projection after attention, forward and backward."""
     rows = a["own"].shape[0] if "own" in a else a["grad_own"].shape[0]
-    return Work((), 2.0 * rows * a["length"] * a["C"] ** 2 * (1 + a["MUTUAL"]))
+    flops = 2.0 * rows * a["length"] * a["C"] ** 2 * (1 + a["MUTUAL"])
+    # Gradients of what attention gave are zero then, and written.
+    return Work((), flops, left=_share(a, "x", "out") if "own" in a else 1.0)
 
 
 def _projection_weights(a: Mapping[str, Any]) -> Work:

@@ -24,6 +24,7 @@ from vrtspike.deblurring.models.layers import (
     draw_branches,
     skip_branch,
 )
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.recomputation import Recompute, keeps_all, recomputed
 from vrtspike.deblurring.models.token_ops import (
     add_feed_forward,
@@ -33,7 +34,11 @@ from vrtspike.deblurring.models.token_ops import (
     triton_output,
     triton_projections,
 )
-from vrtspike.deblurring.models.window_attention import check_implementation, window_attention
+from vrtspike.deblurring.models.window_attention import (
+    check_implementation,
+    leaves_out,
+    window_attention,
+)
 from vrtspike.deblurring.models.windows import (
     PlanCache,
     Size3,
@@ -202,12 +207,15 @@ class WindowAttention(nn.Module):
         maps = layout(plan.geometry, None if mutual_plan is None else mutual_plan.geometry)
         places = None if mutual_plan is None else self._places(mutual_plan).flatten(0, 1)
         second = None if mutual_plan is None else self.qkv_mut
-        x, own, mutual = triton_projections(x, norm, self.qkv_self, second, places, maps)
-        options, bias = self.options, self._relative_bias(index, plan.tokens)
-        out = window_attention(own, bias, plan, self.heads, options.attention)
+        name, factors = self.options.attention, branch.factors
+        # Other implementations go over all samples, so these have to hold numbers.
+        keep = factors if leaves_out(name, x.device, autocast_dtype(x)) else None
+        x, own, mutual = triton_projections(x, norm, self.qkv_self, second, places, maps, keep)
+        bias = self._relative_bias(index, plan.tokens)
+        out = window_attention(own, bias, plan, self.heads, name, keep)
         other = None
         if mutual_plan is not None:
-            other = window_attention(mutual, None, mutual_plan, self.heads, options.attention)
+            other = window_attention(mutual, None, mutual_plan, self.heads, name, keep)
         return triton_output(x, self.proj, out, other, maps, branch.factors)
 
     def _project(self, mutual: Tensor, own: Tensor) -> Tensor:

@@ -4,7 +4,8 @@ Attention works on a padded map; its windows need whole rows and columns, and mu
 even number of frames. All kernels translate positions themselves, so nothing is padded or cropped
 in memory: positions of the padded map beyond the map are zeros.
 
-``keep`` has the factor of each sample's branch; the second axis of a grid is the sample.
+``keep`` has the factor of each sample's branch; the second axis of a grid is the sample. Where the
+factor is 0, attention reads and writes nothing of the sample, and its neighbours here neither.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
@@ -62,12 +63,12 @@ def _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w):
 
 @triton.jit
 def input_kernel(
-    x, scale, shift, w_own, b_own, w_mutual, table, out_own, out_mutual,
+    x, keep, scale, shift, w_own, b_own, w_mutual, table, out_own, out_mutual,
     length, length_own, length_mutual, height, width, padded_h, padded_w,
     window_h, window_w, shift_h, shift_w,
     C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
-    BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr, EPSILON: tl.constexpr,
-    PRECISION: tl.constexpr,
+    BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr, KEEP: tl.constexpr,
+    EPSILON: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Both projections of the normalised tokens of a block of the padded map.
 
@@ -75,6 +76,9 @@ def input_kernel(
     in its window.
     """
     sample = tl.program_id(1).to(tl.int64)
+    if KEEP:
+        if tl.load(keep + sample) == 0:
+            return
     first = tl.program_id(0) * BLOCK
     at = first + tl.arange(0, BLOCK)
     columns = tl.arange(0, BLOCK_C)
@@ -121,12 +125,12 @@ def _through_weights(
 
 @triton.jit
 def input_rows_kernel(
-    x, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, grad_x, normed, coded,
-    partial, length, length_own, length_mutual, height, width, padded_h, padded_w,
+    x, keep, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, grad_x, normed,
+    coded, partial, length, length_own, length_mutual, height, width, padded_h, padded_w,
     window_h, window_w, shift_h, shift_w,
     C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr,
     BLOCK_O: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr,
-    EPSILON: tl.constexpr, PRECISION: tl.constexpr,
+    KEEP: tl.constexpr, EPSILON: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of a block of the padded map, and what :func:`weights_kernel` reads.
 
@@ -148,6 +152,12 @@ def input_rows_kernel(
     count = length - first
     if SPATIAL:
         count = longest - first
+    left, left_mutual = length_own - first, length_mutual - first
+    if KEEP:
+        # Only what reaches x by the other way is left; nobody reads the rest.
+        dropped = tl.load(keep + sample) == 0
+        count = tl.where(dropped, 0, count)
+        left, left_mutual = tl.where(dropped, 0, left), tl.where(dropped, 0, left_mutual)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     total = _through_weights(
         total, grad_own, w_own, first, sample * length_own, count, length_own,
@@ -167,13 +177,13 @@ def input_rows_kernel(
     n = normalise(stream, gain, offset, C, BLOCK_C, EPSILON)
     n = tl.where(inside[:, None], n, 0.0)
     n = tl.where((columns == C)[None, :], 1.0, n)
-    store_rows(normed, sample * length_own + first, length_own - first, n, BLOCK, WIDTH, BLOCK_C)
+    store_rows(normed, sample * length_own + first, left, n, BLOCK, WIDTH, BLOCK_C)
     if MUTUAL:
         window = _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w)
         pointers = code + window[:, None] * C + columns[None, :]
         n += tl.load(pointers, mask=(columns < C)[None, :], other=0.0)
         row = sample * length_mutual + first
-        store_rows(coded, row, length_mutual - first, n, BLOCK, WIDTH, BLOCK_C)
+        store_rows(coded, row, left_mutual, n, BLOCK, WIDTH, BLOCK_C)
     line = partial + (sample * tl.num_programs(0) + tl.program_id(0)) * (2 * C)
     total = normalise_backward(total, stream, gain, line, C, BLOCK_C, EPSILON)
     if SPATIAL:
@@ -272,10 +282,10 @@ def output_rows_kernel(
 
 @triton.jit
 def weights_kernel(
-    left, right, partial, samples, length, left_length, right_length,
+    left, right, keep, partial, samples, length, left_length, right_length,
     OUT: tl.constexpr, BLOCK_O: tl.constexpr, C: tl.constexpr, WIDTH: tl.constexpr,
     BLOCK_C: tl.constexpr, BLOCK: tl.constexpr, STRIDE: tl.constexpr, LINE: tl.constexpr,
-    PRECISION: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """``left.T @ right`` for a block of the columns of left, summed over a share of the rows.
 
@@ -287,7 +297,10 @@ def weights_kernel(
     total = tl.zeros((BLOCK_O, BLOCK_C), tl.float32)
     for sample in range(samples):
         base = tl.cast(sample, tl.int64)
-        for first in range(tl.program_id(1) * BLOCK, length, tl.num_programs(1) * BLOCK):
+        end = length
+        if KEEP:
+            end = tl.where(tl.load(keep + sample) == 0, 0, length)
+        for first in range(tl.program_id(1) * BLOCK, end, tl.num_programs(1) * BLOCK):
             count = length - first
             a = load_tile(left, base * left_length + first, count, start, BLOCK, OUT, BLOCK_O)
             b = load_rows(right, base * right_length + first, count, BLOCK, WIDTH, BLOCK_C)

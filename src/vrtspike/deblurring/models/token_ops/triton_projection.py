@@ -81,6 +81,7 @@ def triton_projections(
     mutual: nn.Linear | None,
     code: Tensor | None,
     maps: Layout,
+    keep: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``own(pad(norm(x)))`` and ``mutual(pad(norm(x)) + code)``.
 
@@ -91,6 +92,8 @@ def triton_projections(
         mutual: C to 3C channels, or None.
         code: (places in a window, C) float32, a constant; None without ``mutual``.
         maps: of :func:`layout`.
+        keep: (B,) float32; where it is 0 the sample's projections hold anything, and gradients of
+            them are not looked at. None: all are made.
 
     Returns:
         ``x`` itself, whose gradient is added to that of the projections in the same pass; the
@@ -105,6 +108,7 @@ def triton_projections(
         own.bias,
         *second,
         code,
+        keep,
         maps,
         autocast_dtype(x),
     )
@@ -116,8 +120,8 @@ class _Projections(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
-        x, scale, shift, w_own, _, w_mutual, _, code, ctx.maps, ctx.dtype = inputs
-        ctx.save_for_backward(x, scale, shift, w_own, w_mutual, code)
+        x, scale, shift, w_own, _, w_mutual, _, code, keep, ctx.maps, ctx.dtype = inputs
+        ctx.save_for_backward(x, scale, shift, w_own, w_mutual, code, keep)
         own, mutual = _input(*inputs)
         return x.view_as(x), own, mutual
 
@@ -133,7 +137,7 @@ class _Projections(torch.autograd.Function):
             w_mutual, b_mutual = mutual.split((outputs * channels, outputs))
             second = (w_mutual.view(outputs, channels), b_mutual)
         first = (w_own.view(outputs, channels), b_own)
-        return x, scale, shift, *first, *second, None, None, None
+        return x, scale, shift, *first, *second, None, None, None, None
 
 
 @torch.library.custom_op("vrtspike::triton_projections", mutates_args=())
@@ -146,6 +150,7 @@ def _input(
     w_mutual: Tensor | None,
     b_mutual: Tensor | None,
     code: Tensor | None,
+    keep: Tensor | None,
     maps: list[int],
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
@@ -165,6 +170,7 @@ def _input(
     with on_device_of(x):
         input_kernel[(_blocks(maps, coded, INPUT), samples)](
             x,
+            x if keep is None else keep,
             scale,
             shift,
             weights[0],
@@ -176,6 +182,7 @@ def _input(
             *maps,
             OUT=outputs,
             MUTUAL=coded,
+            KEEP=keep is not None,
             EPSILON=EPSILON,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
@@ -209,6 +216,7 @@ def _input_backward(
     w_own: Tensor,
     w_mutual: Tensor | None,
     code: Tensor | None,
+    keep: Tensor | None,
     maps: list[int],
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -229,6 +237,7 @@ def _input_backward(
     with on_device_of(x):
         input_rows_kernel[grid](
             x,
+            x if keep is None else keep,
             scale,
             shift,
             *weights,
@@ -244,13 +253,16 @@ def _input_backward(
             WIDTH=width,
             OUT=outputs,
             MUTUAL=coded,
+            KEEP=keep is not None,
             EPSILON=EPSILON,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
             **INPUT_ROWS,
         )
-    own = _weights(grad_own, normed, maps[1], channels)
-    mutual = _weights(grad_mutual, with_code, maps[2], channels) if coded else own.new_empty(0)
+    own = _weights(grad_own, normed, keep, maps[1], channels)
+    mutual = own.new_empty(0)
+    if coded:
+        mutual = _weights(grad_mutual, with_code, keep, maps[2], channels)
     return grad_x, by_rows.sum(0), own, mutual
 
 
@@ -264,19 +276,23 @@ def _(through: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # 
     return torch.empty_like(x), norm, own, mutual
 
 
-def _weights(left: Tensor, right: Tensor, length: int, channels: int) -> Tensor:
+def _weights(
+    left: Tensor, right: Tensor, keep: Tensor | None, length: int, channels: int
+) -> Tensor:
     """Flat gradients of a weight (O, C) and its bias.
 
     Args:
         left: (B, rows, O), the gradient of the layer's result.
         right: (B, rows, C + 8), the layer's input and a one.
+        keep: (B,) float32; samples where it is 0 do not count.
         length: rows of each sample that count.
         channels: C.
     """
     outputs = left.shape[2]
     line = outputs * channels + outputs
     partial = _partial(left, length, line)
-    _launch_weights(left, right, partial, length, (channels, right.shape[2], channels, line))
+    sizes = (channels, right.shape[2], channels, line)
+    _launch_weights(left, right, keep, partial, length, sizes)
     return partial.sum(0)
 
 
@@ -288,13 +304,19 @@ def _partial(left: Tensor, length: int, line: int) -> Tensor:
 
 
 def _launch_weights(
-    left: Tensor, right: Tensor, partial: Tensor, length: int, sizes: tuple[int, int, int, int]
+    left: Tensor,
+    right: Tensor,
+    keep: Tensor | None,
+    partial: Tensor,
+    length: int,
+    sizes: tuple[int, int, int, int],
 ) -> None:
     """Launch :func:`.projection_kernels.weights_kernel`.
 
     Args:
         left: (B, rows, O).
         right: (B, rows, C or more).
+        keep: of :func:`_weights`.
         partial: of :func:`_partial`, or all of its columns from some on.
         length: rows of each sample that count.
         sizes: C, width of right, distance of rows in a line of partial, and length of a line.
@@ -307,6 +329,7 @@ def _launch_weights(
         weights_kernel[(-(-outputs // WEIGHTS["BLOCK_O"]), partial.shape[0])](
             left,
             right,
+            left if keep is None else keep,
             partial,
             left.shape[0],
             length,
@@ -318,6 +341,7 @@ def _launch_weights(
             BLOCK_C=tile(with_one(channels)),
             STRIDE=stride,
             LINE=line,
+            KEEP=keep is not None,
             PRECISION=precision(left.dtype),
             **WEIGHTS,
         )
@@ -439,9 +463,9 @@ def _output_backward(
     fan_in = weight.shape[1]
     partial = _partial(scaled, maps[1], channels * fan_in)
     sizes = (channels, channels, fan_in, channels * fan_in)
-    _launch_weights(scaled, own, partial[:, fan_in - channels :], maps[1], sizes)
+    _launch_weights(scaled, own, keep, partial[:, fan_in - channels :], maps[1], sizes)
     if mutual is not None:
-        _launch_weights(scaled, mutual, partial, min(maps[1:3]), sizes)
+        _launch_weights(scaled, mutual, keep, partial, min(maps[1:3]), sizes)
     return grad_own, grad_mutual, partial.sum(0).view_as(weight), by_rows.sum(0)
 
 

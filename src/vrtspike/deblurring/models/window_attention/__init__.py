@@ -10,6 +10,7 @@ from vrtspike.deblurring.models.window_attention.choice import (
     IMPLEMENTATIONS,
     check_implementation,
     choose_implementation,
+    leaves_out,
     window_attention,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "IMPLEMENTATIONS",
     "check_implementation",
     "choose_implementation",
+    "leaves_out",
     "window_attention",
 ]

@@ -67,9 +67,25 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
     return name
 
 
+def leaves_out(name: str, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the implementation that runs can leave out samples."""
+    return choose_implementation(name, device, dtype) == "triton"
+
+
 def window_attention(
-    qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int, name: str = "auto"
+    qkv: Tensor,
+    bias: Tensor | None,
+    plan: WindowPlan,
+    heads: int,
+    name: str = "auto",
+    keep: Tensor | None = None,
 ) -> Tensor:
-    """Window attention by the implementation ``name``; see :func:`explicit_attention`."""
+    """Window attention by the implementation ``name``; see :func:`explicit_attention`.
+
+    ``keep`` says of which samples nobody reads the result, (B,) float32: of those where it is 0.
+    An implementation that :func:`leaves_out` samples computes nothing of them.
+    """
     chosen = choose_implementation(name, qkv.device, qkv.dtype)
+    if chosen == "triton":
+        return triton_attention(qkv, bias, plan, heads, keep)
     return IMPLEMENTATIONS[chosen](qkv, bias, plan, heads)

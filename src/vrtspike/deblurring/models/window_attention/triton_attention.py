@@ -21,8 +21,23 @@ from vrtspike.deblurring.models.windows import WindowPlan, aligned_tokens
 _BIAS_WARPS = 48
 
 
-def triton_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
-    """Window attention whose scores never leave the chip; see :func:`explicit_attention`."""
+# Of the second and the third axis of a grid.
+_MOST_PROGRAMS = 2**16 - 1
+
+
+def triton_attention(
+    qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int, keep: Tensor | None = None
+) -> Tensor:
+    """Window attention whose scores never leave the chip; see :func:`explicit_attention`.
+
+    Args:
+        qkv: as there.
+        bias: as there.
+        plan: as there.
+        heads: as there.
+        keep: (B,) float32; nothing is computed of samples where it is 0, whose results and whose
+            gradients of ``qkv`` hold anything. None: all are computed.
+    """
     out, _, _ = _forward(
         qkv,
         bias,
@@ -31,17 +46,20 @@ def triton_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: 
         plan.key.to(torch.int32),
         plan.out.to(torch.int32),
         plan.regions,
+        keep,
         plan.unmasked,
         heads,
     )
     return out
 
 
-def _ranges(unmasked: int, windows: int) -> Iterator[tuple[int, int, bool]]:
-    """First and last window of each launch, and whether it has to look at regions."""
+def _ranges(
+    unmasked: int, windows: int, most: int = _MOST_PROGRAMS
+) -> Iterator[tuple[int, int, bool]]:
+    """First and last window of each launch, ``most`` at most, and whether it looks at regions."""
     for first, last, masked in ((0, unmasked, False), (unmasked, windows, True)):
-        if first < last:
-            yield first, last, masked
+        for start in range(first, last, most):
+            yield start, min(start + most, last), masked
 
 
 def _lay_out(bias: Tensor, width: int, dtype: torch.dtype) -> Tensor:
@@ -68,6 +86,7 @@ def _forward(
     key: Tensor,
     place: Tensor,
     regions: Tensor,
+    keep: Tensor | None,
     unmasked: int,
     heads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -83,14 +102,18 @@ def _forward(
     with on_device_of(qkv):
         laid = qkv.new_empty(0) if bias is None else _lay_out(bias, width, qkv.dtype)
         for first, last, masked in _ranges(unmasked, windows):
-            count = last - first
             shape = forward_shape(tokens, width, qkv.dtype, masked=masked, biased=bias is not None)
             blocks = -(-tokens // shape["BLOCK_M"])
-            forward_kernel[(batch * count * heads * blocks,)](
-                qkv, laid, query, key, place, regions, out, lse,
-                first, count, windows, length, heads, width**-0.5, **shape,
+            forward_kernel[(heads * blocks, last - first, batch)](
+                qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse,
+                first, windows, length, heads, width**-0.5, KEEP=keep is not None, **shape,
             )  # fmt: skip
     return out, lse, laid
+
+
+def _factors(keep: Tensor | None, other: Tensor) -> Tensor:
+    """``keep``, or another tensor of float32 where a kernel does not look at it."""
+    return other if keep is None else keep
 
 
 @_forward.register_fake
@@ -118,6 +141,7 @@ def _backward(
     key: Tensor,
     place: Tensor,
     regions: Tensor,
+    keep: Tensor | None,
     out: Tensor,
     lse: Tensor,
     unmasked: int,
@@ -137,25 +161,25 @@ def _backward(
     with on_device_of(qkv):
         capability = _capability(qkv)
         for first, last, masked in _ranges(unmasked, windows):
-            count = last - first
             shape = gradient_shape(
                 tokens, width, qkv.dtype, masked=masked, biased=biased, capability=capability
             )
-            gradient_kernel[(batch * count * heads,)](
-                qkv, laid, query, key, place, regions, out, lse, grad, delta, grads,
-                first, count, windows, length, heads, width**-0.5, **shape,
+            gradient_kernel[(heads, last - first, batch)](
+                qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse, grad, delta,
+                grads, first, windows, length, heads, width**-0.5, KEEP=keep is not None, **shape,
             )  # fmt: skip
         if not biased:
             return grads, lse.new_empty(0)
-        sums = _bias_sums(
-            (qkv, laid, query, key, place, regions, lse, grad, delta), unmasked, heads
-        )
+        used = (qkv, laid, query, key, place, regions, _factors(keep, lse), lse, grad, delta)
+        sums = _bias_sums(used, unmasked, heads, skips=keep is not None)
     result = _empty_bias(lse, heads, tokens, heads_last)
     torch.sum(sums[:, :, :tokens, :tokens], 0, out=result)
     return grads, result
 
 
-def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int) -> Tensor:
+def _bias_sums(
+    tensors: tuple[Tensor, ...], unmasked: int, heads: int, *, skips: bool
+) -> Tensor:
     """Gradient of the bias, summed over some windows in each of its (shares, heads, M, M)."""
     from vrtspike.deblurring.models.window_attention.triton_gradients import bias_kernel
 
@@ -165,7 +189,7 @@ def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int) -> Tensor
     width = qkv.shape[2] // 3 // heads
     launches = []
     slots = 0
-    for first, last, masked in _ranges(unmasked, windows):
+    for first, last, masked in _ranges(unmasked, windows, windows):
         shape = bias_shape(tokens, width, qkv.dtype, masked=masked, capability=_capability(qkv))
         tiles = heads * -(-tokens // shape["BLOCK_M"]) * -(-tokens // shape["BLOCK_N"])
         programs = _BIAS_WARPS * _processors(qkv) // shape["num_warps"]
@@ -176,7 +200,7 @@ def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int) -> Tensor
     sums = laid.new_empty(slots, *laid.shape, dtype=torch.float32)
     for tiles, parts, numbers, shape in launches:
         bias_kernel[(tiles, parts)](
-            *tensors, sums, *numbers, windows, length, heads, width**-0.5, **shape
+            *tensors, sums, *numbers, windows, length, heads, width**-0.5, KEEP=skips, **shape
         )
     return sums
 
@@ -208,7 +232,7 @@ def _(
     query: Tensor,
     *rest: Any,  # noqa: ANN401
 ) -> tuple[Tensor, Tensor]:
-    lse, heads_last, heads = rest[4], rest[-2], rest[-1]
+    lse, heads_last, heads = rest[5], rest[-2], rest[-1]
     if laid.numel() == 0:
         return torch.empty_like(qkv), lse.new_empty(0)
     return torch.empty_like(qkv), _empty_bias(lse, heads, query.shape[1], heads_last)
@@ -225,7 +249,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 def _grads(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
     grads, grad_bias = _backward(grad, *ctx.saved_tensors, ctx.unmasked, ctx.heads_last, ctx.heads)
     bias_out = None if ctx.bias_dtype is None else grad_bias.to(ctx.bias_dtype)
-    return grads, bias_out, None, None, None, None, None, None
+    return grads, bias_out, None, None, None, None, None, None, None
 
 
 _forward.register_autograd(_grads, setup_context=_save)

@@ -110,24 +110,27 @@ def _group(
 
 @triton.jit
 def gradient_kernel(
-    qkv, bias, query, key, place, regions, out, lse, grad, delta, grads, first, count, windows,
+    qkv, bias, query, key, place, regions, keep, out, lse, grad, delta, grads, first, windows,
     length, heads, scale,
     N: tl.constexpr, STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr, HAS_BIAS: tl.constexpr,
-    MASKED: tl.constexpr, PRECISION: tl.constexpr,
+    MASKED: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of queries, keys and values of a head of a window.
+
+    The axes of the grid are heads, windows from ``first`` on, and samples.
 
     With a bias also ``delta``, the sum of grad * out of each query, for :func:`bias_kernel`.
     """
     blocks: tl.constexpr = (N + BLOCK_M - 1) // BLOCK_M
     rest: tl.constexpr = blocks % GROUP
     alone: tl.constexpr = blocks <= GROUP
-    pid = tl.program_id(0)
-    head = pid % heads
-    problem = pid // heads
-    window = first + problem % count
-    sample = (problem // count).to(tl.int64)
+    head = tl.program_id(0)
+    window = first + tl.program_id(1)
+    sample = tl.program_id(2).to(tl.int64)
+    if KEEP:
+        if tl.load(keep + sample) == 0:  # nobody reads what is not written
+            return
     channels = heads * D
     to_sample = sample * length * channels
     values = qkv + 3 * to_sample + head * D
@@ -166,11 +169,11 @@ def gradient_kernel(
 
 @triton.jit
 def bias_kernel(
-    qkv, bias, query, key, place, regions, lse, grad, delta, sums, first, last, share, shares, slot,
-    windows, length, heads, scale,
+    qkv, bias, query, key, place, regions, keep, lse, grad, delta, sums, first, last, share, shares,
+    slot, windows, length, heads, scale,
     N: tl.constexpr, STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr, MASKED: tl.constexpr,
-    PRECISION: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of a tile of the bias, summed over ``share`` windows of a sample.
 
@@ -195,7 +198,10 @@ def bias_kernel(
     tile = bias + head * STRIDE * STRIDE + place_in_head
     exists = inside(rows, N, D, BLOCK_D)
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for window in range(begin, tl.minimum(begin + share, last)):
+    end = tl.minimum(begin + share, last)
+    if KEEP:
+        end = tl.where(tl.load(keep + sample) == 0, begin, end)
+    for window in range(begin, end):
         at_q = elements(positions_of(query, window, rows, N, BLOCK_M), 3 * channels)
         at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
         at_out = elements(positions_of(place, window, rows, N, BLOCK_M), channels)

@@ -109,23 +109,25 @@ def layout_kernel(
 
 @triton.jit
 def forward_kernel(
-    qkv, bias, query, key, place, regions, out, lse, first, count, windows, length, heads, scale,
+    qkv, bias, query, key, place, regions, keep, out, lse, first, windows, length, heads, scale,
     N: tl.constexpr, STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr, MASKED: tl.constexpr,
-    PRECISION: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Attention of a block of queries of a head of a window, by online softmax.
 
-    Of ``windows`` windows of each sample, ``count`` from ``first`` on are treated. ``lse`` gets the
-    logarithm of the sum of exponentials in base 2, (samples, windows, heads, N).
+    The axes of the grid are heads and their blocks, windows from ``first`` on, and samples, so that
+    no program divides. ``lse`` gets the logarithm of the sum of exponentials in base 2, (samples,
+    windows, heads, N).
     """
     blocks: tl.constexpr = (N + BLOCK_M - 1) // BLOCK_M
-    pid = tl.program_id(0)
-    head = (pid // blocks) % heads
-    problem = pid // (blocks * heads)
-    window = first + problem % count
-    sample = (problem // count).to(tl.int64)
-    rows = pid % blocks * BLOCK_M + tl.arange(0, BLOCK_M)
+    head = tl.program_id(0) // blocks
+    window = first + tl.program_id(1)
+    sample = tl.program_id(2).to(tl.int64)
+    if KEEP:
+        if tl.load(keep + sample) == 0:  # nobody reads what is not written
+            return
+    rows = tl.program_id(0) % blocks * BLOCK_M + tl.arange(0, BLOCK_M)
     near = tl.arange(0, BLOCK_N)
     channels = heads * D
     values = qkv + sample * length * (3 * channels) + head * D
@@ -156,7 +158,7 @@ def forward_kernel(
         top = new_top
     at_out = elements(positions_of(place, window, rows, N, BLOCK_M), channels)
     pointers = out + sample * length * channels + head * D + at_out + tl.arange(0, BLOCK_D)[None, :]
-    result = result / total[:, None]
+    result = result * (1.0 / total)[:, None]
     tl.store(pointers, result.to(out.dtype.element_ty), mask=inside(rows, N, D, BLOCK_D))
     line = ((sample * windows + window) * heads + head) * N
     tl.store(lse + line + rows, top * unit + tl.log2(total), mask=rows < N)
