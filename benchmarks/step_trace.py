@@ -256,7 +256,9 @@ class _Recorder(TorchDispatchMode):
 
 def drop_rate(modules: Sequence[nn.Module]) -> float:
     """The rate of the innermost of some modules that has stochastic depth."""
-    rates = [m.drop_path.rate for m in modules if isinstance(getattr(m, "drop_path", None), DropPath)]
+    rates = [
+        m.drop_path.rate for m in modules if isinstance(getattr(m, "drop_path", None), DropPath)
+    ]
     return rates[-1] if rates else 0.0
 
 

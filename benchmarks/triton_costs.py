@@ -169,12 +169,6 @@ def _share(a: Mapping[str, Any], *names: str) -> float:
     return sum(size_of(a[name]) for name in names) / sum(tensors.values())
 
 
-def _hidden_weights(a: Mapping[str, Any]) -> Work:
-    rows = a["samples"] * a["length"]
-    trips = a["samples"] * _blocks(a["length"], a["BLOCK"] * a["grid"][1])
-    return Work((trips,), 2.0 * 6 * rows * a["C"] * a["H"])
-
-
 def _outputs(a: Mapping[str, Any]) -> Work:
     """Of the projections before attention, forward and backward."""
     trips = (_blocks(a["OUT"], a["BLOCK_O"]),) * (1 + a["MUTUAL"])
@@ -191,7 +185,8 @@ def _output(a: Mapping[str, Any]) -> Work:
     return Work((), flops, left=_share(a, "x", "out") if "own" in a else 1.0)
 
 
-def _projection_weights(a: Mapping[str, Any]) -> Work:
+def _weights(a: Mapping[str, Any]) -> Work:
+    """Of the gradient of a weight."""
     trips = a["samples"] * _blocks(a["length"], a["BLOCK"] * a["grid"][1])
     return Work((trips,), 2.0 * a["samples"] * a["length"] * a["OUT"] * a["C"])
 
@@ -240,12 +235,15 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     "window_attention.triton_gradients.bias_kernel": _attention(2, lambda a: (a["share"],)),
     "token_ops.feed_forward_kernels.forward_kernel": _hidden(3),
     "token_ops.feed_forward_kernels.rows_kernel": _hidden(5),
-    "token_ops.feed_forward_kernels.weights_kernel": _hidden_weights,
+    "token_ops.feed_forward_kernels.fold_kernel": lambda _: Work(),
+    "token_ops.feed_forward_kernels.unfold_kernel": lambda a: Work(
+        (_blocks(a["H"], a["BLOCK_H"]),)
+    ),
     "token_ops.projection_kernels.input_kernel": _outputs,
     "token_ops.projection_kernels.input_rows_kernel": _outputs,
     "token_ops.projection_kernels.output_kernel": _output,
     "token_ops.projection_kernels.output_rows_kernel": _output,
-    "token_ops.projection_kernels.weights_kernel": _projection_weights,
+    "token_ops.weight_kernels.weights_kernel": _weights,
     "deform.triton_kernels.forward_kernel": _deform(1),
     "deform.triton_kernels.input_kernel": _deform_inputs,
     "deform.triton_kernels.weight_kernel": _deform_weights,

@@ -4,9 +4,13 @@ One program reads its tokens once and loops over blocks of hidden channels, as a
 keys: hidden values never leave the chip, and the backward pass makes them again. Norms, gates and
 sums are in float32, the operands of products in the type of the weights.
 
-Weights: ``w_gate`` and ``w_value`` (H, C), ``w_out`` (C, H); biases are float32. The second axis
-of a grid is the sample; ``keep`` has the factor of each sample's branch, and a branch of factor 0
-is not computed.
+Weights: ``w_gate`` and ``w_value`` (H, C), ``w_out`` (C, H); biases are float32. The norm's scale
+and shift are folded into the first two and their biases, W (s x + t) + b = (W s) x + (W t + b), so
+that kernels which go over all tokens only standardise these; the gradients of scale and shift
+follow from those of the folded weights (:func:`unfold_kernel`).
+
+The second axis of a grid is the sample; ``keep`` has the factor of each sample's branch, and a
+branch of factor 0 is not computed.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
@@ -23,10 +27,69 @@ from vrtspike.deblurring.models.token_ops.kernel_parts import (
     load_rows_again,
     load_vector,
     normal,
-    normalise,
-    normalise_backward,
+    standardise,
+    standardise_backward,
     store_rows,
 )
+
+
+@triton.jit
+def fold_kernel(
+    w_gate, b_gate, w_value, b_value, w_out, scale, shift, gate, gate_bias, value, value_bias, last,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
+):  # fmt: skip
+    """Weights as the other kernels take them, of a block of hidden channels."""
+    start = tl.program_id(0) * BLOCK_H
+    hidden, columns = start + tl.arange(0, BLOCK_H), tl.arange(0, BLOCK_C)
+    gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
+    _fold(w_gate, b_gate, gate, gate_bias, gain, offset, start, C, BLOCK_C, H, BLOCK_H)
+    _fold(w_value, b_value, value, value_bias, gain, offset, start, C, BLOCK_C, H, BLOCK_H)
+    at = columns[None, :] * H + hidden[:, None]
+    mask = (hidden < H)[:, None] & (columns < C)[None, :]
+    tl.store(last + at, tl.load(w_out + at, mask=mask).to(last.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _fold(
+    weight, bias, folded, folded_bias, gain, offset, start,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
+):  # fmt: skip
+    rows = load_rows(weight, start, H - start, BLOCK_H, C, BLOCK_C).to(tl.float32)
+    store_rows(folded, start, H - start, rows * gain[None, :], BLOCK_H, C, BLOCK_C)
+    hidden = start + tl.arange(0, BLOCK_H)
+    shifted = load_vector(bias, hidden, H) + tl.sum(rows * offset[None, :], 1)
+    tl.store(folded_bias + hidden, shifted, mask=hidden < H)
+
+
+@triton.jit
+def unfold_kernel(
+    sums, w_gate, w_value, scale, shift, norm,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
+):  # fmt: skip
+    """Gradients of the first weights and of the norm from those of the folded weights.
+
+    ``sums`` has those of both weights, which are replaced, then of both biases. ``norm`` gets the
+    gradients of scale and shift. A program takes BLOCK_C channels.
+    """
+    columns = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
+    gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
+    grad_gain = tl.zeros((BLOCK_C,), tl.float32)
+    grad_offset = tl.zeros((BLOCK_C,), tl.float32)
+    for start in range(0, H, BLOCK_H):
+        hidden = start + tl.arange(0, BLOCK_H)
+        at = hidden[:, None] * C + columns[None, :]
+        mask = (hidden < H)[:, None] & (columns < C)[None, :]
+        for second in tl.static_range(2):
+            weights = w_value if second else w_gate
+            w = tl.load(weights + at, mask=mask, other=0.0).to(tl.float32)
+            folded = sums + second * H * C + at
+            grad = tl.load(folded, mask=mask, other=0.0)
+            grad_bias = load_vector(sums + 2 * H * C + second * H, hidden, H)[:, None]
+            grad_gain += tl.sum(w * grad, 0)
+            grad_offset += tl.sum(w * grad_bias, 0)
+            tl.store(folded, grad * gain[None, :] + grad_bias * offset[None, :], mask=mask)
+    tl.store(norm + columns, grad_gain, mask=columns < C)
+    tl.store(norm + C + columns, grad_offset, mask=columns < C)
 
 
 @triton.jit
@@ -68,7 +131,7 @@ def _last_rows(
 
 @triton.jit
 def forward_kernel(
-    x, keep, scale, shift, w_gate, b_gate, w_value, b_value, w_out, b_out, out, length,
+    x, keep, w_gate, b_gate, w_value, b_value, w_out, b_out, out, length,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
     BLOCK: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -79,16 +142,17 @@ def forward_kernel(
     at = sample.to(tl.int64) * length + first
     columns = tl.arange(0, BLOCK_C)
     factor = _factor(keep, sample, KEEP)
-    end = H
     if KEEP:
-        end = tl.where(factor == 0, 0, H)
+        if factor == 0:
+            store_rows(
+                out, at, count, load_rows(x, at, count, BLOCK, C, BLOCK_C), BLOCK, C, BLOCK_C
+            )
+            return
 
     stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
-    gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
-    normed = normalise(stream, gain, offset, C, BLOCK_C, EPSILON)
-    normed = normed.to(w_gate.dtype.element_ty)
+    normed = standardise(stream, C, BLOCK_C, EPSILON).to(w_gate.dtype.element_ty)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
-    for start in range(0, end, BLOCK_H):
+    for start in range(0, H, BLOCK_H):
         gate, value = _hidden(
             normed, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
         )
@@ -102,19 +166,34 @@ def forward_kernel(
 
 
 @triton.jit
+def _store_hidden(
+    base, first, count, start, value, stride, BLOCK: tl.constexpr, H: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+):  # fmt: skip
+    """Write hidden channels from ``start`` on of rows that are ``stride`` apart."""
+    rows, hidden = tl.arange(0, BLOCK), tl.arange(0, BLOCK_H)
+    pointers = base + first * stride + start + (rows[:, None] * stride + hidden[None, :])
+    mask = (rows < count)[:, None] & (hidden < H - start)[None, :]
+    tl.store(pointers, value.to(base.dtype.element_ty), mask=mask)
+
+
+@triton.jit
 def rows_kernel(
-    x, grad, keep, scale, shift, w_gate, b_gate, w_value, b_value, w_out, grad_x, normed, scaled,
-    partial, length,
+    x, grad, keep, w_gate, b_gate, w_value, b_value, w_out, grad_x, normed, scaled, grad_hidden,
+    products, partial, length,
     C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr,
     BLOCK_H: tl.constexpr, BLOCK: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of a block of tokens, and what :func:`weights_kernel` reads.
+    """Gradient of a block of tokens, and what the gradients of the weights are sums over.
 
-    That is ``normed``, the normalised tokens with a one in column C, by which biases get their
-    gradients from the same products, and ``scaled``, the branch's gradient, both in the type of
-    the weights. A line of ``partial`` holds the block's part of the gradients of scale,
-    shift and the last bias.
+    That is ``normed``, the standardised tokens with a one in column C, by which biases get their
+    gradients from the same products; ``grad_hidden`` (tokens, 2 H), the gradients of gate and value;
+    ``products`` (tokens, H) of both; and ``scaled``, the branch's gradient; all in the type of the
+    weights. A line of ``partial`` holds the block's part of the gradient of the last bias.
+
+    Hidden values are written here although they could be made again: that takes as many
+    instructions as everything else in this kernel, which waits for these and not for memory.
     """
     sample = tl.program_id(1)
     first = tl.program_id(0) * BLOCK
@@ -122,85 +201,41 @@ def rows_kernel(
     at = sample.to(tl.int64) * length + first
     columns = tl.arange(0, BLOCK_C)
     factor = _factor(keep, sample, KEEP)
-    end = H
+    line = partial + (sample * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * C
     if KEEP:
-        end = tl.where(factor == 0, 0, H)
+        if factor == 0:
+            g = load_rows(grad, at, count, BLOCK, C, BLOCK_C)
+            store_rows(grad_x, at, count, g, BLOCK, C, BLOCK_C)
+            tl.store(line + columns, tl.zeros((BLOCK_C,), tl.float32), mask=columns < C)
+            return
 
     stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
-    gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
-    n = normalise(stream, gain, offset, C, BLOCK_C, EPSILON)
-    n = n.to(w_gate.dtype.element_ty)
+    n = standardise(stream, C, BLOCK_C, EPSILON).to(w_gate.dtype.element_ty)
     with_one = tl.where((columns == C)[None, :], 1.0, n)
     store_rows(normed, at, count, with_one, BLOCK, WIDTH, BLOCK_C)
     g = load_rows(grad, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
     g = (g * factor).to(w_gate.dtype.element_ty)
     store_rows(scaled, at, count, g, BLOCK, C, BLOCK_C)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
-    for start in range(0, end, BLOCK_H):
+    for start in range(0, H, BLOCK_H):
         gate, value = _hidden(
             n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
         )
         last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
         grad_product = tl.dot(g, tl.trans(last), input_precision=PRECISION)
         below, density = normal(gate, PRECISION)
-        grad_gate = grad_product * value * (below + gate * density)
-        grad_value = grad_product * (gate * below)
+        gated = gate * below
+        grad_gate = (grad_product * value * (below + gate * density)).to(g.dtype)
+        grad_value = (grad_product * gated).to(g.dtype)
         rows_a = load_rows(w_gate, start, H - start, BLOCK_H, C, BLOCK_C)
         rows_b = load_rows(w_value, start, H - start, BLOCK_H, C, BLOCK_C)
-        total = tl.dot(grad_gate.to(rows_a.dtype), rows_a, total, input_precision=PRECISION)
-        total = tl.dot(grad_value.to(rows_b.dtype), rows_b, total, input_precision=PRECISION)
-    line = partial + (sample * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * (3 * C)
+        total = tl.dot(grad_gate, rows_a, total, input_precision=PRECISION)
+        total = tl.dot(grad_value, rows_b, total, input_precision=PRECISION)
+        _store_hidden(products, at, count, start, gated * value, H, BLOCK, H, BLOCK_H)
+        _store_hidden(grad_hidden, at, count, start, grad_gate, 2 * H, BLOCK, H, BLOCK_H)
+        _store_hidden(grad_hidden + H, at, count, start, grad_value, 2 * H, BLOCK, H, BLOCK_H)
     stream = load_rows_again(x, at, count, BLOCK, C, BLOCK_C)
-    total = normalise_backward(total, stream, gain, line, C, BLOCK_C, EPSILON)
+    total = standardise_backward(total, stream, C, BLOCK_C, EPSILON)
     exact = load_rows_again(grad, at, count, BLOCK, C, BLOCK_C)
-    tl.store(line + 2 * C + columns, tl.sum(exact, 0) * factor, mask=columns < C)
+    tl.store(line + columns, tl.sum(exact, 0) * factor, mask=columns < C)
     store_rows(grad_x, at, count, exact + total, BLOCK, C, BLOCK_C)
-
-
-@triton.jit
-def weights_kernel(
-    normed, scaled, keep, w_gate, b_gate, w_value, b_value, w_out, partial, samples, length,
-    C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr,
-    BLOCK_H: tl.constexpr, BLOCK: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """Weight gradients of a block of hidden channels, summed over a share of the tokens.
-
-    ``normed`` and ``scaled`` are what :func:`rows_kernel` left. Axis 0 of the grid is the block,
-    axis 1 the share. A line of ``partial`` holds the gradients of the gate's, the value's and the
-    last weights, then of the gate's and the value's biases.
-    """
-    start = tl.program_id(0) * BLOCK_H
-    last = tl.trans(_last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H))
-    sum_a = tl.zeros((BLOCK_H, BLOCK_C), tl.float32)
-    sum_b = tl.zeros((BLOCK_H, BLOCK_C), tl.float32)
-    sum_last = tl.zeros((BLOCK_H, BLOCK_C), tl.float32)
-    for sample in range(samples):
-        end = length
-        if KEEP:
-            end = tl.where(tl.load(keep + sample) == 0, 0, length)
-        for first in range(tl.program_id(1) * BLOCK, end, tl.num_programs(1) * BLOCK):
-            at = tl.cast(sample, tl.int64) * length + first
-            n = load_rows(normed, at, length - first, BLOCK, WIDTH, BLOCK_C)
-            g = load_rows(scaled, at, length - first, BLOCK, C, BLOCK_C)
-            gate, value = _hidden(
-                n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
-            )
-            grad_product = tl.dot(g, last, input_precision=PRECISION)
-            below, density = normal(gate, PRECISION)
-            gated = gate * below
-            product = tl.trans((gated * value).to(g.dtype))
-            sum_last = tl.dot(product, g, sum_last, input_precision=PRECISION)
-            half = tl.trans((grad_product * gated).to(g.dtype))
-            sum_b = tl.dot(half, n, sum_b, input_precision=PRECISION)
-            half = tl.trans((grad_product * value * (below + gate * density)).to(g.dtype))
-            sum_a = tl.dot(half, n, sum_a, input_precision=PRECISION)
-    hidden, columns = start + tl.arange(0, BLOCK_H), tl.arange(0, BLOCK_C)
-    own = partial + tl.program_id(1).to(tl.int64) * (3 * H * C + 2 * H)
-    store_rows(own, start, H - start, sum_a, BLOCK_H, C, BLOCK_C)
-    store_rows(own + H * C, start, H - start, sum_b, BLOCK_H, C, BLOCK_C)
-    valid = (hidden < H)[:, None]
-    transposed = own + 2 * H * C + columns[None, :] * H + hidden[:, None]
-    tl.store(transposed, sum_last, mask=valid & (columns < C)[None, :])
-    biases = own + 3 * H * C + hidden[:, None] + tl.zeros_like(columns)[None, :]
-    tl.store(biases, sum_a, mask=valid & (columns == C)[None, :])
-    tl.store(biases + H, sum_b, mask=valid & (columns == C)[None, :])

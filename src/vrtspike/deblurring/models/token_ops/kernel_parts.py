@@ -115,10 +115,30 @@ def statistics(x, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr)
 
 
 @triton.jit
+def standardise(x, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr):
+    """Float32 rows of mean 0 and standard deviation 1; what is beyond the channels is not 0."""
+    mean, rstd = statistics(x, C, BLOCK_C, EPSILON)
+    return (x - mean[:, None]) * rstd[:, None]
+
+
+@triton.jit
 def normalise(x, scale, shift, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr):
     """Layer norm of float32 rows; scale and shift are vectors, zero beyond the channels."""
+    return standardise(x, C, BLOCK_C, EPSILON) * scale[None, :] + shift[None, :]
+
+
+@triton.jit
+def standardise_backward(grad, x, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr):
+    """Gradient of the rows that :func:`standardise` was given; ``grad`` is 0 beyond the channels.
+
+    Statistics are made again: kept through the loop between, they would take 32 registers of every
+    thread.
+    """
     mean, rstd = statistics(x, C, BLOCK_C, EPSILON)
-    return (x - mean[:, None]) * rstd[:, None] * scale[None, :] + shift[None, :]
+    hat = (x - mean[:, None]) * rstd[:, None]
+    mean_grad = tl.sum(grad, 1) / C
+    slope = tl.sum(grad * hat, 1) / C
+    return (grad - mean_grad[:, None] - hat * slope[:, None]) * rstd[:, None]
 
 
 @triton.jit
@@ -127,18 +147,13 @@ def normalise_backward(
 ):
     """Gradient of layer norm's input; those of scale and shift go to ``line``, 2C long.
 
-    ``grad`` is that of the result, float32, zero in rows that do not count. Statistics are made
-    again: kept through the loop between, they would take 32 registers of every thread.
+    ``grad`` is that of the result, float32, zero in rows that do not count.
     """
-    mean, rstd = statistics(x, C, BLOCK_C, EPSILON)
-    hat = (x - mean[:, None]) * rstd[:, None]
+    hat = standardise(x, C, BLOCK_C, EPSILON)
     columns = tl.arange(0, BLOCK_C)
     tl.store(line + columns, tl.sum(grad * hat, 0), mask=columns < C)
     tl.store(line + C + columns, tl.sum(grad, 0), mask=columns < C)
-    grad = grad * scale[None, :]
-    mean_grad = tl.sum(grad, 1) / C
-    slope = tl.sum(grad * hat, 1) / C
-    return (grad - mean_grad[:, None] - hat * slope[:, None]) * rstd[:, None]
+    return standardise_backward(grad * scale[None, :], x, C, BLOCK_C, EPSILON)
 
 
 @triton.jit

@@ -13,19 +13,24 @@ from vrtspike.deblurring.models.layers import GEGLU
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.launch import (
     Launch,
-    as_operands,
     is_large,
-    shares,
     with_one,
 )
 from vrtspike.deblurring.models.token_ops.pointwise import EPSILON
+from vrtspike.deblurring.models.token_ops.weight_gradients import (
+    lines,
+    sum_weights,
+    summed_weights,
+)
 
 _WARPS = {"num_warps": 8, "num_stages": 2}
 FORWARD: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
 ROWS: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
 # What fits into the shared memory and the registers of smaller GPUs.
 ROWS_SMALL: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_H": 32, **_WARPS})
-WEIGHTS: Launch = MappingProxyType({"BLOCK": 32, "BLOCK_H": 64, **_WARPS})
+# Hidden channels of a program that folds, channels and hidden channels of one that unfolds.
+FOLD: Launch = MappingProxyType({"BLOCK_H": 16, "num_warps": 4})
+UNFOLD: Launch = MappingProxyType({"BLOCK_C": 16, "BLOCK_H": 64, "num_warps": 4})
 
 
 def triton_feed_forward(
@@ -90,18 +95,12 @@ def _forward(
     x = x.contiguous()
     samples, length, _ = x.shape
     out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
-    gate, value, last = as_operands((w_gate, w_value, w_out), dtype)
+    weights = _folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
     with on_device_of(x):
         forward_kernel[(-(-length // FORWARD["BLOCK"]), samples)](
             x,
             x if keep is None else keep,
-            scale,
-            shift,
-            gate,
-            b_gate,
-            value,
-            b_value,
-            last,
+            *weights,
             b_out,
             out,
             length,
@@ -110,6 +109,29 @@ def _forward(
             **_constants(x, w_gate.shape[0], keep, dtype),
         )
     return out
+
+
+def _folded(
+    w_gate: Tensor,
+    b_gate: Tensor,
+    w_value: Tensor,
+    b_value: Tensor,
+    w_out: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    dtype: torch.dtype,
+) -> list[Tensor]:
+    """Weights and biases as kernels take them, with the norm's scale and shift in the first two."""
+    from vrtspike.deblurring.models.token_ops.feed_forward_kernels import fold_kernel
+
+    hidden, channels = w_gate.shape
+    given = [t.contiguous() for t in (w_gate, b_gate, w_value, b_value, w_out)]
+    folded = [t.new_empty(t.shape, dtype=dtype if t.dim() == 2 else torch.float32) for t in given]
+    with on_device_of(w_gate):
+        fold_kernel[(-(-hidden // FOLD["BLOCK_H"]),)](
+            *given, scale, shift, *folded, C=channels, BLOCK_C=tile(channels), H=hidden, **FOLD
+        )
+    return folded
 
 
 @_forward.register_fake
@@ -130,66 +152,65 @@ def _backward(
     b_value: Tensor,
     w_out: Tensor,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of x; of scale, shift and the last bias; of the other weights, then biases."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of x; of gate and value, weights, then biases; of scale and shift; of the last."""
     from vrtspike.deblurring.models.token_ops.feed_forward_kernels import (
         rows_kernel,
-        weights_kernel,
+        unfold_kernel,
     )
 
     x, grad = x.contiguous(), grad.contiguous()
     samples, length, channels = x.shape
     hidden, width = w_gate.shape[0], with_one(channels)
     constants = {"WIDTH": width, **_constants(x, hidden, keep, dtype)}
-    gate, value, last = as_operands((w_gate, w_value, w_out), dtype)
-    factors = x if keep is None else keep
-    weights = (gate, b_gate, value, b_value, last)
+    weights = _folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
     grad_x = torch.empty_like(x)
-    normed = x.new_empty(samples, length, width, dtype=dtype)
-    scaled = x.new_empty(samples, length, channels, dtype=dtype)
+    normed, scaled, grad_hidden, products = (
+        x.new_empty(samples, length, n, dtype=dtype) for n in (width, channels, 2 * hidden, hidden)
+    )
     launch = ROWS if is_large(x.device) else ROWS_SMALL
     grid = (-(-length // launch["BLOCK"]), samples)
-    by_rows = x.new_empty(grid[0] * samples, 3 * channels, dtype=torch.float32)
-    tiles = -(-hidden // WEIGHTS["BLOCK_H"])
-    parts = shares(x.device, tiles, -(-length // WEIGHTS["BLOCK"]))
-    by_part = by_rows.new_empty(parts, 3 * hidden * channels + 2 * hidden)
+    by_rows = x.new_empty(grid[0] * samples, channels, dtype=torch.float32)
     with on_device_of(x):
         rows_kernel[grid](
             x,
             grad,
-            factors,
-            scale,
-            shift,
+            x if keep is None else keep,
             *weights,
             grad_x,
             normed,
             scaled,
+            grad_hidden,
+            products,
             by_rows,
             length,
             EPSILON=EPSILON,
             **launch,
             **constants,
         )
-        weights_kernel[(tiles, parts)](
-            normed,
-            scaled,
-            factors,
-            *weights,
-            by_part,
-            samples,
-            length,
-            **WEIGHTS,
-            **constants,
+        first = summed_weights(grad_hidden, normed, keep, length, channels)
+        norm = first.new_empty(2 * channels)
+        unfold_kernel[(-(-channels // UNFOLD["BLOCK_C"]),)](
+            first,
+            w_gate.contiguous(),
+            w_value.contiguous(),
+            scale,
+            shift,
+            norm,
+            C=channels,
+            H=hidden,
+            **UNFOLD,
         )
-    return grad_x, by_rows.sum(0), by_part.sum(0)
+    partial = lines(products, length, hidden * channels)
+    sum_weights(products, scaled, keep, partial, length, stride=1, column=hidden)
+    return grad_x, first, norm, partial.sum(0), by_rows.sum(0)
 
 
 @_backward.register_fake
-def _(grad: Tensor, x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+def _(grad: Tensor, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:  # noqa: ANN401
     hidden, channels = rest[3].shape
-    sizes = (3 * channels, 3 * hidden * channels + 2 * hidden)
-    first, second = (x.new_empty(size, dtype=torch.float32) for size in sizes)
-    return torch.empty_like(x), first, second
+    sizes = (2 * hidden * (channels + 1), 2 * channels, hidden * channels, channels)
+    return torch.empty_like(x), *(x.new_empty(size, dtype=torch.float32) for size in sizes)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
@@ -200,12 +221,11 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: A
 def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
     saved = ctx.saved_tensors  # a checkpoint gives them once
     hidden, channels = saved[4].shape
-    x, by_rows, by_part = _backward(grad, *saved, ctx.dtype)
-    scale, shift, b_out = by_rows.split(channels)
-    size = hidden * channels
-    w_gate, w_value, w_out, b_gate, b_value = by_part.split((size, size, size, hidden, hidden))
-    first = (hidden, channels)
-    weights = (w_gate.view(first), b_gate, w_value.view(first), b_value, w_out.view(channels, -1))
+    x, first, norm, w_out, b_out = _backward(grad, *saved, ctx.dtype)
+    scale, shift = norm.split(channels)
+    size, shape = hidden * channels, (hidden, channels)
+    w_gate, w_value, b_gate, b_value = first.split((size, size, hidden, hidden))
+    weights = (w_gate.view(shape), b_gate, w_value.view(shape), b_value, w_out.view(channels, -1))
     return x, None, scale, shift, *weights, b_out, None
 
 

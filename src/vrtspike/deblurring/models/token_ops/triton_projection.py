@@ -17,13 +17,13 @@ from torch.nn import functional
 
 from vrtspike.deblurring.models.kernel_launch import on_device_of, precision, tile
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype, without_autocast
-from vrtspike.deblurring.models.token_ops.launch import (
-    Launch,
-    as_operands,
-    shares,
-    with_one,
-)
+from vrtspike.deblurring.models.token_ops.launch import Launch, as_operands, with_one
 from vrtspike.deblurring.models.token_ops.pointwise import EPSILON
+from vrtspike.deblurring.models.token_ops.weight_gradients import (
+    lines,
+    sum_weights,
+    summed_weights,
+)
 from vrtspike.deblurring.models.windows import WindowGeometry
 
 _WARPS = {"num_warps": 8, "num_stages": 2}
@@ -32,7 +32,6 @@ INPUT: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_O": 64, **_WARPS})
 INPUT_ROWS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, **_WARPS})
 OUTPUT: Launch = MappingProxyType({"BLOCK": 64, **_WARPS})
 OUTPUT_ROWS: Launch = MappingProxyType({"BLOCK": 128, **_WARPS})
-WEIGHTS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, "num_warps": 4, "num_stages": 2})
 
 Layout = list[int]
 """Tokens of the map and of both padded maps, then rows and columns of the map and of a padded one
@@ -259,10 +258,10 @@ def _input_backward(
             **_shapes(maps, channels),
             **INPUT_ROWS,
         )
-    own = _weights(grad_own, normed, keep, maps[1], channels)
+    own = summed_weights(grad_own, normed, keep, maps[1], channels)
     mutual = own.new_empty(0)
     if coded:
-        mutual = _weights(grad_mutual, with_code, keep, maps[2], channels)
+        mutual = summed_weights(grad_mutual, with_code, keep, maps[2], channels)
     return grad_x, by_rows.sum(0), own, mutual
 
 
@@ -274,77 +273,6 @@ def _(through: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # 
     sizes = (2 * channels, size, 0 if w_mutual is None else size)
     norm, own, mutual = (x.new_empty(n, dtype=torch.float32) for n in sizes)
     return torch.empty_like(x), norm, own, mutual
-
-
-def _weights(
-    left: Tensor, right: Tensor, keep: Tensor | None, length: int, channels: int
-) -> Tensor:
-    """Flat gradients of a weight (O, C) and its bias.
-
-    Args:
-        left: (B, rows, O), the gradient of the layer's result.
-        right: (B, rows, C + 8), the layer's input and a one.
-        keep: (B,) float32; samples where it is 0 do not count.
-        length: rows of each sample that count.
-        channels: C.
-    """
-    outputs = left.shape[2]
-    line = outputs * channels + outputs
-    partial = _partial(left, length, line)
-    sizes = (channels, right.shape[2], channels, line)
-    _launch_weights(left, right, keep, partial, length, sizes)
-    return partial.sum(0)
-
-
-def _partial(left: Tensor, length: int, line: int) -> Tensor:
-    """A line for each share of the rows."""
-    tiles = -(-left.shape[2] // WEIGHTS["BLOCK_O"])
-    parts = shares(left.device, tiles, -(-length // WEIGHTS["BLOCK"]))
-    return left.new_empty(parts, line, dtype=torch.float32)
-
-
-def _launch_weights(
-    left: Tensor,
-    right: Tensor,
-    keep: Tensor | None,
-    partial: Tensor,
-    length: int,
-    sizes: tuple[int, int, int, int],
-) -> None:
-    """Launch :func:`.projection_kernels.weights_kernel`.
-
-    Args:
-        left: (B, rows, O).
-        right: (B, rows, C or more).
-        keep: of :func:`_weights`.
-        partial: of :func:`_partial`, or all of its columns from some on.
-        length: rows of each sample that count.
-        sizes: C, width of right, distance of rows in a line of partial, and length of a line.
-    """
-    from vrtspike.deblurring.models.token_ops.projection_kernels import weights_kernel
-
-    channels, width, stride, line = sizes
-    outputs = left.shape[2]
-    with on_device_of(left):
-        weights_kernel[(-(-outputs // WEIGHTS["BLOCK_O"]), partial.shape[0])](
-            left,
-            right,
-            left if keep is None else keep,
-            partial,
-            left.shape[0],
-            length,
-            left.shape[1],
-            right.shape[1],
-            OUT=outputs,
-            C=channels,
-            WIDTH=width,
-            BLOCK_C=tile(with_one(channels)),
-            STRIDE=stride,
-            LINE=line,
-            KEEP=keep is not None,
-            PRECISION=precision(left.dtype),
-            **WEIGHTS,
-        )
 
 
 def triton_output(
@@ -461,11 +389,10 @@ def _output_backward(
             **OUTPUT_ROWS,
         )
     fan_in = weight.shape[1]
-    partial = _partial(scaled, maps[1], channels * fan_in)
-    sizes = (channels, channels, fan_in, channels * fan_in)
-    _launch_weights(scaled, own, keep, partial[:, fan_in - channels :], maps[1], sizes)
+    partial = lines(scaled, maps[1], channels * fan_in)
+    sum_weights(scaled, own, keep, partial[:, fan_in - channels :], maps[1], stride=fan_in)
     if mutual is not None:
-        _launch_weights(scaled, mutual, keep, partial, min(maps[1:3]), sizes)
+        sum_weights(scaled, mutual, keep, partial, min(maps[1:3]), stride=fan_in)
     return grad_own, grad_mutual, partial.sum(0).view_as(weight), by_rows.sum(0)
 
 

@@ -177,9 +177,7 @@ def _backward(
     return grads, result
 
 
-def _bias_sums(
-    tensors: tuple[Tensor, ...], unmasked: int, heads: int, *, skips: bool
-) -> Tensor:
+def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int, *, skips: bool) -> Tensor:
     """Gradient of the bias, summed over some windows in each of its (shares, heads, M, M)."""
     from vrtspike.deblurring.models.window_attention.triton_gradients import bias_kernel
 
