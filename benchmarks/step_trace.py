@@ -23,7 +23,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from operation_costs import FREE, Kernel, kernels_of, tensors_in
+from operation_costs import FREE, Kernel, kernels_of, size_of, tensors_in
 from torch import Tensor, nn
 from torch._library.custom_ops import OPDEFS
 from torch._prims_common import suggest_memory_format
@@ -37,6 +37,8 @@ import vrtspike.deblurring.models.windows
 from vrtspike.deblurring.models.layers import DropPath
 
 DEVICE = torch.device("cuda", 0)
+_ADDED_AT_ONCE = 64
+"""Pairs of tensors that PyTorch's kernel over lists takes in a launch."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,8 @@ class _Recorder(TorchDispatchMode):
         self.stack: list[nn.Module] = []
         # The modules of the node whose backward pass runs, instead of those of the stack.
         self.node: tuple[nn.Module, ...] | None = None
+        # Gradients of parameters, added to those of earlier micro-steps at the end.
+        self.made: list[Tensor] = []
         # The operation of our own whose body runs.
         self._inside: str | None = None
         self._part_of = part_of
@@ -247,6 +251,14 @@ class _Recorder(TorchDispatchMode):
             self.launches += [Launch(part, name, kernel) for kernel in found]
         return out
 
+    def add_gradients(self) -> None:
+        """Add all gradients that were made, as :meth:`FlatGradients.adding` does."""
+        for first in range(0, len(self.made), _ADDED_AT_ONCE):
+            moved = 3.0 * sum(size_of(t) for t in self.made[first : first + _ADDED_AT_ONCE])
+            name = "aten::_foreach_add_"
+            self.launches.append(Launch(self._part_of((), name), name, Kernel(moved)))
+        self.made.clear()
+
     def _launched(self, kernel: Any, grid: Any, arguments: dict[str, Any]) -> None:  # noqa: ANN401
         part = self._part_of(self.modules(), self._inside or "")
         name = f"{kernel.__module__.split('.')[-2]}.{kernel.__name__}"
@@ -256,9 +268,8 @@ class _Recorder(TorchDispatchMode):
 
 def drop_rate(modules: Sequence[nn.Module]) -> float:
     """The rate of the innermost of some modules that has stochastic depth."""
-    rates = [
-        m.drop_path.rate for m in modules if isinstance(getattr(m, "drop_path", None), DropPath)
-    ]
+    layers = [getattr(module, "drop_path", None) for module in modules]
+    rates = [layer.rate for layer in layers if isinstance(layer, DropPath)]
     return rates[-1] if rates else 0.0
 
 
@@ -318,7 +329,11 @@ def backward(loss: Tensor, recorder: _Recorder | None = None) -> None:
         place = _notes(node).get("modules") or inherited
         if recorder is not None:
             recorder.node = place
-        results = _run(node, gradients.pop(node))
+        given = gradients.pop(node)
+        if recorder is not None and node.name().endswith("AccumulateGrad"):
+            recorder.made += [gradient for gradient in given if gradient is not None]
+            continue
+        results = _run(node, given)
         edges = node.next_functions
         del node
         for (other, number), gradient in zip(edges, results, strict=False):
@@ -335,6 +350,7 @@ def backward(loss: Tensor, recorder: _Recorder | None = None) -> None:
         other = None
     if recorder is not None:
         recorder.node = None
+        recorder.add_gradients()
 
 
 def _notes(node: Any) -> dict[str, Any]:  # noqa: ANN401

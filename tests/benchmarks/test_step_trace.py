@@ -139,11 +139,15 @@ def test_what_was_made_last_goes_first(step_trace: ModuleType) -> None:
 
 def test_gradients_are_added_to_those_of_the_micro_steps_before(step_trace: ModuleType) -> None:
     def build() -> object:
-        layer, x = nn.Linear(8, 24, bias=False), torch.randn(5, 8)
-        return layer, lambda: layer(x).sum()
+        layers = nn.ModuleList([nn.Linear(8, 24, bias=False) for _ in range(70)])
+        x = torch.randn(5, 8)
+        return layers, lambda: sum(layer(x).sum() for layer in layers)
 
-    added = [x for x in operations(step_trace, build) if x.operation.startswith("aten::add_")]
-    assert [x.kernel.moved for x in added] == [3 * 4 * 8 * 24]
+    launches = operations(step_trace, build)
+    # As lists of 64 at most.
+    added = [x for x in launches if x.operation == "aten::_foreach_add_"]
+    assert [x.kernel.moved for x in added] == [3 * 4 * 8 * 24 * 64, 3 * 4 * 8 * 24 * 6]
+    assert not any(x.operation.startswith("aten::add_") for x in launches)
 
 
 def test_convolutions_of_float32_are_made_in_tf32_and_products_in_full(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from vrtspike.training.gradients import FlatGradients
 
@@ -55,6 +56,60 @@ def test_buffers_hold_all_gradients_and_nothing_else(model):
     backward(model)
     flat.add(kept)
     assert sum(float(buffer.float().sum()) for buffer in flat.buffers) == 2 * total
+
+
+class Operations(TorchDispatchMode):
+    """Names of the operations that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_gradients_of_a_pass_are_added_all_at_once(model):
+    backward(model)
+    flat = FlatGradients(model.parameters())
+    once, places = flat.copy(), [buffer.data_ptr() for buffer in flat.buffers]
+    with Operations() as seen, flat.adding():
+        backward(model)
+    # A list of each type, and no addition of its own for any parameter.
+    assert [name for name in seen.names if "add_" in name] == ["_foreach_add_"] * 2
+    assert [buffer.data_ptr() for buffer in flat.buffers] == places
+    for buffer, before in zip(flat.buffers, once, strict=True):
+        assert torch.equal(buffer, 2 * before)
+    backward(model)  # in their places again
+    assert torch.equal(flat.buffers[0], 3 * once[0])
+
+
+def test_what_has_no_part_in_a_pass_keeps_its_gradient(model):
+    backward(model)
+    flat = FlatGradients(model.parameters())
+    narrow = model["narrow"].weight.grad.clone()
+    with flat.adding():
+        model["conv"](torch.ones(1, 2, 3, 3)).sum().backward()
+    assert torch.equal(model["narrow"].weight.grad, narrow)
+
+
+def test_a_pass_that_fails_adds_nothing(model):
+    backward(model)
+    flat = FlatGradients(model.parameters())
+    once = flat.copy()
+
+    def failing() -> None:
+        with flat.adding():
+            backward(model)
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        failing()
+    for buffer, before in zip(flat.buffers, once, strict=True):
+        assert torch.equal(buffer, before)
+    backward(model)
+    assert torch.equal(flat.buffers[0], 2 * once[0])
 
 
 def test_released_gradients_are_made_anew(model):

@@ -6,7 +6,8 @@ move from step to step; and several processes exchange one large buffer faster t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -28,8 +29,32 @@ class FlatGradients:
         kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
         for parameter in self._parameters:
             kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
-        self.buffers = [_gathered(alike) for alike in kinds.values()]
+        self._kinds = list(kinds.values())
+        self.buffers = [_gathered(alike) for alike in self._kinds]
         """One per type and device, one-dimensional; gaps between gradients are 0."""
+        self._places = [[_gradient(p) for p in alike] for alike in self._kinds]
+
+    @contextmanager
+    def adding(self) -> Iterator[None]:
+        """Around a backward pass, whose gradients are added to those there are in few launches.
+
+        By itself a backward pass adds to each gradient by a launch of its own, of which a large
+        model has more than a thousand; where it finds none it leaves what it made, to be added with
+        all others. An error adds nothing.
+        """
+        for parameter in self._parameters:
+            parameter.grad = None
+        try:
+            yield
+            for alike, places in zip(self._kinds, self._places, strict=True):
+                pairs = [(place, p.grad) for place, p in zip(places, alike, strict=True)]
+                made = [(place, grad) for place, grad in pairs if grad is not None]
+                if made:
+                    torch._foreach_add_([place for place, _ in made], [grad for _, grad in made])
+        finally:
+            for alike, places in zip(self._kinds, self._places, strict=True):
+                for parameter, place in zip(alike, places, strict=True):
+                    parameter.grad = place
 
     def zero(self) -> None:
         """Set all gradients to zero."""
@@ -54,6 +79,11 @@ class FlatGradients:
             parameter.grad = None
 
 
+def _gradient(parameter: nn.Parameter) -> torch.Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
+
+
 def _gathered(parameters: list[nn.Parameter]) -> torch.Tensor:
     first = parameters[0]
     step = _ALIGNMENT // first.dtype.itemsize
@@ -62,9 +92,8 @@ def _gathered(parameters: list[nn.Parameter]) -> torch.Tensor:
         places.append(places[-1] + -(-parameter.numel() // step) * step)
     buffer = torch.zeros(places[-1], dtype=first.dtype, device=first.device)
     for place, parameter in zip(places, parameters, strict=False):
-        assert parameter.grad is not None
         # In the layout that a new gradient would have: that of the parameter.
         layout = torch.empty_like(parameter, device="meta")
         part = buffer[place : place + parameter.numel()].as_strided(layout.shape, layout.stride())
-        parameter.grad = part.copy_(parameter.grad)
+        parameter.grad = part.copy_(_gradient(parameter))
     return buffer

@@ -21,7 +21,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -177,7 +177,7 @@ class StepGraphs:
         form = None if self.fault else batch_kind(batch)
         if form is None:
             self._drop()
-            return self._run(MicroBatch(batch, number, step, []))
+            return self._run(MicroBatch(batch, number, step, []), gradients)
         micro = MicroBatch(batch, number, step, batch_tensors(batch))
         return self._recorded((form, self._variant(step)), micro, gradients)
 
@@ -191,23 +191,23 @@ class StepGraphs:
         if gradients is None or self._runs[kind] < WARM_UP:
             self._drop()
             self._runs[kind] += 1
-            return self._run(micro)
+            return self._run(micro, gradients)
         if kind not in self._trusted:
             return self._try(kind, micro, gradients)
         fault = ""
         try:
-            static = self._record(kind, micro)
+            static = self._record(kind, micro, gradients)
         except _Distrust as error:
             fault = str(error)
         if static is None:
             # Not before the error is gone, which holds all that the failed recording had made.
             self._stop(fault)
-            return self._run(micro)
+            return self._run(micro, gradients)
         return self._replay(static, micro)
 
-    def _run(self, micro: MicroBatch) -> Terms:
+    def _run(self, micro: MicroBatch, gradients: FlatGradients | None) -> Terms:
         self._seed(micro.number)
-        with self._recorder.beside():
+        with self._recorder.beside(), nullcontext() if gradients is None else gradients.adding():
             return self._work(micro.batch, micro.step)
 
     def _replay(self, static: _Static, micro: MicroBatch) -> Terms:
@@ -216,15 +216,20 @@ class StepGraphs:
         self._seed(micro.number)
         return static.recording.replay()
 
-    def _record(self, kind: Hashable, micro: MicroBatch) -> _Static:
+    def _record(self, kind: Hashable, micro: MicroBatch, gradients: FlatGradients) -> _Static:
         """Record a kind; this very batch becomes the place of all later ones."""
         if self._recordings == MAX_RECORDINGS:
             raise _Distrust(f"{MAX_RECORDINGS} recordings were made, batches change too often")
         self._recordings += 1
         # Random numbers other than those of the batch: what a replay does not draw anew, differs.
         self._seed(~micro.number)
+
+        def work() -> Terms:
+            with gradients.adding():
+                return self._work(micro.batch, micro.step)
+
         try:
-            recording = self._recorder.record(lambda: self._work(micro.batch, micro.step))
+            recording = self._recorder.record(work)
         except Exception as error:  # of the driver, of a library, of memory
             raise _Distrust(_root_of(error)) from error
         self._statics[kind] = _Static(micro.tensors, recording)
@@ -235,13 +240,13 @@ class StepGraphs:
         self._drop()
         before, fresh = gradients.copy(), [buffer.clone() for buffer in self._buffers]
         gradients.zero()
-        terms = self._run(micro)
+        terms = self._run(micro, gradients)
         launched, written = gradients.copy(), [buffer.clone() for buffer in self._buffers]
         # An overflow, as float16 meets them, compares with nothing; the next batch may.
         fault = None
         if all(math.isfinite(float(part.norm())) for part in launched):
             try:
-                static = self._record(kind, micro)
+                static = self._record(kind, micro, gradients)
                 gradients.zero()
                 _assign(self._buffers, fresh)
                 self._compare(static, micro, terms, launched, gradients)

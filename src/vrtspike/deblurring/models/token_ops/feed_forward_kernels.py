@@ -13,8 +13,9 @@ The second axis of a grid is the sample; ``keep`` has the factor of each sample'
 branch of factor 0 is not computed.
 """
 
-# The parameters of a kernel are pointers and numbers of the device, which have no Python types.
-# ruff: noqa: ANN001, ANN201, ANN202
+# The parameters of a kernel are pointers and numbers of the device, which have no Python types. A
+# condition that is compiled away stands around one that is not, not joined with it.
+# ruff: noqa: ANN001, ANN201, ANN202, SIM102
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
@@ -188,9 +189,9 @@ def rows_kernel(
     """Gradient of a block of tokens, and what the gradients of the weights are sums over.
 
     That is ``normed``, the standardised tokens with a one in column C, by which biases get their
-    gradients from the same products; ``grad_hidden`` (tokens, 2 H), the gradients of gate and value;
-    ``products`` (tokens, H) of both; and ``scaled``, the branch's gradient; all in the type of the
-    weights. A line of ``partial`` holds the block's part of the gradient of the last bias.
+    gradients from the same products; ``grad_hidden`` (tokens, 2 H), the gradients of gate and
+    value; ``products`` (tokens, H) of both; and ``scaled``, the branch's gradient; all in the type
+    of the weights. A line of ``partial`` holds the block's part of the gradient of the last bias.
 
     Hidden values are written here although they could be made again: that takes as many
     instructions as everything else in this kernel, which waits for these and not for memory.

@@ -8,8 +8,9 @@ in memory: positions of the padded map beyond the map are zeros.
 factor is 0, attention reads and writes nothing of the sample, and its neighbours here neither.
 """
 
-# The parameters of a kernel are pointers and numbers of the device, which have no Python types.
-# ruff: noqa: ANN001, ANN201, ANN202
+# The parameters of a kernel are pointers and numbers of the device, which have no Python types. A
+# condition that is compiled away stands around one that is not, not joined with it.
+# ruff: noqa: ANN001, ANN201, ANN202, SIM102
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations

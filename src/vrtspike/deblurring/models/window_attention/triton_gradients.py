@@ -17,8 +17,9 @@ in groups, and the gradients of keys and values wait in their place in memory, i
 result, for the next group.
 """
 
-# The parameters of a kernel are pointers and numbers of the device, which have no Python types.
-# ruff: noqa: ANN001, ANN201, ANN202
+# The parameters of a kernel are pointers and numbers of the device, which have no Python types. A
+# condition that is compiled away stands around one that is not, not joined with it.
+# ruff: noqa: ANN001, ANN201, ANN202, SIM102
 # Tuples grow block by block while a kernel is compiled.
 # mypy: disable-error-code="no-untyped-def,assignment"
 
