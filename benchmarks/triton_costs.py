@@ -147,7 +147,7 @@ def _over_groups(a: Mapping[str, Any]) -> tuple[float, ...]:
     if queries <= a["GROUP"]:
         return (keys,)
     groups, rest = divmod(queries, a["GROUP"])
-    return (groups * keys, keys) if rest else (groups * keys,)
+    return (keys, groups * keys) if rest else (groups * keys,)
 
 
 def _hidden(products: int) -> Callable[[Mapping[str, Any]], Work]:
@@ -224,10 +224,6 @@ def _guide_gradient(a: Mapping[str, Any]) -> Work:
     return Work(added=_CORNERS * 4.0 * _pixels(a) * a["CHANNELS"] if a["FOR_X"] else 0.0)
 
 
-def _deform_weights(a: Mapping[str, Any]) -> Work:
-    return Work((a["share"],), 2.0 * _columns(a) * a["FAN_OUT"])
-
-
 WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     "window_attention.triton_kernels.layout_kernel": lambda _: Work(),
     "window_attention.triton_kernels.forward_kernel": _attention(2, _over_keys),
@@ -246,7 +242,6 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     "token_ops.weight_kernels.weights_kernel": _weights,
     "deform.triton_kernels.forward_kernel": _deform(1),
     "deform.triton_kernels.input_kernel": _deform_inputs,
-    "deform.triton_kernels.weight_kernel": _deform_weights,
     "deform.guide_kernels.guide_kernel": lambda _: Work(),
     "deform.guide_kernels.guide_gradient_kernel": _guide_gradient,
 }

@@ -14,14 +14,11 @@ from torch.nn import functional
 
 from vrtspike.deblurring.models.deform.definition import POINTS, only_wanted
 from vrtspike.deblurring.models.kernel_launch import SMALLEST_DOT, on_device_of, precision, tile
+from vrtspike.deblurring.models.mixed_precision import product_over_rows
 
 # A group's channels are read as one vector of 16 bytes.
 _CHANNELS = 8
 _LARGEST_DOT = 128
-# Programs that make the gradient of the weights; a few for each multiprocessor of a large GPU.
-_WEIGHT_PROGRAMS = 1024
-# Each of them writes a sum as large as the weights, so that it should be one of several tiles.
-_TILES_OF_A_SUM = 4
 
 
 def kernel_takes(x: Tensor, groups: int, fan_out: int) -> bool:
@@ -85,13 +82,6 @@ def _matrices(weight: Tensor, groups: int, dtype: torch.dtype) -> Tensor:
     points = weight.reshape(fan_out, groups, rows, POINTS).permute(3, 1, 2, 0)
     matrices[:, :groups, :rows, :fan_out] = points
     return matrices.flatten(1, 2)
-
-
-def _weight_of(matrices: Tensor, weight: Tensor, groups: int) -> Tensor:
-    """The inverse of :func:`_matrices`, in the shape and type of ``weight``."""
-    fan_out, fan_in = weight.shape[:2]
-    apart = matrices.unflatten(1, (-1, _CHANNELS))[:, :groups, : fan_in // groups, :fan_out]
-    return apart.permute(3, 1, 2, 0).reshape(weight.shape).to(weight.dtype)
 
 
 def _width(fan_out: int) -> int:
@@ -221,13 +211,13 @@ def _backward(
     grad = grad.contiguous()
     found = [t.new_empty(0) for t in (x, raw, shift, flow, weight, weight)]
     with on_device_of(x):
-        if for_x or for_raw or for_shift or for_flow:
-            asked = (for_x, for_raw or for_shift, for_flow)
-            sums, found[1], found[3] = _input_gradients(problem, grad, *asked)
+        if for_x or for_raw or for_shift or for_flow or for_weight:
+            asked = (for_x, for_raw or for_shift, for_flow, for_weight)
+            sums, found[1], found[3], columns = _input_gradients(problem, grad, *asked)
             if for_x:
                 found[0] = _features_of(sums, x, problem.groups)
-        if for_weight:
-            found[4] = _weight_gradient(problem, grad)
+            if for_weight:
+                found[4] = _weight_gradient(problem, grad, columns)
     if for_shift:
         found[2] = found[1].sum((0, 1, 2), dtype=torch.float32).to(shift.dtype)
     if for_bias:
@@ -242,15 +232,20 @@ def _sum(grad: Tensor) -> Tensor:
 
 
 def _input_gradients(
-    problem: _Problem, grad: Tensor, for_x: bool, for_raw: bool, for_flow: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of x, as the kernel adds it up, of raw and of flow; empty where not wanted."""
+    problem: _Problem, grad: Tensor, for_x: bool, for_raw: bool, for_flow: bool, for_weight: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of x, as the kernel adds it up, of raw and of flow; sampled values for the weight's.
+
+    What is not wanted is empty.
+    """
     from vrtspike.deblurring.models.deform.triton_kernels import input_kernel
 
     picture, raw, _, flow, *_ = problem
     sums = torch.zeros_like(picture if for_x else picture[:0], dtype=torch.float32)
     grad_raw = torch.empty_like(raw if for_raw or for_flow else raw[:0])
     grad_flow = torch.empty_like(flow if for_flow else flow[:0])
+    pixels = raw.shape[:3].numel() if for_weight else 0
+    columns = picture.new_empty(pixels, POINTS * problem.groups * _CHANNELS)
     tiles, options = problem.options(adds=for_x)
     input_kernel[(tiles,)](
         grad,
@@ -259,13 +254,15 @@ def _input_gradients(
         sums,
         grad_raw,
         grad_flow,
+        columns,
         *problem.sizes(),
         FOR_X=for_x,
         FOR_RAW=for_raw or for_flow,
         FOR_FLOW=for_flow,
+        FOR_WEIGHT=for_weight,
         **options,
     )
-    return sums, grad_raw, grad_flow
+    return sums, grad_raw, grad_flow, columns
 
 
 def _features_of(sums: Tensor, x: Tensor, groups: int) -> Tensor:
@@ -274,19 +271,18 @@ def _features_of(sums: Tensor, x: Tensor, groups: int) -> Tensor:
     return apart[..., :groups, : x.shape[-1] // groups].to(x.dtype).flatten(-2)
 
 
-def _weight_gradient(problem: _Problem, grad: Tensor) -> Tensor:
-    """Gradient of the weights: sums over shares of the pixels, and their sum."""
-    from vrtspike.deblurring.models.deform.triton_kernels import weight_kernel
-
-    tiles, options = problem.options()
-    share = max(-(-tiles * POINTS // _WEIGHT_PROGRAMS), _TILES_OF_A_SUM)
-    shares = -(-tiles // share)
-    rows, columns = problem.picture.shape[-1], _width(problem.weight.shape[0])
-    sums = grad.new_empty(shares, POINTS, rows, columns, dtype=torch.float32)
-    weight_kernel[(POINTS, shares)](
-        grad, *problem[:4], sums, *problem.sizes(), tiles, share, **options
-    )
-    return _weight_of(sums.sum(0), problem.weight, problem.groups)
+def _weight_gradient(problem: _Problem, grad: Tensor, columns: Tensor) -> Tensor:
+    """Gradient of the weights from sampled values (N * H * W, 9 * groups * 8)."""
+    fan_out, fan_in, *_ = problem.weight.shape
+    sums = columns.new_zeros(columns.shape[1], fan_out, dtype=torch.float32)
+    # Of all pairs: frames with their next one, then with their previous one, clip by clip.
+    later, earlier = grad[:, :-1, ..., :fan_out], grad[:, 1:, ..., fan_out:]
+    rows = [clip.reshape(-1, fan_out) for direction in (later, earlier) for clip in direction]
+    for sampled, given in zip(columns.chunk(len(rows)), rows, strict=True):
+        sums += product_over_rows(sampled, given, torch.float32)
+    apart = sums.view(POINTS, problem.groups, _CHANNELS, fan_out)
+    apart = apart[:, :, : fan_in // problem.groups].permute(3, 1, 2, 0)
+    return apart.reshape(problem.weight.shape).to(problem.weight.dtype)
 
 
 @_backward.register_fake

@@ -2,8 +2,10 @@
 
 A program treats a tile of pixels and, one sampling point of the 3 x 3 after the other, all groups
 at once: displacements are computed from what the convolution gave, the four corners of every group
-are read, and the weighted sums are an operand of a matrix product right away. Neither displacements
-nor sampled values ever reach the memory of the device.
+are read, and the weighted sums are an operand of a matrix product right away. Displacements never
+reach the memory of the device, and sampled values only in the backward pass, which has them at hand
+where it makes other gradients: the weights' is one matrix product with them, for less than what it
+takes to sample once more.
 
 Layouts: pictures (B, T, H, W, G * C), ``G`` groups of ``C`` channels, both padded to powers of two,
 so that a corner of a group is read at once; results (B, T, H, W, 2, FAN_OUT), the aligned next and
@@ -195,31 +197,61 @@ def _halves(values, G: tl.constexpr):
 
 @triton.jit
 def _corner_gradient(
-    picture, grad_picture, pixel, inside, share, front, back, G: tl.constexpr, C: tl.constexpr,
-    FOR_X: tl.constexpr, FOR_RAW: tl.constexpr,
+    picture, grad_picture, pixel, inside, share, front, back, sum_front, sum_back,
+    G: tl.constexpr, C: tl.constexpr, FOR_X: tl.constexpr, FOR_RAW: tl.constexpr,
+    FOR_WEIGHT: tl.constexpr,
 ):  # fmt: skip
-    """Adds to the gradient of a corner; its values times the gradients of the column, summed."""
+    """Adds to the gradient of a corner.
+
+    Returns:
+        its values times the gradients of the column, summed, if FOR_RAW; ``sum_front`` and
+        ``sum_back`` and, if FOR_WEIGHT, what the corner adds to both halves of the column.
+    """
     if FOR_X:
         first = grad_picture + (pixel * (G * C) + (tl.arange(0, G) * 4)[None, :])
         pointers = first[:, :, None] + tl.arange(0, 4)[None, None, :]
         there = inside[:, :, None]
         tl.atomic_add(pointers, front * share[:, :, None], mask=there, sem="relaxed")
         tl.atomic_add(pointers + G * 4, back * share[:, :, None], mask=there, sem="relaxed")
-    if FOR_RAW:
+    by_share = share
+    if FOR_RAW or FOR_WEIGHT:
         front_value, back_value = _halves(_corner(picture, pixel, inside, G, C), G)
-        return tl.sum(front_value * front + back_value * back, axis=2)
-    return share
+        if FOR_RAW:
+            by_share = tl.sum(front_value * front + back_value * back, axis=2)
+        if FOR_WEIGHT:
+            sum_front += front_value * share[:, :, None]
+            sum_back += back_value * share[:, :, None]
+    return by_share, sum_front, sum_back
+
+
+@triton.jit
+def _store_columns(
+    columns, first, place, point, some, front, back, GROUPS: tl.constexpr, G: tl.constexpr,
+    C: tl.constexpr,
+):  # fmt: skip
+    """Write sampled values of a point, (pixels, 9, groups, C)."""
+    row: tl.constexpr = POINTS * GROUPS * C
+    at = place[:, None] * row + (tl.arange(0, G) * C)[None, :]
+    pointers = columns + first * row + point * (GROUPS * C) + at
+    pointers = pointers[:, :, None] + tl.arange(0, 4)[None, None, :]
+    type_ = columns.dtype.element_ty
+    tl.store(pointers, front.to(type_), mask=some[:, :, None])
+    tl.store(pointers + 4, back.to(type_), mask=some[:, :, None])
 
 
 @triton.jit
 def input_kernel(
-    grad, x, raw, shift, flow, weight, grad_x, grad_raw, grad_flow, height, width, pairs, steps,
-    magnitude,
+    grad, x, raw, shift, flow, weight, grad_x, grad_raw, grad_flow, columns, height, width, pairs,
+    steps, magnitude,
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
-    FOR_X: tl.constexpr, FOR_RAW: tl.constexpr, FOR_FLOW: tl.constexpr,
+    FOR_X: tl.constexpr, FOR_RAW: tl.constexpr, FOR_FLOW: tl.constexpr, FOR_WEIGHT: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a tile: adds to that of x (float32), writes those of raw and of the flow."""
+    """Gradients of a tile: adds to that of x (float32), writes those of raw and of the flow.
+
+    For the gradient of the weights it writes ``columns``, the sampled values (pixels, 9, groups, C)
+    of all pairs.
+    """
     pair, row, column, inside, first, place = _tile(tl.program_id(0), height, width, TILE_H, TILE_W)
     right, down = _flow(flow, pair, row, column, inside, height, width)
     neighbour, frame, previous = frames_of(pair, pairs, steps)
@@ -242,19 +274,27 @@ def input_kernel(
         at, low, east, nw, ne, sw, se = corners(y, x_at, some, height, width)
         high, west = 1.0 - low, 1.0 - east
         upper, lower = modulation * high, modulation * low
-        by_nw = _corner_gradient(
-            picture, grad_picture, at, nw, upper * west, front, back, G, C, FOR_X, FOR_RAW
-        )
-        by_ne = _corner_gradient(
-            picture, grad_picture, at + 1, ne, upper * east, front, back, G, C, FOR_X, FOR_RAW
-        )
+        sum_front = tl.zeros(front.shape, tl.float32)
+        sum_back = tl.zeros(front.shape, tl.float32)
+        by_nw, sum_front, sum_back = _corner_gradient(
+            picture, grad_picture, at, nw, upper * west, front, back, sum_front, sum_back,
+            G, C, FOR_X, FOR_RAW, FOR_WEIGHT,
+        )  # fmt: skip
+        by_ne, sum_front, sum_back = _corner_gradient(
+            picture, grad_picture, at + 1, ne, upper * east, front, back, sum_front, sum_back,
+            G, C, FOR_X, FOR_RAW, FOR_WEIGHT,
+        )  # fmt: skip
         at += width
-        by_sw = _corner_gradient(
-            picture, grad_picture, at, sw, lower * west, front, back, G, C, FOR_X, FOR_RAW
-        )
-        by_se = _corner_gradient(
-            picture, grad_picture, at + 1, se, lower * east, front, back, G, C, FOR_X, FOR_RAW
-        )
+        by_sw, sum_front, sum_back = _corner_gradient(
+            picture, grad_picture, at, sw, lower * west, front, back, sum_front, sum_back,
+            G, C, FOR_X, FOR_RAW, FOR_WEIGHT,
+        )  # fmt: skip
+        by_se, sum_front, sum_back = _corner_gradient(
+            picture, grad_picture, at + 1, se, lower * east, front, back, sum_front, sum_back,
+            G, C, FOR_X, FOR_RAW, FOR_WEIGHT,
+        )  # fmt: skip
+        if FOR_WEIGHT:
+            _store_columns(columns, first, place, point, some, sum_front, sum_back, GROUPS, G, C)
         if FOR_RAW:
             by_modulation = high * (west * by_nw + east * by_ne) + low * (
                 west * by_sw + east * by_se
@@ -275,32 +315,3 @@ def input_kernel(
         type_of_flow = grad_flow.dtype.element_ty
         tl.store(pointers, tl.sum(total_x, 1).to(type_of_flow), mask=inside)
         tl.store(pointers + plane, tl.sum(total_y, 1).to(type_of_flow), mask=inside)
-
-
-@triton.jit
-def weight_kernel(
-    grad, x, raw, shift, flow, grad_weight, height, width, pairs, steps, magnitude, tiles, share,
-    GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
-    OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """Gradient (shares, 9, G * C, OUT), float32, of one point's weights over ``share`` tiles."""
-    point = tl.program_id(0)
-    begin = tl.program_id(1) * share
-    total = tl.zeros((G * C, OUT), tl.float32)
-    for tile in range(begin, tl.minimum(begin + share, tiles)):
-        pair, row, column, inside, first, place = _tile(tile, height, width, TILE_H, TILE_W)
-        right, down = _flow(flow, pair, row, column, inside, height, width)
-        pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
-        y, x_at, modulation, _, _, some = _positions(
-            pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
-        )
-        neighbour, frame, previous = frames_of(pair, pairs, steps)
-        plane = height * width
-        picture = x + neighbour * plane * (G * C)
-        columns = _columns(picture, y, x_at, modulation, some, height, width, G, C)
-        start = (first + (frame - pair) * plane) * 2 + previous
-        rows = _gradient_rows(grad, start, place, inside, FAN_OUT, OUT)
-        total += tl.dot(tl.trans(columns), rows, input_precision=PRECISION)
-    channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
-    part = (tl.program_id(1) * POINTS + point).to(tl.int64) * (G * C * OUT)
-    tl.store(grad_weight + part + channel[:, None] * OUT + to[None, :], total)

@@ -34,6 +34,7 @@ from vrtspike.deblurring.models.window_attention.triton_kernels import (
     elements,
     features,
     inside,
+    laid_bias,
     positions_of,
     powers,
 )
@@ -72,6 +73,10 @@ def _group(
         norms += (tl.load(lse + rows, mask=rows < N, other=float("inf")),)
         grad_q += (tl.zeros((BLOCK_M, BLOCK_D), tl.float32),)
     tile += first * BLOCK_M * STRIDE
+    # What waits for the next group is scaled by the last one.
+    last_scale = scale
+    if not ALONE:
+        last_scale = tl.where((first + SIZE) * BLOCK_M < N, 1.0, scale)
     for start in range(0, N, BLOCK_N):
         columns = start + near_k
         at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
@@ -84,14 +89,14 @@ def _group(
             grad_v = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
         else:
             so_far = exists_k & (first > 0)
-            grad_k = tl.load(into_k, mask=so_far, other=0.0).to(tl.float32) / scale
+            grad_k = tl.load(into_k, mask=so_far, other=0.0).to(tl.float32)
             grad_v = tl.load(into_k + channels, mask=so_far, other=0.0).to(tl.float32)
         new_grad_q = ()
         for i in tl.static_range(SIZE):
             region_q = tl.load(regions + (first + i) * BLOCK_M + near_q)
             scores = biased_scores(
-                q[i], k, tile + (i * BLOCK_M * STRIDE + start), region_q, regions + columns,
-                columns, scale, N, BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+                q[i], k, laid_bias(tile + (i * BLOCK_M * STRIDE + start), HAS_BIAS), region_q,
+                regions + columns, columns, scale, N, BLOCK_N, HAS_BIAS, MASKED, PRECISION,
             )  # fmt: skip
             weights = powers(scores, unit, norms[i])
             grad_v = tl.dot(tl.trans(weights.to(v.dtype)), g[i], grad_v, input_precision=PRECISION)
@@ -100,7 +105,7 @@ def _group(
             grad_k = tl.dot(tl.trans(grad_scores), q[i], grad_k, input_precision=PRECISION)
             new_grad_q += (tl.dot(grad_scores, k, grad_q[i], input_precision=PRECISION),)
         grad_q = new_grad_q
-        tl.store(into_k, (grad_k * scale).to(grads.dtype.element_ty), mask=exists_k)
+        tl.store(into_k, (grad_k * last_scale).to(grads.dtype.element_ty), mask=exists_k)
         tl.store(into_k + channels, grad_v.to(grads.dtype.element_ty), mask=exists_k)
     for i in tl.static_range(SIZE):
         rows = (first + i) * BLOCK_M + near_q
@@ -152,20 +157,21 @@ def gradient_kernel(
             BLOCK_N, HAS_BIAS, MASKED, PRECISION,
         )  # fmt: skip
     else:
-        for begin in range(0, blocks - rest, GROUP):
+        if rest:
             _group(
-                begin, GROUP, False, values, into, given, wanted, tile, query, key, place, areas,
+                0, rest, False, values, into, given, wanted, tile, query, key, place, areas,
                 lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D, BLOCK_M,
                 BLOCK_N, HAS_BIAS, MASKED, PRECISION,
             )  # fmt: skip
             # Other threads may read what these have written.
             tl.debug_barrier()
-        if rest:
+        for begin in range(rest, blocks, GROUP):
             _group(
-                blocks - rest, rest, False, values, into, given, wanted, tile, query, key, place,
-                areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D,
-                BLOCK_M, BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+                begin, GROUP, False, values, into, given, wanted, tile, query, key, place, areas,
+                lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D, BLOCK_M,
+                BLOCK_N, HAS_BIAS, MASKED, PRECISION,
             )  # fmt: skip
+            tl.debug_barrier()
 
 
 @triton.jit
@@ -196,7 +202,7 @@ def bias_kernel(
     wanted = grad + sample * length * channels + head * D + tl.arange(0, BLOCK_D)[None, :]
     unit = scale * LOG2_E
     place_in_head = rows[:, None] * STRIDE + columns[None, :]
-    tile = bias + head * STRIDE * STRIDE + place_in_head
+    start = laid_bias(bias + head * STRIDE * STRIDE + place_in_head, HAS_BIAS)
     exists = inside(rows, N, D, BLOCK_D)
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     end = tl.minimum(begin + share, last)
@@ -215,7 +221,7 @@ def bias_kernel(
         row_sums = tl.load(delta + line + rows, mask=rows < N, other=0.0)
         areas = regions + window * STRIDE
         scores = biased_scores(
-            q, k, tile, tl.load(areas + rows), areas + columns, columns, scale, N, BLOCK_N,
+            q, k, start, tl.load(areas + rows), areas + columns, columns, scale, N, BLOCK_N,
             HAS_BIAS, MASKED, PRECISION,
         )  # fmt: skip
         weights = powers(scores, unit, norm)

@@ -61,13 +61,24 @@ def inside(rows, N: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr):
 
 
 @triton.jit
+def laid_bias(pointers, HAS_BIAS: tl.constexpr):
+    """A tile of the bias in float32; 0 where there is none."""
+    if HAS_BIAS:
+        return tl.load(pointers).to(tl.float32)
+    else:
+        return 0.0
+
+
+@triton.jit
 def biased_scores(
-    q, k, bias, region_q, regions_k, columns, scale, N: tl.constexpr, BLOCK_N: tl.constexpr,
+    q, k, start, region_q, regions_k, columns, scale, N: tl.constexpr, BLOCK_N: tl.constexpr,
     HAS_BIAS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Scores of some queries and keys over ``scale``; -inf beyond the last key."""
+    """Scores of some queries and keys over ``scale``; -inf beyond the last key.
+
+    ``start`` is what :func:`laid_bias` gives for them.
+    """
     if HAS_BIAS:
-        start = tl.load(bias).to(tl.float32)
         scores = tl.dot(q, tl.trans(k), start, input_precision=PRECISION)
     else:
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
@@ -147,8 +158,9 @@ def forward_kernel(
         k = features(values + channels, at_k, D, BLOCK_D)
         v = features(values + 2 * channels, at_k, D, BLOCK_D)
         scores = biased_scores(
-            q, k, tile + start, region_q, regions + window * STRIDE + columns, columns, scale,
-            N, BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+            q, k, laid_bias(tile + start, HAS_BIAS), region_q,
+            regions + window * STRIDE + columns, columns, scale, N, BLOCK_N, HAS_BIAS, MASKED,
+            PRECISION,
         )  # fmt: skip
         new_top = tl.maximum(top, tl.max(scores, 1))
         shrink = tl.exp2((top - new_top) * unit)
