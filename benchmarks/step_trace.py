@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch._library.custom_ops import OPDEFS
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.function import FunctionCtx
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
@@ -81,7 +82,14 @@ def without_gpu() -> Iterator[None]:
     pass, and plans of windows are not remembered while tensors have no data.
     """
     plans = cache(vrtspike.deblurring.models.windows.build_plan)
+    set_materialize = FunctionCtx.set_materialize_grads
+
+    def note(node: Any, value: bool) -> None:  # noqa: ANN401
+        set_materialize(node, value)
+        node.takes_none = not value
+
     answers = {
+        "torch.autograd.function.FunctionCtx.set_materialize_grads": note,
         "torch.cuda.amp.common.amp_definitely_not_available": lambda: False,
         "torch.cuda.is_bf16_supported": lambda *_, **__: True,
         "torch._C._current_graph_task_id": lambda: 0,
@@ -404,10 +412,11 @@ def _run(node: Any, gradients: list[Tensor | None]) -> Sequence[Tensor | None]: 
     call = node
     if isinstance(node, torch.autograd.function.BackwardCFunction):
         call = node.apply
-        given = [
-            torch.zeros(tuple(m.shape), dtype=m.dtype, device=m.device) if g is None else g
-            for g, m in zip(given, metadata, strict=True)
-        ]
+        if not getattr(node, "takes_none", False):
+            given = [
+                torch.zeros(tuple(m.shape), dtype=m.dtype, device=m.device) if g is None else g
+                for g, m in zip(given, metadata, strict=True)
+            ]
     results = call(*given)
     results = results if isinstance(results, tuple) else (results,)
     if call is node:

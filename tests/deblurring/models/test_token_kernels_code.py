@@ -13,6 +13,7 @@ import pytest
 from vrtspike.deblurring.models.kernel_launch import tile
 from vrtspike.deblurring.models.token_ops import triton_feed_forward as feed_forward
 from vrtspike.deblurring.models.token_ops import triton_projection as projection
+from vrtspike.deblurring.models.token_ops import weight_gradients
 from vrtspike.deblurring.models.token_ops.launch import with_one
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -23,6 +24,7 @@ SHARED = {80: 99 * KIB, 90: 227 * KIB, 100: 227 * KIB}
 HALF = {
     *("w_gate", "w_value", "w_out", "normed", "scaled", "w_own", "w_mutual", "out_own"),
     *("out_mutual", "grad_own", "grad_mutual", "own", "mutual", "coded", "left", "right"),
+    *("gate", "value", "last", "grad_hidden", "products"),
 }
 NUMBERS = {
     *("length", "samples", "length_own", "length_mutual", "height", "width", "padded_h"),
@@ -48,21 +50,28 @@ CASES: list[tuple[str, str, Launches, int, Loops]] = [
         "forward_kernel",
         same(feed_forward.FORWARD),
         0,
-        {80: (663,), 90: (652,), 100: (555,)},
+        {80: (454,), 90: (425,), 100: (427,)},
     ),
     (
         "feed_forward_kernels",
         "rows_kernel",
         (feed_forward.ROWS, feed_forward.ROWS_SMALL),
-        80,
-        {80: (840,), 90: (752,), 100: (672,)},
+        16,
+        {80: (729,), 90: (649,), 100: (669,)},
     ),
     (
         "feed_forward_kernels",
-        "weights_kernel",
-        same(feed_forward.WEIGHTS),
-        8,
-        {80: (513,), 90: (530,), 100: (530,)},
+        "fold_kernel",
+        same(feed_forward.FOLD),
+        0,
+        {80: (), 90: (), 100: ()},
+    ),
+    (
+        "feed_forward_kernels",
+        "unfold_kernel",
+        same(feed_forward.UNFOLD),
+        0,
+        {80: (611,), 90: (608,), 100: (580,)},
     ),
     (
         "projection_kernels",
@@ -93,9 +102,9 @@ CASES: list[tuple[str, str, Launches, int, Loops]] = [
         {80: (), 90: (), 100: ()},
     ),
     (
-        "projection_kernels",
+        "weight_kernels",
         "weights_kernel",
-        same(projection.WEIGHTS),
+        same(weight_gradients.WEIGHTS),
         0,
         {80: (232,), 90: (170,), 100: (181,)},
     ),
@@ -111,6 +120,7 @@ def constants() -> dict[str, Any]:
         "H": 2 * CHANNELS,
         "OUT": 3 * CHANNELS,
         "STRIDE": CHANNELS,
+        "COLUMN": 1,
         "LINE": 3 * CHANNELS * (CHANNELS + 1),
         "KEEP": True,
         "SPATIAL": False,
@@ -142,7 +152,7 @@ def test_kernels_fit(
 
     kernel = getattr(import_module(f"vrtspike.deblurring.models.token_ops.{module}"), name)
     sizes = dict(launches[0] if capability >= 90 else launches[1])
-    options = {key: sizes.pop(key) for key in ("num_warps", "num_stages")}
+    options = {key: sizes.pop(key) for key in list(sizes) if key.startswith("num_")}
     values = {**constants(), **sizes}
     names = [argument for argument in kernel.arg_names if argument not in values]
     types = {n: "*bf16" if n in HALF else "i32" if n in NUMBERS else "*fp32" for n in names}

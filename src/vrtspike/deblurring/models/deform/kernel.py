@@ -234,7 +234,7 @@ def _sum(grad: Tensor) -> Tensor:
 def _input_gradients(
     problem: _Problem, grad: Tensor, for_x: bool, for_raw: bool, for_flow: bool, for_weight: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of x, as the kernel adds it up, of raw and of flow; sampled values for the weight's.
+    """Gradients of x, as the kernel adds it up, of raw and flow; sampled values for the weight's.
 
     What is not wanted is empty.
     """

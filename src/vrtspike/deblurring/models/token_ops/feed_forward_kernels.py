@@ -24,12 +24,15 @@ import triton
 import triton.language as tl
 
 from vrtspike.deblurring.models.token_ops.kernel_parts import (
+    load_moments,
     load_rows,
     load_rows_again,
     load_vector,
     normal,
     standardise,
     standardise_backward,
+    statistics,
+    store_moments,
     store_rows,
 )
 
@@ -132,11 +135,14 @@ def _last_rows(
 
 @triton.jit
 def forward_kernel(
-    x, keep, w_gate, b_gate, w_value, b_value, w_out, b_out, out, length,
+    x, keep, w_gate, b_gate, w_value, b_value, w_out, b_out, out, moments, length,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
     BLOCK: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """x + factor * (w_out (GELU(gate) * value) + b_out) of a block of tokens."""
+    """x + factor * (w_out (GELU(gate) * value) + b_out) of a block of tokens.
+
+    ``moments`` gets mean and reciprocal standard deviation of each token.
+    """
     sample = tl.program_id(1)
     first = tl.program_id(0) * BLOCK
     count = length - first
@@ -151,7 +157,9 @@ def forward_kernel(
             return
 
     stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
-    normed = standardise(stream, C, BLOCK_C, EPSILON).to(w_gate.dtype.element_ty)
+    mean, rstd = statistics(stream, C, BLOCK_C, EPSILON)
+    store_moments(moments, at, count, mean, rstd, BLOCK)
+    normed = standardise(stream, mean, rstd).to(w_gate.dtype.element_ty)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     for start in range(0, H, BLOCK_H):
         gate, value = _hidden(
@@ -180,11 +188,10 @@ def _store_hidden(
 
 @triton.jit
 def rows_kernel(
-    x, grad, keep, w_gate, b_gate, w_value, b_value, w_out, grad_x, normed, scaled, grad_hidden,
-    products, partial, length,
+    x, grad, keep, moments, w_gate, b_gate, w_value, b_value, w_out, grad_x, normed, scaled,
+    grad_hidden, products, partial, length,
     C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr,
-    BLOCK_H: tl.constexpr, BLOCK: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr,
-    PRECISION: tl.constexpr,
+    BLOCK_H: tl.constexpr, BLOCK: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of a block of tokens, and what the gradients of the weights are sums over.
 
@@ -211,7 +218,8 @@ def rows_kernel(
             return
 
     stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
-    n = standardise(stream, C, BLOCK_C, EPSILON).to(w_gate.dtype.element_ty)
+    mean, rstd = load_moments(moments, at, count, BLOCK)
+    n = standardise(stream, mean, rstd).to(w_gate.dtype.element_ty)
     with_one = tl.where((columns == C)[None, :], 1.0, n)
     store_rows(normed, at, count, with_one, BLOCK, WIDTH, BLOCK_C)
     g = load_rows(grad, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
@@ -235,8 +243,8 @@ def rows_kernel(
         _store_hidden(products, at, count, start, gated * value, H, BLOCK, H, BLOCK_H)
         _store_hidden(grad_hidden, at, count, start, grad_gate, 2 * H, BLOCK, H, BLOCK_H)
         _store_hidden(grad_hidden + H, at, count, start, grad_value, 2 * H, BLOCK, H, BLOCK_H)
-    stream = load_rows_again(x, at, count, BLOCK, C, BLOCK_C)
-    total = standardise_backward(total, stream, C, BLOCK_C, EPSILON)
+    hat = standardise(load_rows_again(x, at, count, BLOCK, C, BLOCK_C), mean, rstd)
+    total = standardise_backward(total, hat, rstd, C)
     exact = load_rows_again(grad, at, count, BLOCK, C, BLOCK_C)
     tl.store(line + columns, tl.sum(exact, 0) * factor, mask=columns < C)
     store_rows(grad_x, at, count, exact + total, BLOCK, C, BLOCK_C)

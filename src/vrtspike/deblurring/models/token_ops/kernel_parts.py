@@ -115,45 +115,38 @@ def statistics(x, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr)
 
 
 @triton.jit
-def standardise(x, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr):
-    """Float32 rows of mean 0 and standard deviation 1; what is beyond the channels is not 0."""
-    mean, rstd = statistics(x, C, BLOCK_C, EPSILON)
+def store_moments(base, first, count, mean, rstd, BLOCK: tl.constexpr):
+    """Write both of :func:`statistics`, beside each other, for rows from ``first`` on."""
+    rows = tl.arange(0, BLOCK)
+    pointers = base + tl.cast(first, tl.int64) * 2 + rows * 2
+    tl.store(pointers, mean, mask=rows < count)
+    tl.store(pointers + 1, rstd, mask=rows < count)
+
+
+@triton.jit
+def load_moments(base, first, count, BLOCK: tl.constexpr):
+    """What :func:`store_moments` wrote; zeros from the ``count``-th row on."""
+    rows = tl.arange(0, BLOCK)
+    pointers = base + tl.cast(first, tl.int64) * 2 + rows * 2
+    mean = tl.load(pointers, mask=rows < count, other=0.0)
+    return mean, tl.load(pointers + 1, mask=rows < count, other=0.0)
+
+
+@triton.jit
+def standardise(x, mean, rstd):
+    """Rows of mean 0 and standard deviation 1; what is beyond the channels is not 0."""
     return (x - mean[:, None]) * rstd[:, None]
 
 
 @triton.jit
-def normalise(x, scale, shift, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr):
-    """Layer norm of float32 rows; scale and shift are vectors, zero beyond the channels."""
-    return standardise(x, C, BLOCK_C, EPSILON) * scale[None, :] + shift[None, :]
+def standardise_backward(grad, hat, rstd, C: tl.constexpr):
+    """Gradient of the rows of which ``hat`` is what :func:`standardise` gave.
 
-
-@triton.jit
-def standardise_backward(grad, x, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr):
-    """Gradient of the rows that :func:`standardise` was given; ``grad`` is 0 beyond the channels.
-
-    Statistics are made again: kept through the loop between, they would take 32 registers of every
-    thread.
+    ``grad`` is 0 beyond the channels.
     """
-    mean, rstd = statistics(x, C, BLOCK_C, EPSILON)
-    hat = (x - mean[:, None]) * rstd[:, None]
     mean_grad = tl.sum(grad, 1) / C
     slope = tl.sum(grad * hat, 1) / C
     return (grad - mean_grad[:, None] - hat * slope[:, None]) * rstd[:, None]
-
-
-@triton.jit
-def normalise_backward(
-    grad, x, scale, line, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr
-):
-    """Gradient of layer norm's input; those of scale and shift go to ``line``, 2C long.
-
-    ``grad`` is that of the result, float32, zero in rows that do not count.
-    """
-    hat = standardise(x, C, BLOCK_C, EPSILON)
-    columns = tl.arange(0, BLOCK_C)
-    tl.store(line + columns, tl.sum(grad * hat, 0), mask=columns < C)
-    tl.store(line + C + columns, tl.sum(grad, 0), mask=columns < C)
-    return standardise_backward(grad * scale[None, :], x, C, BLOCK_C, EPSILON)
 
 
 @triton.jit

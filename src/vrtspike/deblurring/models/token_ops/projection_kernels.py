@@ -24,8 +24,9 @@ from vrtspike.deblurring.models.token_ops.kernel_parts import (
     load_rows_again,
     load_tile,
     load_vector,
-    normalise,
-    normalise_backward,
+    standardise,
+    standardise_backward,
+    statistics,
     store_rows,
     store_tile,
 )
@@ -64,7 +65,7 @@ def _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w):
 
 @triton.jit
 def input_kernel(
-    x, keep, scale, shift, w_own, b_own, w_mutual, table, out_own, out_mutual,
+    x, keep, scale, shift, w_own, b_own, w_mutual, table, out_own, out_mutual, moments,
     length, length_own, length_mutual, height, width, padded_h, padded_w,
     window_h, window_w, shift_h, shift_w,
     C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
@@ -74,7 +75,7 @@ def input_kernel(
     """Both projections of the normalised tokens of a block of the padded map.
 
     own = w_own LN(x) + b_own and mutual = w_mutual LN(x) + table, whose row is the token's place
-    in its window.
+    in its window. ``moments`` gets mean and reciprocal standard deviation of each token of the map.
     """
     sample = tl.program_id(1).to(tl.int64)
     if KEEP:
@@ -89,7 +90,12 @@ def input_kernel(
     else:
         stream = load_rows(x, sample * length + first, length - first, BLOCK, C, BLOCK_C)
     gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
-    n = normalise(stream.to(tl.float32), gain, offset, C, BLOCK_C, EPSILON)
+    stream = stream.to(tl.float32)
+    mean, rstd = statistics(stream, C, BLOCK_C, EPSILON)
+    own_moments = moments + (sample * length + place) * 2
+    tl.store(own_moments, mean, mask=inside)
+    tl.store(own_moments + 1, rstd, mask=inside)
+    n = standardise(stream, mean, rstd) * gain[None, :] + offset[None, :]
     n = tl.where(inside[:, None], n, 0.0).to(w_own.dtype.element_ty)
     for start in range(0, OUT, BLOCK_O):
         weights = load_rows(w_own, start, OUT - start, BLOCK_O, C, BLOCK_C)
@@ -126,12 +132,12 @@ def _through_weights(
 
 @triton.jit
 def input_rows_kernel(
-    x, keep, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, grad_x, normed,
-    coded, partial, length, length_own, length_mutual, height, width, padded_h, padded_w,
+    x, keep, moments, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, grad_x,
+    normed, coded, partial, length, length_own, length_mutual, height, width, padded_h, padded_w,
     window_h, window_w, shift_h, shift_w,
     C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr,
     BLOCK_O: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr,
-    KEEP: tl.constexpr, EPSILON: tl.constexpr, PRECISION: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of a block of the padded map, and what :func:`weights_kernel` reads.
 
@@ -154,11 +160,13 @@ def input_rows_kernel(
     if SPATIAL:
         count = longest - first
     left, left_mutual = length_own - first, length_mutual - first
+    known = inside
     if KEEP:
         # Only what reaches x by the other way is left; nobody reads the rest.
         dropped = tl.load(keep + sample) == 0
         count = tl.where(dropped, 0, count)
         left, left_mutual = tl.where(dropped, 0, left), tl.where(dropped, 0, left_mutual)
+        known = inside & (not dropped)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     total = _through_weights(
         total, grad_own, w_own, first, sample * length_own, count, length_own,
@@ -175,7 +183,11 @@ def input_rows_kernel(
     else:
         stream = load_rows(x, sample * length + first, length - first, BLOCK, C, BLOCK_C)
         stream = stream.to(tl.float32)
-    n = normalise(stream, gain, offset, C, BLOCK_C, EPSILON)
+    own_moments = moments + (sample * length + place) * 2
+    mean = tl.load(own_moments, mask=known, other=0.0)
+    rstd = tl.load(own_moments + 1, mask=known, other=0.0)
+    hat = standardise(stream, mean, rstd)
+    n = hat * gain[None, :] + offset[None, :]
     n = tl.where(inside[:, None], n, 0.0)
     n = tl.where((columns == C)[None, :], 1.0, n)
     store_rows(normed, sample * length_own + first, left, n, BLOCK, WIDTH, BLOCK_C)
@@ -186,7 +198,9 @@ def input_rows_kernel(
         row = sample * length_mutual + first
         store_rows(coded, row, left_mutual, n, BLOCK, WIDTH, BLOCK_C)
     line = partial + (sample * tl.num_programs(0) + tl.program_id(0)) * (2 * C)
-    total = normalise_backward(total, stream, gain, line, C, BLOCK_C, EPSILON)
+    tl.store(line + columns, tl.sum(total * hat, 0), mask=columns < C)
+    tl.store(line + C + columns, tl.sum(total, 0), mask=columns < C)
+    total = standardise_backward(total * gain[None, :], hat, rstd, C)
     if SPATIAL:
         mask = inside[:, None] & (columns < C)[None, :]
         pointers = sample * length * C + place[:, None] * C + columns[None, :]

@@ -49,7 +49,7 @@ def triton_feed_forward(
         The shape of ``x``, in the wider of its type and that of the products.
     """
     gate, value, last = mlp.fc11, mlp.fc12, mlp.fc2
-    out = _forward(
+    out, _ = _forward(
         x.flatten(1, -2),
         keep,
         norm.weight,
@@ -89,12 +89,14 @@ def _forward(
     w_out: Tensor,
     b_out: Tensor,
     dtype: torch.dtype,
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
+    """The result, and mean and reciprocal standard deviation of each token, (B, tokens, 2)."""
     from vrtspike.deblurring.models.token_ops.feed_forward_kernels import forward_kernel
 
     x = x.contiguous()
     samples, length, _ = x.shape
     out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
+    moments = x.new_empty(samples, length, 2, dtype=torch.float32)
     weights = _folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
     with on_device_of(x):
         forward_kernel[(-(-length // FORWARD["BLOCK"]), samples)](
@@ -103,12 +105,13 @@ def _forward(
             *weights,
             b_out,
             out,
+            moments,
             length,
             EPSILON=EPSILON,
             **FORWARD,
             **_constants(x, w_gate.shape[0], keep, dtype),
         )
-    return out
+    return out, moments
 
 
 def _folded(
@@ -135,8 +138,9 @@ def _folded(
 
 
 @_forward.register_fake
-def _(x: Tensor, *rest: Any) -> Tensor:  # noqa: ANN401
-    return torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1]))
+def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    moments = x.new_empty(*x.shape[:2], 2, dtype=torch.float32)
+    return torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1])), moments
 
 
 @torch.library.custom_op("vrtspike::triton_feed_forward_backward", mutates_args=())
@@ -151,6 +155,7 @@ def _backward(
     w_value: Tensor,
     b_value: Tensor,
     w_out: Tensor,
+    moments: Tensor,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of x; of gate and value, weights, then biases; of scale and shift; of the last."""
@@ -176,6 +181,7 @@ def _backward(
             x,
             grad,
             x if keep is None else keep,
+            moments,
             *weights,
             grad_x,
             normed,
@@ -184,7 +190,6 @@ def _backward(
             products,
             by_rows,
             length,
-            EPSILON=EPSILON,
             **launch,
             **constants,
         )
@@ -213,12 +218,13 @@ def _(grad: Tensor, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:  # noqa: ANN40
     return torch.empty_like(x), *(x.new_empty(size, dtype=torch.float32) for size in sizes)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401
     *tensors, _, ctx.dtype = inputs
-    ctx.save_for_backward(*tensors)
+    ctx.save_for_backward(*tensors, output[1])
+    ctx.set_materialize_grads(False)  # of the moments, from which nothing learns
 
 
-def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
     saved = ctx.saved_tensors  # a checkpoint gives them once
     hidden, channels = saved[4].shape
     x, first, norm, w_out, b_out = _backward(grad, *saved, ctx.dtype)

@@ -120,8 +120,8 @@ class _Projections(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
         x, scale, shift, w_own, _, w_mutual, _, code, keep, ctx.maps, ctx.dtype = inputs
-        ctx.save_for_backward(x, scale, shift, w_own, w_mutual, code, keep)
-        own, mutual = _input(*inputs)
+        own, mutual, moments = _input(*inputs)
+        ctx.save_for_backward(x, scale, shift, w_own, w_mutual, code, keep, moments)
         return x.view_as(x), own, mutual
 
     @staticmethod
@@ -152,7 +152,8 @@ def _input(
     keep: Tensor | None,
     maps: list[int],
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Both projections, the second maybe empty, and the moments of tokens, (B, tokens, 2)."""
     from vrtspike.deblurring.models.token_ops.projection_kernels import input_kernel
 
     x = x.contiguous()
@@ -161,6 +162,7 @@ def _input(
     coded = w_mutual is not None
     out_own = x.new_empty(samples, maps[1], outputs, dtype=dtype)
     out_mutual = x.new_empty((samples, maps[2], outputs) if coded else 0, dtype=dtype)
+    moments = x.new_empty(samples, maps[0], 2, dtype=torch.float32)
     weights, table = as_operands((w_own,), dtype) * 2, b_own
     if w_mutual is not None and code is not None:
         weights = as_operands((w_own, w_mutual), dtype)
@@ -178,6 +180,7 @@ def _input(
             table,
             out_own,
             out_mutual,
+            moments,
             *maps,
             OUT=outputs,
             MUTUAL=coded,
@@ -187,7 +190,7 @@ def _input(
             **_shapes(maps, channels),
             **INPUT,
         )
-    return out_own, out_mutual
+    return out_own, out_mutual, moments
 
 
 def _blocks(maps: Layout, coded: bool, launch: Launch) -> int:
@@ -196,12 +199,13 @@ def _blocks(maps: Layout, coded: bool, launch: Launch) -> int:
 
 
 @_input.register_fake
-def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
     _, _, w_own, _, w_mutual, *_, maps, dtype = rest
     samples, outputs = x.shape[0], w_own.shape[0]
     own = x.new_empty(samples, maps[1], outputs, dtype=dtype)
     mutual = 0 if w_mutual is None else (samples, maps[2], outputs)
-    return own, x.new_empty(mutual, dtype=dtype)
+    moments = x.new_empty(samples, maps[0], 2, dtype=torch.float32)
+    return own, x.new_empty(mutual, dtype=dtype), moments
 
 
 @torch.library.custom_op("vrtspike::triton_projections_backward", mutates_args=())
@@ -216,6 +220,7 @@ def _input_backward(
     w_mutual: Tensor | None,
     code: Tensor | None,
     keep: Tensor | None,
+    moments: Tensor,
     maps: list[int],
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -237,6 +242,7 @@ def _input_backward(
         input_rows_kernel[grid](
             x,
             x if keep is None else keep,
+            moments,
             scale,
             shift,
             *weights,
@@ -253,7 +259,6 @@ def _input_backward(
             OUT=outputs,
             MUTUAL=coded,
             KEEP=keep is not None,
-            EPSILON=EPSILON,
             PRECISION=precision(dtype),
             **_shapes(maps, channels),
             **INPUT_ROWS,

@@ -241,6 +241,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     out, lse, laid = output
     ctx.bias_dtype = None if bias is None else bias.dtype
     ctx.heads_last = bias is not None and bias.stride(0) == 1
+    ctx.set_materialize_grads(False)  # of the two results that nothing learns from
     ctx.save_for_backward(qkv, laid, *plan, out, lse)
 
 
