@@ -26,7 +26,10 @@ from vrtspike.deblurring.models import kernel_trust
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import VRTSpike
 from vrtspike.deblurring.models.weights import load_vrt
-from vrtspike.deblurring.models.window_attention.agreement import largest_difference
+from vrtspike.deblurring.models.window_attention.agreement import (
+    difference_of_kept,
+    largest_difference,
+)
 from vrtspike.deblurring.models.window_attention.choice import IMPLEMENTATIONS
 from vrtspike.deblurring.models.windows import Size3
 
@@ -56,6 +59,13 @@ def attention_trial_of_other_windows(device: torch.device, dtype: torch.dtype) -
     return largest_difference(triton_attention, device, dtype, (5, 20, 36), OTHERS)
 
 
+def attention_trial_of_some_samples(device: torch.device, dtype: torch.dtype) -> float:
+    """The attention kernels where stochastic depth drops one of two samples."""
+    from vrtspike.deblurring.models.window_attention.triton_attention import triton_attention
+
+    return difference_of_kept(triton_attention, device, dtype)
+
+
 def token_trial(device: torch.device, dtype: torch.dtype) -> float:
     """The kernels of feed-forward layers and projections, of stages 1-7 and 8."""
     from vrtspike.deblurring.models.token_ops.agreement import largest_difference as difference
@@ -80,6 +90,7 @@ ALL = (*HALF, torch.float32)
 TRIALS: dict[str, tuple[kernel_trust.Trial, Sequence[torch.dtype]]] = {
     "window attention": (attention_trial, ALL),
     "window attention, other windows": (attention_trial_of_other_windows, ALL),
+    "window attention, some samples": (attention_trial_of_some_samples, ALL),
     "token layers": (token_trial, ALL),
     "alignment": (alignment_trial, HALF),
 }

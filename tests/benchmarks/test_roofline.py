@@ -34,6 +34,28 @@ def test_the_slowest_of_its_parts_is_the_time_of_a_kernel(roofline: ModuleType) 
     assert seconds(kernel(10), gpu) == pytest.approx(1.5e-6)
 
 
+def test_a_dropped_branch_takes_what_is_left_of_it(roofline: ModuleType) -> None:
+    kernel, gpu, launch = roofline.Kernel, roofline.GPUS["H200"], roofline.Launch
+    whole = 4.8e9 * 0.83  # bytes of a millisecond
+    times = [
+        roofline.expected_seconds(launch("", "", kernel(whole, left=left), dropped=0.2), gpu)
+        for left in (whole / 4, None)
+    ]
+    # A quarter in one of five cases; what does not look at factors takes all of its time.
+    assert times == pytest.approx([0.8e-3 + 0.2 * 0.25e-3, 1e-3])
+
+
+def test_launches_of_a_block_have_its_rate(roofline: ModuleType) -> None:
+    import step_trace
+
+    from vrtspike.deblurring.models.layers import DropPath
+
+    block, inner = nn.Module(), nn.Linear(2, 2)
+    block.drop_path = DropPath(0.3)
+    assert step_trace.drop_rate([nn.Module(), block, inner]) == 0.3
+    assert step_trace.drop_rate([inner]) == 0.0
+
+
 def test_eager_steps_wait_for_the_host(roofline: ModuleType) -> None:
     row = {"kernels": 10_000, "ms": {"H200": 100.0, "A6000": 400.0}}
     assert roofline.samples_per_second(row, "H200", graph=True) == pytest.approx(10)

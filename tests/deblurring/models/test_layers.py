@@ -50,6 +50,29 @@ def test_clip_conv_is_a_three_dimensional_convolution(frames: int, stride: tuple
     torch.testing.assert_close(layer(x), expected.permute(0, 2, 3, 4, 1))
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("frames", [1, 2, 5])
+def test_gradients_of_a_clip_conv_are_those_of_a_three_dimensional_one(
+    frames: int, bias: bool
+) -> None:
+    torch.manual_seed(0)
+    layer = ClipConv(3, 4).double()
+    if not bias:
+        layer.bias = None
+    x = torch.randn(2, frames, 6, 5, 3, dtype=torch.float64, requires_grad=True)
+    whole = functional.conv3d(x.permute(0, 4, 1, 2, 3), layer.weight, layer.bias, padding=1)
+    leaves = [x, *layer.parameters()]
+    found, expected = layer(x), whole.permute(0, 2, 3, 4, 1)
+    torch.testing.assert_close(found, expected)
+    grad = torch.randn(found.shape, dtype=torch.float64)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, leaves, grad),
+        torch.autograd.grad(expected, leaves, grad),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
 def test_frame_conv_is_a_convolution_of_every_frame() -> None:
     layer = FrameConv(3, 4).double()
     x = torch.randn(2, 3, 6, 5, 3, dtype=torch.float64)

@@ -151,10 +151,18 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
             mlp,
         )
 
-    def projected(second: nn.Linear | None, places: Tensor | None) -> Trial:
+    def kept(outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Without the projections of a sample that is left out."""
+        through, *both = outs
+        return through, *(out[1:] for out in both)
+
+    def projected(
+        second: nn.Linear | None, places: Tensor | None, factors: Tensor | None = None
+    ) -> Trial:
+        shown = (lambda outs: outs) if factors is None else kept
         return trial(
-            lambda t: triton_projections(t, norm, own, second, places, maps),
-            lambda t: projections(t, norm, own, second, places, windows),
+            lambda t: shown(triton_projections(t, norm, own, second, places, maps, factors)),
+            lambda t: shown(projections(t, norm, own, second, places, windows)),
             [x],
             *([norm, own] if second is None else [norm, own, second]),
         )
@@ -163,6 +171,7 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
         fed(keep),
         fed(None),
         projected(mutual, code),
+        projected(mutual, code, keep),
         projected(None, None),
         trial(
             lambda t, a, b: triton_output(t, both, a, b, maps, keep),

@@ -24,6 +24,8 @@ from vrtspike.deblurring.models.windows import (
 )
 
 AttentionFunction = Callable[[Tensor, Tensor | None, WindowPlan, int], Tensor]
+KeepingAttention = Callable[..., Tensor]
+"""An :data:`AttentionFunction` with an argument ``keep``; see :func:`.triton_attention`."""
 Windows = Sequence[tuple[Size3, bool]]
 
 # The windows of the published model, (size, mutual), on a map that they do not divide; some of 7,
@@ -133,12 +135,55 @@ def differences_in(
     return [((a.float() - b).norm() / b.norm()).item() for a, b in pairs]
 
 
+def difference_of_kept(
+    attention: KeepingAttention, device: torch.device, dtype: torch.dtype
+) -> float:
+    """The largest difference from the definition where one of two samples is left out.
+
+    That one holds NaN, of which nothing may come through.
+
+    Args:
+        attention: an implementation that leaves out samples.
+        device: where to run it.
+        dtype: type of queries, keys and values.
+
+    Returns:
+        as a share of the norm, of the result and the gradients of the other sample, and of that of
+        the bias; NaN where any holds one.
+    """
+    geometry = clip_window(_SIZE, (2, 8, 8), shifted=True, mutual=False)
+    generator = torch.Generator(device).manual_seed(0)
+    normal = torch.inference_mode(False)
+    with normal, torch.enable_grad(), torch.autocast(device.type, enabled=False):
+        plan = build_plan(geometry, device)
+        shape, width = (1, plan.out.numel(), 3 * _HEADS * _WIDTHS[0]), plan.tokens
+        qkv = torch.randn(shape, device=device, generator=generator).to(dtype)
+        bias = torch.randn(_HEADS, width, width, device=device, generator=generator).to(dtype)
+        both = torch.cat((torch.full_like(qkv, torch.nan), qkv))
+        keep = torch.tensor([0.0, 1.25], device=device)
+        found = _results(partial(attention, keep=keep), [both, bias], plan, drop_first=True)
+        rounded = [qkv.float(), bias.float()]
+        expected = _results(explicit_attention, rounded, plan)
+    pairs = zip(found, expected, strict=True)
+    return torch.stack([(a.float() - b).norm() / b.norm() for a, b in pairs]).max().item()
+
+
 def _results(
-    attention: AttentionFunction, inputs: Sequence[Tensor], plan: WindowPlan
+    attention: AttentionFunction,
+    inputs: Sequence[Tensor],
+    plan: WindowPlan,
+    *,
+    drop_first: bool = False,
 ) -> list[Tensor]:
-    """Output, and gradients of queries, of keys, of values and of the bias."""
+    """Output, and gradients of queries, of keys, of values and of the bias.
+
+    ``drop_first``: of all samples but the first, whose result has a gradient of NaN.
+    """
+    first = 1 if drop_first else 0
     leaves = [t.detach().requires_grad_() for t in inputs]
     out = attention(leaves[0], leaves[1] if len(leaves) > 1 else None, plan, _HEADS)
-    grad = torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out).to(out.dtype)
+    rest = out[first:]
+    grad = torch.full_like(out, torch.nan)
+    grad[first:] = torch.linspace(-1, 1, rest.numel(), device=out.device).view_as(rest)
     grad_qkv, *grad_bias = torch.autograd.grad(out, leaves, grad)
-    return [out.detach(), *grad_qkv.chunk(3, dim=-1), *grad_bias]
+    return [rest.detach(), *grad_qkv[first:].chunk(3, dim=-1), *grad_bias]

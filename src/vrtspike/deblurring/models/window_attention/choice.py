@@ -8,8 +8,12 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from vrtspike.deblurring.models.kernel_trust import triton_runs
-from vrtspike.deblurring.models.window_attention.agreement import AttentionFunction, agrees
+from vrtspike.deblurring.models.kernel_trust import is_trusted, triton_runs
+from vrtspike.deblurring.models.window_attention.agreement import (
+    AttentionFunction,
+    agrees,
+    difference_of_kept,
+)
 from vrtspike.deblurring.models.window_attention.explicit import explicit_attention
 from vrtspike.deblurring.models.window_attention.flex import flex_window_attention
 from vrtspike.deblurring.models.window_attention.fused import fused_attention
@@ -57,7 +61,11 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
     """
     check_implementation(name)
     if name == "auto":
-        own_kernels = triton_runs(device, dtype) and agrees(triton_attention, device, dtype)
+        own_kernels = (
+            triton_runs(device, dtype)
+            and agrees(triton_attention, device, dtype)
+            and is_trusted("triton_attention of some samples", _difference_of_kept, device, dtype)
+        )
         return "triton" if own_kernels else "recompute"
     if name in ("flex", "triton") and not triton_runs(device, dtype):
         raise ConfigError(
@@ -65,6 +73,10 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
             f"precision of at most 32 bits, found {device.type} and {dtype}; use auto"
         )
     return name
+
+
+def _difference_of_kept(device: torch.device, dtype: torch.dtype) -> float:
+    return difference_of_kept(triton_attention, device, dtype)
 
 
 def leaves_out(name: str, device: torch.device, dtype: torch.dtype) -> bool:
