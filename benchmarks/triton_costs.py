@@ -214,10 +214,15 @@ _CORNERS = 4
 
 
 def _deform_inputs(a: Mapping[str, Any]) -> Work:
-    """Gradients of the columns, of what was sampled (added corner by corner) and of offsets."""
+    """Gradients of the columns, of what was sampled (added corner by corner) and of offsets.
+
+    Of some pairs, whose columns are written.
+    """
     work = _deform(1)(a)
-    added = _CORNERS * 4.0 * _columns(a) if a["FOR_X"] else 0.0
-    return Work(work.trips, work.flops, added=added)
+    share = a["programs"] * a["TILE_H"] * a["TILE_W"] / _pixels(a)
+    added = _CORNERS * 4.0 * _columns(a) * share if a["FOR_X"] else 0.0
+    added += (1 - share) * size_of(a["columns"])  # all of these
+    return Work(work.trips, work.flops * share, share, added)
 
 
 def _guide_gradient(a: Mapping[str, Any]) -> Work:

@@ -5,7 +5,7 @@ Everything is channels last, as the features around it are: nothing is transpose
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +19,8 @@ from vrtspike.deblurring.models.mixed_precision import product_over_rows
 # A group's channels are read as one vector of 16 bytes.
 _CHANNELS = 8
 _LARGEST_DOT = 128
+_SAMPLED_BYTES = 2**28
+"""Sampled values that the backward pass holds at a time, unless a pair of frames has more."""
 
 
 def kernel_takes(x: Tensor, groups: int, fan_out: int) -> bool:
@@ -212,12 +214,10 @@ def _backward(
     found = [t.new_empty(0) for t in (x, raw, shift, flow, weight, weight)]
     with on_device_of(x):
         if for_x or for_raw or for_shift or for_flow or for_weight:
-            asked = (for_x, for_raw or for_shift, for_flow, for_weight)
-            sums, found[1], found[3], columns = _input_gradients(problem, grad, *asked)
+            asked = _Wanted(for_x, for_raw or for_shift, for_flow, for_weight)
+            sums, found[1], found[3], found[4] = _input_gradients(problem, grad, asked)
             if for_x:
                 found[0] = _features_of(sums, x, problem.groups)
-            if for_weight:
-                found[4] = _weight_gradient(problem, grad, columns)
     if for_shift:
         found[2] = found[1].sum((0, 1, 2), dtype=torch.float32).to(shift.dtype)
     if for_bias:
@@ -231,38 +231,77 @@ def _sum(grad: Tensor) -> Tensor:
     return grad.sum((0, 1, 2, 3), dtype=torch.float32)
 
 
-def _input_gradients(
-    problem: _Problem, grad: Tensor, for_x: bool, for_raw: bool, for_flow: bool, for_weight: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of x, as the kernel adds it up, of raw and flow; sampled values for the weight's.
+class _Wanted(NamedTuple):
+    """Which gradients the kernel makes."""
 
-    What is not wanted is empty.
-    """
+    x: bool
+    raw: bool
+    flow: bool
+    weight: bool
+
+
+def _input_gradients(
+    problem: _Problem, grad: Tensor, wanted: _Wanted
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of x, as the kernel adds it up, of raw, flow and weight; empty if not wanted."""
     from vrtspike.deblurring.models.deform.triton_kernels import input_kernel
 
     picture, raw, _, flow, *_ = problem
-    sums = torch.zeros_like(picture if for_x else picture[:0], dtype=torch.float32)
-    grad_raw = torch.empty_like(raw if for_raw or for_flow else raw[:0])
-    grad_flow = torch.empty_like(flow if for_flow else flow[:0])
-    pixels = raw.shape[:3].numel() if for_weight else 0
-    columns = picture.new_empty(pixels, POINTS * problem.groups * _CHANNELS)
-    tiles, options = problem.options(adds=for_x)
-    input_kernel[(tiles,)](
-        grad,
-        *problem[:4],
-        problem.matrices(),
-        sums,
-        grad_raw,
-        grad_flow,
-        columns,
-        *problem.sizes(),
-        FOR_X=for_x,
-        FOR_RAW=for_raw or for_flow,
-        FOR_FLOW=for_flow,
-        FOR_WEIGHT=for_weight,
-        **options,
+    sums = torch.zeros_like(picture if wanted.x else picture[:0], dtype=torch.float32)
+    grad_raw = torch.empty_like(raw if wanted.raw or wanted.flow else raw[:0])
+    grad_flow = torch.empty_like(flow if wanted.flow else flow[:0])
+    matrices = problem.matrices()
+    by_weight = picture.new_zeros(
+        POINTS * problem.groups * _CHANNELS if wanted.weight else 0,
+        problem.weight.shape[0],
+        dtype=torch.float32,
     )
-    return sums, grad_raw, grad_flow, columns
+    tiles, options = problem.options(adds=wanted.x)
+    for begin, pairs, rows in _pieces(problem, grad, wanted.weight):
+        columns = picture.new_empty(rows.shape[0], by_weight.shape[0])
+        input_kernel[(tiles // raw.shape[0] * pairs,)](
+            grad,
+            *problem[:4],
+            matrices,
+            sums,
+            grad_raw,
+            grad_flow,
+            columns,
+            begin,
+            *problem.sizes(),
+            FOR_X=wanted.x,
+            FOR_RAW=wanted.raw or wanted.flow,
+            FOR_FLOW=wanted.flow,
+            FOR_WEIGHT=wanted.weight,
+            **options,
+        )
+        if wanted.weight:
+            by_weight += product_over_rows(columns, rows, torch.float32)
+    found = _weight_of(by_weight, problem) if wanted.weight else by_weight
+    return sums, grad_raw, grad_flow, found
+
+
+def _pieces(problem: _Problem, grad: Tensor, samples: bool) -> Iterator[tuple[int, int, Tensor]]:
+    """First pair and number of pairs of each launch, and their gradient, (pixels, C').
+
+    All pairs at once, unless their sampled values, 9 times the features, have to be kept until the
+    launch is done: then at most :data:`_SAMPLED_BYTES` of them, of one clip.
+    """
+    pairs, height, width = problem.raw.shape[:3]
+    fan_out = problem.weight.shape[0]
+    if not samples:
+        yield 0, pairs, grad.new_empty(0, fan_out)
+        return
+    pair = POINTS * problem.groups * _CHANNELS * grad.element_size() * height * width
+    most = max(_SAMPLED_BYTES // pair, 1)
+    # Of all pairs: frames with their next one, then with their previous one, clip by clip.
+    later, earlier = grad[:, :-1, ..., :fan_out], grad[:, 1:, ..., fan_out:]
+    begin = 0
+    for direction in (later, earlier):
+        for clip in direction:
+            for part in clip.split(most):
+                yield begin, len(part), part.reshape(-1, fan_out)
+                begin += len(part)
 
 
 def _features_of(sums: Tensor, x: Tensor, groups: int) -> Tensor:
@@ -271,18 +310,11 @@ def _features_of(sums: Tensor, x: Tensor, groups: int) -> Tensor:
     return apart[..., :groups, : x.shape[-1] // groups].to(x.dtype).flatten(-2)
 
 
-def _weight_gradient(problem: _Problem, grad: Tensor, columns: Tensor) -> Tensor:
-    """Gradient of the weights from sampled values (N * H * W, 9 * groups * 8)."""
-    fan_out, fan_in, *_ = problem.weight.shape
-    sums = columns.new_zeros(columns.shape[1], fan_out, dtype=torch.float32)
-    # Of all pairs: frames with their next one, then with their previous one, clip by clip.
-    later, earlier = grad[:, :-1, ..., :fan_out], grad[:, 1:, ..., fan_out:]
-    rows = [clip.reshape(-1, fan_out) for direction in (later, earlier) for clip in direction]
-    for sampled, given in zip(columns.chunk(len(rows)), rows, strict=True):
-        sums += product_over_rows(sampled, given, torch.float32)
-    apart = sums.view(POINTS, problem.groups, _CHANNELS, fan_out)
-    apart = apart[:, :, : fan_in // problem.groups].permute(3, 1, 2, 0)
-    return apart.reshape(problem.weight.shape).to(problem.weight.dtype)
+def _weight_of(sums: Tensor, problem: _Problem) -> Tensor:
+    """Sums (9 * groups * 8, C') in the shape and type of the weights."""
+    weight, groups = problem.weight, problem.groups
+    apart = sums.unflatten(0, (POINTS, groups, _CHANNELS))[:, :, : weight.shape[1] // groups]
+    return apart.permute(3, 1, 2, 0).reshape(weight.shape).to(weight.dtype)
 
 
 @_backward.register_fake

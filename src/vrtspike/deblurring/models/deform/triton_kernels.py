@@ -229,7 +229,7 @@ def _store_columns(
     columns, first, place, point, some, front, back, GROUPS: tl.constexpr, G: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Write sampled values of a point, (pixels, 9, groups, C)."""
+    """Write sampled values of a point, (pixels, 9, groups, C), of which ``first`` is the tile's."""
     row: tl.constexpr = POINTS * GROUPS * C
     at = place[:, None] * row + (tl.arange(0, G) * C)[None, :]
     pointers = columns + first * row + point * (GROUPS * C) + at
@@ -241,24 +241,27 @@ def _store_columns(
 
 @triton.jit
 def input_kernel(
-    grad, x, raw, shift, flow, weight, grad_x, grad_raw, grad_flow, columns, height, width, pairs,
-    steps, magnitude,
+    grad, x, raw, shift, flow, weight, grad_x, grad_raw, grad_flow, columns, begin, height, width,
+    pairs, steps, magnitude,
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
     FOR_X: tl.constexpr, FOR_RAW: tl.constexpr, FOR_FLOW: tl.constexpr, FOR_WEIGHT: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a tile: adds to that of x (float32), writes those of raw and of the flow.
 
-    For the gradient of the weights it writes ``columns``, the sampled values (pixels, 9, groups, C)
-    of all pairs.
+    For the gradient of the weights it writes ``columns``, the sampled values (pixels, 9, groups,
+    C). Pairs before the ``begin``-th are left alone; ``columns`` begins there.
     """
-    pair, row, column, inside, first, place = _tile(tl.program_id(0), height, width, TILE_H, TILE_W)
+    tiles = tl.cdiv(width, TILE_W) * tl.cdiv(height, TILE_H)
+    tile = begin * tiles + tl.program_id(0)
+    pair, row, column, inside, first, place = _tile(tile, height, width, TILE_H, TILE_W)
     right, down = _flow(flow, pair, row, column, inside, height, width)
     neighbour, frame, previous = frames_of(pair, pairs, steps)
     plane = height * width
     picture = x + neighbour * plane * (G * C)
     grad_picture = grad_x + neighbour * plane * (G * C)
     start = (first + (frame - pair) * plane) * 2 + previous
+    written = first - tl.cast(begin, tl.int64) * plane
     rows = _gradient_rows(grad, start, place, inside, FAN_OUT, OUT)
     channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
     total_y = tl.zeros((TILE_H * TILE_W, G), tl.float32)
@@ -294,7 +297,7 @@ def input_kernel(
             G, C, FOR_X, FOR_RAW, FOR_WEIGHT,
         )  # fmt: skip
         if FOR_WEIGHT:
-            _store_columns(columns, first, place, point, some, sum_front, sum_back, GROUPS, G, C)
+            _store_columns(columns, written, place, point, some, sum_front, sum_back, GROUPS, G, C)
         if FOR_RAW:
             by_modulation = high * (west * by_nw + east * by_ne) + low * (
                 west * by_sw + east * by_se
