@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.training.operations import Operations
 from vrtspike.training.gradients import FlatGradients
 
 
@@ -56,18 +56,6 @@ def test_buffers_hold_all_gradients_and_nothing_else(model):
     backward(model)
     flat.add(kept)
     assert sum(float(buffer.float().sum()) for buffer in flat.buffers) == 2 * total
-
-
-class Operations(TorchDispatchMode):
-    """Names of the operations that are called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.names.append(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))
 
 
 def test_gradients_of_a_pass_are_added_all_at_once(model):

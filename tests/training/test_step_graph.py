@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.training.operations import Operations
 from tests.training.recorders import CallRecorder, CallRecording
 from vrtspike.errors import RunError
 from vrtspike.training import step_graph
@@ -75,6 +76,20 @@ def test_results_are_those_of_running(recwarn):
     assert bench.recorder.replays == 8 - WARM_UP
     assert bench.ran == WARM_UP + 1 + bench.recorder.replays
     assert not recwarn.list
+
+
+def test_gradients_are_added_all_at_once():
+    bench = Bench()
+    for number in range(WARM_UP):
+        bench(number)
+    # Run and recorded, then replayed.
+    for number in range(WARM_UP, WARM_UP + 2):
+        with Operations() as seen:
+            bench(number)
+        added = [name for name in seen.names if "add_" in name]
+        assert set(added) == {"_foreach_add_", "add_"}
+        # The batches that were counted; no gradient.
+        assert added.count("add_") == seen.names.count("rand")
 
 
 def test_gradients_without_a_place_are_never_recorded():

@@ -19,7 +19,7 @@ pytestmark = [
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 FEATURES = {"x": "*bf16", "raw": "*bf16", "shift": "*fp32", "flow": "*fp32"}
-SIZES = {"height": "i32", "width": "i32", "magnitude": "fp32"}
+SIZES = {"begin": "i32", "height": "i32", "width": "i32", "magnitude": "fp32"}
 WEIGHTS = {"weight": "*bf16", "bias": "*fp32", "columns": "*bf16"}
 GRADIENTS = {"grad": "*bf16", "grad_x": "*fp32", "grad_raw": "*bf16", "grad_flow": "*fp32"}
 PAIRS = {"pairs": "i32", "steps": "i32", "guide": "*bf16", "out": "*bf16"}
