@@ -37,14 +37,15 @@ class Work:
         flops: of all its matrix products, padding not counted.
         share: of the bytes of its tensors that it touches.
         added: bytes of atomic additions beside that, which the cache makes one by one.
-        left: share of the bytes that are moved where the sample's branch is dropped.
+        left: share of the bytes that are moved where the sample's branch is dropped; None if all
+            is done.
     """
 
     trips: tuple[float, ...] = ()
     flops: float = 0.0
     share: float = 1.0
     added: float = 0.0
-    left: float = 0.0
+    left: float | None = 0.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ def launched(kernel: Any, grid: Sequence[int], arguments: Mapping[str, Any]) -> 
 
     half = any(t.dtype in (torch.bfloat16, torch.float16) for t in tensors)
     kind: Arithmetic = "half" if half else "float32"
-    left = work.left * moved if arguments.get("KEEP") else None
+    left = None
+    if arguments.get("KEEP") and work.left is not None:
+        left = work.left * moved
     return Kernel(moved, work.flops, kind, instructions, left)
 
 
@@ -181,8 +184,8 @@ def _output(a: Mapping[str, Any]) -> Work:
     """Of the projection after attention, forward and backward."""
     rows = a["own"].shape[0] if "own" in a else a["grad_own"].shape[0]
     flops = 2.0 * rows * a["length"] * a["C"] ** 2 * (1 + a["MUTUAL"])
-    # Gradients of what attention gave are zero then, and written.
-    return Work((), flops, left=_share(a, "x", "out") if "own" in a else 1.0)
+    # The backward kernel does not look: it writes zeros, from products with zeros.
+    return Work((), flops, left=_share(a, "x", "out") if "own" in a else None)
 
 
 def _weights(a: Mapping[str, Any]) -> Work:

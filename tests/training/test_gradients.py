@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from tests.training.operations import Operations
+from vrtspike.training import gradients
 from vrtspike.training.gradients import FlatGradients
 
 
@@ -71,6 +72,22 @@ def test_gradients_of_a_pass_are_added_all_at_once(model):
         assert torch.equal(buffer, 2 * before)
     backward(model)  # in their places again
     assert torch.equal(flat.buffers[0], 3 * once[0])
+
+
+def test_strides_that_mean_nothing_do_not_take_lists_apart():
+    # A map of one channel: a gradient may come with any stride along it.
+    layer = nn.Conv2d(1, 2, 3)
+    layer(torch.ones(1, 1, 3, 3)).sum().backward()
+    flat = FlatGradients(layer.parameters())
+    once = flat.copy()[0]
+    with flat.adding():
+        for parameter in layer.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        layer.weight.grad = torch.ones(2, 9).as_strided((2, 1, 3, 3), (9, 1, 3, 1))
+        given = gradients._like(torch.zeros(2, 1, 3, 3), layer.weight.grad)
+        assert given.stride() == (9, 9, 3, 1)
+        assert given.data_ptr() == layer.weight.grad.data_ptr()
+    assert torch.equal(flat.buffers[0], once + (once != 0))
 
 
 def test_what_has_no_part_in_a_pass_keeps_its_gradient(model):

@@ -48,7 +48,7 @@ class FlatGradients:
             yield
             for alike, places in zip(self._kinds, self._places, strict=True):
                 pairs = [(place, p.grad) for place, p in zip(places, alike, strict=True)]
-                made = [(place, grad) for place, grad in pairs if grad is not None]
+                made = [(place, _like(place, grad)) for place, grad in pairs if grad is not None]
                 if made:
                     torch._foreach_add_([place for place, _ in made], [grad for _, grad in made])
         finally:
@@ -77,6 +77,18 @@ class FlatGradients:
         """Take the gradients from the parameters; this must not be used any more."""
         for parameter in self._parameters:
             parameter.grad = None
+
+
+def _like(place: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    """A gradient with the strides of its place.
+
+    Those of axes of length 1 mean nothing and may differ; lists of which one pair differs in any
+    would be added pair by pair.
+    """
+    strides = zip(place.shape, place.stride(), grad.stride(), strict=True)
+    if all(length == 1 or a == b for length, a, b in strides):
+        return grad.as_strided(place.shape, place.stride())
+    return grad
 
 
 def _gradient(parameter: nn.Parameter) -> torch.Tensor:

@@ -130,6 +130,26 @@ def constants() -> dict[str, Any]:
     }
 
 
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
+def test_where_factors_lie_in_memory_compiles_nothing_anew() -> None:
+    """A row of those that are drawn for a run step, part of a table in a recorded one.
+
+    A kernel that is loaded while a CUDA graph is recorded ends the recording.
+    """
+    models = "vrtspike.deblurring.models"
+    modules = [f"{models}.token_ops.{name}" for name in ("feed_forward", "projection", "weight")]
+    modules = [f"{name}_kernels" for name in modules]
+    modules += [f"{models}.window_attention.triton_{name}" for name in ("kernels", "gradients")]
+    seen = []
+    for module in map(import_module, modules):
+        for name, kernel in vars(module).items():
+            for parameter in getattr(kernel, "params", ()):
+                if parameter.name == "keep" and name.endswith("_kernel"):
+                    assert parameter.do_not_specialize_on_alignment, f"{module.__name__}.{name}"
+                    seen.append(name)
+    assert len(seen) == 10
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
 @pytest.mark.parametrize("capability", SHARED)

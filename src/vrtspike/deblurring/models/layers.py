@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from vrtspike.deblurring.models.kernel_trust import is_counted
@@ -254,13 +255,13 @@ class _SumOfTaps(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, taps: Tensor, bias: Tensor | None) -> Tensor:  # noqa: ANN401
         before, here, after = taps.chunk(3, dim=-1)
-        ctx.has_bias = bias is not None
         out = here.clone() if bias is None else here + bias.to(here.dtype)
         out[:, 1:] += before[:, :-1]
         out[:, :-1] += after[:, 1:]
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
         taps = grad.new_empty(*grad.shape[:-1], 3 * grad.shape[-1])
         before, here, after = taps.chunk(3, dim=-1)
@@ -269,7 +270,7 @@ class _SumOfTaps(torch.autograd.Function):
         before[:, -1].zero_()
         after[:, 1:].copy_(grad[:, :-1])
         after[:, 0].zero_()
-        if not ctx.has_bias:
+        if not ctx.needs_input_grad[1]:
             return taps, None
         return taps, grad.sum(tuple(range(grad.dim() - 1)), dtype=_type_of_sums(grad))
 

@@ -326,7 +326,7 @@ class TMSABlock(nn.Module):
             x = recomputed(options.checkpoint_attn, self._add_attention, *arguments)
         if skips_feed_forward:
             return skip_branch(x, self.norm2, self.mlp)
-        # The cheap policy and our own kernels keep nothing of this branch but its input anyway.
+        # The cheap policy and our own kernels keep little but its input of this branch.
         is_small = has_kernels(x) or not keeps_all(options.recompute, x.device)
         again = options.checkpoint_ffn and not is_small
         return recomputed(again, self._add_feed_forward, x, feed_forward)

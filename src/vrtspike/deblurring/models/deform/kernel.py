@@ -277,6 +277,7 @@ def _input_gradients(
         )
         if wanted.weight:
             by_weight += product_over_rows(columns, rows, torch.float32)
+        del columns  # before the next are made
     found = _weight_of(by_weight, problem) if wanted.weight else by_weight
     return sums, grad_raw, grad_flow, found
 
@@ -284,8 +285,8 @@ def _input_gradients(
 def _pieces(problem: _Problem, grad: Tensor, samples: bool) -> Iterator[tuple[int, int, Tensor]]:
     """First pair and number of pairs of each launch, and their gradient, (pixels, C').
 
-    All pairs at once, unless their sampled values, 9 times the features, have to be kept until the
-    launch is done: then at most :data:`_SAMPLED_BYTES` of them, of one clip.
+    All pairs at once, unless their sampled values, nine times the padded features, have to be kept
+    until the launch is done: then at most :data:`_SAMPLED_BYTES` of them, of one direction.
     """
     pairs, height, width = problem.raw.shape[:3]
     fan_out = problem.weight.shape[0]
@@ -298,10 +299,9 @@ def _pieces(problem: _Problem, grad: Tensor, samples: bool) -> Iterator[tuple[in
     later, earlier = grad[:, :-1, ..., :fan_out], grad[:, 1:, ..., fan_out:]
     begin = 0
     for direction in (later, earlier):
-        for clip in direction:
-            for part in clip.split(most):
-                yield begin, len(part), part.reshape(-1, fan_out)
-                begin += len(part)
+        for part in direction.flatten(0, 1).split(most):
+            yield begin, len(part), part.reshape(-1, fan_out)
+            begin += len(part)
 
 
 def _features_of(sums: Tensor, x: Tensor, groups: int) -> Tensor:
@@ -314,7 +314,7 @@ def _weight_of(sums: Tensor, problem: _Problem) -> Tensor:
     """Sums (9 * groups * 8, C') in the shape and type of the weights."""
     weight, groups = problem.weight, problem.groups
     apart = sums.unflatten(0, (POINTS, groups, _CHANNELS))[:, :, : weight.shape[1] // groups]
-    return apart.permute(3, 1, 2, 0).reshape(weight.shape).to(weight.dtype)
+    return apart.permute(3, 1, 2, 0).reshape(weight.shape).to(weight.dtype).contiguous()
 
 
 @_backward.register_fake

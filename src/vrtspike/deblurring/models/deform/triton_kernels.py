@@ -239,7 +239,7 @@ def _store_columns(
     tl.store(pointers + 4, back.to(type_), mask=some[:, :, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["begin"])
 def input_kernel(
     grad, x, raw, shift, flow, weight, grad_x, grad_raw, grad_flow, columns, begin, height, width,
     pairs, steps, magnitude,

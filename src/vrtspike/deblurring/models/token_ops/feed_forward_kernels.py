@@ -1,8 +1,8 @@
 """Triton kernels of the feed-forward layer; :mod:`.triton_feed_forward` calls them.
 
 One program reads its tokens once and loops over blocks of hidden channels, as attention does over
-keys: hidden values never leave the chip, and the backward pass makes them again. Norms, gates and
-sums are in float32, the operands of products in the type of the weights.
+keys: hidden values never leave the chip in the forward pass, and the backward pass makes them
+again. Norms, gates and sums are in float32, the operands of products in the type of the weights.
 
 Weights: ``w_gate`` and ``w_value`` (H, C), ``w_out`` (C, H); biases are float32. The norm's scale
 and shift are folded into the first two and their biases, W (s x + t) + b = (W s) x + (W t + b), so
@@ -24,6 +24,7 @@ import triton
 import triton.language as tl
 
 from vrtspike.deblurring.models.token_ops.kernel_parts import (
+    as_operand,
     load_moments,
     load_rows,
     load_rows_again,
@@ -34,6 +35,7 @@ from vrtspike.deblurring.models.token_ops.kernel_parts import (
     statistics,
     store_moments,
     store_rows,
+    store_tile,
 )
 
 
@@ -133,7 +135,7 @@ def _last_rows(
     return tl.load(w_out + columns[None, :] * H + hidden[:, None], mask=mask, other=0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def forward_kernel(
     x, keep, w_gate, b_gate, w_value, b_value, w_out, b_out, out, moments, length,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
@@ -159,7 +161,8 @@ def forward_kernel(
     stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
     mean, rstd = statistics(stream, C, BLOCK_C, EPSILON)
     store_moments(moments, at, count, mean, rstd, BLOCK)
-    normed = standardise(stream, mean, rstd).to(w_gate.dtype.element_ty)
+    hat = standardise(stream, mean, rstd)
+    normed = as_operand(hat, w_gate.dtype.element_ty, C, BLOCK_C)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     for start in range(0, H, BLOCK_H):
         gate, value = _hidden(
@@ -174,19 +177,7 @@ def forward_kernel(
     store_rows(out, at, count, stream + factor * total, BLOCK, C, BLOCK_C)
 
 
-@triton.jit
-def _store_hidden(
-    base, first, count, start, value, stride, BLOCK: tl.constexpr, H: tl.constexpr,
-    BLOCK_H: tl.constexpr,
-):  # fmt: skip
-    """Write hidden channels from ``start`` on of rows that are ``stride`` apart."""
-    rows, hidden = tl.arange(0, BLOCK), tl.arange(0, BLOCK_H)
-    pointers = base + first * stride + start + (rows[:, None] * stride + hidden[None, :])
-    mask = (rows < count)[:, None] & (hidden < H - start)[None, :]
-    tl.store(pointers, value.to(base.dtype.element_ty), mask=mask)
-
-
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def rows_kernel(
     x, grad, keep, moments, w_gate, b_gate, w_value, b_value, w_out, grad_x, normed, scaled,
     grad_hidden, products, partial, length,
@@ -219,7 +210,7 @@ def rows_kernel(
 
     stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
     mean, rstd = load_moments(moments, at, count, BLOCK)
-    n = standardise(stream, mean, rstd).to(w_gate.dtype.element_ty)
+    n = as_operand(standardise(stream, mean, rstd), w_gate.dtype.element_ty, C, BLOCK_C)
     with_one = tl.where((columns == C)[None, :], 1.0, n)
     store_rows(normed, at, count, with_one, BLOCK, WIDTH, BLOCK_C)
     g = load_rows(grad, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
@@ -240,9 +231,10 @@ def rows_kernel(
         rows_b = load_rows(w_value, start, H - start, BLOCK_H, C, BLOCK_C)
         total = tl.dot(grad_gate, rows_a, total, input_precision=PRECISION)
         total = tl.dot(grad_value, rows_b, total, input_precision=PRECISION)
-        _store_hidden(products, at, count, start, gated * value, H, BLOCK, H, BLOCK_H)
-        _store_hidden(grad_hidden, at, count, start, grad_gate, 2 * H, BLOCK, H, BLOCK_H)
-        _store_hidden(grad_hidden + H, at, count, start, grad_value, 2 * H, BLOCK, H, BLOCK_H)
+        product = gated * value
+        store_tile(products, at, count, start, H, product, BLOCK, H, BLOCK_H)
+        store_tile(grad_hidden, at, count, start, H, grad_gate, BLOCK, 2 * H, BLOCK_H)
+        store_tile(grad_hidden + H, at, count, start, H, grad_value, BLOCK, 2 * H, BLOCK_H)
     hat = standardise(load_rows_again(x, at, count, BLOCK, C, BLOCK_C), mean, rstd)
     total = standardise_backward(total, hat, rstd, C)
     exact = load_rows_again(grad, at, count, BLOCK, C, BLOCK_C)

@@ -81,14 +81,14 @@ def load_tile(
 
 @triton.jit
 def store_tile(
-    base, first, count, start, value, BLOCK: tl.constexpr, STRIDE: tl.constexpr,
+    base, first, count, start, end, value, BLOCK: tl.constexpr, STRIDE: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Write what :func:`load_tile` reads."""
+    """Write what :func:`load_tile` reads, before column ``end``."""
     rows, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
     offset = tl.cast(first, tl.int64) * STRIDE + start
     pointers = base + offset + (rows[:, None] * STRIDE + columns[None, :])
-    mask = (rows < count)[:, None] & (columns < STRIDE - start)[None, :]
+    mask = (rows < count)[:, None] & (columns < end - start)[None, :]
     tl.store(pointers, value.to(base.dtype.element_ty), mask=mask)
 
 
@@ -136,6 +136,18 @@ def load_moments(base, first, count, BLOCK: tl.constexpr):
 def standardise(x, mean, rstd):
     """Rows of mean 0 and standard deviation 1; what is beyond the channels is not 0."""
     return (x - mean[:, None]) * rstd[:, None]
+
+
+@triton.jit
+def as_operand(hat, TYPE: tl.constexpr, C: tl.constexpr, BLOCK_C: tl.constexpr):
+    """What :func:`standardise` gave, in the type of products.
+
+    What is beyond the channels meets weights of 0. It may exceed the range of float16 alone, and
+    infinity times 0 is no number.
+    """
+    if TYPE == tl.float16:  # noqa: SIM300
+        hat = tl.where((tl.arange(0, BLOCK_C) < C)[None, :], hat, 0.0)
+    return hat.to(TYPE)
 
 
 @triton.jit

@@ -5,7 +5,8 @@ even number of frames. All kernels translate positions themselves, so nothing is
 in memory: positions of the padded map beyond the map are zeros.
 
 ``keep`` has the factor of each sample's branch; the second axis of a grid is the sample. Where the
-factor is 0, attention reads and writes nothing of the sample, and its neighbours here neither.
+factor is 0, attention reads and writes nothing of the sample, nor do projections before it; the
+gradients of its results are written as zeros, which other implementations of it need.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types. A
@@ -63,7 +64,7 @@ def _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w):
     return (row % window_h) * window_w + column % window_w
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def input_kernel(
     x, keep, scale, shift, w_own, b_own, w_mutual, table, out_own, out_mutual, moments,
     length, length_own, length_mutual, height, width, padded_h, padded_w,
@@ -102,7 +103,7 @@ def input_kernel(
         result = tl.dot(n, tl.trans(weights), input_precision=PRECISION)
         result += load_vector(b_own, start + tl.arange(0, BLOCK_O), OUT)[None, :]
         row = sample * length_own + first
-        store_tile(out_own, row, length_own - first, start, result, BLOCK, OUT, BLOCK_O)
+        store_tile(out_own, row, length_own - first, start, OUT, result, BLOCK, OUT, BLOCK_O)
     if MUTUAL:
         window = _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w)
         for start in range(0, OUT, BLOCK_O):
@@ -112,7 +113,9 @@ def input_kernel(
             pointers = table + window[:, None] * OUT + outputs[None, :]
             result += tl.load(pointers, mask=(outputs < OUT)[None, :], other=0.0)
             row = sample * length_mutual + first
-            store_tile(out_mutual, row, length_mutual - first, start, result, BLOCK, OUT, BLOCK_O)
+            store_tile(
+                out_mutual, row, length_mutual - first, start, OUT, result, BLOCK, OUT, BLOCK_O
+            )
 
 
 @triton.jit
@@ -130,7 +133,7 @@ def _through_weights(
     return total
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def input_rows_kernel(
     x, keep, moments, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, grad_x,
     normed, coded, partial, length, length_own, length_mutual, height, width, padded_h, padded_w,
@@ -139,7 +142,7 @@ def input_rows_kernel(
     BLOCK_O: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr,
     KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of a block of the padded map, and what :func:`weights_kernel` reads.
+    """Gradient of a block of the padded map, and what :mod:`.weight_kernels` reads.
 
     That is ``normed``, with a one in column C, also where the map has been padded, and for mutual
     attention ``coded``, the same with the ``code`` of each token's place in its window.
@@ -212,7 +215,7 @@ def input_rows_kernel(
         store_rows(grad_x, row, length - first, total, BLOCK, C, BLOCK_C)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def output_kernel(
     x, keep, w_own, w_mutual, bias, own, mutual, out,
     length, length_own, length_mutual, height, width, padded_h, padded_w,
@@ -253,14 +256,14 @@ def output_kernel(
     store_rows(out, row, length - first, stream + factor * total, BLOCK, C, BLOCK_C)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def output_rows_kernel(
     grad, keep, w_own, w_mutual, grad_own, grad_mutual, scaled, partial,
     length, length_own, length_mutual, height, width, padded_h, padded_w,
     C: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr,
     MUTUAL: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a block of the padded map, and what :func:`weights_kernel` reads.
+    """Gradients of a block of the padded map, and what :mod:`.weight_kernels` reads.
 
     That is ``scaled``, the branch's gradient, zero where the map has been padded. A line of
     ``partial`` holds the block's part of the bias's gradient.

@@ -36,7 +36,7 @@ UNFOLD: Launch = MappingProxyType({"BLOCK_C": 16, "BLOCK_H": 64, "num_warps": 4}
 def triton_feed_forward(
     x: Tensor, norm: nn.LayerNorm, mlp: GEGLU, keep: Tensor | None = None
 ) -> Tensor:
-    """``x + keep * mlp(norm(x))``; nothing is kept for the backward pass but ``x``.
+    """``x + keep * mlp(norm(x))``; kept for the backward pass: ``x`` and two numbers a token.
 
     Args:
         x: (B, ..., C), contiguous.

@@ -12,7 +12,7 @@ import triton.language as tl
 from vrtspike.deblurring.models.token_ops.kernel_parts import load_rows, load_tile
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def weights_kernel(
     left, right, keep, partial, samples, length, left_length, right_length,
     OUT: tl.constexpr, BLOCK_O: tl.constexpr, C: tl.constexpr, WIDTH: tl.constexpr,

@@ -61,11 +61,7 @@ def choose_implementation(name: str, device: torch.device, dtype: torch.dtype) -
     """
     check_implementation(name)
     if name == "auto":
-        own_kernels = (
-            triton_runs(device, dtype)
-            and agrees(triton_attention, device, dtype)
-            and is_trusted("triton_attention of some samples", _difference_of_kept, device, dtype)
-        )
+        own_kernels = triton_runs(device, dtype) and agrees(triton_attention, device, dtype)
         return "triton" if own_kernels else "recompute"
     if name in ("flex", "triton") and not triton_runs(device, dtype):
         raise ConfigError(
@@ -79,9 +75,13 @@ def _difference_of_kept(device: torch.device, dtype: torch.dtype) -> float:
     return difference_of_kept(triton_attention, device, dtype)
 
 
+@torch.compiler.assume_constant_result
 def leaves_out(name: str, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the implementation that runs can leave out samples."""
-    return choose_implementation(name, device, dtype) == "triton"
+    """Whether the implementation that runs can leave out samples, which is tried at first."""
+    own_kernels = choose_implementation(name, device, dtype) == "triton"
+    return own_kernels and is_trusted(
+        "triton_attention of some samples", _difference_of_kept, device, dtype
+    )
 
 
 def window_attention(

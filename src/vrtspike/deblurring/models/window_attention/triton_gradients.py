@@ -73,10 +73,7 @@ def _group(
         norms += (tl.load(lse + rows, mask=rows < N, other=float("inf")),)
         grad_q += (tl.zeros((BLOCK_M, BLOCK_D), tl.float32),)
     tile += first * BLOCK_M * STRIDE
-    # What waits for the next group is scaled by the last one.
-    last_scale = scale
-    if not ALONE:
-        last_scale = tl.where((first + SIZE) * BLOCK_M < N, 1.0, scale)
+    inverse = 1.0 / scale
     for start in range(0, N, BLOCK_N):
         columns = start + near_k
         at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
@@ -89,7 +86,7 @@ def _group(
             grad_v = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
         else:
             so_far = exists_k & (first > 0)
-            grad_k = tl.load(into_k, mask=so_far, other=0.0).to(tl.float32)
+            grad_k = tl.load(into_k, mask=so_far, other=0.0).to(tl.float32) * inverse
             grad_v = tl.load(into_k + channels, mask=so_far, other=0.0).to(tl.float32)
         new_grad_q = ()
         for i in tl.static_range(SIZE):
@@ -105,7 +102,7 @@ def _group(
             grad_k = tl.dot(tl.trans(grad_scores), q[i], grad_k, input_precision=PRECISION)
             new_grad_q += (tl.dot(grad_scores, k, grad_q[i], input_precision=PRECISION),)
         grad_q = new_grad_q
-        tl.store(into_k, (grad_k * last_scale).to(grads.dtype.element_ty), mask=exists_k)
+        tl.store(into_k, (grad_k * scale).to(grads.dtype.element_ty), mask=exists_k)
         tl.store(into_k + channels, grad_v.to(grads.dtype.element_ty), mask=exists_k)
     for i in tl.static_range(SIZE):
         rows = (first + i) * BLOCK_M + near_q
@@ -114,7 +111,7 @@ def _group(
         tl.store(grads + at_q + head_columns, values_q, mask=inside(rows, N, D, BLOCK_D))
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def gradient_kernel(
     qkv, bias, query, key, place, regions, keep, out, lse, grad, delta, grads, first, windows,
     length, heads, scale,
@@ -174,7 +171,7 @@ def gradient_kernel(
             tl.debug_barrier()
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def bias_kernel(
     qkv, bias, query, key, place, regions, keep, lse, grad, delta, sums, first, last, share, shares,
     slot, windows, length, heads, scale,

@@ -119,7 +119,7 @@ def layout_kernel(
     tl.store(pointers, values.to(laid.dtype.element_ty))
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["keep"])
 def forward_kernel(
     qkv, bias, query, key, place, regions, keep, out, lse, first, windows, length, heads, scale,
     N: tl.constexpr, STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
