@@ -1,10 +1,10 @@
 """Random decisions that a layer takes on the host, and where they come from in a recorded pass.
 
-A layer that skips work by chance decides on the host: what is not launched costs nothing. A pass
-that is recorded as a CUDA graph runs again without the host. In it such a layer launches all it has, and
-kernels read factors on the device: some leave out what is dropped, the others multiply. Before each
-replay these are drawn as if the pass were run, by the same generator and in the same order, and sent
-at once.
+A layer that skips work by chance decides on the host: what is not launched costs nothing. A
+pass that is recorded as a CUDA graph runs again without the host. In it such a layer launches
+all it has, and kernels read factors on the device: some leave out what is dropped, the others
+multiply. Before each replay these are drawn as if the pass were run, by the same generator and
+in the same order, and sent at once.
 """
 
 from __future__ import annotations
