@@ -193,7 +193,7 @@ def test_training_after_inference_mode(small_vrt: Build) -> None:
     ("recompute", "mutual", "backend"),
     [
         # The graphs are captured as for the real compiler and run without it.
-        ("none", True, "aot_eager"),
+        pytest.param("none", True, "aot_eager", marks=pytest.mark.endurance),
         pytest.param(
             "cheap",
             False,
