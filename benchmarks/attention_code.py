@@ -61,6 +61,7 @@ class Problem:
     Attributes:
         tokens: of a problem; half a window's where attention is mutual.
         width: channels of a head.
+        heads: how many there are.
         dtype: type of the features, ``bf16`` or ``fp32``.
         biased: scores have a learned bias.
         masked: windows hold tokens that do not see each other.
@@ -68,6 +69,7 @@ class Problem:
 
     tokens: int
     width: int
+    heads: int
     dtype: str
     biased: bool
     masked: bool
@@ -86,7 +88,7 @@ def problems_of(settings: Settings) -> set[Problem]:
         for shifted in [False, True][:blocks]:  # every second block is
             geometry = clip_window(size, window, shifted=shifted, mutual=mutual)
             tokens = geometry.tokens // (2 if mutual else 1)
-            kind = (tokens, channels // heads, dtype, not mutual)
+            kind = (tokens, channels // heads, heads, dtype, not mutual)
             # A shifted map has windows of one region, too.
             found.add(Problem(*kind, masked=False))
             if any(geometry.shift):
@@ -106,7 +108,8 @@ def problems_of(settings: Settings) -> set[Problem]:
         for part in (model.SPIKE_TSA, model.FUSE):
             for channels in set(dims[: len(SCALES)]):
                 width_of_head = channels // part.HEADS
-                found.add(Problem(data.CLIP_LEN, width_of_head, dtype, biased=True, masked=False))
+                kind = (data.CLIP_LEN, width_of_head, part.HEADS, dtype)
+                found.add(Problem(*kind, biased=True, masked=False))
     return found
 
 
@@ -129,7 +132,7 @@ class Variant:
     def name(self) -> str:
         """Its line in the table."""
         of = self.problem
-        kind = [f"{of.tokens} tokens x {of.width}", of.dtype]
+        kind = [f"{of.tokens} tokens x {of.heads} x {of.width}", of.dtype]
         kind += ["bias"] * of.biased + ["mask"] * of.masked
         return f"sm_{self.capability} {self.kernel}: {', '.join(kind)}"
 
@@ -141,14 +144,17 @@ class Variant:
         of = self.problem
         dtype = next(dtype for dtype, name in _TYPES.items() if name == of.dtype)
         capability = (self.capability // 10, self.capability % 10)
+        sizes = (of.tokens, of.width, of.heads, dtype)
         if self.kernel == "layout":
             return layout_shape(of.tokens)
         if self.kernel == "forward":
-            return forward_shape(of.tokens, of.width, dtype, masked=of.masked, biased=of.biased)
+            return forward_shape(
+                *sizes, masked=of.masked, biased=of.biased, capability=capability
+            )
         if self.kernel == "bias":
-            return bias_shape(of.tokens, of.width, dtype, masked=of.masked, capability=capability)
+            return bias_shape(*sizes, masked=of.masked, capability=capability)
         return gradient_shape(
-            of.tokens, of.width, dtype, masked=of.masked, biased=of.biased, capability=capability
+            *sizes, masked=of.masked, biased=of.biased, capability=capability
         )
 
     def compile(self) -> KernelCode:

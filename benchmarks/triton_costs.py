@@ -135,7 +135,7 @@ def _attention(products: int, trips: Callable[[Mapping[str, Any]], tuple[float, 
     def work(a: Mapping[str, Any]) -> Work:
         samples = a["qkv"].shape[0]
         count = a["last"] - a["first"] if "last" in a else a["grid"][1]
-        flops = 2.0 * products * samples * count * a["heads"] * a["N"] ** 2 * a["D"]
+        flops = 2.0 * products * samples * count * a["HEADS"] * a["N"] ** 2 * a["D"]
         return Work(trips(a), flops, count / a["windows"])
 
     return work

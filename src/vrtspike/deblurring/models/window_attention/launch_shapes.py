@@ -22,17 +22,29 @@ _BLOCK, _BLOCK_FLOAT32 = 64, 32
 _ROOMY = (9, 10)
 
 
-def _common(tokens: int, width: int, dtype: torch.dtype, masked: bool, biased: bool) -> Constants:
+def _common(
+    tokens: int,
+    width: int,
+    heads: int,
+    dtype: torch.dtype,
+    *,
+    masked: bool,
+    biased: bool,
+    capability: tuple[int, int],
+) -> Constants:
     half = dtype != torch.float32
     block = min(tile(tokens), _BLOCK if half else _BLOCK_FLOAT32)
     return {
         "N": tokens,
         "STRIDE": aligned_tokens(tokens),
+        "HEADS": heads,
         "D": width,
         "BLOCK_D": tile(width),
         "BLOCK_M": block,
         "BLOCK_N": block,
         "HAS_BIAS": biased,
+        # Of 64 rows each: the products of 9.0 and 10.x.
+        "BY_PRODUCT": biased and half and block == _BLOCK and capability[0] in _ROOMY,
         "MASKED": masked,
         "PRECISION": precision(dtype),
         "num_warps": block // SMALLEST_DOT if half else block // SMALLEST_DOT * 2,
@@ -41,10 +53,31 @@ def _common(tokens: int, width: int, dtype: torch.dtype, masked: bool, biased: b
 
 
 def forward_shape(
-    tokens: int, width: int, dtype: torch.dtype, *, masked: bool, biased: bool
+    tokens: int,
+    width: int,
+    heads: int,
+    dtype: torch.dtype,
+    *,
+    masked: bool,
+    biased: bool,
+    capability: tuple[int, int] = (9, 0),
 ) -> Constants:
-    """Of ``forward_kernel``, for problems of ``tokens`` tokens and heads of ``width`` channels."""
-    shape = _common(tokens, width, dtype, masked, biased)
+    """Of ``forward_kernel`` on a GPU of a compute capability.
+
+    Args:
+        tokens: of a problem.
+        width: channels of a head.
+        heads: how many there are.
+        dtype: of queries, keys and values.
+        masked: whether it looks at regions.
+        biased: whether scores have a bias.
+        capability: of the GPU.
+    """
+    shape = _common(
+        tokens, width, heads, dtype, masked=masked, biased=biased, capability=capability
+    )
+    # In half precision a column more costs less than adding every weight.
+    shape["BLOCK_V"] = tile(width) if dtype == torch.float32 else tile(width + 1)
     if dtype != torch.float32 and aligned_tokens(tokens) % (2 * _BLOCK) == 0:
         # Half as often a new maximum, by which all sums so far have to be scaled.
         shape["BLOCK_N"] = 2 * _BLOCK
@@ -54,14 +87,17 @@ def forward_shape(
 def gradient_shape(
     tokens: int,
     width: int,
+    heads: int,
     dtype: torch.dtype,
     *,
     masked: bool,
     biased: bool,
     capability: tuple[int, int] = (9, 0),
 ) -> Constants:
-    """Of ``gradient_kernel`` on a GPU of a compute capability; else as for the forward pass."""
-    shape = _common(tokens, width, dtype, masked, biased)
+    """Of ``gradient_kernel``; as for the forward pass."""
+    shape = _common(
+        tokens, width, heads, dtype, masked=masked, biased=biased, capability=capability
+    )
     blocks = -(-tokens // shape["BLOCK_M"])
     most = _most_blocks(dtype, shape["BLOCK_D"], blocks, capability[0])
     groups = -(-blocks // most)
@@ -84,13 +120,14 @@ def _most_blocks(dtype: torch.dtype, padded_width: int, blocks: int, major: int)
 def bias_shape(
     tokens: int,
     width: int,
+    heads: int,
     dtype: torch.dtype,
     *,
     masked: bool,
     capability: tuple[int, int] = (9, 0),
 ) -> Constants:
-    """Of ``bias_kernel``, as for the gradients; it loads a window while it works on another."""
-    shape = _common(tokens, width, dtype, masked, True)
+    """Of ``bias_kernel``, as for the forward pass; it loads a window while it works on another."""
+    shape = _common(tokens, width, heads, dtype, masked=masked, biased=True, capability=capability)
     # Two windows more ahead would spill in float32 and with 20 channels.
     if shape["BLOCK_D"] == SMALLEST_DOT and dtype != torch.float32:
         return {**shape, "num_stages": 3}

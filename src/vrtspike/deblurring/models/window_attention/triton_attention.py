@@ -63,18 +63,19 @@ def _ranges(
 
 
 def _lay_out(bias: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """(heads, N, N) of any strides, as the kernels read it: (heads, M, M), M a row of whole blocks.
+    """(heads, N, N) of any strides, as the kernels read it, and behind it the identity.
 
-    Half precision is read twice as fast as float32; the sum with the scores is made in float32.
+    That is (heads + 1, M, M), M a row of whole blocks. Half precision is read twice as fast as
+    float32; the sum with the scores is made in float32.
     """
     from vrtspike.deblurring.models.window_attention.triton_kernels import layout_kernel
 
     heads, tokens, _ = bias.shape
     shape = layout_shape(tokens)
     stride = shape["STRIDE"]
-    laid = bias.new_empty(heads, stride, stride, dtype=dtype)
-    grid = (heads * (stride // shape["BLOCK"]) ** 2,)
-    layout_kernel[grid](bias, laid, *bias.stride(), width**0.5, **shape)
+    laid = bias.new_empty(heads + 1, stride, stride, dtype=dtype)
+    grid = ((heads + 1) * (stride // shape["BLOCK"]) ** 2,)
+    layout_kernel[grid](bias, laid, *bias.stride(), heads, width**0.5, **shape)
     return laid
 
 
@@ -102,11 +103,14 @@ def _forward(
     with on_device_of(qkv):
         laid = qkv.new_empty(0) if bias is None else _lay_out(bias, width, qkv.dtype)
         for first, last, masked in _ranges(unmasked, windows):
-            shape = forward_shape(tokens, width, qkv.dtype, masked=masked, biased=bias is not None)
+            shape = forward_shape(
+                tokens, width, heads, qkv.dtype, masked=masked, biased=bias is not None,
+                capability=_capability(qkv),
+            )  # fmt: skip
             blocks = -(-tokens // shape["BLOCK_M"])
             forward_kernel[(heads * blocks, last - first, batch)](
                 qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse,
-                first, windows, length, heads, width**-0.5, KEEP=keep is not None, **shape,
+                first, windows, length, width**-0.5, KEEP=keep is not None, **shape,
             )  # fmt: skip
     return out, lse, laid
 
@@ -128,7 +132,7 @@ def _(
     heads = rest[-1]
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
     stride = aligned_tokens(tokens)
-    laid = qkv.new_empty(0 if bias is None else (heads, stride, stride))
+    laid = qkv.new_empty(0 if bias is None else (heads + 1, stride, stride))
     return qkv.new_empty(batch, length, width // 3), lse, laid
 
 
@@ -162,11 +166,11 @@ def _backward(
         capability = _capability(qkv)
         for first, last, masked in _ranges(unmasked, windows):
             shape = gradient_shape(
-                tokens, width, qkv.dtype, masked=masked, biased=biased, capability=capability
+                tokens, width, heads, qkv.dtype, masked=masked, biased=biased, capability=capability
             )
             gradient_kernel[(heads, last - first, batch)](
                 qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse, grad, delta,
-                grads, first, windows, length, heads, width**-0.5, KEEP=keep is not None, **shape,
+                grads, first, windows, length, width**-0.5, KEEP=keep is not None, **shape,
             )  # fmt: skip
         if not biased:
             return grads, lse.new_empty(0)
@@ -188,17 +192,19 @@ def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int, *, skips:
     launches = []
     slots = 0
     for first, last, masked in _ranges(unmasked, windows, windows):
-        shape = bias_shape(tokens, width, qkv.dtype, masked=masked, capability=_capability(qkv))
+        shape = bias_shape(
+            tokens, width, heads, qkv.dtype, masked=masked, capability=_capability(qkv)
+        )
         tiles = heads * -(-tokens // shape["BLOCK_M"]) * -(-tokens // shape["BLOCK_N"])
         programs = _BIAS_WARPS * _processors(qkv) // shape["num_warps"]
         share = -(-(last - first) // max(programs // (tiles * batch), 1))
         shares = -(-(last - first) // share)
         launches.append((tiles, batch * shares, (first, last, share, shares, slots), shape))
         slots += batch * shares
-    sums = laid.new_empty(slots, *laid.shape, dtype=torch.float32)
+    sums = laid.new_empty(slots, heads, *laid.shape[1:], dtype=torch.float32)
     for tiles, parts, numbers, shape in launches:
         bias_kernel[(tiles, parts)](
-            *tensors, sums, *numbers, windows, length, heads, width**-0.5, KEEP=skips, **shape
+            *tensors, sums, *numbers, windows, length, width**-0.5, KEEP=skips, **shape
         )
     return sums
 

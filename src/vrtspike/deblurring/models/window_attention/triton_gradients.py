@@ -33,6 +33,7 @@ from vrtspike.deblurring.models.window_attention.triton_kernels import (
     biased_scores,
     elements,
     features,
+    identity,
     inside,
     laid_bias,
     positions_of,
@@ -42,10 +43,11 @@ from vrtspike.deblurring.models.window_attention.triton_kernels import (
 
 @triton.jit
 def _group(
-    first, SIZE: tl.constexpr, ALONE: tl.constexpr, values, grads, out, grad, tile, query, key,
-    place, regions, lse, delta, window, channels, scale, N: tl.constexpr, STRIDE: tl.constexpr,
-    D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    HAS_BIAS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
+    first, SIZE: tl.constexpr, ALONE: tl.constexpr, values, grads, out, grad, eye, tile, query,
+    key, place, regions, lse, delta, window, channels: tl.constexpr, scale, N: tl.constexpr,
+    STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Adds what ``SIZE`` blocks of queries from block ``first`` on contribute.
 
@@ -92,8 +94,9 @@ def _group(
         for i in tl.static_range(SIZE):
             region_q = tl.load(regions + (first + i) * BLOCK_M + near_q)
             scores = biased_scores(
-                q[i], k, laid_bias(tile + (i * BLOCK_M * STRIDE + start), HAS_BIAS), region_q,
-                regions + columns, columns, scale, N, BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+                q[i], k, eye, laid_bias(tile + (i * BLOCK_M * STRIDE + start), HAS_BIAS), region_q,
+                regions + columns, columns, scale, N, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED,
+                PRECISION,
             )  # fmt: skip
             weights = powers(scores, unit, norms[i])
             grad_v = tl.dot(tl.trans(weights.to(v.dtype)), g[i], grad_v, input_precision=PRECISION)
@@ -114,10 +117,11 @@ def _group(
 @triton.jit(do_not_specialize_on_alignment=["keep"])
 def gradient_kernel(
     qkv, bias, query, key, place, regions, keep, out, lse, grad, delta, grads, first, windows,
-    length, heads, scale,
-    N: tl.constexpr, STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr, HAS_BIAS: tl.constexpr,
-    MASKED: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
+    length, scale,
+    N: tl.constexpr, STRIDE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
+    HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr, KEEP: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of queries, keys and values of a head of a window.
 
@@ -134,39 +138,40 @@ def gradient_kernel(
     if KEEP:
         if tl.load(keep + sample) == 0:  # nobody reads what is not written
             return
-    channels = heads * D
+    channels: tl.constexpr = HEADS * D
     to_sample = sample * length * channels
     values = qkv + 3 * to_sample + head * D
     into = grads + 3 * to_sample + head * D
     given = out + to_sample + head * D
     wanted = grad + to_sample + head * D
-    line = ((sample * windows + window) * heads + head) * N
+    line = ((sample * windows + window) * HEADS + head) * N
     tile = (
         bias
         + head * STRIDE * STRIDE
         + (tl.arange(0, BLOCK_M)[:, None] * STRIDE + tl.arange(0, BLOCK_N)[None, :])
     )
+    eye = identity(bias, HEADS, STRIDE, BLOCK_M, BY_PRODUCT)
     areas = regions + window * STRIDE
     if alone:
         _group(
-            0, blocks, True, values, into, given, wanted, tile, query, key, place, areas,
-            lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D, BLOCK_M,
-            BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+            0, blocks, True, values, into, given, wanted, eye, tile, query, key, place,
+            areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D,
+            BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
         )  # fmt: skip
     else:
         if rest:
             _group(
-                0, rest, False, values, into, given, wanted, tile, query, key, place, areas,
-                lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D, BLOCK_M,
-                BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+                0, rest, False, values, into, given, wanted, eye, tile, query, key, place,
+                areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D,
+                BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
             )  # fmt: skip
             # Other threads may read what these have written.
             tl.debug_barrier()
         for begin in range(rest, blocks, GROUP):
             _group(
-                begin, GROUP, False, values, into, given, wanted, tile, query, key, place, areas,
-                lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D, BLOCK_M,
-                BLOCK_N, HAS_BIAS, MASKED, PRECISION,
+                begin, GROUP, False, values, into, given, wanted, eye, tile, query, key, place,
+                areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D,
+                BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
             )  # fmt: skip
             tl.debug_barrier()
 
@@ -174,10 +179,10 @@ def gradient_kernel(
 @triton.jit(do_not_specialize_on_alignment=["keep"])
 def bias_kernel(
     qkv, bias, query, key, place, regions, keep, lse, grad, delta, sums, first, last, share, shares,
-    slot, windows, length, heads, scale,
-    N: tl.constexpr, STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr, MASKED: tl.constexpr,
-    KEEP: tl.constexpr, PRECISION: tl.constexpr,
+    slot, windows, length, scale,
+    N: tl.constexpr, STRIDE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr,
+    BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of a tile of the bias, summed over ``share`` windows of a sample.
 
@@ -194,12 +199,13 @@ def bias_kernel(
     part = tl.program_id(1)
     begin = first + part % shares * share
     sample = (part // shares).to(tl.int64)
-    channels = heads * D
+    channels: tl.constexpr = HEADS * D
     values = qkv + sample * length * (3 * channels) + head * D
     wanted = grad + sample * length * channels + head * D + tl.arange(0, BLOCK_D)[None, :]
     unit = scale * LOG2_E
     place_in_head = rows[:, None] * STRIDE + columns[None, :]
-    start = laid_bias(bias + head * STRIDE * STRIDE + place_in_head, HAS_BIAS)
+    laid = laid_bias(bias + head * STRIDE * STRIDE + place_in_head, HAS_BIAS)
+    eye = identity(bias, HEADS, STRIDE, BLOCK_M, BY_PRODUCT)
     exists = inside(rows, N, D, BLOCK_D)
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     end = tl.minimum(begin + share, last)
@@ -209,7 +215,7 @@ def bias_kernel(
         at_q = elements(positions_of(query, window, rows, N, BLOCK_M), 3 * channels)
         at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
         at_out = elements(positions_of(place, window, rows, N, BLOCK_M), channels)
-        line = ((sample * windows + window) * heads + head) * N
+        line = ((sample * windows + window) * HEADS + head) * N
         q = features(values, at_q, D, BLOCK_D)
         k = features(values + channels, at_k, D, BLOCK_D)
         v = features(values + 2 * channels, at_k, D, BLOCK_D)
@@ -218,11 +224,11 @@ def bias_kernel(
         row_sums = tl.load(delta + line + rows, mask=rows < N, other=0.0)
         areas = regions + window * STRIDE
         scores = biased_scores(
-            q, k, start, tl.load(areas + rows), areas + columns, columns, scale, N, BLOCK_N,
-            HAS_BIAS, MASKED, PRECISION,
+            q, k, eye, laid, tl.load(areas + rows), areas + columns, columns, scale, N, BLOCK_N,
+            HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
         )  # fmt: skip
         weights = powers(scores, unit, norm)
         grad_weights = tl.dot(g, tl.trans(v), input_precision=PRECISION)
         total = tl.fma(weights, grad_weights - row_sums[:, None], total)
-    at = ((slot + part).to(tl.int64) * heads + head) * (STRIDE * STRIDE)
+    at = ((slot + part).to(tl.int64) * HEADS + head) * (STRIDE * STRIDE)
     tl.store(sums + at + place_in_head, total)

@@ -8,12 +8,18 @@ possible:
 * The bias is laid out once a call, divided by the scale of the scores. It is where the product
   q k^T begins to be summed, so that adding it costs nothing; times ``scale * log2(e)`` the sum is
   the score in base 2, in which the GPU's exponential is one instruction.
-* The laid-out bias and the regions have rows of whole blocks. Keys beyond the last have a bias of
-  -inf, and tokens beyond the last are loaded as the last one again, so that a number of tokens that
-  no block divides needs no condition in the loop.
+* Where products come from shared memory (9.0 and newer), the bias gets there by one more product,
+  with the identity, whose values are exact: four instructions instead of a conversion for each
+  value.
+* Values have one more column, of ones, if there is room: the product with the weights then sums
+  them, too.
+* The laid-out bias and the regions have rows of whole blocks. Keys beyond the last have a bias that
+  leaves them no weight, and tokens beyond the last are loaded as the last one again, so that a
+  number of tokens that no block divides needs no condition in the loop.
 * Windows that hold one region are launched without regions (:mod:`.triton_attention`).
 
-Positions are 32-bit. An offset into the features is not: see :func:`elements`.
+Positions are 32-bit. An offset into the features is not: see :func:`elements`. Heads and channels
+are known to the compiler, to which an address is then one multiplication.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types. A
@@ -61,24 +67,48 @@ def inside(rows, N: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr):
 
 
 @triton.jit
+def values_and_ones(base, offsets, D: tl.constexpr, BLOCK_V: tl.constexpr):
+    """Load (rows, channels of a head), ones in the column after the last channel, then zeros."""
+    columns = tl.arange(0, BLOCK_V)
+    pointers = base + offsets + columns[None, :]
+    if D == BLOCK_V:
+        return tl.load(pointers)
+    else:
+        return tl.load(pointers, mask=(columns < D)[None, :], other=(columns == D)[None, :])
+
+
+@triton.jit
+def identity(laid, HEADS: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr,
+             BY_PRODUCT: tl.constexpr):  # fmt: skip
+    """(BLOCK, BLOCK) of the identity that stands behind the laid-out bias, if it is needed."""
+    if BY_PRODUCT:
+        near = tl.arange(0, BLOCK)
+        return tl.load(laid + HEADS * STRIDE * STRIDE + near[:, None] * STRIDE + near[None, :])
+    else:
+        return 0.0
+
+
+@triton.jit
 def laid_bias(pointers, HAS_BIAS: tl.constexpr):
-    """A tile of the bias in float32; 0 where there is none."""
+    """A tile of the laid-out bias; 0 where there is none."""
     if HAS_BIAS:
-        return tl.load(pointers).to(tl.float32)
+        return tl.load(pointers)
     else:
         return 0.0
 
 
 @triton.jit
 def biased_scores(
-    q, k, start, region_q, regions_k, columns, scale, N: tl.constexpr, BLOCK_N: tl.constexpr,
-    HAS_BIAS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
+    q, k, eye, laid, region_q, regions_k, columns, scale, N: tl.constexpr, BLOCK_N: tl.constexpr,
+    HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Scores of some queries and keys over ``scale``; -inf beyond the last key.
+    """Scores of some queries and keys over ``scale``; beyond the last key the least there is.
 
-    ``start`` is what :func:`laid_bias` gives for them.
+    ``eye`` and ``laid`` are what :func:`identity` and :func:`laid_bias` give for them.
     """
     if HAS_BIAS:
+        start = tl.dot(eye, laid) if BY_PRODUCT else laid.to(tl.float32)
         scores = tl.dot(q, tl.trans(k), start, input_precision=PRECISION)
     else:
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
@@ -99,12 +129,12 @@ def powers(scores, unit, norm):
 
 @triton.jit
 def layout_kernel(
-    bias, laid, by_head, by_query, by_key, factor, N: tl.constexpr, STRIDE: tl.constexpr,
+    bias, laid, by_head, by_query, by_key, heads, factor, N: tl.constexpr, STRIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """(heads, N, N) of any strides -> ``factor`` times that in (heads, STRIDE, STRIDE).
+    """(heads, N, N) of any strides -> ``factor`` times that in (heads + 1, STRIDE, STRIDE).
 
-    Beyond the last key -inf, beyond the last query 0.
+    Beyond the last key the least value, beyond the last query 0. What comes last is the identity.
     """
     blocks: tl.constexpr = STRIDE // BLOCK
     pid = tl.program_id(0)
@@ -112,19 +142,24 @@ def layout_kernel(
     rows = (pid // blocks) % blocks * BLOCK + tl.arange(0, BLOCK)
     columns = pid % blocks * BLOCK + tl.arange(0, BLOCK)
     at = head * by_head + rows[:, None] * by_query + columns[None, :] * by_key
-    exists = (rows < N)[:, None] & (columns < N)[None, :]
+    # No bias where the identity is wanted.
+    exists = (rows < tl.where(head < heads, N, 0))[:, None] & (columns < N)[None, :]
     values = tl.load(bias + at, mask=exists, other=0.0).to(tl.float32) * factor
-    values = tl.where((columns < N)[None, :], values, float("-inf"))
+    # Finite: 0 times it has to be 0 in the product with the identity.
+    least = -6e4 if laid.dtype.element_ty == tl.float16 else -1e30
+    values = tl.where((columns < N)[None, :], values, least)
+    values = tl.where(head < heads, values, (rows[:, None] == columns[None, :]).to(tl.float32))
     pointers = laid + head * STRIDE * STRIDE + rows[:, None] * STRIDE + columns[None, :]
     tl.store(pointers, values.to(laid.dtype.element_ty))
 
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])
 def forward_kernel(
-    qkv, bias, query, key, place, regions, keep, out, lse, first, windows, length, heads, scale,
-    N: tl.constexpr, STRIDE: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr, MASKED: tl.constexpr,
-    KEEP: tl.constexpr, PRECISION: tl.constexpr,
+    qkv, bias, query, key, place, regions, keep, out, lse, first, windows, length, scale,
+    N: tl.constexpr, STRIDE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr, KEEP: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Attention of a block of queries of a head of a window, by online softmax.
 
@@ -141,7 +176,7 @@ def forward_kernel(
             return
     rows = tl.program_id(0) % blocks * BLOCK_M + tl.arange(0, BLOCK_M)
     near = tl.arange(0, BLOCK_N)
-    channels = heads * D
+    channels: tl.constexpr = HEADS * D
     values = qkv + sample * length * (3 * channels) + head * D
     unit = scale * LOG2_E
 
@@ -149,29 +184,36 @@ def forward_kernel(
     q = features(values, at_q, D, BLOCK_D)
     region_q = tl.load(regions + window * STRIDE + rows)
     tile = bias + head * STRIDE * STRIDE + rows[:, None] * STRIDE + near[None, :]
+    eye = identity(bias, HEADS, STRIDE, BLOCK_M, BY_PRODUCT)
     top = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
-    result = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    result = tl.zeros((BLOCK_M, BLOCK_V), tl.float32)
     for start in range(0, N, BLOCK_N):
         columns = start + near
         at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
         k = features(values + channels, at_k, D, BLOCK_D)
-        v = features(values + 2 * channels, at_k, D, BLOCK_D)
+        v = values_and_ones(values + 2 * channels, at_k, D, BLOCK_V)
         scores = biased_scores(
-            q, k, laid_bias(tile + start, HAS_BIAS), region_q,
-            regions + window * STRIDE + columns, columns, scale, N, BLOCK_N, HAS_BIAS, MASKED,
-            PRECISION,
+            q, k, eye, laid_bias(tile + start, HAS_BIAS), region_q,
+            regions + window * STRIDE + columns, columns, scale, N, BLOCK_N, HAS_BIAS, BY_PRODUCT,
+            MASKED, PRECISION,
         )  # fmt: skip
         new_top = tl.maximum(top, tl.max(scores, 1))
-        shrink = tl.exp2((top - new_top) * unit)
         weights = powers(scores, unit, new_top * unit)
-        total = total * shrink + tl.sum(weights, 1)
-        result = result * shrink[:, None]
+        if N > BLOCK_N:  # else nothing has been summed so far
+            shrink = tl.exp2((top - new_top) * unit)
+            result = result * shrink[:, None]
+            total = total * shrink
+        if D == BLOCK_V:
+            total += tl.sum(weights, 1)
         result = tl.dot(weights.to(v.dtype), v, result, input_precision=PRECISION)
         top = new_top
+    columns_v = tl.arange(0, BLOCK_V)[None, :]
+    if D < BLOCK_V:
+        total = tl.sum(tl.where(columns_v == D, result, 0.0), 1)
     at_out = elements(positions_of(place, window, rows, N, BLOCK_M), channels)
-    pointers = out + sample * length * channels + head * D + at_out + tl.arange(0, BLOCK_D)[None, :]
+    pointers = out + sample * length * channels + head * D + at_out + columns_v
     result = result * (1.0 / total)[:, None]
-    tl.store(pointers, result.to(out.dtype.element_ty), mask=inside(rows, N, D, BLOCK_D))
-    line = ((sample * windows + window) * heads + head) * N
+    tl.store(pointers, result.to(out.dtype.element_ty), mask=inside(rows, N, D, BLOCK_V))
+    line = ((sample * windows + window) * HEADS + head) * N
     tl.store(lse + line + rows, top * unit + tl.log2(total), mask=rows < N)
