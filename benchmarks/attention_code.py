@@ -148,14 +148,10 @@ class Variant:
         if self.kernel == "layout":
             return layout_shape(of.tokens)
         if self.kernel == "forward":
-            return forward_shape(
-                *sizes, masked=of.masked, biased=of.biased, capability=capability
-            )
+            return forward_shape(*sizes, masked=of.masked, biased=of.biased, capability=capability)
         if self.kernel == "bias":
             return bias_shape(*sizes, masked=of.masked, capability=capability)
-        return gradient_shape(
-            *sizes, masked=of.masked, biased=of.biased, capability=capability
-        )
+        return gradient_shape(*sizes, masked=of.masked, biased=of.biased, capability=capability)
 
     def compile(self) -> KernelCode:
         """Compile it and read its code."""

@@ -235,6 +235,7 @@ _OPERATIONS = {
     "vrtspike::triton_output": "norms and projections",
     "vrtspike::normalised_linear": "norms and projections",
     "vrtspike::triton_feed_forward": "feed-forward layers",
+    "vrtspike::triton_gate": "feed-forward layers",
     "vrtspike::normalised_geglu": "feed-forward layers",
     "aten::mm": "matrix products",
     "aten::addmm": "matrix products",

@@ -153,12 +153,13 @@ def _over_groups(a: Mapping[str, Any]) -> tuple[float, ...]:
     return (keys, groups * keys) if rest else (groups * keys,)
 
 
-def _hidden(products: int) -> Callable[[Mapping[str, Any]], Work]:
+def _hidden(products: int, without: int) -> Callable[[Mapping[str, Any]], Work]:
     """Work of a feed-forward kernel that makes so many products of rows x C x H."""
 
     def work(a: Mapping[str, Any]) -> Work:
         rows = a["x"].shape[0] * a["length"]
-        flops = 2.0 * products * rows * a["C"] * a["H"]
+        # Fewer by those of the value where there is none.
+        flops = 2.0 * (products if a["GATED"] else products - without) * rows * a["C"] * a["H"]
         # The tokens are handed on, or their gradient.
         ways = ("grad", "grad_x") if "grad" in a else ("x", "out")
         return Work((_blocks(a["H"], a["BLOCK_H"]),), flops, left=_share(a, *ways))
@@ -237,12 +238,14 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     "window_attention.triton_kernels.forward_kernel": _attention(2, _over_keys),
     "window_attention.triton_gradients.gradient_kernel": _attention(5, _over_groups),
     "window_attention.triton_gradients.bias_kernel": _attention(2, lambda a: (a["share"],)),
-    "token_ops.feed_forward_kernels.forward_kernel": _hidden(3),
-    "token_ops.feed_forward_kernels.rows_kernel": _hidden(5),
+    "token_ops.feed_forward_kernels.forward_kernel": _hidden(3, 1),
+    "token_ops.feed_forward_kernels.rows_kernel": _hidden(5, 2),
     "token_ops.feed_forward_kernels.fold_kernel": lambda _: Work(),
     "token_ops.feed_forward_kernels.unfold_kernel": lambda a: Work(
         (_blocks(a["H"], a["BLOCK_H"]),)
     ),
+    "token_ops.gate_kernels.gate_kernel": lambda _: Work(),
+    "token_ops.gate_kernels.gate_gradient_kernel": lambda _: Work(),
     "token_ops.projection_kernels.input_kernel": _outputs,
     "token_ops.projection_kernels.input_rows_kernel": _outputs,
     "token_ops.projection_kernels.output_kernel": _output,

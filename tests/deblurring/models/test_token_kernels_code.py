@@ -12,6 +12,7 @@ import pytest
 
 from vrtspike.deblurring.models.kernel_launch import tile
 from vrtspike.deblurring.models.token_ops import triton_feed_forward as feed_forward
+from vrtspike.deblurring.models.token_ops import triton_gate as gate
 from vrtspike.deblurring.models.token_ops import triton_projection as projection
 from vrtspike.deblurring.models.token_ops import weight_gradients
 from vrtspike.deblurring.models.token_ops.launch import with_one
@@ -24,11 +25,12 @@ SHARED = {80: 99 * KIB, 90: 227 * KIB, 100: 227 * KIB}
 HALF = {
     *("w_gate", "w_value", "w_out", "normed", "scaled", "w_own", "w_mutual", "out_own"),
     *("out_mutual", "grad_own", "grad_mutual", "own", "mutual", "coded", "left", "right"),
-    *("gate", "value", "last", "grad_hidden", "products"),
+    *("gate", "value", "last", "grad_hidden", "products", "hidden"),
 }
 NUMBERS = {
     *("length", "samples", "length_own", "length_mutual", "height", "width", "padded_h"),
     *("padded_w", "window_h", "window_w", "shift_h", "shift_w", "left_length", "right_length"),
+    "rows",
 }
 # The wider layers of the published model; both widths take tiles of 128 channels.
 CHANNELS = 120
@@ -73,6 +75,8 @@ CASES: list[tuple[str, str, Launches, int, Loops]] = [
         0,
         {80: (611,), 90: (608,), 100: (580,)},
     ),
+    ("gate_kernels", "gate_kernel", same(gate.GATE), 0, {80: (), 90: (), 100: ()}),
+    ("gate_kernels", "gate_gradient_kernel", same(gate.GATE), 0, {80: (), 90: (), 100: ()}),
     (
         "projection_kernels",
         "input_kernel",
@@ -122,6 +126,8 @@ def constants() -> dict[str, Any]:
         "STRIDE": CHANNELS,
         "COLUMN": 1,
         "LINE": 3 * CHANNELS * (CHANNELS + 1),
+        "GATED": True,
+        "AGAIN": True,
         "KEEP": True,
         "SPATIAL": False,
         "MUTUAL": True,

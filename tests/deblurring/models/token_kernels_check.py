@@ -12,7 +12,9 @@ from torch import Tensor
 
 from vrtspike.deblurring.models import tmsa
 from vrtspike.deblurring.models.block_compiling import compile_blocks
+from vrtspike.deblurring.models.chunking import ChunkPolicy
 from vrtspike.deblurring.models.layers import GEGLU, Branch
+from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.deblurring.models.tmsa import BlockOptions, TMSAGroup
 from vrtspike.deblurring.models.token_ops import residual
 from vrtspike.deblurring.models.token_ops.agreement import largest_difference
@@ -47,6 +49,10 @@ def main() -> int:
             difference = of_blocks(attention, *switches)
             print(f"blocks, {attention}, recomputed, compiled {switches}: {difference:.2e}")
             agrees &= difference < 1e-5
+    for kind, inputs in ((SpikeTemporalSA, 1), (TemporalCrossAttn, 2)):
+        difference = along_time(kind, inputs)
+        print(f"{kind.__name__}: {difference:.2e}")
+        agrees &= difference < 1e-5
     finite = is_finite_at_the_edge_of_float16()
     print(f"finite: {finite}")
     return int(not (agrees and finite))
@@ -61,6 +67,20 @@ def is_finite_at_the_edge_of_float16() -> bool:
         out = triton_feed_forward(x, norm, mlp)
     grads = torch.autograd.grad(out.float().sum(), [x, *norm.parameters(), *mlp.parameters()])
     return all(bool(t.isfinite().all()) for t in (out, *grads))
+
+
+def along_time(kind: type[torch.nn.Module], inputs: int) -> float:
+    """The largest difference of attention along time by own kernels from that by plain layers."""
+    channels, policy = 16, ChunkPolicy()
+    options = {"identity": False} if inputs == 2 else {}
+    layer = kind(channels, 2, 4, policy, implementation="explicit", **options)
+    torch.manual_seed(0)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    given = [torch.randn(2, 3, 5, 7, channels) for _ in range(inputs)]
+    expected, found = (results(layer, *given, own_kernels=own) for own in (False, True))
+    shares = [(a - b).norm() / b.norm() for a, b in zip(found, expected, strict=True)]
+    return torch.stack(shares).max().item()
 
 
 def of_blocks(attention: str, attn: bool, ffn: bool, compiled: bool) -> float:
@@ -92,16 +112,17 @@ def of_blocks(attention: str, attn: bool, ffn: bool, compiled: bool) -> float:
     return torch.stack(shares).max().item()
 
 
-def results(group: TMSAGroup, x: Tensor, *, own_kernels: bool) -> list[Tensor]:
+def results(layer: torch.nn.Module, *inputs: Tensor, own_kernels: bool) -> list[Tensor]:
     for module in (tmsa, residual):
         module.has_kernels = lambda _: own_kernels
     # Both blocks, the second with shifted windows and a sample that drops it.
     tmsa.draw_branches = lambda *_: BRANCHES
-    x = x.clone().requires_grad_()
-    group.zero_grad()
-    out = group(x)
+    residual.has_gate = lambda *_: own_kernels
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    layer.zero_grad()
+    out = layer(*leaves)
     out.square().mean().backward()
-    grads = [t.grad for t in (x, *group.parameters())]
+    grads = [t.grad for t in (*leaves, *layer.parameters())]
     return [out.detach(), *(grad for grad in grads if grad is not None)]
 
 

@@ -42,6 +42,33 @@ class GEGLU(nn.Module):
         return self.fc2(functional.gelu(self.fc11(x)) * self.fc12(x))
 
 
+class FeedForward(nn.Sequential):
+    """Feed-forward layer over channels with GELU.
+
+    Args:
+        channels: channels of input and output.
+        hidden: channels in between.
+    """
+
+    def __init__(self, channels: int, hidden: int) -> None:
+        super().__init__(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+
+    @property
+    def first(self) -> nn.Linear:
+        """The layer before GELU."""
+        return _linear(self[0])
+
+    @property
+    def last(self) -> nn.Linear:
+        """The layer after it."""
+        return _linear(self[2])
+
+
+def _linear(layer: nn.Module) -> nn.Linear:
+    assert isinstance(layer, nn.Linear)
+    return layer
+
+
 class Branch(NamedTuple):
     """What stochastic depth leaves of a residual branch in one pass.
 

@@ -9,9 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.chunking import ChunkPolicy, map_pixels
-from vrtspike.deblurring.models.layers import GEGLU, start_at_zero
+from vrtspike.deblurring.models.layers import GEGLU, FeedForward, start_at_zero
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.relative_time import RelativeTime
-from vrtspike.deblurring.models.token_ops import normalised_linear
+from vrtspike.deblurring.models.token_ops import (
+    add_feed_forward,
+    add_linear,
+    fuse,
+    project_normalised,
+)
 from vrtspike.deblurring.models.window_attention import window_attention
 from vrtspike.deblurring.models.windows import PlanCache, clip_window
 from vrtspike.errors import ConfigError
@@ -49,14 +55,6 @@ def _attend(qkv: Tensor, bias: Tensor, plans: PlanCache, implementation: str) ->
     plan = plans(clip_window(size, window, shifted=False, mutual=False), qkv.device)
     out = window_attention(qkv.flatten(1, 2), bias, plan, len(bias), implementation)
     return out.unflatten(1, (frames, pixels))
-
-
-class _FeedForward(nn.Sequential):
-    """C -> 2C -> C with GELU."""
-
-    def __init__(self, channels: int) -> None:
-        hidden = _MLP_RATIO * channels
-        super().__init__(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
 
 
 def _check_heads(name: str, channels: int, heads: int) -> None:
@@ -97,7 +95,7 @@ class SpikeTemporalSA(nn.Module):
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
         self.norm2 = nn.LayerNorm(channels)
-        self.mlp = _FeedForward(channels)
+        self.mlp = FeedForward(channels, _MLP_RATIO * channels)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
@@ -105,12 +103,10 @@ class SpikeTemporalSA(nn.Module):
         return map_pixels(layer, self.chunks, self.checkpoint, x)
 
     def _pixels(self, bias: Tensor, x: Tensor) -> Tensor:
-        tokens = x.flatten(1, 2)
-        qkv = normalised_linear(tokens, self.norm1, self.qkv, None, tokens.shape[1])
-        qkv = qkv.view(*x.shape[:3], -1)
+        x, qkv = project_normalised(x, self.norm1, self.qkv)
         attended = attend_over_time(qkv, bias, self.plans, self.implementation)
-        x = x + self.proj(attended)
-        return x + self.mlp(self.norm2(x))
+        x = add_linear(x, self.proj, attended)
+        return add_feed_forward(x, self.norm2, self.mlp, keep_hidden=True)
 
 
 class TemporalCrossAttn(nn.Module):
@@ -159,7 +155,7 @@ class TemporalCrossAttn(nn.Module):
         self.key_value = nn.Linear(channels, 2 * channels)
         self.proj = nn.Linear(channels, channels)
         self.norm2 = nn.LayerNorm(channels)
-        self.mlp = _FeedForward(channels)
+        self.mlp = FeedForward(channels, _MLP_RATIO * channels)
         if identity:
             start_at_zero(self.direct.fc2)
             start_at_zero(self.proj)
@@ -186,13 +182,13 @@ class TemporalCrossAttn(nn.Module):
         return map_pixels(layer, self.chunks, self.checkpoint, x, spikes)
 
     def _pixels(self, bias: Tensor, x: Tensor, spikes: Tensor) -> Tensor:
-        normed = self.norm_direct(x)
-        x = x + self.direct(torch.cat((normed, spikes.to(normed.dtype)), dim=-1))
-        rgb, other = x.flatten(1, 2), spikes.flatten(1, 2)
-        length = rgb.shape[1]
-        query = normalised_linear(rgb, self.norm_query, self.query, None, length)
-        key_value = normalised_linear(other, self.norm_spikes, self.key_value, None, length)
-        qkv = torch.cat((query, key_value), dim=-1).view(*x.shape[:3], -1)
+        spikes, key_value = project_normalised(spikes, self.norm_spikes, self.key_value)
+        # In the type of the products, or each of them would make a copy of its own.
+        dtype = autocast_dtype(x)
+        both = torch.cat((self.norm_direct(x).to(dtype), spikes.to(dtype)), dim=-1)
+        x = x + fuse(both, self.direct, keep_hidden=True)
+        x, query = project_normalised(x, self.norm_query, self.query)
+        qkv = torch.cat((query, key_value), dim=-1)
         attended = attend_over_time(qkv, bias, self.plans, self.implementation)
-        x = x + self.proj(attended)
-        return x + self.mlp(self.norm2(x))
+        x = add_linear(x, self.proj, attended)
+        return add_feed_forward(x, self.norm2, self.mlp, keep_hidden=True)

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.deblurring.models.layers import GEGLU
+from vrtspike.deblurring.models.layers import GEGLU, FeedForward
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.launch import fits
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
+from vrtspike.deblurring.models.token_ops.triton_gate import triton_gate
 from vrtspike.deblurring.models.token_ops.triton_projection import (
     layout,
     triton_output,
@@ -30,7 +32,9 @@ _SAMPLES = 2
 _KEEP = (0.0, 1.25)
 
 
-def feed_forward(x: Tensor, norm: nn.LayerNorm, mlp: GEGLU, keep: Tensor | None) -> Tensor:
+def feed_forward(
+    x: Tensor, norm: nn.LayerNorm, mlp: GEGLU | FeedForward, keep: Tensor | None
+) -> Tensor:
     """The definition of :func:`triton_feed_forward`."""
     return x + _scaled(mlp(norm(x)), keep)
 
@@ -70,6 +74,12 @@ def output(
         if result is not None
     ]
     return x + _scaled(layer(torch.cat(both[::-1], dim=-1)), keep)
+
+
+def gate(hidden: Tensor) -> Tensor:
+    """The definition of :func:`triton_gate`."""
+    first, second = hidden.chunk(2, dim=-1)
+    return functional.gelu(first) * second
 
 
 def _scaled(branch: Tensor, keep: Tensor | None) -> Tensor:
@@ -123,15 +133,17 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
     )
     maps = layout(*windows)
     norm, mlp = nn.LayerNorm(channels), GEGLU(channels, 2 * channels)
+    plain = FeedForward(channels, 2 * channels)
     own, mutual = nn.Linear(channels, 3 * channels), nn.Linear(channels, 3 * channels)
     alone, both = nn.Linear(channels, channels), nn.Linear(2 * channels, channels)
-    for layer in (norm, mlp, own, mutual, alone, both):
+    for layer in (norm, mlp, plain, own, mutual, alone, both):
         layer.to(device)
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
     code = torch.randn(windows[1].window[1] * windows[1].window[2], channels).to(device)
     x = torch.randn(_SAMPLES, *size, channels).to(device)
     results = [torch.randn(_SAMPLES, n, channels).to(device) for n in maps[1:3]]
+    hidden = torch.randn(maps[0], 2 * channels).to(device)
     keep = torch.tensor(_KEEP, device=device)
 
     def trial(
@@ -142,13 +154,13 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
             lambda: _results(expected, inputs, leaves)
         )
 
-    def fed(factors: Tensor | None) -> Trial:
+    def fed(layer: GEGLU | FeedForward, factors: Tensor | None) -> Trial:
         return trial(
-            lambda t: triton_feed_forward(t, norm, mlp, factors),
-            lambda t: feed_forward(t, norm, mlp, factors),
+            lambda t: triton_feed_forward(t, norm, layer, factors),
+            lambda t: feed_forward(t, norm, layer, factors),
             [x],
             norm,
-            mlp,
+            layer,
         )
 
     def kept(outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -168,8 +180,10 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
         )
 
     return [
-        fed(keep),
-        fed(None),
+        fed(mlp, keep),
+        fed(mlp, None),
+        fed(plain, None),
+        trial(lambda t: triton_gate(t.to(autocast_dtype(t))), gate, [hidden]),
         projected(mutual, code),
         projected(mutual, code, keep),
         projected(None, None),

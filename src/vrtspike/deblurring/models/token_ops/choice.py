@@ -25,6 +25,11 @@ def has_kernels(x: Tensor) -> bool:
     return stream and reachable and fits(x.shape[-1]) and _is_trusted(x.device, dtype)
 
 
+def has_gate(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the gate of GEGLU, of values of ``dtype``, runs as a Triton kernel."""
+    return _is_trusted(device, dtype)
+
+
 @torch.compiler.assume_constant_result
 def _is_trusted(device: torch.device, dtype: torch.dtype) -> bool:
     return triton_runs(device, dtype) and is_trusted(

@@ -19,6 +19,7 @@ from vrtspike.deblurring.models.mixed_precision import (
     product_over_rows,
     without_autocast,
 )
+from vrtspike.deblurring.models.token_ops.choice import has_gate
 from vrtspike.deblurring.models.token_ops.pointwise import (
     gate,
     gate_backward,
@@ -26,6 +27,7 @@ from vrtspike.deblurring.models.token_ops.pointwise import (
     normalise_backward,
     pieces,
 )
+from vrtspike.deblurring.models.token_ops.triton_gate import triton_gate, triton_gate_backward
 
 
 def normalised_geglu(x: Tensor, norm: nn.LayerNorm | None, mlp: GEGLU) -> Tensor:
@@ -43,7 +45,14 @@ def normalised_geglu(x: Tensor, norm: nn.LayerNorm | None, mlp: GEGLU) -> Tensor
     weights = (mlp.fc11.weight, mlp.fc11.bias, mlp.fc12.weight, mlp.fc12.bias)
     scale_and_shift = (None, None) if norm is None else (norm.weight, norm.bias)
     out = _forward(
-        x.flatten(0, -2), *scale_and_shift, *weights, mlp.fc2.weight, mlp.fc2.bias, dtype
+        x.flatten(0, -2),
+        *scale_and_shift,
+        *weights,
+        mlp.fc2.weight,
+        mlp.fc2.bias,
+        dtype,
+        # Asked here: a trial of kernels needs autograd, which does not look into an operation.
+        has_gate(x.device, dtype),
     )
     return out.view(*x.shape[:-1], -1)
 
@@ -60,6 +69,7 @@ def _forward(
     w2: Tensor,
     b2: Tensor,
     dtype: torch.dtype,
+    own: bool,
 ) -> Tensor:
     first, first_bias = torch.cat((w11, w12)).to(dtype), torch.cat((b11, b12)).to(dtype)
     last, last_bias = w2.to(dtype), b2.to(dtype)
@@ -70,13 +80,14 @@ def _forward(
             if scale is not None and shift is not None:
                 normed, _, _ = normalise(x[part], scale, shift, dtype)
             hidden = functional.linear(normed, first, first_bias)
-            out[part] = functional.linear(gate(hidden), last, last_bias)
+            product = triton_gate(hidden) if own else gate(hidden)
+            out[part] = functional.linear(product, last, last_bias)
     return out
 
 
 @_forward.register_fake
 def _(x: Tensor, *rest: Any) -> Tensor:  # noqa: ANN401
-    *_, w2, _, dtype = rest
+    *_, w2, _, dtype, _ = rest
     return x.new_empty(x.shape[0], w2.shape[0], dtype=dtype)
 
 
@@ -92,6 +103,7 @@ def _backward(
     b12: Tensor,
     w2: Tensor,
     dtype: torch.dtype,
+    own: bool,
 ) -> list[Tensor]:
     """Gradients of x, (w11; w12), (b11; b12), w2, b2 and, with a norm, of scale and shift."""
     first, first_bias = torch.cat((w11, w12)).to(dtype), torch.cat((b11, b12)).to(dtype)
@@ -109,7 +121,8 @@ def _backward(
         if scale is not None and shift is not None:
             normed, mean, rstd = normalise(rows, scale, shift, dtype)
         hidden = functional.linear(normed, first, first_bias)
-        product, grad_hidden = gate_backward(g @ last, hidden)
+        backward = triton_gate_backward if own else gate_backward
+        product, grad_hidden = backward(g @ last, hidden)
         grad_last += product_over_rows(g, product, sums)
         grad_last_bias += g.sum(0, dtype=sums)
         grad_first += product_over_rows(grad_hidden, normed, sums)
@@ -131,7 +144,7 @@ def _backward(
 
 @_backward.register_fake
 def _(grad: Tensor, x: Tensor, *rest: Any) -> list[Tensor]:  # noqa: ANN401
-    scale, shift, w11, b11, _, _, w2, _ = rest
+    scale, shift, w11, b11, _, _, w2, _, _ = rest
     first, first_bias = (
         w11.new_empty(2 * w11.shape[0], w11.shape[1]),
         b11.new_empty(2 * b11.numel()),
@@ -142,17 +155,17 @@ def _(grad: Tensor, x: Tensor, *rest: Any) -> list[Tensor]:  # noqa: ANN401
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
-    *tensors, _, ctx.dtype = inputs
+    *tensors, _, ctx.dtype, ctx.own = inputs
     ctx.save_for_backward(*tensors)
 
 
 def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    grads = _backward(grad, *ctx.saved_tensors, ctx.dtype)
+    grads = _backward(grad, *ctx.saved_tensors, ctx.dtype, ctx.own)
     x, first, first_bias, last, last_bias, *for_norm = grads
     scale, shift = for_norm or (None, None)
     w11, w12 = first.chunk(2)
     b11, b12 = first_bias.chunk(2)
-    return x, scale, shift, w11, b11, w12, b12, last, last_bias, None
+    return x, scale, shift, w11, b11, w12, b12, last, last_bias, None, None
 
 
 _forward.register_autograd(_grads, setup_context=_save)

@@ -4,8 +4,9 @@ One program reads its tokens once and loops over blocks of hidden channels, as a
 keys: hidden values never leave the chip in the forward pass, and the backward pass makes them
 again. Norms, gates and sums are in float32, the operands of products in the type of the weights.
 
-Weights: ``w_gate`` and ``w_value`` (H, C), ``w_out`` (C, H); biases are float32. The norm's scale
-and shift are folded into the first two and their biases, W (s x + t) + b = (W s) x + (W t + b), so
+Weights: ``w_gate`` and, if GATED, ``w_value`` (H, C), ``w_out`` (C, H); biases are float32; without
+a value the layer is GELU alone. The norm's scale and shift are folded into the first two and their
+biases, W (s x + t) + b = (W s) x + (W t + b), so
 that kernels which go over all tokens only standardise these; the gradients of scale and shift
 follow from those of the folded weights (:func:`unfold_kernel`).
 
@@ -43,13 +44,15 @@ from vrtspike.deblurring.models.token_ops.kernel_parts import (
 def fold_kernel(
     w_gate, b_gate, w_value, b_value, w_out, scale, shift, gate, gate_bias, value, value_bias, last,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
+    GATED: tl.constexpr,
 ):  # fmt: skip
     """Weights as the other kernels take them, of a block of hidden channels."""
     start = tl.program_id(0) * BLOCK_H
     hidden, columns = start + tl.arange(0, BLOCK_H), tl.arange(0, BLOCK_C)
     gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
     _fold(w_gate, b_gate, gate, gate_bias, gain, offset, start, C, BLOCK_C, H, BLOCK_H)
-    _fold(w_value, b_value, value, value_bias, gain, offset, start, C, BLOCK_C, H, BLOCK_H)
+    if GATED:
+        _fold(w_value, b_value, value, value_bias, gain, offset, start, C, BLOCK_C, H, BLOCK_H)
     at = columns[None, :] * H + hidden[:, None]
     mask = (hidden < H)[:, None] & (columns < C)[None, :]
     tl.store(last + at, tl.load(w_out + at, mask=mask).to(last.dtype.element_ty), mask=mask)
@@ -71,10 +74,11 @@ def _fold(
 def unfold_kernel(
     sums, w_gate, w_value, scale, shift, norm,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
+    GATED: tl.constexpr,
 ):  # fmt: skip
     """Gradients of the first weights and of the norm from those of the folded weights.
 
-    ``sums`` has those of both weights, which are replaced, then of both biases. ``norm`` gets the
+    ``sums`` has those of the weights, which are replaced, then of the biases. ``norm`` gets the
     gradients of scale and shift. A program takes BLOCK_C channels.
     """
     columns = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
@@ -85,12 +89,13 @@ def unfold_kernel(
         hidden = start + tl.arange(0, BLOCK_H)
         at = hidden[:, None] * C + columns[None, :]
         mask = (hidden < H)[:, None] & (columns < C)[None, :]
-        for second in tl.static_range(2):
+        for second in tl.static_range(1 + GATED):
             weights = w_value if second else w_gate
             w = tl.load(weights + at, mask=mask, other=0.0).to(tl.float32)
             folded = sums + second * H * C + at
             grad = tl.load(folded, mask=mask, other=0.0)
-            grad_bias = load_vector(sums + 2 * H * C + second * H, hidden, H)[:, None]
+            grad_biases = sums + (1 + GATED) * H * C
+            grad_bias = load_vector(grad_biases + second * H, hidden, H)[:, None]
             grad_gain += tl.sum(w * grad, 0)
             grad_offset += tl.sum(w * grad_bias, 0)
             tl.store(folded, grad * gain[None, :] + grad_bias * offset[None, :], mask=mask)
@@ -110,17 +115,22 @@ def _factor(keep, sample, KEEP: tl.constexpr):
 def _hidden(
     normed, w_gate, b_gate, w_value, b_value, start,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
-    PRECISION: tl.constexpr,
+    GATED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gate and value of hidden channels from ``start`` on, (rows, BLOCK_H) of float32 each."""
+    """Gate and value of hidden channels from ``start`` on, (rows, BLOCK_H) of float32 each.
+
+    The value is 1 where there is none.
+    """
     hidden = start + tl.arange(0, BLOCK_H)
     gate_rows = load_rows(w_gate, start, H - start, BLOCK_H, C, BLOCK_C)
-    value_rows = load_rows(w_value, start, H - start, BLOCK_H, C, BLOCK_C)
     gate = tl.dot(normed, tl.trans(gate_rows), input_precision=PRECISION)
-    value = tl.dot(normed, tl.trans(value_rows), input_precision=PRECISION)
     gate += load_vector(b_gate, hidden, H)[None, :]
-    value += load_vector(b_value, hidden, H)[None, :]
-    return gate, value
+    if GATED:
+        value_rows = load_rows(w_value, start, H - start, BLOCK_H, C, BLOCK_C)
+        value = tl.dot(normed, tl.trans(value_rows), input_precision=PRECISION)
+        return gate, value + load_vector(b_value, hidden, H)[None, :]
+    else:
+        return gate, 1.0
 
 
 @triton.jit
@@ -139,7 +149,8 @@ def _last_rows(
 def forward_kernel(
     x, keep, w_gate, b_gate, w_value, b_value, w_out, b_out, out, moments, length,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
-    BLOCK: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK: tl.constexpr, GATED: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """x + factor * (w_out (GELU(gate) * value) + b_out) of a block of tokens.
 
@@ -166,7 +177,18 @@ def forward_kernel(
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     for start in range(0, H, BLOCK_H):
         gate, value = _hidden(
-            normed, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
+            normed,
+            w_gate,
+            b_gate,
+            w_value,
+            b_value,
+            start,
+            C,
+            BLOCK_C,
+            H,
+            BLOCK_H,
+            GATED,
+            PRECISION,
         )
         below = normal(gate, PRECISION)[0]
         product = (gate * below * value).to(w_gate.dtype.element_ty)
@@ -182,14 +204,16 @@ def rows_kernel(
     x, grad, keep, moments, w_gate, b_gate, w_value, b_value, w_out, grad_x, normed, scaled,
     grad_hidden, products, partial, length,
     C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr,
-    BLOCK_H: tl.constexpr, BLOCK: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_H: tl.constexpr, BLOCK: tl.constexpr, GATED: tl.constexpr, KEEP: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of a block of tokens, and what the gradients of the weights are sums over.
 
     That is ``normed``, the standardised tokens with a one in column C, by which biases get their
     gradients from the same products; ``grad_hidden`` (tokens, 2 H), the gradients of gate and
-    value; ``products`` (tokens, H) of both; and ``scaled``, the branch's gradient; all in the type
-    of the weights. A line of ``partial`` holds the block's part of the gradient of the last bias.
+    value, or (tokens, H); ``products`` (tokens, H) of both; and ``scaled``, the branch's gradient;
+    all in the type of the weights. A line of ``partial`` holds the block's part of the gradient of
+    the last bias.
 
     Hidden values are written here although they could be made again: that takes as many
     instructions as everything else in this kernel, which waits for these and not for memory.
@@ -219,22 +243,35 @@ def rows_kernel(
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     for start in range(0, H, BLOCK_H):
         gate, value = _hidden(
-            n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, PRECISION
+            n,
+            w_gate,
+            b_gate,
+            w_value,
+            b_value,
+            start,
+            C,
+            BLOCK_C,
+            H,
+            BLOCK_H,
+            GATED,
+            PRECISION,
         )
         last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
         grad_product = tl.dot(g, tl.trans(last), input_precision=PRECISION)
         below, density = normal(gate, PRECISION)
         gated = gate * below
         grad_gate = (grad_product * value * (below + gate * density)).to(g.dtype)
-        grad_value = (grad_product * gated).to(g.dtype)
         rows_a = load_rows(w_gate, start, H - start, BLOCK_H, C, BLOCK_C)
-        rows_b = load_rows(w_value, start, H - start, BLOCK_H, C, BLOCK_C)
         total = tl.dot(grad_gate, rows_a, total, input_precision=PRECISION)
-        total = tl.dot(grad_value, rows_b, total, input_precision=PRECISION)
+        if GATED:
+            grad_value = (grad_product * gated).to(g.dtype)
+            rows_b = load_rows(w_value, start, H - start, BLOCK_H, C, BLOCK_C)
+            total = tl.dot(grad_value, rows_b, total, input_precision=PRECISION)
         product = gated * value
         store_tile(products, at, count, start, H, product, BLOCK, H, BLOCK_H)
-        store_tile(grad_hidden, at, count, start, H, grad_gate, BLOCK, 2 * H, BLOCK_H)
-        store_tile(grad_hidden + H, at, count, start, H, grad_value, BLOCK, 2 * H, BLOCK_H)
+        store_tile(grad_hidden, at, count, start, H, grad_gate, BLOCK, (1 + GATED) * H, BLOCK_H)
+        if GATED:
+            store_tile(grad_hidden + H, at, count, start, H, grad_value, BLOCK, 2 * H, BLOCK_H)
     hat = standardise(load_rows_again(x, at, count, BLOCK, C, BLOCK_C), mean, rstd)
     total = standardise_backward(total, hat, rstd, C)
     exact = load_rows_again(grad, at, count, BLOCK, C, BLOCK_C)

@@ -1,4 +1,4 @@
-"""x + GEGLU(LN(x)) by our own Triton kernels, for CUDA."""
+"""Feed-forward layers with norm and residual by our own Triton kernels, for CUDA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.kernel_launch import on_device_of, precision, tile
-from vrtspike.deblurring.models.layers import GEGLU
+from vrtspike.deblurring.models.layers import GEGLU, FeedForward
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.launch import (
     Launch,
@@ -34,7 +34,7 @@ UNFOLD: Launch = MappingProxyType({"BLOCK_C": 16, "BLOCK_H": 64, "num_warps": 4}
 
 
 def triton_feed_forward(
-    x: Tensor, norm: nn.LayerNorm, mlp: GEGLU, keep: Tensor | None = None
+    x: Tensor, norm: nn.LayerNorm, mlp: GEGLU | FeedForward, keep: Tensor | None = None
 ) -> Tensor:
     """``x + keep * mlp(norm(x))``; kept for the backward pass: ``x`` and two numbers a token.
 
@@ -48,7 +48,7 @@ def triton_feed_forward(
     Returns:
         The shape of ``x``, in the wider of its type and that of the products.
     """
-    gate, value, last = mlp.fc11, mlp.fc12, mlp.fc2
+    gate, value, last = _layers(mlp)
     out, _ = _forward(
         x.flatten(1, -2),
         keep,
@@ -56,8 +56,8 @@ def triton_feed_forward(
         norm.bias,
         gate.weight,
         gate.bias,
-        value.weight,
-        value.bias,
+        None if value is None else value.weight,
+        None if value is None else value.bias,
         last.weight,
         last.bias,
         autocast_dtype(x),
@@ -65,12 +65,22 @@ def triton_feed_forward(
     return out.view(x.shape)
 
 
-def _constants(x: Tensor, hidden: int, keep: Tensor | None, dtype: torch.dtype) -> dict[str, Any]:
+def _layers(mlp: GEGLU | FeedForward) -> tuple[nn.Linear, nn.Linear | None, nn.Linear]:
+    """The layers of gate, value (if it has one) and result."""
+    if isinstance(mlp, GEGLU):
+        return mlp.fc11, mlp.fc12, mlp.fc2
+    return mlp.first, None, mlp.last
+
+
+def _constants(
+    x: Tensor, hidden: int, gated: bool, keep: Tensor | None, dtype: torch.dtype
+) -> dict[str, Any]:
     channels = x.shape[2]
     return {
         "C": channels,
         "BLOCK_C": tile(with_one(channels)),
         "H": hidden,
+        "GATED": gated,
         "KEEP": keep is not None,
         "PRECISION": precision(dtype),
     }
@@ -84,8 +94,8 @@ def _forward(
     shift: Tensor,
     w_gate: Tensor,
     b_gate: Tensor,
-    w_value: Tensor,
-    b_value: Tensor,
+    w_value: Tensor | None,
+    b_value: Tensor | None,
     w_out: Tensor,
     b_out: Tensor,
     dtype: torch.dtype,
@@ -109,7 +119,7 @@ def _forward(
             length,
             EPSILON=EPSILON,
             **FORWARD,
-            **_constants(x, w_gate.shape[0], keep, dtype),
+            **_constants(x, w_gate.shape[0], w_value is not None, keep, dtype),
         )
     return out, moments
 
@@ -117,22 +127,34 @@ def _forward(
 def _folded(
     w_gate: Tensor,
     b_gate: Tensor,
-    w_value: Tensor,
-    b_value: Tensor,
+    w_value: Tensor | None,
+    b_value: Tensor | None,
     w_out: Tensor,
     scale: Tensor,
     shift: Tensor,
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    """Weights and biases as kernels take them, with the norm's scale and shift in the first two."""
+    """Weights and biases as kernels take them, with the norm's scale and shift in the first two.
+
+    Where there is no value its place is not filled, and kernels do not look at it.
+    """
     from vrtspike.deblurring.models.token_ops.feed_forward_kernels import fold_kernel
 
     hidden, channels = w_gate.shape
-    given = [t.contiguous() for t in (w_gate, b_gate, w_value, b_value, w_out)]
+    value = (w_gate, b_gate) if w_value is None or b_value is None else (w_value, b_value)
+    given = [t.contiguous() for t in (w_gate, b_gate, *value, w_out)]
     folded = [t.new_empty(t.shape, dtype=dtype if t.dim() == 2 else torch.float32) for t in given]
     with on_device_of(w_gate):
         fold_kernel[(-(-hidden // FOLD["BLOCK_H"]),)](
-            *given, scale, shift, *folded, C=channels, BLOCK_C=tile(channels), H=hidden, **FOLD
+            *given,
+            scale,
+            shift,
+            *folded,
+            C=channels,
+            BLOCK_C=tile(channels),
+            H=hidden,
+            GATED=w_value is not None,
+            **FOLD,
         )
     return folded
 
@@ -152,8 +174,8 @@ def _backward(
     shift: Tensor,
     w_gate: Tensor,
     b_gate: Tensor,
-    w_value: Tensor,
-    b_value: Tensor,
+    w_value: Tensor | None,
+    b_value: Tensor | None,
     w_out: Tensor,
     moments: Tensor,
     dtype: torch.dtype,
@@ -167,11 +189,13 @@ def _backward(
     x, grad = x.contiguous(), grad.contiguous()
     samples, length, channels = x.shape
     hidden, width = w_gate.shape[0], with_one(channels)
-    constants = {"WIDTH": width, **_constants(x, hidden, keep, dtype)}
+    gated = w_value is not None
+    constants = {"WIDTH": width, **_constants(x, hidden, gated, keep, dtype)}
     weights = _folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
     grad_x = torch.empty_like(x)
     normed, scaled, grad_hidden, products = (
-        x.new_empty(samples, length, n, dtype=dtype) for n in (width, channels, 2 * hidden, hidden)
+        x.new_empty(samples, length, n, dtype=dtype)
+        for n in (width, channels, (1 + gated) * hidden, hidden)
     )
     launch = ROWS if is_large(x.device) else ROWS_SMALL
     grid = (-(-length // launch["BLOCK"]), samples)
@@ -198,12 +222,13 @@ def _backward(
         unfold_kernel[(-(-channels // UNFOLD["BLOCK_C"]),)](
             first,
             w_gate.contiguous(),
-            w_value.contiguous(),
+            (w_gate if w_value is None else w_value).contiguous(),
             scale,
             shift,
             norm,
             C=channels,
             H=hidden,
+            GATED=gated,
             **UNFOLD,
         )
     partial = lines(products, length, hidden * channels)
@@ -214,7 +239,8 @@ def _backward(
 @_backward.register_fake
 def _(grad: Tensor, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:  # noqa: ANN401
     hidden, channels = rest[3].shape
-    sizes = (2 * hidden * (channels + 1), 2 * channels, hidden * channels, channels)
+    first = (1 if rest[5] is None else 2) * hidden * (channels + 1)
+    sizes = (first, 2 * channels, hidden * channels, channels)
     return torch.empty_like(x), *(x.new_empty(size, dtype=torch.float32) for size in sizes)
 
 
@@ -230,9 +256,14 @@ def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...
     x, first, norm, w_out, b_out = _backward(grad, *saved, ctx.dtype)
     scale, shift = norm.split(channels)
     size, shape = hidden * channels, (hidden, channels)
-    w_gate, w_value, b_gate, b_value = first.split((size, size, hidden, hidden))
-    weights = (w_gate.view(shape), b_gate, w_value.view(shape), b_value, w_out.view(channels, -1))
-    return x, None, scale, shift, *weights, b_out, None
+    value: tuple[Tensor | None, ...] = (None, None)
+    if saved[6] is None:
+        w_gate, b_gate = first.split((size, hidden))
+    else:
+        w_gate, w_value, b_gate, b_value = first.split((size, size, hidden, hidden))
+        value = (w_value.view(shape), b_value)
+    last = (w_out.view(channels, -1), b_out)
+    return x, None, scale, shift, w_gate.view(shape), b_gate, *value, *last, None
 
 
 _forward.register_autograd(_grads, setup_context=_save)

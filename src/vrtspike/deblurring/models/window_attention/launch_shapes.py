@@ -99,17 +99,21 @@ def gradient_shape(
         tokens, width, heads, dtype, masked=masked, biased=biased, capability=capability
     )
     blocks = -(-tokens // shape["BLOCK_M"])
-    most = _most_blocks(dtype, shape["BLOCK_D"], blocks, capability[0])
+    most = _most_blocks(dtype, shape["BLOCK_D"], blocks, capability[0], masked=masked)
     groups = -(-blocks // most)
     return {**shape, "GROUP": -(-blocks // groups)}
 
 
-def _most_blocks(dtype: torch.dtype, padded_width: int, blocks: int, major: int) -> int:
+def _most_blocks(
+    dtype: torch.dtype, padded_width: int, blocks: int, major: int, *, masked: bool
+) -> int:
     """Blocks of queries whose gradients fit into the registers of a program, without a spill."""
     if dtype == torch.float32 or padded_width > 2 * SMALLEST_DOT:
         return 1
     if padded_width > SMALLEST_DOT:
-        return 2 if major in _ROOMY else 1
+        if major not in _ROOMY:
+            return 1
+        return 2 if masked or blocks > 5 else 3
     if major in _ROOMY:
         # For three the assembler for 10.x settles on half of the registers, which do not suffice.
         return 2 if (major, blocks) == (10, 3) else 6
