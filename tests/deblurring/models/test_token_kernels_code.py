@@ -50,9 +50,9 @@ CASES: list[tuple[str, str, Launches, int, Loops]] = [
     (
         "feed_forward_kernels",
         "forward_kernel",
-        same(feed_forward.FORWARD),
+        (feed_forward.FORWARD, feed_forward.FORWARD_SMALL),
         0,
-        {80: (454,), 90: (425,), 100: (427,)},
+        {80: (454,), 90: (660,), 100: (648,)},
     ),
     (
         "feed_forward_kernels",

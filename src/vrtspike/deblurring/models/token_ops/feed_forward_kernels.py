@@ -169,9 +169,10 @@ def forward_kernel(
             )
             return
 
-    stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
-    mean, rstd = statistics(stream, C, BLOCK_C, EPSILON)
+    rows = tl.arange(0, BLOCK)
+    mean, rstd = statistics(x, at, rows, rows < count, C, EPSILON)
     store_moments(moments, at, count, mean, rstd, BLOCK)
+    stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
     hat = standardise(stream, mean, rstd)
     normed = as_operand(hat, w_gate.dtype.element_ty, C, BLOCK_C)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)

@@ -6,13 +6,15 @@ beyond the channels is zero.
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
 # ruff: noqa: ANN001, ANN201, ANN202
-# mypy: disable-error-code="no-untyped-def"
+# Tuples grow piece by piece while a kernel is compiled.
+# mypy: disable-error-code="no-untyped-def,assignment"
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
+_PIECE = tl.constexpr(32)
 _LOG2_E = tl.constexpr(1.4426950408889634)
 _ROOT_OF_HALF = tl.constexpr(0.7071067811865476)
 _PEAK = tl.constexpr(0.3989422804014327)  # of the normal density
@@ -107,11 +109,31 @@ def load_vector(base, at, end):
 
 
 @triton.jit
-def statistics(x, C: tl.constexpr, BLOCK_C: tl.constexpr, EPSILON: tl.constexpr):
-    """Mean and reciprocal standard deviation of each row of float32."""
-    mean = tl.sum(x, 1) / C
-    centred = tl.where((tl.arange(0, BLOCK_C) < C)[None, :], x - mean[:, None], 0.0)
-    return mean, tl.rsqrt(tl.sum(centred * centred, 1) / C + EPSILON)
+def statistics(base, first, places, inside, C: tl.constexpr, EPSILON: tl.constexpr):
+    """Mean and reciprocal standard deviation of rows ``first + places`` of a (rows, C) matrix.
+
+    The rows are loaded for it in pieces of some channels, which are added before threads add what
+    each has: a row of float32 that is loaded at once lies in all threads of a warp, and half of the
+    instructions would hand sums from one to the next.
+    """
+    columns = tl.arange(0, _PIECE)
+    pointers = base + tl.cast(first, tl.int64) * C + (places[:, None] * C + columns[None, :])
+    pieces: tl.constexpr = (C + _PIECE - 1) // _PIECE
+    loaded = ()
+    total = tl.zeros((places.shape[0], _PIECE), tl.float32)
+    for piece in tl.static_range(pieces):
+        there = inside[:, None] & (columns < C - piece * _PIECE)[None, :]
+        x = tl.load(pointers + piece * _PIECE, mask=there, other=0.0).to(tl.float32)
+        loaded += (x,)
+        total += x
+    mean = tl.sum(total, 1) / C
+    squares = tl.zeros((places.shape[0], _PIECE), tl.float32)
+    for piece in tl.static_range(pieces):
+        centred = loaded[piece] - mean[:, None]
+        if C % _PIECE != 0:
+            centred = tl.where((columns < C - piece * _PIECE)[None, :], centred, 0.0)
+        squares += centred * centred
+    return mean, tl.rsqrt(tl.sum(squares, 1) / C + EPSILON)
 
 
 @triton.jit

@@ -24,9 +24,10 @@ from vrtspike.deblurring.models.token_ops.weight_gradients import (
 )
 
 _WARPS = {"num_warps": 8, "num_stages": 2}
-FORWARD: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
+FORWARD: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 64, **_WARPS})
 ROWS: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
 # What fits into the shared memory and the registers of smaller GPUs.
+FORWARD_SMALL: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
 ROWS_SMALL: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_H": 32, **_WARPS})
 # Hidden channels of a program that folds, channels and hidden channels of one that unfolds.
 FOLD: Launch = MappingProxyType({"BLOCK_H": 16, "num_warps": 4})
@@ -108,8 +109,9 @@ def _forward(
     out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
     moments = x.new_empty(samples, length, 2, dtype=torch.float32)
     weights = _folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
+    launch = FORWARD if is_large(x.device) else FORWARD_SMALL
     with on_device_of(x):
-        forward_kernel[(-(-length // FORWARD["BLOCK"]), samples)](
+        forward_kernel[(-(-length // launch["BLOCK"]), samples)](
             x,
             x if keep is None else keep,
             *weights,
@@ -118,7 +120,7 @@ def _forward(
             moments,
             length,
             EPSILON=EPSILON,
-            **FORWARD,
+            **launch,
             **_constants(x, w_gate.shape[0], w_value is not None, keep, dtype),
         )
     return out, moments
