@@ -126,7 +126,14 @@ def trace(
         memory.add(tensor)
     before = memory.now
     recorder = _Recorder(part_of, memory)
-    with _modules(recorder.stack), recorder, _Parts(recorder):
+    plans = recorder.unrecorded(vrtspike.deblurring.models.windows.build_plan)
+    with ExitStack() as stack:
+        stack.enter_context(
+            mock.patch("vrtspike.deblurring.models.windows.build_plan", plans),
+        )
+        stack.enter_context(_modules(recorder.stack))
+        stack.enter_context(recorder)
+        stack.enter_context(_Parts(recorder))
         loss = run()
         kept = memory.now - before
         backward(loss, recorder)
@@ -220,8 +227,21 @@ class _Recorder(TorchDispatchMode):
         self.made: list[Tensor] = []
         # The operation of our own whose body runs.
         self._inside: str | None = None
+        self._paused = False
         self._part_of = part_of
         self._memory = memory
+
+    def unrecorded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that a model calls once and not in each step, none of whose kernels count."""
+
+        def call(*arguments: Any) -> Any:  # noqa: ANN401
+            self._paused = True
+            try:
+                return function(*arguments)
+            finally:
+                self._paused = False
+
+        return call
 
     def modules(self) -> tuple[nn.Module, ...]:
         """The modules around what runs now."""
@@ -253,7 +273,7 @@ class _Recorder(TorchDispatchMode):
         results = list(tensors_in(out))
         for tensor in results:
             self._memory.add(tensor)
-        if results and not func.is_view and name not in FREE:
+        if results and not func.is_view and name not in FREE and not self._paused:
             part = self._part_of(self.modules(), self._inside or name)
             found = kernels_of(func, args, kwargs, out)
             self.launches += [Launch(part, name, kernel) for kernel in found]

@@ -165,3 +165,21 @@ def test_convolutions_of_float32_are_made_in_tf32_and_products_in_full(
     assert kinds.pop("aten::convolution") == "tf32"
     assert kinds.pop("aten::convolution_backward") == "tf32"
     assert set(kinds.values()) == {"float32"}
+
+
+def test_plans_that_a_model_keeps_are_no_part_of_a_step(step_trace: ModuleType) -> None:
+    from vrtspike.deblurring.models import windows
+
+    with step_trace.without_gpu():
+        x = torch.ones(4, device=step_trace.DEVICE, requires_grad=True)
+
+        def run() -> Tensor:
+            geometry = windows.clip_window((2, 8, 8), (2, 4, 4), shifted=True, mutual=False)
+            plan = windows.build_plan(geometry, step_trace.DEVICE)
+            assert plan.query.is_cuda
+            return (x * 2).sum()
+
+        traced = step_trace.trace(nn.Module(), run, lambda _, name: name)
+    found = [launch.operation for launch in traced.launches]
+    assert found[:2] == ["aten::mul.Tensor", "aten::sum"]
+    assert not any("copy" in name or "ne." in name for name in found)

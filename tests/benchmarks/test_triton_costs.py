@@ -26,8 +26,8 @@ def costs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def layout_arguments() -> dict[str, Any]:
-    tensors = {"bias": torch.zeros(6, 128, 128), "laid": torch.zeros(6, 128, 128).bfloat16()}
-    strides = {"by_head": 128 * 128, "by_query": 128, "by_key": 1, "factor": 4.0}
+    tensors = {"bias": torch.zeros(6, 128, 128), "laid": torch.zeros(7, 128, 128).bfloat16()}
+    strides = {"by_head": 128 * 128, "by_query": 128, "by_key": 1, "heads": 6, "factor": 4.0}
     return {**tensors, **strides, "N": 128, "STRIDE": 128, "BLOCK": 32, "num_warps": 4}
 
 
@@ -36,11 +36,11 @@ def test_each_tensor_is_moved_once_and_every_program_issues_its_code(costs: Modu
 
     from vrtspike.deblurring.models.window_attention.triton_kernels import layout_kernel
 
-    grid = (6 * 4 * 4,)
+    grid = (7 * 4 * 4,)
     found = costs.launched(layout_kernel, grid, layout_arguments())
-    assert found.moved == 6 * 128 * 128 * (4 + 2)
+    assert found.moved == 128 * 128 * (6 * 4 + 7 * 2)
     types = {"bias": "*fp32", "laid": "*bf16", "factor": "fp32"}
-    types |= dict.fromkeys(("by_head", "by_query", "by_key"), "i32")
+    types |= dict.fromkeys(("by_head", "by_query", "by_key", "heads"), "i32")
     constants = {"N": 128, "STRIDE": 128, "BLOCK": 32}
     code = compile_kernel(layout_kernel, types, constants, 90, num_warps=4)
     assert found.issued() == grid[0] * 4 * code.instructions
@@ -111,6 +111,6 @@ def test_the_launches_of_an_attention_are_counted_as_they_are_made(costs: Module
     lse = 4 * batch * windows * heads * tokens
     tables = (
         sum(t.numel() * 4 for t in (plan.query, plan.key, plan.out, plan.regions))
-        + 2 * heads * 128 * 128
+        + 2 * (heads + 1) * 128 * 128  # the identity behind the bias
     )
     assert sum(forward) == pytest.approx(inputs + results + lse + tables)

@@ -60,15 +60,15 @@ def loop(kernel: str, kind: str, capability: int = 90) -> int:
 
 
 def test_loops_are_as_short_as_they_are_said_to_be() -> None:
-    plain, masked = "320 tokens x 16, bf16, bias", "320 tokens x 16, bf16, bias, mask"
+    plain, masked = "320 tokens x 6 x 16, bf16, bias", "320 tokens x 6 x 16, bf16, bias, mask"
     # An iteration of the gradient kernel makes the tiles of all five blocks of queries.
     assert loop("forward", plain) <= 355
     assert loop("gradient", plain) / 5 + loop("bias", plain) <= 620
     assert loop("gradient", masked) / 5 + loop("bias", masked) <= 760
     # Of 245 tokens, which no block divides, two blocks of keys at once: once 2238 for one.
-    odd = loop("forward", "245 tokens x 16, bf16, bias, mask")
+    odd = loop("forward", "245 tokens x 6 x 16, bf16, bias, mask")
     assert odd <= 1236
-    assert odd <= 1.02 * loop("forward", "384 tokens x 16, bf16, bias, mask")
+    assert odd <= 1.02 * loop("forward", "384 tokens x 6 x 16, bf16, bias, mask")
 
 
 def chosen(attention_code: ModuleType) -> list[Any]:
@@ -120,7 +120,7 @@ def test_a_preset_meets_the_problems_that_are_said_of_it(
     def watched(
         qkv: torch.Tensor, bias: torch.Tensor | None, plan: WindowPlan, heads: int
     ) -> torch.Tensor:
-        kind = (plan.tokens, qkv.shape[2] // 3 // heads, "fp32", bias is not None)
+        kind = (plan.tokens, qkv.shape[2] // 3 // heads, heads, "fp32", bias is not None)
         windows = len(plan.query)
         if plan.unmasked:
             met.add(attention_code.Problem(*kind, masked=False))

@@ -13,7 +13,8 @@ import pytest
 from vrtspike.deblurring.models.kernel_launch import tile
 from vrtspike.deblurring.models.token_ops import triton_feed_forward as feed_forward
 from vrtspike.deblurring.models.token_ops import triton_gate as gate
-from vrtspike.deblurring.models.token_ops import triton_projection as projection
+from vrtspike.deblurring.models.token_ops import triton_output as output
+from vrtspike.deblurring.models.token_ops import triton_projections as projections
 from vrtspike.deblurring.models.token_ops import weight_gradients
 from vrtspike.deblurring.models.token_ops.launch import with_one
 
@@ -80,28 +81,28 @@ CASES: list[tuple[str, str, Launches, int, Loops]] = [
     (
         "projection_kernels",
         "input_kernel",
-        same(projection.INPUT),
+        same(projections.INPUT),
         0,
         {80: (258, 343), 90: (201, 263), 100: (196, 209)},
     ),
     (
         "projection_kernels",
         "input_rows_kernel",
-        same(projection.INPUT_ROWS),
+        same(projections.INPUT_ROWS),
         0,
         {80: (138, 142), 90: (124, 124), 100: (132, 131)},
     ),
     (
         "projection_kernels",
         "output_kernel",
-        same(projection.OUTPUT),
+        same(output.OUTPUT),
         0,
         {80: (), 90: (), 100: ()},
     ),
     (
         "projection_kernels",
         "output_rows_kernel",
-        same(projection.OUTPUT_ROWS),
+        same(output.OUTPUT_ROWS),
         0,
         {80: (), 90: (), 100: ()},
     ),

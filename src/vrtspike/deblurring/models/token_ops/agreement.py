@@ -11,13 +11,11 @@ from torch.nn import functional
 from vrtspike.deblurring.models.layers import GEGLU, FeedForward
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.launch import fits
+from vrtspike.deblurring.models.token_ops.maps import layout
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
 from vrtspike.deblurring.models.token_ops.triton_gate import triton_gate
-from vrtspike.deblurring.models.token_ops.triton_projection import (
-    layout,
-    triton_output,
-    triton_projections,
-)
+from vrtspike.deblurring.models.token_ops.triton_output import triton_output
+from vrtspike.deblurring.models.token_ops.triton_projections import triton_projections
 from vrtspike.deblurring.models.windows import Size3, WindowGeometry, clip_window
 
 Function = Callable[..., Tensor | tuple[Tensor, ...]]

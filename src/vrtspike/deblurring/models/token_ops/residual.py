@@ -11,13 +11,11 @@ from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.choice import has_gate, has_kernels
 from vrtspike.deblurring.models.token_ops.feed_forward import normalised_geglu
 from vrtspike.deblurring.models.token_ops.linear import normalised_linear
+from vrtspike.deblurring.models.token_ops.maps import flat_layout
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
 from vrtspike.deblurring.models.token_ops.triton_gate import triton_gate
-from vrtspike.deblurring.models.token_ops.triton_projection import (
-    flat_layout,
-    triton_output,
-    triton_projections,
-)
+from vrtspike.deblurring.models.token_ops.triton_output import triton_output
+from vrtspike.deblurring.models.token_ops.triton_projections import triton_projections
 
 
 def add_feed_forward(

@@ -1,13 +1,11 @@
-"""The linear layers around window attention by our own Triton kernels, for CUDA.
+"""Norm and linear layers before window attention by our own Triton kernels, for CUDA.
 
-Before attention: the norm and the projections of self and mutual attention in one pass over the
-tokens, by W(LN(x) + p) = W LN(x) + W p, where p, the code of a place in a window, has few values.
-After attention: the projection of both results and the residual.
+The norm and the projections of self and mutual attention take one pass over the tokens, by
+W(LN(x) + p) = W LN(x) + W p, where p, the code of a place in a window, has few values.
 """
 
 from __future__ import annotations
 
-import math
 from types import MappingProxyType
 from typing import Any
 
@@ -15,62 +13,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.deblurring.models.kernel_launch import on_device_of, precision, tile
+from vrtspike.deblurring.models.kernel_launch import on_device_of, precision
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype, without_autocast
 from vrtspike.deblurring.models.token_ops.launch import Launch, as_operands, with_one
+from vrtspike.deblurring.models.token_ops.maps import Layout, blocks, constants_of
 from vrtspike.deblurring.models.token_ops.pointwise import EPSILON
-from vrtspike.deblurring.models.token_ops.weight_gradients import (
-    lines,
-    sum_weights,
-    summed_weights,
-)
-from vrtspike.deblurring.models.windows import WindowGeometry
+from vrtspike.deblurring.models.token_ops.weight_gradients import summed_weights
 
 _WARPS = {"num_warps": 8, "num_stages": 2}
 INPUT: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_O": 64, **_WARPS})
 # Several tiles of float32 at once: half the rows.
 INPUT_ROWS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, **_WARPS})
-OUTPUT: Launch = MappingProxyType({"BLOCK": 64, **_WARPS})
-OUTPUT_ROWS: Launch = MappingProxyType({"BLOCK": 128, **_WARPS})
-
-Layout = list[int]
-"""Tokens of the map and of both padded maps, then rows and columns of the map and of a padded one
-(the two differ in frames alone), then size and shift of the windows of mutual attention."""
-
-
-def layout(own: WindowGeometry, mutual: WindowGeometry | None) -> Layout:
-    """How the maps of one call lie in each other.
-
-    Args:
-        own: windows of self attention.
-        mutual: windows of mutual attention on the same map.
-    """
-    other = mutual or own
-    return [
-        math.prod(own.size),
-        math.prod(own.padded),
-        math.prod(other.padded),
-        *own.size[1:],
-        *own.padded[1:],
-        *other.window[1:],
-        *other.shift[1:],
-    ]
-
-
-def flat_layout(x: Tensor) -> Layout:
-    """That of a map (B, D, H, W, C) without any windows."""
-    length, size = math.prod(x.shape[1:4]), x.shape[2:4]
-    return [length, length, length, *size, *size, 1, 1, 0, 0]
-
-
-def _is_spatial(maps: Layout) -> bool:
-    """Whether rows or columns have been padded, and not only frames."""
-    return maps[3:5] != maps[5:7]
-
-
-def _shapes(maps: Layout, channels: int) -> dict[str, Any]:
-    """Compile-time constants that all kernels have."""
-    return {"C": channels, "BLOCK_C": tile(with_one(channels)), "SPATIAL": _is_spatial(maps)}
 
 
 def triton_projections(
@@ -169,7 +122,7 @@ def _input(
         with without_autocast(x):
             table = functional.linear(code, w_mutual, b_mutual)
     with on_device_of(x):
-        input_kernel[(_blocks(maps, coded, INPUT), samples)](
+        input_kernel[(blocks(maps, coded, INPUT), samples)](
             x,
             x if keep is None else keep,
             scale,
@@ -187,15 +140,10 @@ def _input(
             KEEP=keep is not None,
             EPSILON=EPSILON,
             PRECISION=precision(dtype),
-            **_shapes(maps, channels),
+            **constants_of(maps, channels),
             **INPUT,
         )
     return out_own, out_mutual, moments
-
-
-def _blocks(maps: Layout, coded: bool, launch: Launch) -> int:
-    """Blocks of the longer padded map."""
-    return -(-max(maps[1], maps[2] if coded else 0) // launch["BLOCK"])
 
 
 @_input.register_fake
@@ -236,7 +184,7 @@ def _input_backward(
     grad_x = torch.empty_like(x)
     normed = x.new_empty(samples, maps[1], width, dtype=dtype)
     with_code = x.new_empty((samples, maps[2], width) if coded else 0, dtype=dtype)
-    grid = (_blocks(maps, coded, INPUT_ROWS), samples)
+    grid = (blocks(maps, coded, INPUT_ROWS), samples)
     by_rows = x.new_empty(grid[0] * samples, 2 * channels, dtype=torch.float32)
     with on_device_of(x):
         input_rows_kernel[grid](
@@ -260,7 +208,7 @@ def _input_backward(
             MUTUAL=coded,
             KEEP=keep is not None,
             PRECISION=precision(dtype),
-            **_shapes(maps, channels),
+            **constants_of(maps, channels),
             **INPUT_ROWS,
         )
     own = summed_weights(grad_own, normed, keep, maps[1], channels)
@@ -278,146 +226,3 @@ def _(through: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # 
     sizes = (2 * channels, size, 0 if w_mutual is None else size)
     norm, own, mutual = (x.new_empty(n, dtype=torch.float32) for n in sizes)
     return torch.empty_like(x), norm, own, mutual
-
-
-def triton_output(
-    x: Tensor,
-    layer: nn.Linear,
-    own: Tensor,
-    mutual: Tensor | None,
-    maps: Layout,
-    keep: Tensor | None = None,
-) -> Tensor:
-    """``x + keep * layer([mutual, own])``, with results of attention cropped to the map.
-
-    Args:
-        x: (B, D, H, W, C), contiguous.
-        layer: C channels, or 2C with ``mutual``, to C.
-        own: (B, tokens of the padded map, C), of any type.
-        mutual: likewise, or None.
-        maps: of :func:`layout`.
-        keep: (B,) float32, the factor of each sample's branch. None: 1 for all.
-
-    Returns:
-        The shape of ``x``, in the wider of its type and that of the products.
-    """
-    rows, dtype = x.flatten(1, 3), autocast_dtype(x)
-    return _output(rows, keep, layer.weight, layer.bias, own, mutual, maps, dtype).view(x.shape)
-
-
-@torch.library.custom_op("vrtspike::triton_output", mutates_args=())
-def _output(
-    x: Tensor,
-    keep: Tensor | None,
-    weight: Tensor,
-    bias: Tensor,
-    own: Tensor,
-    mutual: Tensor | None,
-    maps: list[int],
-    dtype: torch.dtype,
-) -> Tensor:
-    from vrtspike.deblurring.models.token_ops.projection_kernels import output_kernel
-
-    x, own = x.contiguous(), own.contiguous()
-    samples, length, channels = x.shape
-    out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
-    second, first = _halves(weight, channels, dtype)
-    with on_device_of(x):
-        output_kernel[(-(-length // OUTPUT["BLOCK"]), samples)](
-            x,
-            x if keep is None else keep,
-            first,
-            second,
-            bias,
-            own,
-            own if mutual is None else mutual.contiguous(),
-            out,
-            *maps[:7],
-            MUTUAL=mutual is not None,
-            KEEP=keep is not None,
-            PRECISION=precision(dtype),
-            **_shapes(maps, channels),
-            **OUTPUT,
-        )
-    return out
-
-
-def _halves(weight: Tensor, channels: int, dtype: torch.dtype) -> list[Tensor]:
-    """The columns of mutual attention (of self attention where there is none), and of that."""
-    return as_operands((weight[:, :channels], weight[:, -channels:]), dtype)
-
-
-@_output.register_fake
-def _(x: Tensor, *rest: Any) -> Tensor:  # noqa: ANN401
-    return torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1]))
-
-
-@torch.library.custom_op("vrtspike::triton_output_backward", mutates_args=())
-def _output_backward(
-    grad: Tensor,
-    keep: Tensor | None,
-    weight: Tensor,
-    own: Tensor,
-    mutual: Tensor | None,
-    maps: list[int],
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of both results of attention (the second empty without it), weight and bias."""
-    from vrtspike.deblurring.models.token_ops.projection_kernels import output_rows_kernel
-
-    grad, own = grad.contiguous(), own.contiguous()
-    mutual = None if mutual is None else mutual.contiguous()
-    samples, _, channels = grad.shape
-    both = mutual is not None
-    second, first = _halves(weight, channels, dtype)
-    grad_own = torch.empty_like(own)
-    grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
-    longest = max(maps[1], maps[2] if both else 0)
-    scaled = grad.new_empty(samples, longest, channels, dtype=dtype)
-    grid = (_blocks(maps, both, OUTPUT_ROWS), samples)
-    by_rows = grad.new_empty(grid[0] * samples, channels, dtype=torch.float32)
-    with on_device_of(grad):
-        output_rows_kernel[grid](
-            grad,
-            grad if keep is None else keep,
-            first,
-            second,
-            grad_own,
-            grad_mutual,
-            scaled,
-            by_rows,
-            *maps[:7],
-            MUTUAL=both,
-            KEEP=keep is not None,
-            PRECISION=precision(dtype),
-            **_shapes(maps, channels),
-            **OUTPUT_ROWS,
-        )
-    fan_in = weight.shape[1]
-    partial = lines(scaled, maps[1], channels * fan_in)
-    sum_weights(scaled, own, keep, partial[:, fan_in - channels :], maps[1], stride=fan_in)
-    if mutual is not None:
-        sum_weights(scaled, mutual, keep, partial, min(maps[1:3]), stride=fan_in)
-    return grad_own, grad_mutual, partial.sum(0).view_as(weight), by_rows.sum(0)
-
-
-@_output_backward.register_fake
-def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
-    _, weight, own, mutual, *_ = rest
-    grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
-    exact = [weight.new_empty(n, dtype=torch.float32) for n in (weight.shape, weight.shape[0])]
-    return torch.empty_like(own), grad_mutual, exact[0], exact[1]
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
-    _, keep, weight, _, own, mutual, ctx.maps, ctx.dtype = inputs
-    ctx.save_for_backward(keep, weight, own, mutual)
-
-
-def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    own, mutual, weight, bias = _output_backward(grad, *ctx.saved_tensors, ctx.maps, ctx.dtype)
-    second = mutual if mutual.numel() else None
-    return grad, None, weight, bias, own, second, None, None
-
-
-_output.register_autograd(_grads, setup_context=_save)

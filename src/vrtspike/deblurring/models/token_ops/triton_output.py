@@ -1,0 +1,162 @@
+"""Linear layer and residual after window attention by our own Triton kernels, for CUDA."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.deblurring.models.kernel_launch import on_device_of, precision
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype
+from vrtspike.deblurring.models.token_ops.launch import Launch, as_operands
+from vrtspike.deblurring.models.token_ops.maps import Layout, blocks, constants_of
+from vrtspike.deblurring.models.token_ops.weight_gradients import lines, sum_weights
+
+_WARPS = {"num_warps": 8, "num_stages": 2}
+OUTPUT: Launch = MappingProxyType({"BLOCK": 64, **_WARPS})
+OUTPUT_ROWS: Launch = MappingProxyType({"BLOCK": 128, **_WARPS})
+
+
+def triton_output(
+    x: Tensor,
+    layer: nn.Linear,
+    own: Tensor,
+    mutual: Tensor | None,
+    maps: Layout,
+    keep: Tensor | None = None,
+) -> Tensor:
+    """``x + keep * layer([mutual, own])``, with results of attention cropped to the map.
+
+    Args:
+        x: (B, D, H, W, C), contiguous.
+        layer: C channels, or 2C with ``mutual``, to C.
+        own: (B, tokens of the padded map, C), of any type.
+        mutual: likewise, or None.
+        maps: of :func:`layout`.
+        keep: (B,) float32, the factor of each sample's branch. None: 1 for all.
+
+    Returns:
+        The shape of ``x``, in the wider of its type and that of the products.
+    """
+    rows, dtype = x.flatten(1, 3), autocast_dtype(x)
+    return _output(rows, keep, layer.weight, layer.bias, own, mutual, maps, dtype).view(x.shape)
+
+
+@torch.library.custom_op("vrtspike::triton_output", mutates_args=())
+def _output(
+    x: Tensor,
+    keep: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    own: Tensor,
+    mutual: Tensor | None,
+    maps: list[int],
+    dtype: torch.dtype,
+) -> Tensor:
+    from vrtspike.deblurring.models.token_ops.projection_kernels import output_kernel
+
+    x, own = x.contiguous(), own.contiguous()
+    samples, length, channels = x.shape
+    out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
+    second, first = _halves(weight, channels, dtype)
+    with on_device_of(x):
+        output_kernel[(-(-length // OUTPUT["BLOCK"]), samples)](
+            x,
+            x if keep is None else keep,
+            first,
+            second,
+            bias,
+            own,
+            own if mutual is None else mutual.contiguous(),
+            out,
+            *maps[:7],
+            MUTUAL=mutual is not None,
+            KEEP=keep is not None,
+            PRECISION=precision(dtype),
+            **constants_of(maps, channels),
+            **OUTPUT,
+        )
+    return out
+
+
+def _halves(weight: Tensor, channels: int, dtype: torch.dtype) -> list[Tensor]:
+    """The columns of mutual attention (of self attention where there is none), and of that."""
+    return as_operands((weight[:, :channels], weight[:, -channels:]), dtype)
+
+
+@_output.register_fake
+def _(x: Tensor, *rest: Any) -> Tensor:  # noqa: ANN401
+    return torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1]))
+
+
+@torch.library.custom_op("vrtspike::triton_output_backward", mutates_args=())
+def _output_backward(
+    grad: Tensor,
+    keep: Tensor | None,
+    weight: Tensor,
+    own: Tensor,
+    mutual: Tensor | None,
+    maps: list[int],
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of both results of attention (the second empty without it), weight and bias."""
+    from vrtspike.deblurring.models.token_ops.projection_kernels import output_rows_kernel
+
+    grad, own = grad.contiguous(), own.contiguous()
+    mutual = None if mutual is None else mutual.contiguous()
+    samples, _, channels = grad.shape
+    both = mutual is not None
+    second, first = _halves(weight, channels, dtype)
+    grad_own = torch.empty_like(own)
+    grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
+    longest = max(maps[1], maps[2] if both else 0)
+    scaled = grad.new_empty(samples, longest, channels, dtype=dtype)
+    grid = (blocks(maps, both, OUTPUT_ROWS), samples)
+    by_rows = grad.new_empty(grid[0] * samples, channels, dtype=torch.float32)
+    with on_device_of(grad):
+        output_rows_kernel[grid](
+            grad,
+            grad if keep is None else keep,
+            first,
+            second,
+            grad_own,
+            grad_mutual,
+            scaled,
+            by_rows,
+            *maps[:7],
+            MUTUAL=both,
+            KEEP=keep is not None,
+            PRECISION=precision(dtype),
+            **constants_of(maps, channels),
+            **OUTPUT_ROWS,
+        )
+    fan_in = weight.shape[1]
+    partial = lines(scaled, maps[1], channels * fan_in)
+    sum_weights(scaled, own, keep, partial[:, fan_in - channels :], maps[1], stride=fan_in)
+    if mutual is not None:
+        sum_weights(scaled, mutual, keep, partial, min(maps[1:3]), stride=fan_in)
+    return grad_own, grad_mutual, partial.sum(0).view_as(weight), by_rows.sum(0)
+
+
+@_output_backward.register_fake
+def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
+    _, weight, own, mutual, *_ = rest
+    grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
+    exact = [weight.new_empty(n, dtype=torch.float32) for n in (weight.shape, weight.shape[0])]
+    return torch.empty_like(own), grad_mutual, exact[0], exact[1]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
+    _, keep, weight, _, own, mutual, ctx.maps, ctx.dtype = inputs
+    ctx.save_for_backward(keep, weight, own, mutual)
+
+
+def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    own, mutual, weight, bias = _output_backward(grad, *ctx.saved_tensors, ctx.maps, ctx.dtype)
+    second = mutual if mutual.numel() else None
+    return grad, None, weight, bias, own, second, None, None
+
+
+_output.register_autograd(_grads, setup_context=_save)
