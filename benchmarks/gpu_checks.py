@@ -85,6 +85,13 @@ def alignment_trial(device: torch.device, dtype: torch.dtype) -> float:
     return difference(device, dtype, ((1, 3, 16, 6, 96, 45, 64), (2, 2, 4, 8, 32, 9, 5)))
 
 
+def tap_sums_trial(device: torch.device, dtype: torch.dtype) -> float:
+    """The kernels that sum the taps of the spike encoder's convolutions."""
+    from vrtspike.deblurring.models.tap_sums.agreement import largest_difference as difference
+
+    return difference(device, dtype)
+
+
 HALF = (torch.bfloat16, torch.float16)
 ALL = (*HALF, torch.float32)
 TRIALS: dict[str, tuple[kernel_trust.Trial, Sequence[torch.dtype]]] = {
@@ -93,6 +100,7 @@ TRIALS: dict[str, tuple[kernel_trust.Trial, Sequence[torch.dtype]]] = {
     "window attention, some samples": (attention_trial_of_some_samples, ALL),
     "token layers": (token_trial, ALL),
     "alignment": (alignment_trial, HALF),
+    "convolutions over time": (tap_sums_trial, ALL),
 }
 """Kernels of our own: what runs one and its definition, and tells the largest difference of results
 and gradients as a share of the norm; and its types. A line here is all that a new kernel needs."""

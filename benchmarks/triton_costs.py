@@ -251,6 +251,8 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     "token_ops.projection_kernels.output_kernel": _output,
     "token_ops.projection_kernels.output_rows_kernel": _output,
     "token_ops.weight_kernels.weights_kernel": _weights,
+    "tap_sums.kernels.sum_kernel": lambda _: Work(),
+    "tap_sums.kernels.sum_gradient_kernel": lambda _: Work(),
     "deform.triton_kernels.forward_kernel": _deform(1),
     "deform.triton_kernels.input_kernel": _deform_inputs,
     "deform.guide_kernels.guide_kernel": lambda _: Work(),

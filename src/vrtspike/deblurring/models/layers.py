@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from vrtspike.deblurring.models.kernel_trust import is_counted
+from vrtspike.deblurring.models.tap_sums import sum_of_taps
 from vrtspike.host_draws import DrawTable
 
 
@@ -263,45 +263,16 @@ class ClipConv(nn.Conv3d):
         stride = (time_stride, space_stride, space_stride)
         super().__init__(fan_in, fan_out, 3, stride=stride, padding=1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, H, W, fan_in) -> (B, ceil(T / time), ceil(H / space), ..., fan_out)."""
+    def forward(
+        self, x: Tensor, residual: Tensor | None = None, *, rectified: bool = False
+    ) -> Tensor:
+        """(B, T, H, W, fan_in) -> (B, ceil(T / time), ceil(H / space), ..., fan_out).
+
+        ``residual``, of the result's shape, is added to a result of all frames, before negative
+        values become 0 if it is to be ``rectified``.
+        """
         frames = x.flatten(0, 1).permute(0, 3, 1, 2)
         taps = self.weight.permute(2, 0, 1, 3, 4).flatten(0, 1)
         y = functional.conv2d(frames, taps, stride=self.stride[1], padding=1)
-        out: Tensor = _SumOfTaps.apply(y.permute(0, 2, 3, 1).unflatten(0, x.shape[:2]), self.bias)
-        return out[:, :: self.stride[0]]
-
-
-class _SumOfTaps(torch.autograd.Function):
-    """The taps in time of every frame, (B, T, ..., 3C), summed where they fall, and a bias (C,).
-
-    Tap 0 of frame t - 1, tap 1 of frame t and tap 2 of frame t + 1 fall on frame t. Written out
-    because a sum of shifted clips, each with a frame of zeros, passes over memory twice as often.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, taps: Tensor, bias: Tensor | None) -> Tensor:  # noqa: ANN401
-        before, here, after = taps.chunk(3, dim=-1)
-        out = here.clone() if bias is None else here + bias.to(here.dtype)
-        out[:, 1:] += before[:, :-1]
-        out[:, :-1] += after[:, 1:]
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
-        taps = grad.new_empty(*grad.shape[:-1], 3 * grad.shape[-1])
-        before, here, after = taps.chunk(3, dim=-1)
-        here.copy_(grad)
-        before[:, :-1].copy_(grad[:, 1:])
-        before[:, -1].zero_()
-        after[:, 1:].copy_(grad[:, :-1])
-        after[:, 0].zero_()
-        if not ctx.needs_input_grad[1]:
-            return taps, None
-        return taps, grad.sum(tuple(range(grad.dim() - 1)), dtype=_type_of_sums(grad))
-
-
-def _type_of_sums(x: Tensor) -> torch.dtype:
-    """Half types are summed in float32."""
-    return torch.promote_types(x.dtype, torch.float32)
+        y = y.permute(0, 2, 3, 1).unflatten(0, x.shape[:2])
+        return sum_of_taps(y, self.bias, residual, rectified=rectified)[:, :: self.stride[0]]

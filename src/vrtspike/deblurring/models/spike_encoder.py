@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from vrtspike.deblurring.models.layers import ClipConv, start_at_zero
 from vrtspike.deblurring.models.padding import pad_to_multiple
@@ -58,7 +57,8 @@ class ResidualBlock3D(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        return functional.relu(x + self.conv2(functional.relu(self.conv1(x))))
+        out: Tensor = self.conv2(self.conv1(x, rectified=True), x, rectified=True)
+        return out
 
 
 class SpikeEncoder3D(nn.Module):
@@ -110,7 +110,7 @@ class SpikeEncoder3D(nn.Module):
             the coarsest scale's factor, as VRT pads its frames.
         """
         padded = pad_to_multiple(voxels, _SPACE_STRIDE ** (len(self.scales) - 1))
-        x = functional.relu(self.stem(_contrast(padded.permute(0, 1, 3, 4, 2))))
+        x = self.stem(_contrast(padded.permute(0, 1, 3, 4, 2)), rectified=True)
         outputs = []
         for number, blocks in enumerate(self.scales):
             if number:

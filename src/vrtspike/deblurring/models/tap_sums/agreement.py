@@ -1,0 +1,58 @@
+"""Do the Triton kernels of sums of taps compute on this machine what the definition says?"""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch import Tensor
+
+from vrtspike.deblurring.models.tap_sums.definition import defined_sum
+from vrtspike.deblurring.models.tap_sums.triton_sums import triton_sum
+
+# Batch, frames, rows, columns, channels: blocks that pixels and channels do not fill; one frame.
+# With a bias, with a residual, rectified.
+_KINDS = ((True, True, True), (True, False, True), (False, True, False), (False, False, False))
+_SHAPES = ((2, 3, 7, 11, 40), (2, 1, 5, 5, 32))
+
+
+def largest_difference(device: torch.device, dtype: torch.dtype) -> float:
+    """The largest difference from the definition, of results and gradients, as a share of norms.
+
+    Args:
+        device: where to run.
+        dtype: type of the taps; the definition is computed in float32.
+
+    Returns:
+        NaN where any result or gradient holds one.
+    """
+    differences: list[Tensor] = []
+    drawing = [device] if device.type == "cuda" else []
+    with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=drawing):
+        torch.manual_seed(0)
+        for shape, kind in itertools.product(_SHAPES, _KINDS):
+            biased, has_residual, rectified = kind
+            *size, channels = shape
+            taps = torch.randn(*size, 3 * channels).to(device, dtype)
+            bias = torch.randn(channels).to(device) if biased else None
+            residual = torch.randn(shape).to(device, dtype) if has_residual else None
+            inputs = [taps, bias, residual]
+            grad = torch.randn(shape).to(device, dtype)
+            exact = [None if t is None else t.float() for t in inputs]
+            found = _results(triton_sum, inputs, grad, rectified=rectified)
+            expected = _results(defined_sum, exact, grad.float(), rectified=rectified)
+            differences += [
+                (a.float() - b).norm() / b.norm() for a, b in zip(found, expected, strict=True)
+            ]
+    # Python's max() would pass over a NaN.
+    return torch.stack(differences).max().item()
+
+
+def _results(
+    function: object, inputs: list[Tensor | None], grad: Tensor, *, rectified: bool
+) -> list[Tensor]:
+    assert callable(function)
+    leaves = [None if t is None else t.detach().requires_grad_() for t in inputs]
+    out = function(*leaves, rectified=rectified)
+    given = [leaf for leaf in leaves if leaf is not None]
+    return [out.detach(), *torch.autograd.grad(out, given, grad.to(out.dtype))]
