@@ -11,9 +11,9 @@ from vrtspike.deblurring.models.tap_sums.definition import defined_sum
 from vrtspike.deblurring.models.tap_sums.triton_sums import triton_sum
 
 # Batch, frames, rows, columns, channels: blocks that pixels and channels do not fill; one frame.
+_SHAPES = ((2, 3, 7, 11, 40), (2, 1, 5, 5, 32))
 # With a bias, with a residual, rectified.
 _KINDS = ((True, True, True), (True, False, True), (False, True, False), (False, False, False))
-_SHAPES = ((2, 3, 7, 11, 40), (2, 1, 5, 5, 32))
 
 
 def largest_difference(device: torch.device, dtype: torch.dtype) -> float:
