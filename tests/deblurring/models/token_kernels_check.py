@@ -16,7 +16,7 @@ from vrtspike.deblurring.models.chunking import ChunkPolicy
 from vrtspike.deblurring.models.layers import GEGLU, Branch
 from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.deblurring.models.tmsa import BlockOptions, TMSAGroup
-from vrtspike.deblurring.models.token_ops import residual
+from vrtspike.deblurring.models.token_ops import feed_forward, residual
 from vrtspike.deblurring.models.token_ops.agreement import largest_difference
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
 from vrtspike.deblurring.models.window_attention import choice
@@ -53,6 +53,9 @@ def main() -> int:
         difference = along_time(kind, inputs)
         print(f"{kind.__name__}: {difference:.2e}")
         agrees &= difference < 1e-5
+    difference = of_recomputed_gate()
+    print(f"gate made again: {difference:.2e}")
+    agrees &= difference < 1e-5
     finite = is_finite_at_the_edge_of_float16()
     print(f"finite: {finite}")
     return int(not (agrees and finite))
@@ -69,6 +72,30 @@ def is_finite_at_the_edge_of_float16() -> bool:
     return all(bool(t.isfinite().all()) for t in (out, *grads))
 
 
+class Recomputed(torch.nn.Module):
+    """A gated layer that keeps its input alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp = GEGLU(24, 40, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return residual.fuse(x, self.mlp, keep_hidden=False)
+
+
+def of_recomputed_gate() -> float:
+    """The largest difference of a layer whose gate is made again by the kernels' backward pass."""
+    torch.manual_seed(0)
+    layer, x = Recomputed(), torch.randn(2, 3, 5, 7, 24)
+    expected, found = (results(layer, x, own_kernels=own) for own in (False, True))
+    return largest_share(found, expected)
+
+
+def largest_share(found: list[Tensor], expected: list[Tensor]) -> float:
+    shares = [(a - b).norm() / b.norm() for a, b in zip(found, expected, strict=True)]
+    return torch.stack(shares).max().item()
+
+
 def along_time(kind: type[torch.nn.Module], inputs: int) -> float:
     """The largest difference of attention along time by own kernels from that by plain layers."""
     channels, policy = 16, ChunkPolicy()
@@ -79,8 +106,7 @@ def along_time(kind: type[torch.nn.Module], inputs: int) -> float:
         torch.nn.init.normal_(parameter, std=0.3)
     given = [torch.randn(2, 3, 5, 7, channels) for _ in range(inputs)]
     expected, found = (results(layer, *given, own_kernels=own) for own in (False, True))
-    shares = [(a - b).norm() / b.norm() for a, b in zip(found, expected, strict=True)]
-    return torch.stack(shares).max().item()
+    return largest_share(found, expected)
 
 
 def of_blocks(attention: str, attn: bool, ffn: bool, compiled: bool) -> float:
@@ -107,9 +133,7 @@ def of_blocks(attention: str, attn: bool, ffn: bool, compiled: bool) -> float:
     expected = results(expected, x, own_kernels=False)
     if compiled:
         compile_blocks(group, backend="eager")
-    found = results(group, x, own_kernels=True)
-    shares = [(a - b).norm() / b.norm() for a, b in zip(found, expected, strict=True)]
-    return torch.stack(shares).max().item()
+    return largest_share(results(group, x, own_kernels=True), expected)
 
 
 def results(layer: torch.nn.Module, *inputs: Tensor, own_kernels: bool) -> list[Tensor]:
@@ -117,7 +141,8 @@ def results(layer: torch.nn.Module, *inputs: Tensor, own_kernels: bool) -> list[
         module.has_kernels = lambda _: own_kernels
     # Both blocks, the second with shifted windows and a sample that drops it.
     tmsa.draw_branches = lambda *_: BRANCHES
-    residual.has_gate = lambda *_: own_kernels
+    for module in (residual, feed_forward):
+        module.has_gate = lambda *_: own_kernels
     leaves = [x.clone().requires_grad_() for x in inputs]
     layer.zero_grad()
     out = layer(*leaves)

@@ -130,7 +130,7 @@ def statistics(base, first, places, inside, C: tl.constexpr, EPSILON: tl.constex
     squares = tl.zeros((places.shape[0], _PIECE), tl.float32)
     for piece in tl.static_range(pieces):
         centred = loaded[piece] - mean[:, None]
-        if C % _PIECE != 0:
+        if pieces * _PIECE != C:
             centred = tl.where((columns < C - piece * _PIECE)[None, :], centred, 0.0)
         squares += centred * centred
     return mean, tl.rsqrt(tl.sum(squares, 1) / C + EPSILON)
