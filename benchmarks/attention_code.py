@@ -23,12 +23,7 @@ import triton
 from kernel_code import CAPABILITIES, KernelCode, compile_kernel
 
 from vrtspike.config.loading import load_preset
-from vrtspike.deblurring.models.window_attention.launch_shapes import (
-    bias_shape,
-    forward_shape,
-    gradient_shape,
-    layout_shape,
-)
+from vrtspike.deblurring.models.window_attention import launch_shapes as shapes
 from vrtspike.deblurring.models.window_attention.triton_gradients import (
     bias_kernel,
     gradient_kernel,
@@ -47,6 +42,11 @@ _KERNELS = {
     "gradient": gradient_kernel,
     "bias": bias_kernel,
     "layout": layout_kernel,
+}
+_SHAPES = {
+    "forward": shapes.forward_shape,
+    "gradient": shapes.gradient_shape,
+    "bias": shapes.bias_shape,
 }
 _TYPES = {torch.bfloat16: "bf16", torch.float32: "fp32"}
 _POSITIONS = ("query", "key", "place", "regions")
@@ -143,15 +143,11 @@ class Variant:
     def _shape(self) -> dict[str, Any]:
         of = self.problem
         dtype = next(dtype for dtype, name in _TYPES.items() if name == of.dtype)
-        capability = (self.capability // 10, self.capability % 10)
-        sizes = (of.tokens, of.width, of.heads, dtype)
         if self.kernel == "layout":
-            return layout_shape(of.tokens)
-        if self.kernel == "forward":
-            return forward_shape(*sizes, masked=of.masked, biased=of.biased, capability=capability)
-        if self.kernel == "bias":
-            return bias_shape(*sizes, masked=of.masked, capability=capability)
-        return gradient_shape(*sizes, masked=of.masked, biased=of.biased, capability=capability)
+            return shapes.layout_shape(of.tokens)
+        capability = (self.capability // 10, self.capability % 10)
+        problem = shapes.Problem(of.tokens, of.width, of.heads, dtype, of.biased, capability)
+        return _SHAPES[self.kernel](problem, masked=of.masked)
 
     def compile(self) -> KernelCode:
         """Compile it and read its code."""

@@ -1,13 +1,13 @@
 """Blocks and warps of the Triton kernels, chosen by counting the instructions of compiled code.
 
-``benchmarks/kernel_code.py`` compiles and counts; ``tests/deblurring/models/test_kernel_code.py``
-holds what it found for every variant that the presets use. A tile of 64 x 64 scores of four warps
-is best in half precision; float32, whose products take no tensor cores, needs smaller ones.
+``benchmarks/kernel_code.py`` compiles and counts; ``test_attention_code.py`` holds what it found
+for every variant that the presets use. A tile of 64 x 64 scores of four warps is best in half
+precision; float32, whose products take no tensor cores, needs smaller ones.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,93 +22,71 @@ _BLOCK, _BLOCK_FLOAT32 = 64, 32
 _ROOMY = (9, 10)
 
 
-def _common(
-    tokens: int,
-    width: int,
-    heads: int,
-    dtype: torch.dtype,
-    *,
-    masked: bool,
-    biased: bool,
-    capability: tuple[int, int],
-) -> Constants:
-    half = dtype != torch.float32
-    block = min(tile(tokens), _BLOCK if half else _BLOCK_FLOAT32)
+class Problem(NamedTuple):
+    """What decides the shape of a launch, beside whether it looks at regions.
+
+    Attributes:
+        tokens: of a window.
+        width: channels of a head.
+        heads: how many there are.
+        dtype: of queries, keys and values.
+        biased: whether scores have a bias.
+        capability: compute capability of the GPU.
+    """
+
+    tokens: int
+    width: int
+    heads: int
+    dtype: torch.dtype
+    biased: bool
+    capability: tuple[int, int] = (9, 0)
+
+
+def _common(of: Problem, *, masked: bool) -> Constants:
+    half = of.dtype != torch.float32
+    block = min(tile(of.tokens), _BLOCK if half else _BLOCK_FLOAT32)
     return {
-        "N": tokens,
-        "STRIDE": aligned_tokens(tokens),
-        "HEADS": heads,
-        "D": width,
-        "BLOCK_D": tile(width),
+        "N": of.tokens,
+        "STRIDE": aligned_tokens(of.tokens),
+        "HEADS": of.heads,
+        "D": of.width,
+        "BLOCK_D": tile(of.width),
         "BLOCK_M": block,
         "BLOCK_N": block,
-        "HAS_BIAS": biased,
+        "HAS_BIAS": of.biased,
         # Of 64 rows each: the products of 9.0 and 10.x.
-        "BY_PRODUCT": biased and half and block == _BLOCK and capability[0] in _ROOMY,
+        "BY_PRODUCT": of.biased and half and block == _BLOCK and of.capability[0] in _ROOMY,
         "MASKED": masked,
-        "PRECISION": precision(dtype),
+        "PRECISION": precision(of.dtype),
         "num_warps": block // SMALLEST_DOT if half else block // SMALLEST_DOT * 2,
         "num_stages": 1,
     }
 
 
-def forward_shape(
-    tokens: int,
-    width: int,
-    heads: int,
-    dtype: torch.dtype,
-    *,
-    masked: bool,
-    biased: bool,
-    capability: tuple[int, int] = (9, 0),
-) -> Constants:
-    """Of ``forward_kernel`` on a GPU of a compute capability.
-
-    Args:
-        tokens: of a problem.
-        width: channels of a head.
-        heads: how many there are.
-        dtype: of queries, keys and values.
-        masked: whether it looks at regions.
-        biased: whether scores have a bias.
-        capability: of the GPU.
-    """
-    shape = _common(
-        tokens, width, heads, dtype, masked=masked, biased=biased, capability=capability
-    )
+def forward_shape(of: Problem, *, masked: bool) -> Constants:
+    """Of ``forward_kernel``, which looks at regions if ``masked``."""
+    shape = _common(of, masked=masked)
+    half = of.dtype != torch.float32
     # In half precision a column more costs less than adding every weight.
-    shape["BLOCK_V"] = tile(width) if dtype == torch.float32 else tile(width + 1)
-    if dtype != torch.float32 and aligned_tokens(tokens) % (2 * _BLOCK) == 0:
+    shape["BLOCK_V"] = tile(of.width + 1) if half else tile(of.width)
+    if half and aligned_tokens(of.tokens) % (2 * _BLOCK) == 0:
         # Half as often a new maximum, by which all sums so far have to be scaled.
         shape["BLOCK_N"] = 2 * _BLOCK
     return shape
 
 
-def gradient_shape(
-    tokens: int,
-    width: int,
-    heads: int,
-    dtype: torch.dtype,
-    *,
-    masked: bool,
-    biased: bool,
-    capability: tuple[int, int] = (9, 0),
-) -> Constants:
-    """Of ``gradient_kernel``; as for the forward pass."""
-    shape = _common(
-        tokens, width, heads, dtype, masked=masked, biased=biased, capability=capability
-    )
-    blocks = -(-tokens // shape["BLOCK_M"])
-    most = _most_blocks(dtype, shape["BLOCK_D"], blocks, capability[0], masked=masked)
-    groups = -(-blocks // most)
+def gradient_shape(of: Problem, *, masked: bool) -> Constants:
+    """Of ``gradient_kernel``, likewise."""
+    shape = _common(of, masked=masked)
+    blocks = -(-of.tokens // shape["BLOCK_M"])
+    groups = -(-blocks // _most_blocks(of, shape["BLOCK_D"], blocks, masked=masked))
     return {**shape, "GROUP": -(-blocks // groups)}
 
 
-def _most_blocks(
-    dtype: torch.dtype, padded_width: int, blocks: int, major: int, *, masked: bool
-) -> int:
+def _most_blocks(of: Problem, padded_width: int, blocks: int, *, masked: bool) -> int:
     """Blocks of queries whose gradients fit into the registers of a program, without a spill."""
-    if dtype == torch.float32 or padded_width > 2 * SMALLEST_DOT:
+    major = of.capability[0]
+    if of.dtype == torch.float32 or padded_width > 2 * SMALLEST_DOT:
         return 1
     if padded_width > SMALLEST_DOT:
         if major not in _ROOMY:
@@ -121,21 +99,13 @@ def _most_blocks(
     return 5 if blocks == 5 else 2
 
 
-def bias_shape(
-    tokens: int,
-    width: int,
-    heads: int,
-    dtype: torch.dtype,
-    *,
-    masked: bool,
-    capability: tuple[int, int] = (9, 0),
-) -> Constants:
-    """Of ``bias_kernel``, as for the forward pass; it loads a window while it works on another."""
-    shape = _common(tokens, width, heads, dtype, masked=masked, biased=True, capability=capability)
+def bias_shape(of: Problem, *, masked: bool) -> Constants:
+    """Of ``bias_kernel``, likewise; it loads a window while it works on another."""
+    shape = _common(of, masked=masked)
     # Two windows more ahead would spill in float32 and with 20 channels.
-    if shape["BLOCK_D"] == SMALLEST_DOT and dtype != torch.float32:
+    if shape["BLOCK_D"] == SMALLEST_DOT and of.dtype != torch.float32:
         return {**shape, "num_stages": 3}
-    if capability[0] not in _ROOMY:
+    if of.capability[0] not in _ROOMY:
         shape["BLOCK_N"] = min(shape["BLOCK_N"], _BLOCK // 2)
     return {**shape, "num_stages": 2}
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from vrtspike.deblurring.models.kernel_launch import on_device_of
 from vrtspike.deblurring.models.window_attention.launch_shapes import (
+    Problem,
     bias_shape,
     forward_shape,
     gradient_shape,
@@ -98,15 +99,13 @@ def _forward(
     windows, tokens = query.shape
     width = channels // heads
     qkv = qkv.contiguous()
+    problem = Problem(tokens, width, heads, qkv.dtype, bias is not None, _capability(qkv))
     out = qkv.new_empty(batch, length, channels)
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
     with on_device_of(qkv):
         laid = qkv.new_empty(0) if bias is None else _lay_out(bias, width, qkv.dtype)
         for first, last, masked in _ranges(unmasked, windows):
-            shape = forward_shape(
-                tokens, width, heads, qkv.dtype, masked=masked, biased=bias is not None,
-                capability=_capability(qkv),
-            )  # fmt: skip
+            shape = forward_shape(problem, masked=masked)
             blocks = -(-tokens // shape["BLOCK_M"])
             forward_kernel[(heads * blocks, last - first, batch)](
                 qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse,
@@ -162,12 +161,10 @@ def _backward(
     qkv, grad = qkv.contiguous(), grad.contiguous()
     grads = torch.empty_like(qkv)
     delta = torch.empty_like(lse) if biased else lse
+    problem = Problem(tokens, width, heads, qkv.dtype, biased, _capability(qkv))
     with on_device_of(qkv):
-        capability = _capability(qkv)
         for first, last, masked in _ranges(unmasked, windows):
-            shape = gradient_shape(
-                tokens, width, heads, qkv.dtype, masked=masked, biased=biased, capability=capability
-            )
+            shape = gradient_shape(problem, masked=masked)
             gradient_kernel[(heads, last - first, batch)](
                 qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse, grad, delta,
                 grads, first, windows, length, width**-0.5, KEEP=keep is not None, **shape,
@@ -175,26 +172,25 @@ def _backward(
         if not biased:
             return grads, lse.new_empty(0)
         used = (qkv, laid, query, key, place, regions, _factors(keep, lse), lse, grad, delta)
-        sums = _bias_sums(used, unmasked, heads, skips=keep is not None)
+        sums = _bias_sums(used, problem, unmasked, skips=keep is not None)
     result = _empty_bias(lse, heads, tokens, heads_last)
     torch.sum(sums[:, :, :tokens, :tokens], 0, out=result)
     return grads, result
 
 
-def _bias_sums(tensors: tuple[Tensor, ...], unmasked: int, heads: int, *, skips: bool) -> Tensor:
+def _bias_sums(
+    tensors: tuple[Tensor, ...], problem: Problem, unmasked: int, *, skips: bool
+) -> Tensor:
     """Gradient of the bias, summed over some windows in each of its (shares, heads, M, M)."""
     from vrtspike.deblurring.models.window_attention.triton_gradients import bias_kernel
 
     qkv, laid, query, *_ = tensors
     batch, length = qkv.shape[:2]
-    windows, tokens = query.shape
-    width = qkv.shape[2] // 3 // heads
+    windows, (tokens, width, heads, *_) = len(query), problem
     launches = []
     slots = 0
     for first, last, masked in _ranges(unmasked, windows, windows):
-        shape = bias_shape(
-            tokens, width, heads, qkv.dtype, masked=masked, capability=_capability(qkv)
-        )
+        shape = bias_shape(problem, masked=masked)
         tiles = heads * -(-tokens // shape["BLOCK_M"]) * -(-tokens // shape["BLOCK_N"])
         programs = _BIAS_WARPS * _processors(qkv) // shape["num_warps"]
         share = -(-(last - first) // max(programs // (tiles * batch), 1))
