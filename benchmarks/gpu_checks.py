@@ -85,6 +85,13 @@ def alignment_trial(device: torch.device, dtype: torch.dtype) -> float:
     return difference(device, dtype, ((1, 3, 16, 6, 96, 45, 64), (2, 2, 4, 8, 32, 9, 5)))
 
 
+def gate_trial(device: torch.device, dtype: torch.dtype) -> float:
+    """The kernels of the gate of layers too wide for those of feed-forward layers."""
+    from vrtspike.deblurring.models.token_ops.gate_agreement import largest_difference as difference
+
+    return difference(device, dtype)
+
+
 def tap_sums_trial(device: torch.device, dtype: torch.dtype) -> float:
     """The kernels that sum the taps of the spike encoder's convolutions."""
     from vrtspike.deblurring.models.tap_sums.agreement import largest_difference as difference
@@ -99,6 +106,7 @@ TRIALS: dict[str, tuple[kernel_trust.Trial, Sequence[torch.dtype]]] = {
     "window attention, other windows": (attention_trial_of_other_windows, ALL),
     "window attention, some samples": (attention_trial_of_some_samples, ALL),
     "token layers": (token_trial, ALL),
+    "gate of GEGLU": (gate_trial, ALL),
     "alignment": (alignment_trial, HALF),
     "convolutions over time": (tap_sums_trial, ALL),
 }

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from vrtspike.deblurring.models.deform import deform_by_kernel, guided_deform_conv
 from vrtspike.deblurring.models.layers import GEGLU
 from vrtspike.deblurring.models.token_ops import agreement, normalised_geglu, normalised_linear
+from vrtspike.deblurring.models.token_ops.input_projections import triton_projections
 from vrtspike.deblurring.models.token_ops.maps import layout
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
-from vrtspike.deblurring.models.token_ops.triton_projections import triton_projections
 from vrtspike.deblurring.models.window_attention.choice import (
     IMPLEMENTATIONS,
     choose_implementation,

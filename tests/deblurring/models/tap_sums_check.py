@@ -10,6 +10,7 @@ import sys
 import torch
 
 from vrtspike.deblurring.models.tap_sums.agreement import largest_difference
+from vrtspike.deblurring.models.tap_sums.triton_sums import triton_sum
 
 TOLERANCES = {torch.float32: 1e-6, torch.float16: 1e-3}
 
@@ -22,7 +23,17 @@ def main() -> int:
         difference = largest_difference(torch.device("cpu"), dtype)
         print(f"{dtype}: largest difference {difference:.2e} of the norm")
         agrees &= difference < tolerance
-    return int(not agrees)
+    kept = keeps_what_is_no_number()
+    print(f"NaN is kept: {kept}")
+    return int(not (agrees and kept))
+
+
+def keeps_what_is_no_number() -> bool:
+    """A broken value must show in the loss, also behind a ReLU."""
+    taps = torch.zeros(1, 1, 1, 2, 3)
+    taps[..., 0, 1] = torch.nan
+    out = triton_sum(taps, None, None, rectified=True)
+    return out.isnan().flatten().tolist() == [True, False]
 
 
 if __name__ == "__main__":

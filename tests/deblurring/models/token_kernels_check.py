@@ -16,7 +16,7 @@ from vrtspike.deblurring.models.chunking import ChunkPolicy
 from vrtspike.deblurring.models.layers import GEGLU, Branch
 from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.deblurring.models.tmsa import BlockOptions, TMSAGroup
-from vrtspike.deblurring.models.token_ops import feed_forward, residual
+from vrtspike.deblurring.models.token_ops import feed_forward, gate_agreement, linear, residual
 from vrtspike.deblurring.models.token_ops.agreement import largest_difference
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
 from vrtspike.deblurring.models.window_attention import choice
@@ -43,6 +43,9 @@ def main() -> int:
     for dtype, (tolerance, sizes) in TRIALS.items():
         difference = largest_difference(torch.device("cpu"), dtype, sizes)
         print(f"{dtype}: {difference:.2e} of the norm")
+        agrees &= difference < tolerance
+        difference = gate_agreement.largest_difference(torch.device("cpu"), dtype)
+        print(f"{dtype}, gate: {difference:.2e} of the norm")
         agrees &= difference < tolerance
     for attention in ("explicit", "triton"):
         for switches in ((False, False, False), (True, False, False), (True, True, True)):
@@ -80,7 +83,7 @@ class Recomputed(torch.nn.Module):
         self.mlp = GEGLU(24, 40, 16)
 
     def forward(self, x: Tensor) -> Tensor:
-        return residual.fuse(x, self.mlp, keep_hidden=False)
+        return feed_forward.gated(x, self.mlp, keep_hidden=False)
 
 
 def of_recomputed_gate() -> float:
@@ -137,12 +140,11 @@ def of_blocks(attention: str, attn: bool, ffn: bool, compiled: bool) -> float:
 
 
 def results(layer: torch.nn.Module, *inputs: Tensor, own_kernels: bool) -> list[Tensor]:
-    for module in (tmsa, residual):
+    for module in (tmsa, residual, linear):
         module.has_kernels = lambda _: own_kernels
     # Both blocks, the second with shifted windows and a sample that drops it.
     tmsa.draw_branches = lambda *_: BRANCHES
-    for module in (residual, feed_forward):
-        module.has_gate = lambda *_: own_kernels
+    feed_forward.has_gate = lambda *_: own_kernels
     leaves = [x.clone().requires_grad_() for x in inputs]
     layer.zero_grad()
     out = layer(*leaves)

@@ -13,7 +13,7 @@ from vrtspike.deblurring.models.layers import GEGLU, DepthToSpace, SpaceToDepth
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype, residual_stream
 from vrtspike.deblurring.models.recomputation import keeps_all, recomputed
 from vrtspike.deblurring.models.tmsa import BlockOptions, TMSAGroup
-from vrtspike.deblurring.models.token_ops import add_linear, fuse
+from vrtspike.deblurring.models.token_ops import add_linear, gated
 from vrtspike.deblurring.models.windows import PlanCache, Size3
 
 Direction = Literal["none", "down", "up"]
@@ -114,7 +114,7 @@ class Stage(nn.Module):
     def _fuse(self, x: Tensor, aligned: Tensor) -> Tensor:
         """Features of a frame and of its aligned neighbours, into one."""
         whole = torch.cat((x, aligned), dim=-1)
-        return fuse(whole, self.pa_fuse, keep_hidden=keeps_all(self.options.recompute, x.device))
+        return gated(whole, self.pa_fuse, keep_hidden=keeps_all(self.options.recompute, x.device))
 
 
 class ReconstructionGroup(nn.Module):

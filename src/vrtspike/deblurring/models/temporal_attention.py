@@ -15,7 +15,7 @@ from vrtspike.deblurring.models.relative_time import RelativeTime
 from vrtspike.deblurring.models.token_ops import (
     add_feed_forward,
     add_linear,
-    fuse,
+    gated,
     project_normalised,
 )
 from vrtspike.deblurring.models.window_attention import window_attention
@@ -106,7 +106,7 @@ class SpikeTemporalSA(nn.Module):
         x, qkv = project_normalised(x, self.norm1, self.qkv)
         attended = attend_over_time(qkv, bias, self.plans, self.implementation)
         x = add_linear(x, self.proj, attended)
-        return add_feed_forward(x, self.norm2, self.mlp, keep_hidden=True)
+        return add_feed_forward(x, self.norm2, self.mlp)
 
 
 class TemporalCrossAttn(nn.Module):
@@ -186,9 +186,9 @@ class TemporalCrossAttn(nn.Module):
         # In the type of the products, or each of them would make a copy of its own.
         dtype = autocast_dtype(x)
         both = torch.cat((self.norm_direct(x).to(dtype), spikes.to(dtype)), dim=-1)
-        x = x + fuse(both, self.direct, keep_hidden=True)
+        x = x + gated(both, self.direct, keep_hidden=True)
         x, query = project_normalised(x, self.norm_query, self.query)
         qkv = torch.cat((query, key_value), dim=-1)
         attended = attend_over_time(qkv, bias, self.plans, self.implementation)
         x = add_linear(x, self.proj, attended)
-        return add_feed_forward(x, self.norm2, self.mlp, keep_hidden=True)
+        return add_feed_forward(x, self.norm2, self.mlp)

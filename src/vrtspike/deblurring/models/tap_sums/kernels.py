@@ -53,7 +53,7 @@ def sum_kernel(
     if RESIDUAL:
         total += tl.load(residual + at, mask=exists, other=0.0).to(tl.float32)
     if RECTIFIED:
-        total = tl.maximum(total, 0.0)
+        total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
     tl.store(out + at, total.to(out.dtype.element_ty), mask=exists)
 
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from vrtspike.deblurring.models.token_ops.choice import has_kernels
-from vrtspike.deblurring.models.token_ops.feed_forward import normalised_geglu
-from vrtspike.deblurring.models.token_ops.linear import normalised_linear
+from vrtspike.deblurring.models.token_ops.feed_forward import gated, normalised_geglu
+from vrtspike.deblurring.models.token_ops.input_projections import triton_projections
+from vrtspike.deblurring.models.token_ops.linear import normalised_linear, project_normalised
 from vrtspike.deblurring.models.token_ops.maps import layout
+from vrtspike.deblurring.models.token_ops.output_projection import triton_output
 from vrtspike.deblurring.models.token_ops.residual import (
     add_feed_forward,
     add_linear,
-    fuse,
-    project_normalised,
 )
-from vrtspike.deblurring.models.token_ops.triton_output import triton_output
-from vrtspike.deblurring.models.token_ops.triton_projections import triton_projections
 
 __all__ = [
     "add_feed_forward",
     "add_linear",
-    "fuse",
+    "gated",
     "has_kernels",
     "layout",
     "normalised_geglu",

@@ -9,13 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.deblurring.models.layers import GEGLU, FeedForward
-from vrtspike.deblurring.models.mixed_precision import autocast_dtype
+from vrtspike.deblurring.models.token_ops.input_projections import triton_projections
 from vrtspike.deblurring.models.token_ops.launch import fits
 from vrtspike.deblurring.models.token_ops.maps import layout
+from vrtspike.deblurring.models.token_ops.output_projection import triton_output
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
-from vrtspike.deblurring.models.token_ops.triton_gate import triton_gate
-from vrtspike.deblurring.models.token_ops.triton_output import triton_output
-from vrtspike.deblurring.models.token_ops.triton_projections import triton_projections
 from vrtspike.deblurring.models.windows import Size3, WindowGeometry, clip_window
 
 Function = Callable[..., Tensor | tuple[Tensor, ...]]
@@ -72,12 +70,6 @@ def output(
         if result is not None
     ]
     return x + _scaled(layer(torch.cat(both[::-1], dim=-1)), keep)
-
-
-def gate(hidden: Tensor) -> Tensor:
-    """The definition of :func:`triton_gate`."""
-    first, second = hidden.chunk(2, dim=-1)
-    return functional.gelu(first) * second
 
 
 def _scaled(branch: Tensor, keep: Tensor | None) -> Tensor:
@@ -141,7 +133,6 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
     code = torch.randn(windows[1].window[1] * windows[1].window[2], channels).to(device)
     x = torch.randn(_SAMPLES, *size, channels).to(device)
     results = [torch.randn(_SAMPLES, n, channels).to(device) for n in maps[1:3]]
-    hidden = torch.randn(maps[0], 2 * channels).to(device)
     keep = torch.tensor(_KEEP, device=device)
 
     def trial(
@@ -181,7 +172,6 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
         fed(mlp, keep),
         fed(mlp, None),
         fed(plain, None),
-        trial(lambda t: triton_gate(t.to(autocast_dtype(t))), gate, [hidden]),
         projected(mutual, code),
         projected(mutual, code, keep),
         projected(None, None),

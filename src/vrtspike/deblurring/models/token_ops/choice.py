@@ -7,6 +7,7 @@ from torch import Tensor
 
 from vrtspike.deblurring.models.kernel_trust import is_trusted, triton_runs
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
+from vrtspike.deblurring.models.token_ops import gate_agreement
 from vrtspike.deblurring.models.token_ops.agreement import largest_difference
 from vrtspike.deblurring.models.token_ops.launch import fits
 
@@ -25,9 +26,12 @@ def has_kernels(x: Tensor) -> bool:
     return stream and reachable and fits(x.shape[-1]) and _is_trusted(x.device, dtype)
 
 
+@torch.compiler.assume_constant_result
 def has_gate(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the gate of GEGLU, of values of ``dtype``, runs as a Triton kernel."""
-    return _is_trusted(device, dtype)
+    """Whether the gate of GEGLU, of values of ``dtype``, runs as Triton kernels."""
+    return triton_runs(device, dtype) and is_trusted(
+        "own kernels of GEGLU's gate", gate_agreement.largest_difference, device, dtype
+    )
 
 
 @torch.compiler.assume_constant_result

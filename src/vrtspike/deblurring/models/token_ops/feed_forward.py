@@ -30,6 +30,25 @@ from vrtspike.deblurring.models.token_ops.pointwise import (
 from vrtspike.deblurring.models.token_ops.triton_gate import triton_gate, triton_gate_backward
 
 
+def gated(x: Tensor, mlp: GEGLU, *, keep_hidden: bool) -> Tensor:
+    """``mlp(x)``, its gate by an own kernel where there is one.
+
+    Args:
+        x: (..., C).
+        mlp: the gated layer.
+        keep_hidden: whether the hidden values are kept for the backward pass, or made again.
+    """
+    if not keep_hidden:
+        return normalised_geglu(x, None, mlp)
+    if not has_gate(x.device, autocast_dtype(x)):
+        return mlp(x)
+    weight = torch.cat((mlp.fc11.weight, mlp.fc12.weight))
+    bias = torch.cat((mlp.fc11.bias, mlp.fc12.bias))
+    hidden = functional.linear(x.flatten(0, -2), weight, bias)
+    fused: Tensor = mlp.fc2(triton_gate(hidden))
+    return fused.view(*x.shape[:-1], -1)
+
+
 def normalised_geglu(x: Tensor, norm: nn.LayerNorm | None, mlp: GEGLU) -> Tensor:
     """``mlp(norm(x))``, or ``mlp(x)`` without a norm, recomputed in the backward pass.
 

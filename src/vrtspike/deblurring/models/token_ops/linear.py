@@ -13,7 +13,30 @@ from vrtspike.deblurring.models.mixed_precision import (
     product_over_rows,
     without_autocast,
 )
+from vrtspike.deblurring.models.token_ops.choice import has_kernels
+from vrtspike.deblurring.models.token_ops.input_projections import triton_projections
+from vrtspike.deblurring.models.token_ops.maps import flat_layout
 from vrtspike.deblurring.models.token_ops.pointwise import normalise, normalise_backward, pieces
+
+
+def project_normalised(x: Tensor, norm: nn.LayerNorm, layer: nn.Linear) -> tuple[Tensor, Tensor]:
+    """``layer(norm(x))``, which keeps nothing but ``x``.
+
+    Args:
+        x: (B, T, P, C).
+        norm: layer norm over the channels with the default epsilon.
+        layer: C to O channels, with a bias.
+
+    Returns:
+        ``x`` itself, to be used from here on: own kernels add its gradient to that of the
+        projection in the same pass; and the projection (B, T, P, O), in the type of autocast.
+    """
+    if has_kernels(x):
+        maps = flat_layout(x.unsqueeze(3))
+        through, projected, _ = triton_projections(x.unsqueeze(3), norm, layer, None, None, maps)
+        return through.squeeze(3), projected.unflatten(1, x.shape[1:3])
+    projected = normalised_linear(x.flatten(1, 2), norm, layer, None, x.shape[1] * x.shape[2])
+    return x, projected.unflatten(1, x.shape[1:3])
 
 
 def normalised_linear(

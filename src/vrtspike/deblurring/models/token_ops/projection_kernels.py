@@ -1,6 +1,6 @@
 """Triton kernels of the linear layers around attention.
 
-:mod:`.triton_projections` calls those before, :mod:`.triton_output` those after it.
+:mod:`.input_projections` calls those before, :mod:`.output_projection` those after it.
 
 Attention works on a padded map; its windows need whole rows and columns, and mutual attention an
 even number of frames. All kernels translate positions themselves, so nothing is padded or cropped

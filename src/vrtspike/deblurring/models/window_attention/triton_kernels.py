@@ -8,7 +8,7 @@ possible:
 * The bias is laid out once a call, divided by the scale of the scores. It is where the product
   q k^T begins to be summed, so that adding it costs nothing; times ``scale * log2(e)`` the sum is
   the score in base 2, in which the GPU's exponential is one instruction.
-* Where products come from shared memory (9.0 and newer), the bias gets there by one more product,
+* Where products come from shared memory (9.x and 10.x), the bias gets there by one more product,
   with the identity, whose values are exact: four instructions instead of a conversion for each
   value.
 * Values have one more column, of ones, if there is room: the product with the weights then sums

@@ -1,0 +1,42 @@
+"""Do the Triton kernels of the gate of GEGLU compute on this machine what the definition says?"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from vrtspike.deblurring.models.token_ops.pointwise import gate
+from vrtspike.deblurring.models.token_ops.triton_gate import triton_gate, triton_gate_backward
+
+# Rows and numbers of the gate, which no tile divides.
+_ROWS, _HIDDEN = 201, 84
+
+
+def largest_difference(device: torch.device, dtype: torch.dtype) -> float:
+    """The largest difference from the definition, of results and gradients, as a share of norms.
+
+    Args:
+        device: where to run.
+        dtype: type of the values; the definition is computed in float32.
+
+    Returns:
+        NaN where any result or gradient holds one.
+    """
+    drawing = [device] if device.type == "cuda" else []
+    with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=drawing):
+        torch.manual_seed(0)
+        hidden = torch.randn(_ROWS, 2 * _HIDDEN).to(device, dtype).requires_grad_()
+        grad = torch.randn(_ROWS, _HIDDEN).to(device, dtype)
+        found = triton_gate(hidden)
+        (gradient,) = torch.autograd.grad(found, hidden, grad)
+        again, made_with_it = triton_gate_backward(grad, hidden.detach())
+        exact = hidden.detach().float().requires_grad_()
+        expected = gate(exact)
+        (slope,) = torch.autograd.grad(expected, exact, grad.float())
+    pairs = ((found, expected), (again, expected), (gradient, slope), (made_with_it, slope))
+    # Python's max() would pass over a NaN.
+    return torch.stack([_share(a, b) for a, b in pairs]).max().item()
+
+
+def _share(found: Tensor, expected: Tensor) -> Tensor:
+    return (found.float() - expected).norm() / expected.norm()
