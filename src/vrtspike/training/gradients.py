@@ -25,14 +25,15 @@ class FlatGradients:
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
-        self._parameters = [p for p in parameters if p.grad is not None]
         kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
-        for parameter in self._parameters:
-            kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
-        self._kinds = list(kinds.values())
-        self.buffers = [_gathered(alike) for alike in self._kinds]
+        for parameter in parameters:
+            if parameter.grad is not None:
+                kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
+        self.buffers = [_gathered(alike) for alike in kinds.values()]
         """One per type and device, one-dimensional; gaps between gradients are 0."""
-        self._places = [[_gradient(p) for p in alike] for alike in self._kinds]
+        # Each parameter with the place of its gradient.
+        self._kinds = [[(p, _gradient(p)) for p in alike] for alike in kinds.values()]
+        self._pairs = [pair for kind in self._kinds for pair in kind]
 
     @contextmanager
     def adding(self) -> Iterator[None]:
@@ -42,19 +43,17 @@ class FlatGradients:
         model has more than a thousand; where it finds none it leaves what it made, to be added with
         all others. An error adds nothing.
         """
-        for parameter in self._parameters:
-            parameter.grad = None
+        self.release()
         try:
             yield
-            for alike, places in zip(self._kinds, self._places, strict=True):
-                pairs = [(place, p.grad) for place, p in zip(places, alike, strict=True)]
-                made = [(place, _like(place, grad)) for place, grad in pairs if grad is not None]
+            for kind in self._kinds:
+                made = [(place, p.grad) for p, place in kind if p.grad is not None]
                 if made:
-                    torch._foreach_add_([place for place, _ in made], [grad for _, grad in made])
+                    grads = [_like(place, grad) for place, grad in made]
+                    torch._foreach_add_([place for place, _ in made], grads)
         finally:
-            for alike, places in zip(self._kinds, self._places, strict=True):
-                for parameter, place in zip(alike, places, strict=True):
-                    parameter.grad = place
+            for parameter, place in self._pairs:
+                parameter.grad = place
 
     def zero(self) -> None:
         """Set all gradients to zero."""
@@ -70,12 +69,12 @@ class FlatGradients:
 
     def hold_all_of(self, parameters: Iterable[nn.Parameter]) -> bool:
         """Whether no other one of ``parameters`` has a gradient."""
-        own = {id(parameter) for parameter in self._parameters}
+        own = {id(parameter) for parameter, _ in self._pairs}
         return all(p.grad is None or id(p) in own for p in parameters)
 
     def release(self) -> None:
-        """Take the gradients from the parameters; this must not be used any more."""
-        for parameter in self._parameters:
+        """Take the gradients from the parameters."""
+        for parameter, _ in self._pairs:
             parameter.grad = None
 
 
