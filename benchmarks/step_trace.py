@@ -127,13 +127,8 @@ def trace(
     before = memory.now
     recorder = _Recorder(part_of, memory)
     plans = recorder.unrecorded(vrtspike.deblurring.models.windows.build_plan)
-    with ExitStack() as stack:
-        stack.enter_context(
-            mock.patch("vrtspike.deblurring.models.windows.build_plan", plans),
-        )
-        stack.enter_context(_modules(recorder.stack))
-        stack.enter_context(recorder)
-        stack.enter_context(_Parts(recorder))
+    once = mock.patch("vrtspike.deblurring.models.windows.build_plan", plans)
+    with once, _modules(recorder.stack), recorder, _Parts(recorder):
         loss = run()
         kept = memory.now - before
         backward(loss, recorder)

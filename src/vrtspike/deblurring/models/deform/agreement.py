@@ -11,6 +11,7 @@ from vrtspike.deblurring.models.deform.definition import by_point, guided_deform
 from vrtspike.deblurring.models.deform.guide import alignment_guide, guide_by_kernel
 from vrtspike.deblurring.models.deform.kernel import deform_by_kernel
 from vrtspike.deblurring.models.deform.pairs import beside_frames, neighbours
+from vrtspike.deblurring.models.kernel_trials import isolated, largest, shares_of_norm
 
 Shape = tuple[int, int, int, int, int, int, int]
 """Clips, frames, groups, channels of a group, channels of the result, height, width."""
@@ -34,17 +35,14 @@ def largest_difference(
         NaN where any result or gradient holds one.
     """
     differences: list[float] = []
-    # The check neither uses up random numbers of the run nor joins its graph or its autocast.
     generator = torch.Generator(device).manual_seed(0)
-    normal = torch.inference_mode(False)
-    with normal, torch.enable_grad(), torch.autocast(device.type, enabled=False):
+    with isolated(device):
         for shape in shapes:
             inputs = _inputs(shape, device, dtype, generator)
             differences += compared(_kernel, _definition, inputs, dtype, 2)
             pictures = [inputs[0], inputs[3]]
             differences += compared(guide_by_kernel, alignment_guide, pictures, dtype, 1)
-    # Python's max() would pass over a NaN.
-    return torch.tensor(differences).max().item()
+    return largest(differences)
 
 
 def _inputs(
@@ -98,9 +96,7 @@ def compared(
     leaves = [t.detach().to(dtype if i < rounded else t.dtype) for i, t in enumerate(inputs)]
     found = _results(kernel, leaves, dtype)
     expected = _results(definition, [t.float() for t in leaves], dtype)
-    return [
-        ((a.float() - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True)
-    ]
+    return shares_of_norm(found, expected)
 
 
 def _results(

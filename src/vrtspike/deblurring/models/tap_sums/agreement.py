@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from vrtspike.deblurring.models.kernel_trials import isolated, largest, shares_of_norm
 from vrtspike.deblurring.models.tap_sums.definition import defined_sum
 from vrtspike.deblurring.models.tap_sums.triton_sums import triton_sum
 
@@ -26,10 +28,8 @@ def largest_difference(device: torch.device, dtype: torch.dtype) -> float:
     Returns:
         NaN where any result or gradient holds one.
     """
-    differences: list[Tensor] = []
-    drawing = [device] if device.type == "cuda" else []
-    with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=drawing):
-        torch.manual_seed(0)
+    differences: list[float] = []
+    with isolated(device):
         for shape, kind in itertools.product(_SHAPES, _KINDS):
             biased, has_residual, rectified = kind
             *size, channels = shape
@@ -41,17 +41,17 @@ def largest_difference(device: torch.device, dtype: torch.dtype) -> float:
             exact = [None if t is None else t.float() for t in inputs]
             found = _results(triton_sum, inputs, grad, rectified=rectified)
             expected = _results(defined_sum, exact, grad.float(), rectified=rectified)
-            differences += [
-                (a.float() - b).norm() / b.norm() for a, b in zip(found, expected, strict=True)
-            ]
-    # Python's max() would pass over a NaN.
-    return torch.stack(differences).max().item()
+            differences += shares_of_norm(found, expected)
+    return largest(differences)
 
 
 def _results(
-    function: object, inputs: list[Tensor | None], grad: Tensor, *, rectified: bool
+    function: Callable[..., Tensor],
+    inputs: list[Tensor | None],
+    grad: Tensor,
+    *,
+    rectified: bool,
 ) -> list[Tensor]:
-    assert callable(function)
     leaves = [None if t is None else t.detach().requires_grad_() for t in inputs]
     out = function(*leaves, rectified=rectified)
     given = [leaf for leaf in leaves if leaf is not None]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vrtspike.deblurring.models.kernel_trials import isolated, largest, shares_of_norm
 from vrtspike.deblurring.models.layers import GEGLU, FeedForward
 from vrtspike.deblurring.models.token_ops.input_projections import triton_projections
 from vrtspike.deblurring.models.token_ops.launch import fits
@@ -90,26 +91,19 @@ def largest_difference(
     Returns:
         NaN where any result or gradient holds one.
     """
-    differences: list[Tensor] = []
+    differences: list[float] = []
     on_gpu = device.type == "cuda"
     sizes = sizes or (*_SIZES, *(_SIZE_CUDA if on_gpu else ()))
-    normal = torch.inference_mode(False)
-    drawing = [device] if on_gpu else []
-    with normal, torch.enable_grad(), torch.random.fork_rng(devices=drawing):
-        torch.manual_seed(0)
+    with isolated(device):
         for channels, size, window in sizes:
             if not fits(channels):
                 raise ValueError(f"the kernels do not take {channels} channels")
             for found, expected in _trials(channels, size, window, device):
                 with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
                     ours = found()
-                with torch.autocast(device.type, enabled=False):
-                    theirs = expected()
-                differences += [
-                    (a.float() - b).norm() / b.norm() for a, b in zip(ours, theirs, strict=True)
-                ]
-    # Python's max() would pass over a NaN.
-    return torch.stack(differences).max().item()
+                theirs = expected()
+                differences += shares_of_norm(ours, theirs)
+    return largest(differences)
 
 
 Trial = tuple[Callable[[], list[Tensor]], Callable[[], list[Tensor]]]

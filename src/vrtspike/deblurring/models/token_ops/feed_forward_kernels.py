@@ -178,19 +178,9 @@ def forward_kernel(
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     for start in range(0, H, BLOCK_H):
         gate, value = _hidden(
-            normed,
-            w_gate,
-            b_gate,
-            w_value,
-            b_value,
-            start,
-            C,
-            BLOCK_C,
-            H,
-            BLOCK_H,
-            GATED,
+            normed, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, GATED,
             PRECISION,
-        )
+        )  # fmt: skip
         below = normal(gate, PRECISION)[0]
         product = (gate * below * value).to(w_gate.dtype.element_ty)
         last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
@@ -244,19 +234,9 @@ def rows_kernel(
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     for start in range(0, H, BLOCK_H):
         gate, value = _hidden(
-            n,
-            w_gate,
-            b_gate,
-            w_value,
-            b_value,
-            start,
-            C,
-            BLOCK_C,
-            H,
-            BLOCK_H,
-            GATED,
+            n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, GATED,
             PRECISION,
-        )
+        )  # fmt: skip
         last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
         grad_product = tl.dot(g, tl.trans(last), input_precision=PRECISION)
         below, density = normal(gate, PRECISION)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
+from vrtspike.deblurring.models.kernel_trials import isolated, largest, shares_of_norm
 from vrtspike.deblurring.models.token_ops.pointwise import gate
 from vrtspike.deblurring.models.token_ops.triton_gate import triton_gate, triton_gate_backward
 
@@ -22,9 +22,7 @@ def largest_difference(device: torch.device, dtype: torch.dtype) -> float:
     Returns:
         NaN where any result or gradient holds one.
     """
-    drawing = [device] if device.type == "cuda" else []
-    with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=drawing):
-        torch.manual_seed(0)
+    with isolated(device):
         hidden = torch.randn(_ROWS, 2 * _HIDDEN).to(device, dtype).requires_grad_()
         grad = torch.randn(_ROWS, _HIDDEN).to(device, dtype)
         found = triton_gate(hidden)
@@ -33,10 +31,5 @@ def largest_difference(device: torch.device, dtype: torch.dtype) -> float:
         exact = hidden.detach().float().requires_grad_()
         expected = gate(exact)
         (slope,) = torch.autograd.grad(expected, exact, grad.float())
-    pairs = ((found, expected), (again, expected), (gradient, slope), (made_with_it, slope))
-    # Python's max() would pass over a NaN.
-    return torch.stack([_share(a, b) for a, b in pairs]).max().item()
-
-
-def _share(found: Tensor, expected: Tensor) -> Tensor:
-    return (found.float() - expected).norm() / expected.norm()
+        made = (found, again, gradient, made_with_it)
+        return largest(shares_of_norm(made, (expected, expected, slope, slope)))

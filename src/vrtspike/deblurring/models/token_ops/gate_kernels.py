@@ -5,7 +5,7 @@ of their H numbers.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
@@ -13,16 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from vrtspike.deblurring.models.token_ops.kernel_parts import normal
-
-
-@triton.jit
-def _tile(rows, width, H: tl.constexpr, BLOCK: tl.constexpr, BLOCK_H: tl.constexpr):
-    """Offsets of a tile in rows of ``width`` numbers, and which of its elements exist."""
-    first = tl.program_id(0) * BLOCK
-    near, columns = tl.arange(0, BLOCK), tl.program_id(1) * BLOCK_H + tl.arange(0, BLOCK_H)
-    offsets = tl.cast(first, tl.int64) * width + (near[:, None] * width + columns[None, :])
-    return offsets, (near < rows - first)[:, None] & (columns < H)[None, :]
+from vrtspike.deblurring.models.token_ops.kernel_parts import load_tile, normal, store_tile
 
 
 @triton.jit
@@ -31,12 +22,12 @@ def gate_kernel(
     H: tl.constexpr, BLOCK: tl.constexpr, BLOCK_H: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """``out`` (rows, H) = GELU(a) * b."""
-    at, exists = _tile(rows, 2 * H, H, BLOCK, BLOCK_H)
-    a = tl.load(hidden + at, mask=exists, other=0.0).to(tl.float32)
-    b = tl.load(hidden + at + H, mask=exists, other=0.0).to(tl.float32)
+    first, start = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK_H
+    count = rows - first
+    a = load_tile(hidden, first, count, start, H, BLOCK, 2 * H, BLOCK_H).to(tl.float32)
+    b = load_tile(hidden + H, first, count, start, H, BLOCK, 2 * H, BLOCK_H).to(tl.float32)
     below, _ = normal(a, PRECISION)
-    to, _ = _tile(rows, H, H, BLOCK, BLOCK_H)
-    tl.store(out + to, (a * below * b).to(out.dtype.element_ty), mask=exists)
+    store_tile(out, first, count, start, H, a * below * b, BLOCK, H, BLOCK_H)
 
 
 @triton.jit
@@ -46,14 +37,14 @@ def gate_gradient_kernel(
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """``grad_hidden`` (rows, 2 H) from ``grad`` (rows, H); if AGAIN also ``out`` once more."""
-    at, exists = _tile(rows, 2 * H, H, BLOCK, BLOCK_H)
-    to, _ = _tile(rows, H, H, BLOCK, BLOCK_H)
-    a = tl.load(hidden + at, mask=exists, other=0.0).to(tl.float32)
-    b = tl.load(hidden + at + H, mask=exists, other=0.0).to(tl.float32)
-    g = tl.load(grad + to, mask=exists, other=0.0).to(tl.float32)
+    first, start = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK_H
+    count = rows - first
+    a = load_tile(hidden, first, count, start, H, BLOCK, 2 * H, BLOCK_H).to(tl.float32)
+    b = load_tile(hidden + H, first, count, start, H, BLOCK, 2 * H, BLOCK_H).to(tl.float32)
+    g = load_tile(grad, first, count, start, H, BLOCK, H, BLOCK_H).to(tl.float32)
     below, density = normal(a, PRECISION)
-    type_ = grad_hidden.dtype.element_ty
-    tl.store(grad_hidden + at, (g * b * (below + a * density)).to(type_), mask=exists)
-    tl.store(grad_hidden + at + H, (g * a * below).to(type_), mask=exists)
+    of_a, of_b = g * b * (below + a * density), g * a * below
+    store_tile(grad_hidden, first, count, start, H, of_a, BLOCK, 2 * H, BLOCK_H)
+    store_tile(grad_hidden + H, first, count, start, H, of_b, BLOCK, 2 * H, BLOCK_H)
     if AGAIN:
-        tl.store(out + to, (a * below * b).to(type_), mask=exists)
+        store_tile(out, first, count, start, H, a * below * b, BLOCK, H, BLOCK_H)

@@ -71,13 +71,14 @@ def store_rows(
 
 @triton.jit
 def load_tile(
-    base, first, count, start, BLOCK: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr
-):
-    """Columns from ``start`` on of rows from ``first`` on; zeros beyond the last column."""
+    base, first, count, start, end, BLOCK: tl.constexpr, STRIDE: tl.constexpr,
+    WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Columns from ``start`` on of rows from ``first`` on; zeros from column ``end`` on."""
     rows, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
     offset = tl.cast(first, tl.int64) * STRIDE + start
     pointers = base + offset + (rows[:, None] * STRIDE + columns[None, :])
-    mask = (rows < count)[:, None] & (columns < STRIDE - start)[None, :]
+    mask = (rows < count)[:, None] & (columns < end - start)[None, :]
     return tl.load(pointers, mask=mask, other=0.0)
 
 
@@ -86,7 +87,7 @@ def store_tile(
     base, first, count, start, end, value, BLOCK: tl.constexpr, STRIDE: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Write what :func:`load_tile` reads, before column ``end``."""
+    """Write what :func:`load_tile` reads."""
     rows, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
     offset = tl.cast(first, tl.int64) * STRIDE + start
     pointers = base + offset + (rows[:, None] * STRIDE + columns[None, :])

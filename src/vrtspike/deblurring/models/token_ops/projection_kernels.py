@@ -129,7 +129,7 @@ def _through_weights(
     """total + grad @ weights of a block of the padded map."""
     end = tl.where(count > 0, OUT, 0)
     for start in range(0, end, BLOCK_O):
-        g = load_tile(grad, at + first, length - first, start, BLOCK, OUT, BLOCK_O)
+        g = load_tile(grad, at + first, length - first, start, OUT, BLOCK, OUT, BLOCK_O)
         w = load_rows(weights, start, OUT - start, BLOCK_O, C, BLOCK_C)
         total = tl.dot(g, w, total, input_precision=PRECISION)
     return total

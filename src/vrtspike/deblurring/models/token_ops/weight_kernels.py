@@ -35,7 +35,7 @@ def weights_kernel(
             end = tl.where(tl.load(keep + sample) == 0, 0, length)
         for first in range(tl.program_id(1) * BLOCK, end, tl.num_programs(1) * BLOCK):
             count = length - first
-            a = load_tile(left, base * left_length + first, count, start, BLOCK, OUT, BLOCK_O)
+            a = load_tile(left, base * left_length + first, count, start, OUT, BLOCK, OUT, BLOCK_O)
             b = load_rows(right, base * right_length + first, count, BLOCK, WIDTH, BLOCK_C)
             total = tl.dot(tl.trans(a), b.to(a.dtype), total, input_precision=PRECISION)
     own = partial + tl.program_id(1).to(tl.int64) * LINE

@@ -13,6 +13,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from vrtspike.deblurring.models.kernel_trials import isolated, largest, shares_of_norm
 from vrtspike.deblurring.models.kernel_trust import Trial, is_trusted
 from vrtspike.deblurring.models.window_attention.explicit import explicit_attention
 from vrtspike.deblurring.models.windows import (
@@ -92,8 +93,7 @@ def largest_difference(
     for width, (window, mutual), shifted in product(_WIDTHS, windows, (False, True)):
         geometry = clip_window(whole, window, shifted=shifted, mutual=mutual)
         differences += differences_in(attention, device, dtype, geometry, width)
-    # Python's max() would pass over a NaN.
-    return torch.tensor(differences).max().item()
+    return largest(differences)
 
 
 def differences_in(
@@ -118,10 +118,8 @@ def differences_in(
         Of the result and of the gradients of queries, keys and values, of each by itself, and of
         the bias, which mutual attention goes without.
     """
-    # The check neither uses up random numbers of the run nor joins its graph or its autocast.
     generator = torch.Generator(device).manual_seed(0)
-    normal = torch.inference_mode(False)
-    with normal, torch.enable_grad(), torch.autocast(device.type, enabled=False):
+    with isolated(device):
         plan = build_plan(geometry, device)
         shapes = [(batch, plan.out.numel(), 3 * _HEADS * width)]
         if not geometry.mutual:
@@ -131,8 +129,7 @@ def differences_in(
         # The same rounded inputs, so that only the computation differs.
         rounded = [t.to(dtype).float() for t in inputs]
         expected = _results(explicit_attention, rounded, plan)
-    pairs = zip(found, expected, strict=True)
-    return [((a.float() - b).norm() / b.norm()).item() for a, b in pairs]
+    return shares_of_norm(found, expected)
 
 
 def difference_of_kept(
@@ -153,8 +150,7 @@ def difference_of_kept(
     """
     geometry = clip_window(_SIZE, (2, 8, 8), shifted=True, mutual=False)
     generator = torch.Generator(device).manual_seed(0)
-    normal = torch.inference_mode(False)
-    with normal, torch.enable_grad(), torch.autocast(device.type, enabled=False):
+    with isolated(device):
         plan = build_plan(geometry, device)
         shape, width = (1, plan.out.numel(), 3 * _HEADS * _WIDTHS[0]), plan.tokens
         qkv = torch.randn(shape, device=device, generator=generator).to(dtype)

@@ -50,31 +50,21 @@ def positions_of(plan, window, rows, N: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def features(base, offsets, D: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Load (rows, channels of a head), zeros beyond the last channel."""
+def features(base, offsets, D: tl.constexpr, BLOCK_D: tl.constexpr, ONES: tl.constexpr = False):
+    """Load (rows, channels of a head), zeros beyond the last channel; if ONES, ones right after."""
     columns = tl.arange(0, BLOCK_D)
     pointers = base + offsets + columns[None, :]
     if D == BLOCK_D:
         return tl.load(pointers)
     else:
-        return tl.load(pointers, mask=(columns < D)[None, :], other=0.0)
+        other = (columns == D)[None, :] if ONES else 0.0
+        return tl.load(pointers, mask=(columns < D)[None, :], other=other)
 
 
 @triton.jit
 def inside(rows, N: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr):
     """Which elements of (rows, channels of a head) exist."""
     return (rows < N)[:, None] & (tl.arange(0, BLOCK_D) < D)[None, :]
-
-
-@triton.jit
-def values_and_ones(base, offsets, D: tl.constexpr, BLOCK_V: tl.constexpr):
-    """Load (rows, channels of a head), ones in the column after the last channel, then zeros."""
-    columns = tl.arange(0, BLOCK_V)
-    pointers = base + offsets + columns[None, :]
-    if D == BLOCK_V:
-        return tl.load(pointers)
-    else:
-        return tl.load(pointers, mask=(columns < D)[None, :], other=(columns == D)[None, :])
 
 
 @triton.jit
@@ -192,7 +182,7 @@ def forward_kernel(
         columns = start + near
         at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
         k = features(values + channels, at_k, D, BLOCK_D)
-        v = values_and_ones(values + 2 * channels, at_k, D, BLOCK_V)
+        v = features(values + 2 * channels, at_k, D, BLOCK_V, ONES=True)
         scores = biased_scores(
             q, k, eye, laid_bias(tile + start, HAS_BIAS), region_q,
             regions + window * STRIDE + columns, columns, scale, N, BLOCK_N, HAS_BIAS, BY_PRODUCT,
