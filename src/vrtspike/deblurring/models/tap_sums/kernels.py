@@ -6,7 +6,7 @@ axis 2 frames.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
@@ -14,18 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-
-@triton.jit
-def _pixels(pixels, BLOCK: tl.constexpr):
-    """Place of a program's first pixel among those of all frames, and which of its own exist."""
-    first = tl.program_id(0) * BLOCK
-    return tl.program_id(2).to(tl.int64) * pixels + first, tl.arange(0, BLOCK) < pixels - first
-
-
-@triton.jit
-def _if(condition, inside, columns, C: tl.constexpr):
-    """Which elements of a tile exist, none unless ``condition`` is true."""
-    return inside[:, None] & (columns < tl.where(condition, C, 0))[None, :]
+from vrtspike.deblurring.models.kernel_tiles import load_tile, load_vector, store_tile
 
 
 @triton.jit
@@ -36,25 +25,22 @@ def sum_kernel(
 ):  # fmt: skip
     """Tap 0 of the frame before, tap 1 of a frame and tap 2 of the one after it, and the rest."""
     step = tl.program_id(2) % steps
-    start, inside = _pixels(pixels, BLOCK)
-    columns = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
-    near = tl.arange(0, BLOCK)[:, None]
-    exists = inside[:, None] & (columns < C)[None, :]
-    here = taps + start * (3 * C) + (near * (3 * C) + columns[None, :])
-    frame = tl.cast(pixels, tl.int64) * (3 * C)
-    total = tl.load(here + C, mask=exists, other=0.0).to(tl.float32)
-    before = _if(step > 0, inside, columns, C)
-    total += tl.load(here - frame, mask=before, other=0.0).to(tl.float32)
-    after = _if(step < steps - 1, inside, columns, C)
-    total += tl.load(here + frame + 2 * C, mask=after, other=0.0).to(tl.float32)
+    first, start = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK_C
+    here, count = tl.program_id(2).to(tl.int64) * pixels + first, pixels - first
+    before, after = tl.where(step > 0, count, 0), tl.where(step < steps - 1, count, 0)
+    width: tl.constexpr = 3 * C
+    total = load_tile(taps + C, here, count, start, C, BLOCK, width, BLOCK_C).to(tl.float32)
+    total += load_tile(taps, here - pixels, before, start, C, BLOCK, width, BLOCK_C).to(tl.float32)
+    total += load_tile(
+        taps + 2 * C, here + pixels, after, start, C, BLOCK, width, BLOCK_C
+    ).to(tl.float32)  # fmt: skip
     if BIASED:
-        total += tl.load(bias + columns, mask=columns < C, other=0.0).to(tl.float32)[None, :]
-    at = start * C + (near * C + columns[None, :])
+        total += load_vector(bias, start + tl.arange(0, BLOCK_C), C)[None, :]
     if RESIDUAL:
-        total += tl.load(residual + at, mask=exists, other=0.0).to(tl.float32)
+        total += load_tile(residual, here, count, start, C, BLOCK, C, BLOCK_C).to(tl.float32)
     if RECTIFIED:
         total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
-    tl.store(out + at, total.to(out.dtype.element_ty), mask=exists)
+    store_tile(out, here, count, start, C, total, BLOCK, C, BLOCK_C)
 
 
 @triton.jit
@@ -69,26 +55,23 @@ def sum_gradient_kernel(
     holds the program's part of the gradient of the bias.
     """
     step = tl.program_id(2) % steps
-    start, inside = _pixels(pixels, BLOCK)
-    columns = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
-    near = tl.arange(0, BLOCK)[:, None]
-    exists = inside[:, None] & (columns < C)[None, :]
-    at = start * C + (near * C + columns[None, :])
-    g = tl.load(grad + at, mask=exists, other=0.0)
+    first, start = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK_C
+    here, count = tl.program_id(2).to(tl.int64) * pixels + first, pixels - first
+    before, after = tl.where(step > 0, count, 0), tl.where(step < steps - 1, count, 0)
+    width: tl.constexpr = 3 * C
+    g = load_tile(grad, here, count, start, C, BLOCK, C, BLOCK_C)
     if RECTIFIED:
-        g = tl.where(tl.load(out + at, mask=exists, other=0.0) > 0, g, 0.0)
+        g = tl.where(load_tile(out, here, count, start, C, BLOCK, C, BLOCK_C) > 0, g, 0.0)
         if RESIDUAL:
-            tl.store(grad_residual + at, g.to(grad_residual.dtype.element_ty), mask=exists)
+            store_tile(grad_residual, here, count, start, C, g, BLOCK, C, BLOCK_C)
     if BIASED:
+        columns = start + tl.arange(0, BLOCK_C)
         line = tl.program_id(2).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
         tl.store(partial + line * C + columns, tl.sum(g.to(tl.float32), 0), mask=columns < C)
-    here = grad_taps + start * (3 * C) + (near * (3 * C) + columns[None, :])
-    frame = tl.cast(pixels, tl.int64) * (3 * C)
-    g = g.to(grad_taps.dtype.element_ty)
-    tl.store(here + C, g, mask=exists)
-    tl.store(here - frame, g, mask=_if(step > 0, inside, columns, C))
-    tl.store(here + frame + 2 * C, g, mask=_if(step < steps - 1, inside, columns, C))
+    store_tile(grad_taps + C, here, count, start, C, g, BLOCK, width, BLOCK_C)
+    store_tile(grad_taps, here - pixels, before, start, C, g, BLOCK, width, BLOCK_C)
+    store_tile(grad_taps + 2 * C, here + pixels, after, start, C, g, BLOCK, width, BLOCK_C)
     # The last frame's tap for the one after it, and the first one's for the one before.
     nothing = tl.zeros_like(g)
-    tl.store(here, nothing, mask=_if(step == steps - 1, inside, columns, C))
-    tl.store(here + 2 * C, nothing, mask=_if(step == 0, inside, columns, C))
+    store_tile(grad_taps, here, count - after, start, C, nothing, BLOCK, width, BLOCK_C)
+    store_tile(grad_taps + 2 * C, here, count - before, start, C, nothing, BLOCK, width, BLOCK_C)

@@ -24,19 +24,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from vrtspike.deblurring.models.token_ops.kernel_parts import (
-    as_operand,
-    load_moments,
+from vrtspike.deblurring.models.kernel_tiles import (
     load_rows,
     load_rows_again,
     load_vector,
+    store_rows,
+    store_tile,
+)
+from vrtspike.deblurring.models.token_ops.kernel_parts import (
+    as_operand,
+    load_moments,
     normal,
     standardise,
     standardise_backward,
     statistics,
     store_moments,
-    store_rows,
-    store_tile,
 )
 
 

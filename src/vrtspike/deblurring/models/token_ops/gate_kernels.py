@@ -13,7 +13,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from vrtspike.deblurring.models.token_ops.kernel_parts import load_tile, normal, store_tile
+from vrtspike.deblurring.models.kernel_tiles import load_tile, store_tile
+from vrtspike.deblurring.models.token_ops.kernel_parts import normal
 
 
 @triton.jit

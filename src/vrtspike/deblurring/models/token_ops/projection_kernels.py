@@ -21,17 +21,19 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from vrtspike.deblurring.models.token_ops.kernel_parts import (
+from vrtspike.deblurring.models.kernel_tiles import (
     gather_rows,
     load_rows,
     load_rows_again,
     load_tile,
     load_vector,
+    store_rows,
+    store_tile,
+)
+from vrtspike.deblurring.models.token_ops.kernel_parts import (
     standardise,
     standardise_backward,
     statistics,
-    store_rows,
-    store_tile,
 )
 
 

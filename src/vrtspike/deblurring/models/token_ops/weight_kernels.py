@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from vrtspike.deblurring.models.token_ops.kernel_parts import load_rows, load_tile
+from vrtspike.deblurring.models.kernel_tiles import load_rows, load_tile
 
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])
