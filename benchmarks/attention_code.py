@@ -11,7 +11,6 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +23,12 @@ from kernel_code import CAPABILITIES, KernelCode, compile_kernel
 
 from vrtspike.config.loading import load_preset
 from vrtspike.deblurring.models.window_attention import launch_shapes as shapes
+from vrtspike.deblurring.models.window_attention.triton_forward import forward_kernel, whole_kernel
 from vrtspike.deblurring.models.window_attention.triton_gradients import (
     bias_kernel,
     gradient_kernel,
 )
-from vrtspike.deblurring.models.window_attention.triton_kernels import forward_kernel, layout_kernel
+from vrtspike.deblurring.models.window_attention.triton_kernels import layout_kernel
 from vrtspike.deblurring.models.windows import Size3, clip_window
 from vrtspike.deblurring.settings import Settings
 from vrtspike.files import read_json, write_json
@@ -39,12 +39,14 @@ TABLE = REPOSITORY / "benchmarks/results/attention_code.json"
 SCALES = (1, 2, 4, 8, 4, 2, 1)
 _KERNELS = {
     "forward": forward_kernel,
+    "whole": whole_kernel,
     "gradient": gradient_kernel,
     "bias": bias_kernel,
     "layout": layout_kernel,
 }
 _SHAPES = {
     "forward": shapes.forward_shape,
+    "whole": shapes.forward_shape,
     "gradient": shapes.gradient_shape,
     "bias": shapes.bias_shape,
 }
@@ -73,6 +75,12 @@ class Problem:
     dtype: str
     biased: bool
     masked: bool
+
+    def launched(self, capability: int) -> shapes.Problem:
+        """What decides the shape of its launches on a GPU."""
+        dtype = next(dtype for dtype, name in _TYPES.items() if name == self.dtype)
+        version = (capability // 10, capability % 10)
+        return shapes.Problem(self.tokens, self.width, self.heads, dtype, self.biased, version)
 
 
 def problems_of(settings: Settings) -> set[Problem]:
@@ -142,12 +150,9 @@ class Variant:
 
     def _shape(self) -> dict[str, Any]:
         of = self.problem
-        dtype = next(dtype for dtype, name in _TYPES.items() if name == of.dtype)
         if self.kernel == "layout":
             return shapes.layout_shape(of.tokens)
-        capability = (self.capability // 10, self.capability % 10)
-        problem = shapes.Problem(of.tokens, of.width, of.heads, dtype, of.biased, capability)
-        return _SHAPES[self.kernel](problem, masked=of.masked)
+        return _SHAPES[self.kernel](of.launched(self.capability), masked=of.masked)
 
     def compile(self) -> KernelCode:
         """Compile it and read its code."""
@@ -181,7 +186,8 @@ def variants(
 ) -> Iterator[Variant]:
     """Each kernel that the problems launch, on each GPU."""
     for problem, capability in itertools.product(problems, capabilities):
-        kernels = ["forward", "gradient"]
+        whole = shapes.holds_keys(problem.launched(capability))
+        kernels = ["whole" if whole else "forward", "gradient"]
         if problem.biased:
             kernels += ["bias"] if problem.masked else ["bias", "layout"]
         for kernel in kernels:
@@ -190,7 +196,7 @@ def variants(
 
 def row(code: KernelCode) -> dict[str, Any]:
     """A line of the table."""
-    return {**dataclasses.asdict(code), "loops": list(code.loops)}
+    return {name: list(x) if isinstance(x, tuple) else x for name, x in vars(code).items()}
 
 
 def main() -> int:

@@ -13,9 +13,13 @@ BANDWIDTH_SHARE = 0.83
 MATRIX_SHARE = 0.455
 FLOAT32_SHARE = 0.67
 ISSUE_SHARE = 0.45
+SPECIAL_SHARE = 0.6
 """Shares of the data sheet: 4 of 4.8 TB/s and 450 of 989 TFLOP/s on an H200, which memory-bound
-kernels and products with 96 rows or columns reach elsewhere. The last is the share of its cycles in
-which a processor issues an instruction of a kernel that computes more than it moves."""
+kernels and products with 96 rows or columns reach elsewhere. ISSUE_SHARE is the share of its cycles
+in which a processor issues an instruction of a kernel that computes more than it moves, and
+SPECIAL_SHARE that in which its unit for exponentials is busy, if these are most of it."""
+SPECIAL_CYCLES = 8
+"""Of the unit for exponentials for an instruction: four lanes for the 32 threads of a warp."""
 SHORTEST_US = 1.5
 """A kernel takes at least this long, launched one after the other by a CUDA graph."""
 EAGER_US = 18.0

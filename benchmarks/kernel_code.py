@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import triton
+from machine_loops import Count, counted
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 CAPABILITIES = (80, 90, 100)
 """A100; H100 and H200; B200."""
 _TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
-_ADDRESS = re.compile(r"^\s*/\*([0-9a-f]+)\*/\s+(.*?);")
-_LABEL = re.compile(r"^(\.L_x_\d+):")
-_BRANCH = re.compile(r"\bBRA(?:\.\S+)?\s.*?`\((\.L_x_\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,9 @@ class KernelCode:
         stack: bytes of a thread in local memory: registers that had to be spilled.
         shared: bytes of shared memory of a program.
         instructions: of the whole kernel.
-        loops: instructions of each innermost loop, in the order of the code.
+        loops: instructions of each loop that are in no loop inside of it, in the order of the code.
+        special: of the instructions, those of the unit for exponentials, roots and quotients.
+        special_loops: likewise of each loop.
     """
 
     registers: int
@@ -44,6 +44,8 @@ class KernelCode:
     shared: int
     instructions: int
     loops: tuple[int, ...]
+    special: int
+    special_loops: tuple[int, ...]
 
 
 def compile_kernel(
@@ -79,49 +81,19 @@ def compile_kernel(
     }
     source = ASTSource(kernel, signature, values, aligned)
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
-    code = _read(compiled.asm["cubin"])
-    return KernelCode(*code[:2], compiled.metadata.shared, *code[2:])
+    registers, stack, every, special = _read(compiled.asm["cubin"])
+    return KernelCode(registers, stack, compiled.metadata.shared, *every, *special)
 
 
-def _read(cubin: bytes) -> tuple[int, int, int, tuple[int, ...]]:
-    """Registers, stack, instructions and innermost loops."""
+def _read(cubin: bytes) -> tuple[int, int, Count, Count]:
+    """Registers, stack, instructions and those of the unit for exponentials."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin)
         usage = _run("cuobjdump", "-res-usage", str(file))
         listing = _run("nvdisasm", "-c", str(file))
     registers, stack = (int(_find(rf"{name}:(\d+)", usage)) for name in ("REG", "STACK"))
-    return registers, stack, *_instructions(listing)
-
-
-def _instructions(listing: str) -> tuple[int, tuple[int, ...]]:
-    """Number of instructions and of those in each innermost loop.
-
-    Code after the last EXIT is out of line (waiting for a barrier again): its jumps back are no
-    loops.
-    """
-    labels: dict[str, int] = {}
-    jumps: list[tuple[int, str]] = []
-    count = end = 0
-    for line in listing.splitlines():
-        if label := _LABEL.match(line):
-            labels[label[1]] = count
-        elif instruction := _ADDRESS.match(line):
-            if branch := _BRANCH.search(instruction[2]):
-                jumps.append((count, branch[1]))
-            count += 1
-            if "EXIT" in instruction[2]:
-                end = count
-    found = [(labels[to], at + 1) for at, to in jumps if labels[to] <= at < end]
-    # Waiting for a barrier is a loop of a few instructions inside of the one that counts.
-    real = sorted({loop for loop in found if loop[1] - loop[0] > _WAITING})
-    inner = [
-        (a, b) for a, b in real if not any((c, d) != (a, b) and a <= c and d <= b for c, d in real)
-    ]
-    return end, tuple(b - a for a, b in inner)
-
-
-_WAITING = 12
+    return registers, stack, *counted(listing)
 
 
 def _find(pattern: str, text: str) -> str:

@@ -27,7 +27,8 @@ class Kernel:
         moved: bytes read and written.
         flops: of matrix products.
         arithmetic: the type in which these are made.
-        issued: gives the instructions of all warps, where these may decide; it may have to compile.
+        issued: gives the instructions of all warps, where these may decide, and how many of them
+            are for the unit of exponentials; it may have to compile.
         left: bytes moved of a sample whose branch stochastic depth drops; None where the kernel
             does not look.
     """
@@ -35,7 +36,7 @@ class Kernel:
     moved: float
     flops: float = 0.0
     arithmetic: Arithmetic = "none"
-    issued: Callable[[], float] | None = None
+    issued: Callable[[], tuple[float, float]] | None = None
     left: float | None = None
 
 

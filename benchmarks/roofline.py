@@ -2,8 +2,8 @@
 
 The micro-step of a preset (forward pass, Charbonnier loss, backward pass of one clip) is traced on
 tensors without data under CUDA's rules (``step_trace.py``). Every kernel takes as long as the
-slowest of what it does: moving its bytes, its matrix products, its instructions; and at least as
-long as the shortest kernel. The named GPUs and the shares of their data sheets that are taken to be
+slowest of what it does: moving its bytes, its matrix products, its instructions, its exponentials; and at
+least as long as the shortest kernel. The named GPUs and the shares of their data sheets that are taken to be
 reached stand in ``gpus.py``. Nothing here is measured; where a GPU has run, ``docs/presets.md``
 shows what it measured beside it.
 
@@ -35,6 +35,8 @@ from gpus import (
     ISSUE_SHARE,
     MATRIX_SHARE,
     SHORTEST_US,
+    SPECIAL_CYCLES,
+    SPECIAL_SHARE,
     Gpu,
 )
 from model_step import GIB, PRECISIONS
@@ -120,12 +122,13 @@ def seconds(kernel: Kernel, gpu: Gpu) -> float:
         "tf32": gpu.tf32 * MATRIX_SHARE,
         "float32": gpu.float32 * FLOAT32_SHARE,
     }
-    issued = 4 * gpu.processors * gpu.clock * ISSUE_SHARE
+    every, special = (0.0, 0.0) if kernel.issued is None else kernel.issued()
+    cycles = max(every / ISSUE_SHARE, special * SPECIAL_CYCLES / SPECIAL_SHARE)
     return max(
         SHORTEST_US * 1e-6,
         kernel.moved / (gpu.bandwidth * BANDWIDTH_SHARE),
         kernel.flops / rates[kernel.arithmetic],
-        0.0 if kernel.issued is None else kernel.issued() / issued,
+        cycles / (4 * gpu.processors * gpu.clock),
     )
 
 

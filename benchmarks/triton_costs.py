@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from kernel_code import compile_kernel
+from machine_loops import Count
 from operation_costs import Arithmetic, Kernel, size_of
 from torch import Tensor
 
@@ -33,7 +34,7 @@ class Work:
     """What a launch does.
 
     Attributes:
-        trips: how often each of the innermost loops of a program runs, in the order of the code.
+        trips: how often each loop of a program runs in all, in the order of the code.
         flops: of all its matrix products, padding not counted.
         share: of the bytes of its tensors that it touches.
         added: bytes of atomic additions beside that, which the cache makes one by one.
@@ -58,12 +59,13 @@ class Code:
     options: tuple[tuple[str, int], ...]
 
     @cache  # noqa: B019 - lives as long as the process, like the compiler's own cache
-    def counts(self) -> tuple[int, tuple[int, ...]]:
-        """Instructions outside of the innermost loops, and of each of these."""
+    def counts(self) -> tuple[Count, Count]:
+        """Instructions, and those of the unit for exponentials."""
         found = compile_kernel(
             self.kernel, dict(self.types), dict(self.constants), CAPABILITY, **dict(self.options)
         )
-        return found.instructions - sum(found.loops), found.loops
+        special = Count(found.special, found.special_loops)
+        return Count(found.instructions, found.loops), special
 
 
 def launched(kernel: Any, grid: Sequence[int], arguments: Mapping[str, Any]) -> Kernel:  # noqa: ANN401
@@ -84,9 +86,12 @@ def launched(kernel: Any, grid: Sequence[int], arguments: Mapping[str, Any]) -> 
     code = _code(kernel, arguments)
     warps = dict(code.options).get("num_warps", 4)
 
-    def instructions() -> float:
-        straight, loops = code.counts()
-        return programs * warps * (straight + _looped(loops, work.trips))
+    def instructions() -> tuple[float, float]:
+        every, special = (
+            programs * warps * (count.all - sum(count.loops) + _looped(count.loops, work.trips))
+            for count in code.counts()
+        )
+        return every, special
 
     half = any(t.dtype in (torch.bfloat16, torch.float16) for t in tensors)
     kind: Arithmetic = "half" if half else "float32"
@@ -145,12 +150,20 @@ def _over_keys(a: Mapping[str, Any]) -> tuple[float, ...]:
     return (_blocks(a["N"], a["BLOCK_N"]),)
 
 
+def _over_queries(a: Mapping[str, Any]) -> tuple[float, ...]:
+    queries = _blocks(a["N"], a["BLOCK_M"])
+    # What begins anew, over queries and over keys, is not run.
+    return (queries,) if a["MASKED"] else (queries, 0, 0)
+
+
 def _over_groups(a: Mapping[str, Any]) -> tuple[float, ...]:
     queries, keys = _blocks(a["N"], a["BLOCK_M"]), _blocks(a["N"], a["BLOCK_N"])
     if queries <= a["GROUP"]:
         return (keys,)
     groups, rest = divmod(queries, a["GROUP"])
-    return (keys, groups * keys) if rest else (groups * keys,)
+    # A loop over one group is none.
+    around = (groups,) if groups > 1 else ()
+    return (keys,) * bool(rest) + (*around, groups * keys)
 
 
 def _hidden(products: int, without: int) -> Callable[[Mapping[str, Any]], Work]:
@@ -192,7 +205,7 @@ def _output(a: Mapping[str, Any]) -> Work:
 def _weights(a: Mapping[str, Any]) -> Work:
     """Of the gradient of a weight."""
     trips = a["samples"] * _blocks(a["length"], a["BLOCK"] * a["grid"][1])
-    return Work((trips,), 2.0 * a["samples"] * a["length"] * a["OUT"] * a["C"])
+    return Work((a["samples"], trips), 2.0 * a["samples"] * a["length"] * a["OUT"] * a["C"])
 
 
 def _columns(a: Mapping[str, Any]) -> int:
@@ -235,7 +248,8 @@ def _guide_gradient(a: Mapping[str, Any]) -> Work:
 
 WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     "window_attention.triton_kernels.layout_kernel": lambda _: Work(),
-    "window_attention.triton_kernels.forward_kernel": _attention(2, _over_keys),
+    "window_attention.triton_forward.forward_kernel": _attention(2, _over_keys),
+    "window_attention.triton_forward.whole_kernel": _attention(2, _over_queries),
     "window_attention.triton_gradients.gradient_kernel": _attention(5, _over_groups),
     "window_attention.triton_gradients.bias_kernel": _attention(2, lambda a: (a["share"],)),
     "token_ops.feed_forward_kernels.forward_kernel": _hidden(3, 1),

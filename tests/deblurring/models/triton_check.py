@@ -119,6 +119,26 @@ def check_large_scores() -> float:
     return worst / 1e-3 if worst == worst else math.inf
 
 
+def check_growing_scores() -> float:
+    """128 tokens in half precision, the later ones with much larger scores than the first.
+
+    Weights relative to the first keys overflow.
+    """
+    plan = build_plan(clip_window((2, 8, 8), (2, 8, 8), shifted=False, mutual=False), CPU)
+    generator = torch.Generator().manual_seed(0)
+    qkv = torch.randn(1, 128, 96, generator=generator)
+    qkv[:, :, :32] *= 4
+    qkv[:, 64:, 32:64] *= 6
+    bias = torch.randn(2, 128, 128, generator=generator)
+    found = triton_attention(qkv.half(), bias, plan, 2).float()
+    expected = explicit_attention(qkv.half().float(), bias, plan, 2)
+    scores = torch.einsum("qhc,khc->hqk", *qkv[0].unflatten(1, (3, 2, 16)).unbind(1)[:2]) / 4
+    grown = scores[..., 64:].amax(-1) - scores[..., :64].amax(-1)
+    assert grown.max() > 15, "the numbers of this check overflow nothing"
+    worst = ((found - expected).norm() / expected.norm()).item() / TOLERANCES[torch.float16]
+    return worst if worst == worst else math.inf
+
+
 def check_older() -> float:
     """Of GPUs whose products come from registers, which add the bias one by one."""
     found: list[float] = []
@@ -155,7 +175,7 @@ def main() -> int:
             for size, windows in kinds
         )
         others = (check_offsets(), check_mixed_types(), check_large_scores(), check_left_out())
-        others += (check_older(),)
+        others += (check_growing_scores(), check_older())
         worst = max(worst / TOLERANCES[torch.float32], *others)
     print(f"largest difference: {worst:.2e} of what is tolerated")
     return int(not worst < 1)

@@ -18,6 +18,8 @@ Constants = dict[str, Any]
 """Compile-time constants and launch options of a kernel, by name."""
 
 _BLOCK, _BLOCK_FLOAT32 = 64, 32
+# Numbers of keys and values in half precision that are held at once: 384 tokens x (32 + 32), 48 KiB.
+_MOST_HELD = 384 * 64
 # Products from registers to registers (8.x, 12.x) leave less room than those from shared memory.
 _ROOMY = (9, 10)
 
@@ -64,15 +66,26 @@ def _common(of: Problem, *, masked: bool) -> Constants:
 
 
 def forward_shape(of: Problem, *, masked: bool) -> Constants:
-    """Of ``forward_kernel``, which looks at regions if ``masked``."""
+    """Of ``forward_kernel`` or ``whole_kernel``, which look at regions if ``masked``."""
     shape = _common(of, masked=masked)
     half = of.dtype != torch.float32
     # In half precision a column more costs less than adding every weight.
     shape["BLOCK_V"] = tile(of.width + 1) if half else tile(of.width)
-    if half and aligned_tokens(of.tokens) % (2 * _BLOCK) == 0:
+    if half and not holds_keys(of) and aligned_tokens(of.tokens) % (2 * _BLOCK) == 0:
         # Half as often a new maximum, by which all sums so far have to be scaled.
         shape["BLOCK_N"] = 2 * _BLOCK
     return shape
+
+
+def holds_keys(of: Problem) -> bool:
+    """Whether a program has all queries of a head of a window, and holds its keys and values.
+
+    It needs more than one block of them, each a product by itself.
+    """
+    if of.dtype == torch.float32:
+        return False
+    widths = tile(of.width) + tile(of.width + 1)
+    return _BLOCK < of.tokens and aligned_tokens(of.tokens) * widths <= _MOST_HELD
 
 
 def gradient_shape(of: Problem, *, masked: bool) -> Constants:

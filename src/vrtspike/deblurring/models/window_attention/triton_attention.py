@@ -14,6 +14,7 @@ from vrtspike.deblurring.models.window_attention.launch_shapes import (
     bias_shape,
     forward_shape,
     gradient_shape,
+    holds_keys,
     layout_shape,
 )
 from vrtspike.deblurring.models.windows import WindowPlan, aligned_tokens
@@ -93,7 +94,10 @@ def _forward(
     heads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Result, logarithms (base 2) of the sums of exponentials, and the bias as kernels read it."""
-    from vrtspike.deblurring.models.window_attention.triton_kernels import forward_kernel
+    from vrtspike.deblurring.models.window_attention.triton_forward import (
+        forward_kernel,
+        whole_kernel,
+    )
 
     batch, length, channels = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     windows, tokens = query.shape
@@ -106,8 +110,10 @@ def _forward(
         laid = qkv.new_empty(0) if bias is None else _lay_out(bias, width, qkv.dtype)
         for first, last, masked in _ranges(unmasked, windows):
             shape = forward_shape(problem, masked=masked)
-            blocks = -(-tokens // shape["BLOCK_M"])
-            forward_kernel[(heads * blocks, last - first, batch)](
+            whole = holds_keys(problem)
+            kernel = whole_kernel if whole else forward_kernel
+            blocks = 1 if whole else -(-tokens // shape["BLOCK_M"])
+            kernel[(heads * blocks, last - first, batch)](
                 qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse,
                 first, windows, length, width**-0.5, KEEP=keep is not None, **shape,
             )  # fmt: skip

@@ -41,6 +41,26 @@ from vrtspike.deblurring.models.window_attention.triton_kernels import (
 )
 
 
+# Columns of the smallest product.
+_FEW = tl.constexpr(16)
+
+
+@triton.jit
+def _first_ones(BLOCK: tl.constexpr, TYPE: tl.constexpr):
+    """(BLOCK, columns), ones in the first two columns and zeros in the others."""
+    columns = tl.arange(0, _FEW)[None, :]
+    return tl.broadcast_to(tl.where(columns < 2, 1.0, 0.0), (BLOCK, _FEW)).to(TYPE)
+
+
+@triton.jit
+def _in_two(values, TYPE: tl.constexpr):
+    """(rows,) -> (rows, columns) whose first two sum to them, exact to twice the digits."""
+    columns = tl.arange(0, _FEW)[None, :]
+    high = values.to(TYPE).to(tl.float32)
+    low = tl.where(columns == 1, (values - high)[:, None], 0.0)
+    return tl.where(columns == 0, high[:, None], low).to(TYPE)
+
+
 @triton.jit
 def _group(
     first, SIZE: tl.constexpr, ALONE: tl.constexpr, values, grads, out, grad, eye, tile, query,
@@ -71,11 +91,12 @@ def _group(
             tl.store(delta + rows, row_sums, mask=rows < N)
         q += (features(values, at_q, D, BLOCK_D),)
         g += (g_rows,)
-        sums += (row_sums,)
+        sums += (_in_two(-row_sums, g_rows.dtype) if BY_PRODUCT else row_sums,)
         norms += (tl.load(lse + rows, mask=rows < N, other=float("inf")),)
         grad_q += (tl.zeros((BLOCK_M, BLOCK_D), tl.float32),)
     tile += first * BLOCK_M * STRIDE
     inverse = 1.0 / scale
+    ones = _first_ones(BLOCK_N, grad.dtype.element_ty)
     for start in range(0, N, BLOCK_N):
         columns = start + near_k
         at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
@@ -100,8 +121,13 @@ def _group(
             )  # fmt: skip
             weights = powers(scores, unit, norms[i])
             grad_v = tl.dot(tl.trans(weights.to(v.dtype)), g[i], grad_v, input_precision=PRECISION)
-            grad_weights = tl.dot(g[i], tl.trans(v), input_precision=PRECISION)
-            grad_scores = (weights * (grad_weights - sums[i][:, None])).to(k.dtype)
+            if BY_PRODUCT:
+                taken_off = tl.dot(sums[i], tl.trans(ones), input_precision=PRECISION)
+                grad_weights = tl.dot(g[i], tl.trans(v), taken_off, input_precision=PRECISION)
+            else:
+                grad_weights = tl.dot(g[i], tl.trans(v), input_precision=PRECISION)
+                grad_weights -= sums[i][:, None]
+            grad_scores = (weights * grad_weights).to(k.dtype)
             grad_k = tl.dot(tl.trans(grad_scores), q[i], grad_k, input_precision=PRECISION)
             new_grad_q += (tl.dot(grad_scores, k, grad_q[i], input_precision=PRECISION),)
         grad_q = new_grad_q

@@ -1,4 +1,4 @@
-"""Triton kernels of window attention: what all share, the layout of the bias, the forward pass.
+"""Triton kernels of window attention: what all share, and the layout of the bias.
 
 All read queries, keys and values where the linear layer left them, through the positions of a
 plan: no roll, no partition, no copy. Scores exist only inside a kernel, in float32. With 16
@@ -141,69 +141,3 @@ def layout_kernel(
     values = tl.where(head < heads, values, (rows[:, None] == columns[None, :]).to(tl.float32))
     pointers = laid + head * STRIDE * STRIDE + rows[:, None] * STRIDE + columns[None, :]
     tl.store(pointers, values.to(laid.dtype.element_ty))
-
-
-@triton.jit(do_not_specialize_on_alignment=["keep"])
-def forward_kernel(
-    qkv, bias, query, key, place, regions, keep, out, lse, first, windows, length, scale,
-    N: tl.constexpr, STRIDE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
-    BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr, KEEP: tl.constexpr,
-    PRECISION: tl.constexpr,
-):  # fmt: skip
-    """Attention of a block of queries of a head of a window, by online softmax.
-
-    The axes of the grid are heads and their blocks, windows from ``first`` on, and samples, so that
-    no program divides. ``lse`` gets the logarithm of the sum of exponentials in base 2, (samples,
-    windows, heads, N).
-    """
-    blocks: tl.constexpr = (N + BLOCK_M - 1) // BLOCK_M
-    head = tl.program_id(0) // blocks
-    window = first + tl.program_id(1)
-    sample = tl.program_id(2).to(tl.int64)
-    if KEEP:
-        if tl.load(keep + sample) == 0:  # nobody reads what is not written
-            return
-    rows = tl.program_id(0) % blocks * BLOCK_M + tl.arange(0, BLOCK_M)
-    near = tl.arange(0, BLOCK_N)
-    channels: tl.constexpr = HEADS * D
-    values = qkv + sample * length * (3 * channels) + head * D
-    unit = scale * LOG2_E
-
-    at_q = elements(positions_of(query, window, rows, N, BLOCK_M), 3 * channels)
-    q = features(values, at_q, D, BLOCK_D)
-    region_q = tl.load(regions + window * STRIDE + rows)
-    tile = bias + head * STRIDE * STRIDE + rows[:, None] * STRIDE + near[None, :]
-    eye = identity(bias, HEADS, STRIDE, BLOCK_M, BY_PRODUCT)
-    top = tl.full((BLOCK_M,), float("-inf"), tl.float32)
-    total = tl.zeros((BLOCK_M,), tl.float32)
-    result = tl.zeros((BLOCK_M, BLOCK_V), tl.float32)
-    for start in range(0, N, BLOCK_N):
-        columns = start + near
-        at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
-        k = features(values + channels, at_k, D, BLOCK_D)
-        v = features(values + 2 * channels, at_k, D, BLOCK_V, ONES=True)
-        scores = biased_scores(
-            q, k, eye, laid_bias(tile + start, HAS_BIAS), region_q,
-            regions + window * STRIDE + columns, columns, scale, N, BLOCK_N, HAS_BIAS, BY_PRODUCT,
-            MASKED, PRECISION,
-        )  # fmt: skip
-        new_top = tl.maximum(top, tl.max(scores, 1))
-        weights = powers(scores, unit, new_top * unit)
-        if N > BLOCK_N:  # else nothing has been summed so far
-            shrink = tl.exp2((top - new_top) * unit)
-            result = result * shrink[:, None]
-            total = total * shrink
-        if D == BLOCK_V:
-            total += tl.sum(weights, 1)
-        result = tl.dot(weights.to(v.dtype), v, result, input_precision=PRECISION)
-        top = new_top
-    columns_v = tl.arange(0, BLOCK_V)[None, :]
-    if D < BLOCK_V:
-        total = tl.sum(tl.where(columns_v == D, result, 0.0), 1)
-    at_out = elements(positions_of(place, window, rows, N, BLOCK_M), channels)
-    pointers = out + sample * length * channels + head * D + at_out + columns_v
-    result = result * (1.0 / total)[:, None]
-    tl.store(pointers, result.to(out.dtype.element_ty), mask=inside(rows, N, D, BLOCK_V))
-    line = ((sample * windows + window) * HEADS + head) * N
-    tl.store(lse + line + rows, top * unit + tl.log2(total), mask=rows < N)
