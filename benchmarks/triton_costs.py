@@ -260,6 +260,7 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     ),
     "token_ops.gate_kernels.gate_kernel": lambda _: Work(),
     "token_ops.gate_kernels.gate_gradient_kernel": lambda _: Work(),
+    "token_ops.projection_kernels.lay_kernel": lambda _: Work(),
     "token_ops.projection_kernels.input_kernel": _outputs,
     "token_ops.projection_kernels.input_rows_kernel": _outputs,
     "token_ops.projection_kernels.output_kernel": _output,

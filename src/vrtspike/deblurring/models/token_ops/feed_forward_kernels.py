@@ -4,11 +4,12 @@ One program reads its tokens once and loops over blocks of hidden channels, as a
 keys: hidden values never leave the chip in the forward pass, and the backward pass makes them
 again. Norms, gates and sums are in float32, the operands of products in the type of the weights.
 
-Weights: ``w_gate`` and, if GATED, ``w_value`` (H, C), ``w_out`` (C, H); biases are float32; without
-a value the layer is GELU alone. The norm's scale and shift are folded into the first two and their
-biases, W (s x + t) + b = (W s) x + (W t + b), so
-that kernels which go over all tokens only standardise these; the gradients of scale and shift
-follow from those of the folded weights (:func:`unfold_kernel`).
+Weights: ``w_gate`` and, if GATED, ``w_value`` (H, C), ``w_out`` (C, H); without a value the layer is
+GELU alone. :func:`fold_kernel` makes of them ``gate``, ``value`` and ``last``, (H, C) in whole tiles
+with biases (:func:`.lay`), so that a loop over hidden channels has no condition. The norm's scale and shift are
+folded into the first two and their biases, W (s x + t) + b = (W s) x + (W t + b), so that kernels
+which go over all tokens only standardise these; the gradients of scale and shift follow from those
+of the folded weights (:func:`unfold_kernel`).
 
 The second axis of a grid is the sample; ``keep`` has the factor of each sample's branch, and a
 branch of factor 0 is not computed.
@@ -28,23 +29,25 @@ from vrtspike.deblurring.models.kernel_tiles import (
     load_rows,
     load_rows_again,
     load_vector,
+    load_whole,
     store_rows,
     store_tile,
 )
 from vrtspike.deblurring.models.token_ops.kernel_parts import (
-    as_operand,
+    lay,
     load_moments,
     normal,
     standardise,
     standardise_backward,
     statistics,
     store_moments,
+    with_ones,
 )
 
 
 @triton.jit
 def fold_kernel(
-    w_gate, b_gate, w_value, b_value, w_out, scale, shift, gate, gate_bias, value, value_bias, last,
+    w_gate, b_gate, w_value, b_value, w_out, scale, shift, gate, value, last,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
     GATED: tl.constexpr,
 ):  # fmt: skip
@@ -52,24 +55,12 @@ def fold_kernel(
     start = tl.program_id(0) * BLOCK_H
     hidden, columns = start + tl.arange(0, BLOCK_H), tl.arange(0, BLOCK_C)
     gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
-    _fold(w_gate, b_gate, gate, gate_bias, gain, offset, start, C, BLOCK_C, H, BLOCK_H)
+    lay(w_gate, b_gate, gate, gain, offset, start, C, BLOCK_C, H, BLOCK_H)
     if GATED:
-        _fold(w_value, b_value, value, value_bias, gain, offset, start, C, BLOCK_C, H, BLOCK_H)
-    at = columns[None, :] * H + hidden[:, None]
+        lay(w_value, b_value, value, gain, offset, start, C, BLOCK_C, H, BLOCK_H)
     mask = (hidden < H)[:, None] & (columns < C)[None, :]
-    tl.store(last + at, tl.load(w_out + at, mask=mask).to(last.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _fold(
-    weight, bias, folded, folded_bias, gain, offset, start,
-    C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
-):  # fmt: skip
-    rows = load_rows(weight, start, H - start, BLOCK_H, C, BLOCK_C).to(tl.float32)
-    store_rows(folded, start, H - start, rows * gain[None, :], BLOCK_H, C, BLOCK_C)
-    hidden = start + tl.arange(0, BLOCK_H)
-    shifted = load_vector(bias, hidden, H) + tl.sum(rows * offset[None, :], 1)
-    tl.store(folded_bias + hidden, shifted, mask=hidden < H)
+    rows = tl.load(w_out + columns[None, :] * H + hidden[:, None], mask=mask, other=0.0)
+    store_rows(last, start, BLOCK_H, rows, BLOCK_H, BLOCK_C, BLOCK_C)
 
 
 @triton.jit
@@ -115,46 +106,30 @@ def _factor(keep, sample, KEEP: tl.constexpr):
 
 @triton.jit
 def _hidden(
-    normed, w_gate, b_gate, w_value, b_value, start,
-    C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
+    normed, w_gate, w_value, start, BLOCK_C: tl.constexpr, BLOCK_H: tl.constexpr,
     GATED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gate and value of hidden channels from ``start`` on, (rows, BLOCK_H) of float32 each.
 
     The value is 1 where there is none.
     """
-    hidden = start + tl.arange(0, BLOCK_H)
-    gate_rows = load_rows(w_gate, start, H - start, BLOCK_H, C, BLOCK_C)
-    gate = tl.dot(normed, tl.trans(gate_rows), input_precision=PRECISION)
-    gate += load_vector(b_gate, hidden, H)[None, :]
+    gate = load_whole(w_gate, start, BLOCK_H, BLOCK_C)
+    gate = tl.dot(normed, tl.trans(gate), input_precision=PRECISION)
     if GATED:
-        value_rows = load_rows(w_value, start, H - start, BLOCK_H, C, BLOCK_C)
-        value = tl.dot(normed, tl.trans(value_rows), input_precision=PRECISION)
-        return gate, value + load_vector(b_value, hidden, H)[None, :]
+        value = load_whole(w_value, start, BLOCK_H, BLOCK_C)
+        return gate, tl.dot(normed, tl.trans(value), input_precision=PRECISION)
     else:
         return gate, 1.0
 
 
-@triton.jit
-def _last_rows(
-    w_out, start,
-    C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
-):  # fmt: skip
-    """What the last layer makes of hidden channels from ``start`` on: (BLOCK_H, BLOCK_C)."""
-    columns = tl.arange(0, BLOCK_C)
-    hidden = start + tl.arange(0, BLOCK_H)
-    mask = (hidden < H)[:, None] & (columns < C)[None, :]
-    return tl.load(w_out + columns[None, :] * H + hidden[:, None], mask=mask, other=0.0)
-
-
 @triton.jit(do_not_specialize_on_alignment=["keep"])
 def forward_kernel(
-    x, keep, w_gate, b_gate, w_value, b_value, w_out, b_out, out, moments, length,
+    x, keep, w_gate, w_value, w_out, b_out, out, moments, length,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
     BLOCK: tl.constexpr, GATED: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """x + factor * (w_out (GELU(gate) * value) + b_out) of a block of tokens.
+    """x + factor * (w_out (GELU(gate) * value) + b_out) of a block of tokens, by folded weights.
 
     ``moments`` gets mean and reciprocal standard deviation of each token.
     """
@@ -176,26 +151,22 @@ def forward_kernel(
     store_moments(moments, at, count, mean, rstd, BLOCK)
     stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
     hat = standardise(stream, mean, rstd)
-    normed = as_operand(hat, w_gate.dtype.element_ty, C, BLOCK_C)
-    total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
+    normed = with_ones(hat, w_gate.dtype.element_ty, C, BLOCK_C)
+    total = tl.broadcast_to(load_vector(b_out, columns, C)[None, :], (BLOCK, BLOCK_C))
     for start in range(0, H, BLOCK_H):
-        gate, value = _hidden(
-            normed, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, GATED,
-            PRECISION,
-        )  # fmt: skip
+        gate, value = _hidden(normed, w_gate, w_value, start, BLOCK_C, BLOCK_H, GATED, PRECISION)
         below = normal(gate, PRECISION)[0]
         product = (gate * below * value).to(w_gate.dtype.element_ty)
-        last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
+        last = load_whole(w_out, start, BLOCK_H, BLOCK_C)
         total = tl.dot(product, last, total, input_precision=PRECISION)
-    total += load_vector(b_out, columns, C)[None, :]
     stream = load_rows_again(x, at, count, BLOCK, C, BLOCK_C)
     store_rows(out, at, count, stream + factor * total, BLOCK, C, BLOCK_C)
 
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])
 def rows_kernel(
-    x, grad, keep, moments, w_gate, b_gate, w_value, b_value, w_out, grad_x, normed, scaled,
-    grad_hidden, products, partial, length,
+    x, grad, keep, moments, w_gate, w_value, w_out, grad_x, normed, scaled, grad_hidden, products,
+    partial, length,
     C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr,
     BLOCK_H: tl.constexpr, BLOCK: tl.constexpr, GATED: tl.constexpr, KEEP: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -227,28 +198,24 @@ def rows_kernel(
 
     stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
     mean, rstd = load_moments(moments, at, count, BLOCK)
-    n = as_operand(standardise(stream, mean, rstd), w_gate.dtype.element_ty, C, BLOCK_C)
-    with_one = tl.where((columns == C)[None, :], 1.0, n)
-    store_rows(normed, at, count, with_one, BLOCK, WIDTH, BLOCK_C)
+    n = with_ones(standardise(stream, mean, rstd), w_gate.dtype.element_ty, C, BLOCK_C)
+    store_rows(normed, at, count, n, BLOCK, WIDTH, BLOCK_C)
     g = load_rows(grad, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
     g = (g * factor).to(w_gate.dtype.element_ty)
     store_rows(scaled, at, count, g, BLOCK, C, BLOCK_C)
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     for start in range(0, H, BLOCK_H):
-        gate, value = _hidden(
-            n, w_gate, b_gate, w_value, b_value, start, C, BLOCK_C, H, BLOCK_H, GATED,
-            PRECISION,
-        )  # fmt: skip
-        last = _last_rows(w_out, start, C, BLOCK_C, H, BLOCK_H)
+        gate, value = _hidden(n, w_gate, w_value, start, BLOCK_C, BLOCK_H, GATED, PRECISION)
+        last = load_whole(w_out, start, BLOCK_H, BLOCK_C)
         grad_product = tl.dot(g, tl.trans(last), input_precision=PRECISION)
         below, density = normal(gate, PRECISION)
         gated = gate * below
         grad_gate = (grad_product * value * (below + gate * density)).to(g.dtype)
-        rows_a = load_rows(w_gate, start, H - start, BLOCK_H, C, BLOCK_C)
+        rows_a = load_whole(w_gate, start, BLOCK_H, BLOCK_C)
         total = tl.dot(grad_gate, rows_a, total, input_precision=PRECISION)
         if GATED:
             grad_value = (grad_product * gated).to(g.dtype)
-            rows_b = load_rows(w_value, start, H - start, BLOCK_H, C, BLOCK_C)
+            rows_b = load_whole(w_value, start, BLOCK_H, BLOCK_C)
             total = tl.dot(grad_value, rows_b, total, input_precision=PRECISION)
         product = gated * value
         store_tile(products, at, count, start, H, product, BLOCK, H, BLOCK_H)
@@ -256,6 +223,7 @@ def rows_kernel(
         if GATED:
             store_tile(grad_hidden + H, at, count, start, H, grad_value, BLOCK, 2 * H, BLOCK_H)
     hat = standardise(load_rows_again(x, at, count, BLOCK, C, BLOCK_C), mean, rstd)
+    total = tl.where((columns < C)[None, :], total, 0.0)  # not those of the biases
     total = standardise_backward(total, hat, rstd, C)
     exact = load_rows_again(grad, at, count, BLOCK, C, BLOCK_C)
     tl.store(line + columns, tl.sum(exact, 0) * factor, mask=columns < C)

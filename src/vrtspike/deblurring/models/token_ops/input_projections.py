@@ -13,14 +13,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.deblurring.models.kernel_launch import on_device_of, precision
+from vrtspike.deblurring.models.kernel_launch import on_device_of, precision, tile
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype, without_autocast
-from vrtspike.deblurring.models.token_ops.launch import Launch, as_operands, with_one
+from vrtspike.deblurring.models.token_ops.launch import Launch, with_one
 from vrtspike.deblurring.models.token_ops.maps import Layout, blocks, constants_of
 from vrtspike.deblurring.models.token_ops.pointwise import EPSILON
 from vrtspike.deblurring.models.token_ops.weight_gradients import summed_weights
 
 _WARPS = {"num_warps": 8, "num_stages": 2}
+# Rows of weights of a program that lays them; the blocks of the others divide it.
+LAY: Launch = MappingProxyType({"BLOCK_O": 64, "num_warps": 4})
 INPUT: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_O": 64, **_WARPS})
 # Several tiles of float32 at once: half the rows.
 INPUT_ROWS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, **_WARPS})
@@ -72,9 +74,10 @@ class _Projections(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
-        x, scale, shift, w_own, _, w_mutual, _, code, keep, ctx.maps, ctx.dtype = inputs
+        *tensors, ctx.maps, ctx.dtype = inputs
         own, mutual, moments = _input(*inputs)
-        ctx.save_for_backward(x, scale, shift, w_own, w_mutual, code, keep, moments)
+        ctx.save_for_backward(*tensors, moments)
+        x = tensors[0]
         return x.view_as(x), own, mutual
 
     @staticmethod
@@ -116,20 +119,18 @@ def _input(
     out_own = x.new_empty(samples, maps[1], outputs, dtype=dtype)
     out_mutual = x.new_empty((samples, maps[2], outputs) if coded else 0, dtype=dtype)
     moments = x.new_empty(samples, maps[0], 2, dtype=torch.float32)
-    weights, table = as_operands((w_own,), dtype) * 2, b_own
+    weights = _laid(w_own, b_own, w_mutual, b_mutual, dtype)
+    table = scale
     if w_mutual is not None and code is not None:
-        weights = as_operands((w_own, w_mutual), dtype)
         with without_autocast(x):
-            table = functional.linear(code, w_mutual, b_mutual)
+            table = functional.linear(code, w_mutual)
     with on_device_of(x):
         input_kernel[(blocks(maps, coded, INPUT), samples)](
             x,
             x if keep is None else keep,
             scale,
             shift,
-            weights[0],
-            b_own,
-            weights[1],
+            *weights,
             table,
             out_own,
             out_mutual,
@@ -144,6 +145,33 @@ def _input(
             **INPUT,
         )
     return out_own, out_mutual, moments
+
+
+def _laid(
+    w_own: Tensor,
+    b_own: Tensor,
+    w_mutual: Tensor | None,
+    b_mutual: Tensor | None,
+    dtype: torch.dtype,
+) -> list[Tensor]:
+    """Weights and biases as kernels take them; the second are not filled where there are none."""
+    from vrtspike.deblurring.models.token_ops.projection_kernels import lay_kernel
+
+    outputs, channels = w_own.shape
+    second = (w_own, b_own) if w_mutual is None or b_mutual is None else (w_mutual, b_mutual)
+    rows, columns = -(-outputs // LAY["BLOCK_O"]) * LAY["BLOCK_O"], tile(with_one(channels))
+    laid = [w_own.new_empty(rows, columns, dtype=dtype) for _ in range(2)]
+    with on_device_of(w_own):
+        lay_kernel[(rows // LAY["BLOCK_O"],)](
+            *(t.contiguous() for t in (w_own, b_own, *second)),
+            *laid,
+            C=channels,
+            BLOCK_C=columns,
+            OUT=outputs,
+            MUTUAL=w_mutual is not None,
+            **LAY,
+        )
+    return laid
 
 
 @_input.register_fake
@@ -165,7 +193,9 @@ def _input_backward(
     scale: Tensor,
     shift: Tensor,
     w_own: Tensor,
+    b_own: Tensor,
     w_mutual: Tensor | None,
+    b_mutual: Tensor | None,
     code: Tensor | None,
     keep: Tensor | None,
     moments: Tensor,
@@ -180,7 +210,7 @@ def _input_backward(
     samples, _, channels = x.shape
     outputs, width = w_own.shape[0], with_one(channels)
     coded = w_mutual is not None
-    weights = as_operands((w_own, w_own if w_mutual is None else w_mutual), dtype)
+    weights = _laid(w_own, b_own, w_mutual, b_mutual, dtype)
     grad_x = torch.empty_like(x)
     normed = x.new_empty(samples, maps[1], width, dtype=dtype)
     with_code = x.new_empty((samples, maps[2], width) if coded else 0, dtype=dtype)
@@ -220,7 +250,7 @@ def _input_backward(
 
 @_input_backward.register_fake
 def _(through: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
-    _, _, x, _, _, w_own, w_mutual, *_ = rest
+    _, _, x, _, _, w_own, _, w_mutual, *_ = rest
     outputs, channels = w_own.shape
     size = outputs * channels + outputs
     sizes = (2 * channels, size, 0 if w_mutual is None else size)

@@ -1,4 +1,4 @@
-"""Parts of the Triton kernels of token layers: layer norm, GELU."""
+"""Parts of the Triton kernels of token layers: layer norm, GELU, weights as products take them."""
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+
+from vrtspike.deblurring.models.kernel_tiles import load_rows, load_vector, store_rows
 
 _PIECE = tl.constexpr(32)
 _LOG2_E = tl.constexpr(1.4426950408889634)
@@ -76,19 +78,42 @@ def load_moments(base, first, count, BLOCK: tl.constexpr):
 @triton.jit
 def standardise(x, mean, rstd):
     """Rows of mean 0 and standard deviation 1; what is beyond the channels is not 0."""
-    return (x - mean[:, None]) * rstd[:, None]
+    return tl.fma(
+        x, tl.broadcast_to(rstd[:, None], x.shape), tl.broadcast_to((-mean * rstd)[:, None], x.shape)
+    )
 
 
 @triton.jit
-def as_operand(hat, TYPE: tl.constexpr, C: tl.constexpr, BLOCK_C: tl.constexpr):
-    """What :func:`standardise` gave, in the type of products.
+def lay(
+    weight, bias, laid, gain, offset, start,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
+):  # fmt: skip
+    """Writes some rows of a weight (H, C) into whole tiles, with the layer's bias behind them.
 
-    What is beyond the channels meets weights of 0. It may exceed the range of float16 alone, and
-    infinity times 0 is no number.
+    What takes W (s x + t) + b is W s, and W t + b in two columns that sum to it to twice the digits
+    of the type: tokens have ones there (:func:`with_ones`). The rest are zeros.
     """
+    columns = tl.arange(0, BLOCK_C)[None, :]
+    rows = load_rows(weight, start, H - start, BLOCK_H, C, BLOCK_C).to(tl.float32)
+    places = start + tl.arange(0, BLOCK_H)
+    shifted = load_vector(bias, places, H) + tl.sum(rows * offset[None, :], 1)
+    high = shifted.to(laid.dtype.element_ty).to(tl.float32)
+    rows = tl.where(columns == C, high[:, None], rows * gain[None, :])
+    rows = tl.where(columns == C + 1, (shifted - high)[:, None], rows)
+    store_rows(laid, start, BLOCK_H, rows, BLOCK_H, BLOCK_C, BLOCK_C)
+
+
+@triton.jit
+def with_ones(x, TYPE: tl.constexpr, C: tl.constexpr, BLOCK_C: tl.constexpr):
+    """Tokens in the type of products, with ones where weights that were laid have their bias.
+
+    What is beyond meets weights of 0. It may exceed the range of float16 alone, and infinity times
+    0 is no number.
+    """
+    columns = tl.arange(0, BLOCK_C)
     if TYPE == tl.float16:  # noqa: SIM300
-        hat = tl.where((tl.arange(0, BLOCK_C) < C)[None, :], hat, 0.0)
-    return hat.to(TYPE)
+        x = tl.where((columns < C)[None, :], x, 0.0)
+    return tl.where(((columns == C) | (columns == C + 1))[None, :], 1.0, x).to(TYPE)
 
 
 @triton.jit

@@ -13,7 +13,8 @@ from vrtspike.deblurring.models.windows import WindowGeometry
 
 Layout = list[int]
 """Tokens of the map and of both padded maps, then rows and columns of the map and of a padded one
-(the two differ in frames alone), then size and shift of the windows of mutual attention."""
+(the two differ in frames alone), then size and shift of the windows of mutual attention, 1 and 0
+where there is none."""
 
 
 def layout(own: WindowGeometry, mutual: WindowGeometry | None) -> Layout:
@@ -23,15 +24,14 @@ def layout(own: WindowGeometry, mutual: WindowGeometry | None) -> Layout:
         own: windows of self attention.
         mutual: windows of mutual attention on the same map.
     """
-    other = mutual or own
+    windows = (1, 1, 0, 0) if mutual is None else (*mutual.window[1:], *mutual.shift[1:])
     return [
         math.prod(own.size),
         math.prod(own.padded),
-        math.prod(other.padded),
+        math.prod((mutual or own).padded),
         *own.size[1:],
         *own.padded[1:],
-        *other.window[1:],
-        *other.shift[1:],
+        *windows,
     ]
 
 

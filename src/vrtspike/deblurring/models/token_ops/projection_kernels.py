@@ -27,13 +27,16 @@ from vrtspike.deblurring.models.kernel_tiles import (
     load_rows_again,
     load_tile,
     load_vector,
+    load_whole,
     store_rows,
     store_tile,
 )
 from vrtspike.deblurring.models.token_ops.kernel_parts import (
+    lay,
     standardise,
     standardise_backward,
     statistics,
+    with_ones,
 )
 
 
@@ -61,26 +64,51 @@ def _in_padded(at, height, width, padded_h, padded_w, SPATIAL: tl.constexpr):
 
 
 @triton.jit
-def _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w):
-    """Places in their (shifted) windows of positions in the padded map."""
-    row = (at // padded_w) % padded_h + window_h - shift_h
-    column = at % padded_w + window_w - shift_w
-    return (row % window_h) * window_w + column % window_w
+def _in_window(
+    first, padded_w, shift_h, shift_w, WINDOW_H: tl.constexpr, WINDOW_W: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Places in their (shifted) windows of tokens of the padded map from ``first`` on.
+
+    Windows divide rows, and frames, into whole ones: neither has to be known of a token, nor which
+    frame it is of. Threads have many tokens each, so one division is made for all; the others are
+    of small numbers, for which float32 is exact.
+    """
+    line = first // padded_w
+    column = first - line * padded_w + tl.arange(0, BLOCK)
+    row = line + ((column.to(tl.float32) + 0.5) * (1.0 / padded_w)).to(tl.int32)
+    row = (row + (WINDOW_H - shift_h)) % WINDOW_H
+    return row * WINDOW_W + (column + (WINDOW_W - shift_w)) % WINDOW_W
+
+
+@triton.jit
+def lay_kernel(
+    w_own, b_own, w_mutual, b_mutual, own, mutual,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
+    MUTUAL: tl.constexpr,
+):  # fmt: skip
+    """Weights as :func:`input_kernel` and :func:`input_rows_kernel` take them, a block of rows."""
+    start = tl.program_id(0) * BLOCK_O
+    ones, zeros = tl.full((BLOCK_C,), 1.0, tl.float32), tl.zeros((BLOCK_C,), tl.float32)
+    lay(w_own, b_own, own, ones, zeros, start, C, BLOCK_C, OUT, BLOCK_O)
+    if MUTUAL:
+        lay(w_mutual, b_mutual, mutual, ones, zeros, start, C, BLOCK_C, OUT, BLOCK_O)
 
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])
 def input_kernel(
-    x, keep, scale, shift, w_own, b_own, w_mutual, table, out_own, out_mutual, moments,
+    x, keep, scale, shift, w_own, w_mutual, table, out_own, out_mutual, moments,
     length, length_own, length_mutual, height, width, padded_h, padded_w,
-    window_h, window_w, shift_h, shift_w,
+    WINDOW_H: tl.constexpr, WINDOW_W: tl.constexpr, shift_h, shift_w,
     C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
     BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr, KEEP: tl.constexpr,
     EPSILON: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Both projections of the normalised tokens of a block of the padded map.
 
-    own = w_own LN(x) + b_own and mutual = w_mutual LN(x) + table, whose row is the token's place
-    in its window. ``moments`` gets mean and reciprocal standard deviation of each token of the map.
+    own = w_own LN(x) + b_own and mutual = w_mutual LN(x) + b_mutual + table, whose row is the
+    token's place in its window. ``moments`` gets mean and reciprocal standard deviation of each
+    token of the map.
     """
     sample = tl.program_id(1).to(tl.int64)
     if KEEP:
@@ -88,31 +116,29 @@ def input_kernel(
             return
     first = tl.program_id(0) * BLOCK
     at = first + tl.arange(0, BLOCK)
-    columns = tl.arange(0, BLOCK_C)
     place, inside = _in_map(at, length, height, width, padded_h, padded_w, SPATIAL)
-    if SPATIAL:
-        stream = gather_rows(x, sample * length, place, inside, C, BLOCK_C)
-    else:
-        stream = load_rows(x, sample * length + first, length - first, BLOCK, C, BLOCK_C)
-    gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
-    stream = stream.to(tl.float32)
     mean, rstd = statistics(x, sample * length, place, inside, C, EPSILON)
     own_moments = moments + (sample * length + place) * 2
     tl.store(own_moments, mean, mask=inside)
     tl.store(own_moments + 1, rstd, mask=inside)
-    n = standardise(stream, mean, rstd) * gain[None, :] + offset[None, :]
-    n = tl.where(inside[:, None], n, 0.0).to(w_own.dtype.element_ty)
+    if SPATIAL:
+        stream = gather_rows(x, sample * length, place, inside, C, BLOCK_C)
+    else:
+        stream = load_rows(x, sample * length + first, length - first, BLOCK, C, BLOCK_C)
+    columns = tl.arange(0, BLOCK_C)
+    gain, offset = load_vector(scale, columns, C), load_vector(shift, columns, C)
+    n = standardise(stream.to(tl.float32), mean, rstd) * gain[None, :] + offset[None, :]
+    n = with_ones(tl.where(inside[:, None], n, 0.0), w_own.dtype.element_ty, C, BLOCK_C)
     for start in range(0, OUT, BLOCK_O):
-        weights = load_rows(w_own, start, OUT - start, BLOCK_O, C, BLOCK_C)
+        weights = load_whole(w_own, start, BLOCK_O, BLOCK_C)
         result = tl.dot(n, tl.trans(weights), input_precision=PRECISION)
-        result += load_vector(b_own, start + tl.arange(0, BLOCK_O), OUT)[None, :]
         row = sample * length_own + first
         store_tile(out_own, row, length_own - first, start, OUT, result, BLOCK, OUT, BLOCK_O)
     if MUTUAL:
-        window = _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w)
+        window = _in_window(first, padded_w, shift_h, shift_w, WINDOW_H, WINDOW_W, BLOCK)
         for start in range(0, OUT, BLOCK_O):
             outputs = start + tl.arange(0, BLOCK_O)
-            weights = load_rows(w_mutual, start, OUT - start, BLOCK_O, C, BLOCK_C)
+            weights = load_whole(w_mutual, start, BLOCK_O, BLOCK_C)
             result = tl.dot(n, tl.trans(weights), input_precision=PRECISION)
             pointers = table + window[:, None] * OUT + outputs[None, :]
             result += tl.load(pointers, mask=(outputs < OUT)[None, :], other=0.0)
@@ -124,15 +150,14 @@ def input_kernel(
 
 @triton.jit
 def _through_weights(
-    total, grad, weights, first, at, count, length,
-    C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
-    BLOCK: tl.constexpr, PRECISION: tl.constexpr,
+    total, grad, weights, first, at, count, length, BLOCK_C: tl.constexpr, OUT: tl.constexpr,
+    BLOCK_O: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """total + grad @ weights of a block of the padded map."""
     end = tl.where(count > 0, OUT, 0)
     for start in range(0, end, BLOCK_O):
         g = load_tile(grad, at + first, length - first, start, OUT, BLOCK, OUT, BLOCK_O)
-        w = load_rows(weights, start, OUT - start, BLOCK_O, C, BLOCK_C)
+        w = load_whole(weights, start, BLOCK_O, BLOCK_C)
         total = tl.dot(g, w, total, input_precision=PRECISION)
     return total
 
@@ -141,7 +166,7 @@ def _through_weights(
 def input_rows_kernel(
     x, keep, moments, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, grad_x,
     normed, coded, partial, length, length_own, length_mutual, height, width, padded_h, padded_w,
-    window_h, window_w, shift_h, shift_w,
+    WINDOW_H: tl.constexpr, WINDOW_W: tl.constexpr, shift_h, shift_w,
     C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr,
     BLOCK_O: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr,
     KEEP: tl.constexpr, PRECISION: tl.constexpr,
@@ -177,12 +202,12 @@ def input_rows_kernel(
     total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
     total = _through_weights(
         total, grad_own, w_own, first, sample * length_own, count, length_own,
-        C, BLOCK_C, OUT, BLOCK_O, BLOCK, PRECISION,
+        BLOCK_C, OUT, BLOCK_O, BLOCK, PRECISION,
     )  # fmt: skip
     if MUTUAL:
         total = _through_weights(
             total, grad_mutual, w_mutual, first, sample * length_mutual, count, length_mutual,
-            C, BLOCK_C, OUT, BLOCK_O, BLOCK, PRECISION,
+            BLOCK_C, OUT, BLOCK_O, BLOCK, PRECISION,
         )  # fmt: skip
     total = tl.where(inside[:, None], total, 0.0)
     if SPATIAL:
@@ -199,7 +224,7 @@ def input_rows_kernel(
     n = tl.where((columns == C)[None, :], 1.0, n)
     store_rows(normed, sample * length_own + first, left, n, BLOCK, WIDTH, BLOCK_C)
     if MUTUAL:
-        window = _in_window(at, padded_h, padded_w, window_h, window_w, shift_h, shift_w)
+        window = _in_window(first, padded_w, shift_h, shift_w, WINDOW_H, WINDOW_W, BLOCK)
         pointers = code + window[:, None] * C + columns[None, :]
         n += tl.load(pointers, mask=(columns < C)[None, :], other=0.0)
         row = sample * length_mutual + first

@@ -29,6 +29,8 @@ ROWS: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
 # What fits into the shared memory and the registers of smaller GPUs.
 FORWARD_SMALL: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
 ROWS_SMALL: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_H": 32, **_WARPS})
+# Hidden channels come in multiples of the largest block of a loop over them.
+_HIDDEN = 64
 # Hidden channels of a program that folds, channels and hidden channels of one that unfolds.
 FOLD: Launch = MappingProxyType({"BLOCK_H": 16, "num_warps": 4})
 UNFOLD: Launch = MappingProxyType({"BLOCK_C": 16, "BLOCK_H": 64, "num_warps": 4})
@@ -137,7 +139,7 @@ def _folded(
     shift: Tensor,
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    """Weights and biases as kernels take them, with the norm's scale and shift in the first two.
+    """Weights as kernels take them, with biases and the norm's scale and shift in the first two.
 
     Where there is no value its place is not filled, and kernels do not look at it.
     """
@@ -146,15 +148,16 @@ def _folded(
     hidden, channels = w_gate.shape
     value = (w_gate, b_gate) if w_value is None or b_value is None else (w_value, b_value)
     given = [t.contiguous() for t in (w_gate, b_gate, *value, w_out)]
-    folded = [t.new_empty(t.shape, dtype=dtype if t.dim() == 2 else torch.float32) for t in given]
+    rows, columns = -(-hidden // _HIDDEN) * _HIDDEN, tile(with_one(channels))
+    folded = [w_gate.new_empty(rows, columns, dtype=dtype) for _ in range(3)]
     with on_device_of(w_gate):
-        fold_kernel[(-(-hidden // FOLD["BLOCK_H"]),)](
+        fold_kernel[(rows // FOLD["BLOCK_H"],)](
             *given,
             scale,
             shift,
             *folded,
             C=channels,
-            BLOCK_C=tile(channels),
+            BLOCK_C=columns,
             H=hidden,
             GATED=w_value is not None,
             **FOLD,
