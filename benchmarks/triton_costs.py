@@ -147,7 +147,9 @@ def _attention(products: int, trips: Callable[[Mapping[str, Any]], tuple[float, 
 
 
 def _over_keys(a: Mapping[str, Any]) -> tuple[float, ...]:
-    return (_blocks(a["N"], a["BLOCK_N"]),)
+    keys = _blocks(a["N"], a["BLOCK_N"])
+    # A loop of one turn is none.
+    return (a["HEADS"],) if a["ALL_HEADS"] else (keys,) * (keys > 1)
 
 
 def _over_queries(a: Mapping[str, Any]) -> tuple[float, ...]:
@@ -158,6 +160,8 @@ def _over_queries(a: Mapping[str, Any]) -> tuple[float, ...]:
 
 def _over_groups(a: Mapping[str, Any]) -> tuple[float, ...]:
     queries, keys = _blocks(a["N"], a["BLOCK_M"]), _blocks(a["N"], a["BLOCK_N"])
+    if queries == 1:
+        return (a["HEADS"],) if a["ALL_HEADS"] else ()
     if queries <= a["GROUP"]:
         return (keys,)
     groups, rest = divmod(queries, a["GROUP"])

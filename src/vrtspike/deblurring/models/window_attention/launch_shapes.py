@@ -34,6 +34,7 @@ class Problem(NamedTuple):
         dtype: of queries, keys and values.
         biased: whether scores have a bias.
         capability: compute capability of the GPU.
+        many: whether there are windows enough to fill the GPU with a program for each.
     """
 
     tokens: int
@@ -42,6 +43,7 @@ class Problem(NamedTuple):
     dtype: torch.dtype
     biased: bool
     capability: tuple[int, int] = (9, 0)
+    many: bool = True
 
 
 def _common(of: Problem, *, masked: bool) -> Constants:
@@ -71,10 +73,18 @@ def forward_shape(of: Problem, *, masked: bool) -> Constants:
     half = of.dtype != torch.float32
     # In half precision a column more costs less than adding every weight.
     shape["BLOCK_V"] = tile(of.width + 1) if half else tile(of.width)
-    if half and not holds_keys(of) and aligned_tokens(of.tokens) % (2 * _BLOCK) == 0:
+    if holds_keys(of):
+        return shape
+    shape["ALL_HEADS"] = _has_all_heads(of, shape["BLOCK_M"])
+    if half and aligned_tokens(of.tokens) % (2 * _BLOCK) == 0:
         # Half as often a new maximum, by which all sums so far have to be scaled.
         shape["BLOCK_N"] = 2 * _BLOCK
     return shape
+
+
+def _has_all_heads(of: Problem, block: int) -> bool:
+    """Whether a program has all heads of its window, and looks up once where tokens are."""
+    return of.many and of.tokens <= block
 
 
 def holds_keys(of: Problem) -> bool:
@@ -93,7 +103,8 @@ def gradient_shape(of: Problem, *, masked: bool) -> Constants:
     shape = _common(of, masked=masked)
     blocks = -(-of.tokens // shape["BLOCK_M"])
     groups = -(-blocks // _most_blocks(of, shape["BLOCK_D"], blocks, masked=masked))
-    return {**shape, "GROUP": -(-blocks // groups)}
+    every = _has_all_heads(of, shape["BLOCK_M"])
+    return {**shape, "GROUP": -(-blocks // groups), "ALL_HEADS": every}
 
 
 def _most_blocks(of: Problem, padded_width: int, blocks: int, *, masked: bool) -> int:

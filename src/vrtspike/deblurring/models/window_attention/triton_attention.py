@@ -19,6 +19,8 @@ from vrtspike.deblurring.models.window_attention.launch_shapes import (
 )
 from vrtspike.deblurring.models.windows import WindowPlan, aligned_tokens
 
+# Of a multiprocessor, from which on more of them would not keep it busier.
+_PROGRAMS = 4
 # Warps that sum the gradient of the bias on each multiprocessor, some times what runs at once.
 _BIAS_WARPS = 48
 
@@ -103,17 +105,18 @@ def _forward(
     windows, tokens = query.shape
     width = channels // heads
     qkv = qkv.contiguous()
-    problem = Problem(tokens, width, heads, qkv.dtype, bias is not None, _capability(qkv))
+    problem = _problem(qkv, query, heads, biased=bias is not None)
     out = qkv.new_empty(batch, length, channels)
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
     with on_device_of(qkv):
         laid = qkv.new_empty(0) if bias is None else _lay_out(bias, width, qkv.dtype)
         for first, last, masked in _ranges(unmasked, windows):
             shape = forward_shape(problem, masked=masked)
+            blocks = -(-tokens // shape["BLOCK_M"])
             whole = holds_keys(problem)
             kernel = whole_kernel if whole else forward_kernel
-            blocks = 1 if whole else -(-tokens // shape["BLOCK_M"])
-            kernel[(heads * blocks, last - first, batch)](
+            programs = heads if whole else 1 if shape["ALL_HEADS"] else heads * blocks
+            kernel[(programs, last - first, batch)](
                 qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse,
                 first, windows, length, width**-0.5, KEEP=keep is not None, **shape,
             )  # fmt: skip
@@ -167,11 +170,12 @@ def _backward(
     qkv, grad = qkv.contiguous(), grad.contiguous()
     grads = torch.empty_like(qkv)
     delta = torch.empty_like(lse) if biased else lse
-    problem = Problem(tokens, width, heads, qkv.dtype, biased, _capability(qkv))
+    problem = _problem(qkv, query, heads, biased=biased)
     with on_device_of(qkv):
         for first, last, masked in _ranges(unmasked, windows):
             shape = gradient_shape(problem, masked=masked)
-            gradient_kernel[(heads, last - first, batch)](
+            programs = 1 if shape["ALL_HEADS"] else heads
+            gradient_kernel[(programs, last - first, batch)](
                 qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse, grad, delta,
                 grads, first, windows, length, width**-0.5, KEEP=keep is not None, **shape,
             )  # fmt: skip
@@ -209,6 +213,14 @@ def _bias_sums(
             *tensors, sums, *numbers, windows, length, width**-0.5, KEEP=skips, **shape
         )
     return sums
+
+
+def _problem(qkv: Tensor, query: Tensor, heads: int, *, biased: bool) -> Problem:
+    """What decides the shapes of launches."""
+    windows, tokens = query.shape
+    width = qkv.shape[2] // 3 // heads
+    many = len(qkv) * windows >= _PROGRAMS * _processors(qkv)
+    return Problem(tokens, width, heads, qkv.dtype, biased, _capability(qkv), many)
 
 
 def _capability(tensor: Tensor) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from vrtspike.deblurring.models.window_attention.triton_kernels import (
     LOG2_E,
@@ -70,17 +71,32 @@ def _sums(total, result, D: tl.constexpr, BLOCK_V: tl.constexpr):
         return total
 
 
+# What the compiler makes of a logarithm is right to the last digit, by 25 instructions; the unit that
+# makes exponentials gives it to 22 bits. The interpreter has no such unit.
+_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+
+@triton.jit
+def _log2(x, PRECISION: tl.constexpr):
+    if _INTERPRETED or PRECISION == "ieee":
+        return tl.log2(x)
+    else:
+        return libdevice.fast_log2f(x)
+
+
 @triton.jit
 def _finish(
     result, sums, norm, out, lse, place, window, rows, N: tl.constexpr, HEADS: tl.constexpr,
-    D: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_M: tl.constexpr,
+    D: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_M: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Stores the attention of some queries and the logarithm of their sums of exponentials."""
     at_out = elements(positions_of(place, window, rows, N, BLOCK_M), HEADS * D)
     pointers = out + at_out + tl.arange(0, BLOCK_V)[None, :]
-    result = result * (1.0 / sums)[:, None]
+    power = _log2(sums, PRECISION)
+    share = 1.0 / sums if PRECISION == "ieee" else tl.exp2(-power)
+    result = result * share[:, None]
     tl.store(pointers, result.to(out.dtype.element_ty), mask=inside(rows, N, D, BLOCK_V))
-    tl.store(lse + rows, norm + tl.log2(sums), mask=rows < N)
+    tl.store(lse + rows, norm + power, mask=rows < N)
 
 
 @triton.jit
@@ -117,7 +133,10 @@ def _attend(
             scores, v, unit, top, total, result, D, BLOCK_V, N <= BLOCK_N, True, PRECISION
         )
     sums = _sums(total, result, D, BLOCK_V)
-    _finish(result, sums, top * unit, out, lse, place, window, rows, N, HEADS, D, BLOCK_V, BLOCK_M)
+    _finish(
+        result, sums, top * unit, out, lse, place, window, rows, N, HEADS, D, BLOCK_V, BLOCK_M,
+        PRECISION,
+    )  # fmt: skip
 
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])
@@ -125,31 +144,42 @@ def forward_kernel(
     qkv, bias, query, key, place, regions, keep, out, lse, first, windows, length, scale,
     N: tl.constexpr, STRIDE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr, KEEP: tl.constexpr,
-    PRECISION: tl.constexpr,
+    ALL_HEADS: tl.constexpr, HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Attention of a block of queries of a head of a window.
+    """Attention of a block of queries of a head of a window, or of all heads.
 
     The axes of the grid are heads and their blocks, windows from ``first`` on, and samples, so that
     no program divides. ``lse`` gets the logarithm of the sum of exponentials in base 2, (samples,
     windows, heads, N).
     """
     blocks: tl.constexpr = (N + BLOCK_M - 1) // BLOCK_M
-    head = tl.program_id(0) // blocks
     window = first + tl.program_id(1)
     sample = tl.program_id(2).to(tl.int64)
     if KEEP:
         if tl.load(keep + sample) == 0:  # nobody reads what is not written
             return
-    rows = tl.program_id(0) % blocks * BLOCK_M + tl.arange(0, BLOCK_M)
     channels: tl.constexpr = HEADS * D
-    _attend(
-        rows, qkv + sample * length * (3 * channels) + head * D,
-        identity(bias, HEADS, STRIDE, BLOCK_M, BY_PRODUCT), bias + head * STRIDE * STRIDE, query,
-        key, place, regions + window * STRIDE, out + sample * length * channels + head * D,
-        lse + ((sample * windows + window) * HEADS + head) * N, window, scale, N, STRIDE, HEADS, D,
-        BLOCK_D, BLOCK_V, BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
-    )  # fmt: skip
+    rows = tl.program_id(0) % blocks * BLOCK_M + tl.arange(0, BLOCK_M)
+    values = qkv + sample * length * (3 * channels)
+    eye = identity(bias, HEADS, STRIDE, BLOCK_M, BY_PRODUCT)
+    areas = regions + window * STRIDE
+    into = out + sample * length * channels
+    lines = lse + (sample * windows + window) * (HEADS * N)
+    if ALL_HEADS:
+        for head in range(HEADS):
+            _attend(
+                rows, values + head * D, eye, bias + head * STRIDE * STRIDE, query, key, place,
+                areas, into + head * D, lines + head * N, window, scale, N, STRIDE, HEADS, D,
+                BLOCK_D, BLOCK_V, BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
+            )  # fmt: skip
+    else:
+        head = tl.program_id(0) // blocks
+        _attend(
+            rows, values + head * D, eye, bias + head * STRIDE * STRIDE, query, key, place, areas,
+            into + head * D, lines + head * N, window, scale, N, STRIDE, HEADS, D, BLOCK_D, BLOCK_V,
+            BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
+        )  # fmt: skip
 
 
 @triton.jit
@@ -214,8 +244,9 @@ def whole_kernel(
         sums = _sums(total, result, D, BLOCK_V)
         largest = tl.maximum(largest, sums)
         _finish(
-            result, sums, top * unit, into, line, place, window, rows, N, HEADS, D, BLOCK_V, BLOCK_M
-        )
+            result, sums, top * unit, into, line, place, window, rows, N, HEADS, D, BLOCK_V,
+            BLOCK_M, PRECISION,
+        )  # fmt: skip
     if not MASKED:
         if tl.max(largest, 0) > _most(qkv.dtype.element_ty):
             for start in range(0, N, BLOCK_M):

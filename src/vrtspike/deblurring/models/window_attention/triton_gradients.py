@@ -140,25 +140,61 @@ def _group(
         tl.store(grads + at_q + head_columns, values_q, mask=inside(rows, N, D, BLOCK_D))
 
 
+@triton.jit
+def _of_head(
+    head, qkv, grads, out, grad, bias, eye, query, key, place, areas, lse, delta, line, window,
+    scale, N: tl.constexpr, STRIDE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
+    HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradients of queries, keys and values of a head; pointers are those of all heads."""
+    blocks: tl.constexpr = (N + BLOCK_M - 1) // BLOCK_M
+    rest: tl.constexpr = blocks % GROUP
+    channels: tl.constexpr = HEADS * D
+    near = tl.arange(0, BLOCK_M)[:, None] * STRIDE + tl.arange(0, BLOCK_N)[None, :]
+    tile = bias + head * STRIDE * STRIDE + near
+    at = head * D
+    line = (line * HEADS + head) * N
+    if blocks <= GROUP:
+        _group(
+            0, blocks, True, qkv + at, grads + at, out + at, grad + at, eye, tile, query, key,
+            place, areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D,
+            BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
+        )  # fmt: skip
+    else:
+        if rest:
+            _group(
+                0, rest, False, qkv + at, grads + at, out + at, grad + at, eye, tile, query, key,
+                place, areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D,
+                BLOCK_D, BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
+            )  # fmt: skip
+            # Other threads may read what these have written.
+            tl.debug_barrier()
+        for begin in range(rest, blocks, GROUP):
+            _group(
+                begin, GROUP, False, qkv + at, grads + at, out + at, grad + at, eye, tile, query,
+                key, place, areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D,
+                BLOCK_D, BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
+            )  # fmt: skip
+            tl.debug_barrier()
+
+
 @triton.jit(do_not_specialize_on_alignment=["keep"])
 def gradient_kernel(
     qkv, bias, query, key, place, regions, keep, out, lse, grad, delta, grads, first, windows,
     length, scale,
     N: tl.constexpr, STRIDE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr,
-    HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr, KEEP: tl.constexpr,
-    PRECISION: tl.constexpr,
+    ALL_HEADS: tl.constexpr, HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of queries, keys and values of a head of a window.
+    """Gradients of queries, keys and values of a head of a window, or of all heads.
 
     The axes of the grid are heads, windows from ``first`` on, and samples.
 
     With a bias also ``delta``, the sum of grad * out of each query, for :func:`bias_kernel`.
     """
-    blocks: tl.constexpr = (N + BLOCK_M - 1) // BLOCK_M
-    rest: tl.constexpr = blocks % GROUP
-    alone: tl.constexpr = blocks <= GROUP
-    head = tl.program_id(0)
     window = first + tl.program_id(1)
     sample = tl.program_id(2).to(tl.int64)
     if KEEP:
@@ -166,40 +202,22 @@ def gradient_kernel(
             return
     channels: tl.constexpr = HEADS * D
     to_sample = sample * length * channels
-    values = qkv + 3 * to_sample + head * D
-    into = grads + 3 * to_sample + head * D
-    given = out + to_sample + head * D
-    wanted = grad + to_sample + head * D
-    line = ((sample * windows + window) * HEADS + head) * N
-    tile = (
-        bias
-        + head * STRIDE * STRIDE
-        + (tl.arange(0, BLOCK_M)[:, None] * STRIDE + tl.arange(0, BLOCK_N)[None, :])
-    )
     eye = identity(bias, HEADS, STRIDE, BLOCK_M, BY_PRODUCT)
-    areas = regions + window * STRIDE
-    if alone:
-        _group(
-            0, blocks, True, values, into, given, wanted, eye, tile, query, key, place,
-            areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D,
-            BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
-        )  # fmt: skip
+    if ALL_HEADS:
+        for head in range(HEADS):
+            _of_head(
+                head, qkv + 3 * to_sample, grads + 3 * to_sample, out + to_sample, grad + to_sample,
+                bias, eye, query, key, place, regions + window * STRIDE, lse, delta,
+                sample * windows + window, window, scale, N, STRIDE, HEADS, D, BLOCK_D, BLOCK_M,
+                BLOCK_N, GROUP, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
+            )  # fmt: skip
     else:
-        if rest:
-            _group(
-                0, rest, False, values, into, given, wanted, eye, tile, query, key, place,
-                areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D,
-                BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
-            )  # fmt: skip
-            # Other threads may read what these have written.
-            tl.debug_barrier()
-        for begin in range(rest, blocks, GROUP):
-            _group(
-                begin, GROUP, False, values, into, given, wanted, eye, tile, query, key, place,
-                areas, lse + line, delta + line, window, channels, scale, N, STRIDE, D, BLOCK_D,
-                BLOCK_M, BLOCK_N, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
-            )  # fmt: skip
-            tl.debug_barrier()
+        _of_head(
+            tl.program_id(0), qkv + 3 * to_sample, grads + 3 * to_sample, out + to_sample,
+            grad + to_sample, bias, eye, query, key, place, regions + window * STRIDE, lse, delta,
+            sample * windows + window, window, scale, N, STRIDE, HEADS, D, BLOCK_D, BLOCK_M,
+            BLOCK_N, GROUP, HAS_BIAS, BY_PRODUCT, MASKED, PRECISION,
+        )  # fmt: skip
 
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])
