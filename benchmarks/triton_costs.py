@@ -96,7 +96,7 @@ def launched(kernel: Any, grid: Sequence[int], arguments: Mapping[str, Any]) -> 
     half = any(t.dtype in (torch.bfloat16, torch.float16) for t in tensors)
     kind: Arithmetic = "half" if half else "float32"
     left = None
-    if arguments.get("KEEP") and work.left is not None:
+    if (arguments.get("KEEP") or arguments.get("KEEP_FED")) and work.left is not None:
         left = work.left * moved
     return Kernel(moved, work.flops, kind, instructions, left)
 
@@ -190,6 +190,13 @@ def _share(a: Mapping[str, Any], *names: str) -> float:
     return sum(size_of(a[name]) for name in names) / sum(tensors.values())
 
 
+def _joined(a: Mapping[str, Any]) -> Work:
+    """Of a projection and the feed-forward layer after it."""
+    first, second = _output(a), _hidden(3, 1)(a)
+    # Where the feed-forward layer is dropped everything else is done.
+    return Work(second.trips, first.flops + second.flops, left=1.0)
+
+
 def _outputs(a: Mapping[str, Any]) -> Work:
     """Of the projections before attention, forward and backward."""
     trips = (_blocks(a["OUT"], a["BLOCK_O"]),) * (1 + a["MUTUAL"])
@@ -269,6 +276,7 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     "token_ops.projection_kernels.input_rows_kernel": _outputs,
     "token_ops.projection_kernels.output_kernel": _output,
     "token_ops.projection_kernels.output_rows_kernel": _output,
+    "token_ops.joined_kernels.joined_kernel": _joined,
     "token_ops.weight_kernels.weights_kernel": _weights,
     "tap_sums.kernels.sum_kernel": lambda _: Work(),
     "tap_sums.kernels.sum_gradient_kernel": lambda _: Work(),

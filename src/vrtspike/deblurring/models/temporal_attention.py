@@ -13,8 +13,7 @@ from vrtspike.deblurring.models.layers import GEGLU, FeedForward, start_at_zero
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.relative_time import RelativeTime
 from vrtspike.deblurring.models.token_ops import (
-    add_feed_forward,
-    add_linear,
+    add_linear_and_feed_forward,
     gated,
     project_normalised,
 )
@@ -105,8 +104,7 @@ class SpikeTemporalSA(nn.Module):
     def _pixels(self, bias: Tensor, x: Tensor) -> Tensor:
         x, qkv = project_normalised(x, self.norm1, self.qkv)
         attended = attend_over_time(qkv, bias, self.plans, self.implementation)
-        x = add_linear(x, self.proj, attended)
-        return add_feed_forward(x, self.norm2, self.mlp)
+        return add_linear_and_feed_forward(x, self.proj, attended, self.norm2, self.mlp)
 
 
 class TemporalCrossAttn(nn.Module):
@@ -190,5 +188,4 @@ class TemporalCrossAttn(nn.Module):
         x, query = project_normalised(x, self.norm_query, self.query)
         qkv = torch.cat((query, key_value), dim=-1)
         attended = attend_over_time(qkv, bias, self.plans, self.implementation)
-        x = add_linear(x, self.proj, attended)
-        return add_feed_forward(x, self.norm2, self.mlp)
+        return add_linear_and_feed_forward(x, self.proj, attended, self.norm2, self.mlp)

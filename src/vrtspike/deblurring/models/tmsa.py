@@ -27,10 +27,13 @@ from vrtspike.deblurring.models.layers import (
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.recomputation import Recompute, keeps_all, recomputed
 from vrtspike.deblurring.models.token_ops import (
+    Layout,
     add_feed_forward,
     has_kernels,
+    joins,
     layout,
     normalised_linear,
+    triton_joined,
     triton_output,
     triton_projections,
 )
@@ -204,6 +207,36 @@ class WindowAttention(nn.Module):
         branch: Branch,
     ) -> Tensor:
         """What :meth:`forward` gives, with norm, padding, codes and residual inside of kernels."""
+        x, *both, maps = self._attended(x, norm, index, plan, mutual_plan, branch)
+        return triton_output(x, self.proj, *both, maps, branch.factors)
+
+    def add_both(
+        self,
+        x: Tensor,
+        norms: tuple[nn.LayerNorm, nn.LayerNorm],
+        mlp: GEGLU,
+        index: Tensor,
+        plan: WindowPlan,
+        mutual_plan: WindowPlan | None,
+        branches: BlockBranches,
+    ) -> Tensor:
+        """:meth:`forward`, then the feed-forward layer, by own kernels that join the two."""
+        attention, fed = branches
+        x, *both, maps = self._attended(x, norms[0], index, plan, mutual_plan, attention)
+        return triton_joined(
+            x, self.proj, *both, maps, norms[1], mlp, attention.factors, fed.factors
+        )
+
+    def _attended(
+        self,
+        x: Tensor,
+        norm: nn.LayerNorm,
+        index: Tensor,
+        plan: WindowPlan,
+        mutual_plan: WindowPlan | None,
+        branch: Branch,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Layout]:
+        """The features, both results of attention on padded maps, and how these lie."""
         maps = layout(plan.geometry, None if mutual_plan is None else mutual_plan.geometry)
         places = None if mutual_plan is None else self._places(mutual_plan).flatten(0, 1)
         second = None if mutual_plan is None else self.qkv_mut
@@ -216,7 +249,7 @@ class WindowAttention(nn.Module):
         other = None
         if mutual_plan is not None:
             other = window_attention(mutual, None, mutual_plan, self.heads, name, keep)
-        return triton_output(x, self.proj, out, other, maps, branch.factors)
+        return x, out, other, maps
 
     def _project(self, mutual: Tensor, own: Tensor) -> Tensor:
         """``proj`` of [mutual, own] on the channels, without the copy that joins them."""
@@ -316,9 +349,10 @@ class TMSABlock(nn.Module):
         skips_attention = may_skip and attention.is_dropped
         skips_feed_forward = may_skip and feed_forward.is_dropped
         both = options.checkpoint_attn and options.checkpoint_ffn
-        if both and not (skips_attention or skips_feed_forward):
-            # Both at once keep the input of the block and not that of each branch.
-            return recomputed(True, self._both, x, index, plan, mutual_plan, branches)
+        joined = both or (joins(x) and not options.checkpoint_attn)
+        if joined and not (skips_attention or skips_feed_forward):
+            # Both at once keep, if recomputed, the input of the block and not that of each branch.
+            return recomputed(both, self._both, x, index, plan, mutual_plan, branches)
         if skips_attention:
             x = skip_branch(x, self.norm1, self.attn)
         else:
@@ -339,6 +373,9 @@ class TMSABlock(nn.Module):
         mutual_plan: WindowPlan | None,
         branches: BlockBranches,
     ) -> Tensor:
+        if joins(x):
+            norms = (self.norm1, self.norm2)
+            return self.attn.add_both(x, norms, self.mlp, index, plan, mutual_plan, branches)
         x = self._add_attention(x, index, plan, mutual_plan, branches[0])
         return self._add_feed_forward(x, branches[1])
 

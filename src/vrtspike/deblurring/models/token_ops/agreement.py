@@ -11,6 +11,7 @@ from torch.nn import functional
 from vrtspike.deblurring.models.kernel_trials import isolated, largest, shares_of_norm
 from vrtspike.deblurring.models.layers import GEGLU, FeedForward
 from vrtspike.deblurring.models.token_ops.input_projections import triton_projections
+from vrtspike.deblurring.models.token_ops.joined import triton_joined
 from vrtspike.deblurring.models.token_ops.launch import fits
 from vrtspike.deblurring.models.token_ops.maps import layout
 from vrtspike.deblurring.models.token_ops.output_projection import triton_output
@@ -98,7 +99,7 @@ def largest_difference(
         for channels, size, window in sizes:
             if not fits(channels):
                 raise ValueError(f"the kernels do not take {channels} channels")
-            for found, expected in _trials(channels, size, window, device):
+            for found, expected in _trials(channels, size, window, device, dtype):
                 with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
                     ours = found()
                 theirs = expected()
@@ -109,7 +110,9 @@ def largest_difference(
 Trial = tuple[Callable[[], list[Tensor]], Callable[[], list[Tensor]]]
 
 
-def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> list[Trial]:
+def _trials(
+    channels: int, size: Size3, window: Size3, device: torch.device, dtype: torch.dtype
+) -> list[Trial]:
     """Pairs of the same results, by the kernels and by the definitions."""
     windows = (
         clip_window(size, window, shifted=True, mutual=False),
@@ -162,7 +165,24 @@ def _trials(channels: int, size: Size3, window: Size3, device: torch.device) -> 
             *([norm, own] if second is None else [norm, own, second]),
         )
 
+    def joined(second: bool, layer: GEGLU | FeedForward, factors: Tensor | None) -> Trial:
+        last, given = (both, [x, *results]) if second else (alone, [x, results[0]])
+        fed_factors = None if factors is None else factors.flip(0)
+
+        def found(t: Tensor, a: Tensor, b: Tensor | None = None) -> Tensor:
+            return triton_joined(t, last, a, b, maps, norm, layer, factors, fed_factors)
+
+        def expected(t: Tensor, a: Tensor, b: Tensor | None = None) -> Tensor:
+            between = output(t, last, a, b, windows, factors)
+            return feed_forward(between, norm, layer, fed_factors)
+
+        return trial(found, expected, given, last, norm, layer)
+
+    # Tiles of float32 are not joined.
+    both_at_a_time = [] if dtype == torch.float32 else [joined(True, mlp, keep)]
+    both_at_a_time += [] if dtype == torch.float32 else [joined(False, plain, None)]
     return [
+        *both_at_a_time,
         fed(mlp, keep),
         fed(mlp, None),
         fed(plain, None),

@@ -97,7 +97,7 @@ def unfold_kernel(
 
 
 @triton.jit
-def _factor(keep, sample, KEEP: tl.constexpr):
+def factor_of(keep, sample, KEEP: tl.constexpr):
     """The factor of a sample's branch."""
     if KEEP:
         return tl.load(keep + sample)
@@ -122,36 +122,16 @@ def _hidden(
         return gate, 1.0
 
 
-@triton.jit(do_not_specialize_on_alignment=["keep"])
-def forward_kernel(
-    x, keep, w_gate, w_value, w_out, b_out, out, moments, length,
+@triton.jit
+def fed_forward(
+    stream, mean, rstd, w_gate, w_value, w_out, b_out,
     C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
-    BLOCK: tl.constexpr, GATED: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr,
-    PRECISION: tl.constexpr,
+    BLOCK: tl.constexpr, GATED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """x + factor * (w_out (GELU(gate) * value) + b_out) of a block of tokens, by folded weights.
-
-    ``moments`` gets mean and reciprocal standard deviation of each token.
-    """
-    sample = tl.program_id(1)
-    first = tl.program_id(0) * BLOCK
-    count = length - first
-    at = sample.to(tl.int64) * length + first
-    columns = tl.arange(0, BLOCK_C)
-    factor = _factor(keep, sample, KEEP)
-    if KEEP:
-        if factor == 0:
-            store_rows(
-                out, at, count, load_rows(x, at, count, BLOCK, C, BLOCK_C), BLOCK, C, BLOCK_C
-            )
-            return
-
-    rows = tl.arange(0, BLOCK)
-    mean, rstd = statistics(x, at, rows, rows < count, C, EPSILON)
-    store_moments(moments, at, count, mean, rstd, BLOCK)
-    stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
+    """w_out (GELU(gate) * value) + b_out of a block of tokens, by folded weights."""
     hat = standardise(stream, mean, rstd)
     normed = with_ones(hat, w_gate.dtype.element_ty, C, BLOCK_C)
+    columns = tl.arange(0, BLOCK_C)
     total = tl.broadcast_to(load_vector(b_out, columns, C)[None, :], (BLOCK, BLOCK_C))
     for start in range(0, H, BLOCK_H):
         gate, value = _hidden(normed, w_gate, w_value, start, BLOCK_C, BLOCK_H, GATED, PRECISION)
@@ -159,6 +139,39 @@ def forward_kernel(
         product = (gate * below * value).to(w_gate.dtype.element_ty)
         last = load_whole(w_out, start, BLOCK_H, BLOCK_C)
         total = tl.dot(product, last, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit(do_not_specialize_on_alignment=["keep"])
+def forward_kernel(
+    x, keep, w_gate, w_value, w_out, b_out, out, moments, length,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, H: tl.constexpr, BLOCK_H: tl.constexpr,
+    BLOCK: tl.constexpr, GATED: tl.constexpr, KEEP: tl.constexpr, EPSILON: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """x + factor * (w_out (GELU(gate) * value) + b_out) of a block of tokens.
+
+    ``moments`` gets mean and reciprocal standard deviation of each token.
+    """
+    sample = tl.program_id(1)
+    first = tl.program_id(0) * BLOCK
+    count = length - first
+    at = sample.to(tl.int64) * length + first
+    factor = factor_of(keep, sample, KEEP)
+    if KEEP:
+        if factor == 0:
+            stream = load_rows(x, at, count, BLOCK, C, BLOCK_C)
+            store_rows(out, at, count, stream, BLOCK, C, BLOCK_C)
+            return
+
+    rows = tl.arange(0, BLOCK)
+    mean, rstd = statistics(x, at, rows, rows < count, C, EPSILON)
+    store_moments(moments, at, count, mean, rstd, BLOCK)
+    stream = load_rows(x, at, count, BLOCK, C, BLOCK_C).to(tl.float32)
+    total = fed_forward(
+        stream, mean, rstd, w_gate, w_value, w_out, b_out, C, BLOCK_C, H, BLOCK_H, BLOCK, GATED,
+        PRECISION,
+    )  # fmt: skip
     stream = load_rows_again(x, at, count, BLOCK, C, BLOCK_C)
     store_rows(out, at, count, stream + factor * total, BLOCK, C, BLOCK_C)
 
@@ -187,7 +200,7 @@ def rows_kernel(
     count = length - first
     at = sample.to(tl.int64) * length + first
     columns = tl.arange(0, BLOCK_C)
-    factor = _factor(keep, sample, KEEP)
+    factor = factor_of(keep, sample, KEEP)
     line = partial + (sample * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * C
     if KEEP:
         if factor == 0:

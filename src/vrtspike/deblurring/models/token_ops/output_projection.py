@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -60,7 +61,7 @@ def _output(
     x, own = x.contiguous(), own.contiguous()
     samples, length, channels = x.shape
     out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
-    second, first = _halves(weight, channels, dtype)
+    second, first = halves(weight, channels, dtype)
     with on_device_of(x):
         output_kernel[(-(-length // OUTPUT["BLOCK"]), samples)](
             x,
@@ -81,7 +82,7 @@ def _output(
     return out
 
 
-def _halves(weight: Tensor, channels: int, dtype: torch.dtype) -> list[Tensor]:
+def halves(weight: Tensor, channels: int, dtype: torch.dtype) -> list[Tensor]:
     """The columns of mutual attention (of self attention where there is none), and of that."""
     return as_operands((weight[:, :channels], weight[:, -channels:]), dtype)
 
@@ -108,7 +109,7 @@ def _output_backward(
     mutual = None if mutual is None else mutual.contiguous()
     samples, _, channels = grad.shape
     both = mutual is not None
-    second, first = _halves(weight, channels, dtype)
+    second, first = halves(weight, channels, dtype)
     grad_own = torch.empty_like(own)
     grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
     longest = max(maps[1], maps[2] if both else 0)
@@ -153,10 +154,23 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: A
     ctx.save_for_backward(keep, weight, own, mutual)
 
 
+def output_gradients(
+    grad: Tensor, saved: Sequence[Tensor | None], maps: Layout, dtype: torch.dtype
+) -> list[Tensor | None]:
+    """Gradients of weight, bias and both results of attention from that of the result.
+
+    Args:
+        grad: (B, tokens, C).
+        saved: factors or None, weight, results of self and of mutual attention or None.
+        maps: of :func:`layout`.
+        dtype: type of the products.
+    """
+    own, mutual, weight, bias = _output_backward(grad, *saved, maps, dtype)
+    return [weight, bias, own, mutual if mutual.numel() else None]
+
+
 def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    own, mutual, weight, bias = _output_backward(grad, *ctx.saved_tensors, ctx.maps, ctx.dtype)
-    second = mutual if mutual.numel() else None
-    return grad, None, weight, bias, own, second, None, None
+    return grad, None, *output_gradients(grad, ctx.saved_tensors, ctx.maps, ctx.dtype), None, None
 
 
 _output.register_autograd(_grads, setup_context=_save)

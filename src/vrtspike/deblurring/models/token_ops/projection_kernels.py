@@ -244,26 +244,19 @@ def input_rows_kernel(
         store_rows(grad_x, row, length - first, total, BLOCK, C, BLOCK_C)
 
 
-@triton.jit(do_not_specialize_on_alignment=["keep"])
-def output_kernel(
-    x, keep, w_own, w_mutual, bias, own, mutual, out,
-    length, length_own, length_mutual, height, width, padded_h, padded_w,
+@triton.jit
+def projected(
+    w_own, w_mutual, bias, own, mutual, sample, first, count, length_own, length_mutual, height,
+    width, padded_h, padded_w,
     C: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr,
-    MUTUAL: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
+    MUTUAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """x + factor * (w_own own + w_mutual mutual + bias) of a block of the map."""
-    sample = tl.program_id(1).to(tl.int64)
-    first = tl.program_id(0) * BLOCK
+    """w_own own + w_mutual mutual + bias of a block of the map, of which ``count`` rows are read."""
     columns = tl.arange(0, BLOCK_C)
-    factor = 1.0
-    count = length - first
-    if KEEP:
-        factor = tl.load(keep + sample)
-        count = tl.where(factor == 0, 0, count)  # nothing is read
     at = first + tl.arange(0, BLOCK)
     place = _in_padded(at, height, width, padded_h, padded_w, SPATIAL)
     inside = tl.arange(0, BLOCK) < count
-    total = tl.zeros((BLOCK, BLOCK_C), tl.float32)
+    total = tl.broadcast_to(load_vector(bias, columns, C)[None, :], (BLOCK, BLOCK_C))
     weights = load_rows(w_own, 0, C, BLOCK_C, C, BLOCK_C)
     if SPATIAL:
         operand = gather_rows(own, sample * length_own, place, inside, C, BLOCK_C)
@@ -279,7 +272,28 @@ def output_kernel(
             operand = load_rows(mutual, sample * length_mutual + first, count, BLOCK, C, BLOCK_C)
         operand = operand.to(weights.dtype)
         total = tl.dot(operand, tl.trans(weights), total, input_precision=PRECISION)
-    total += load_vector(bias, columns, C)[None, :]
+    return total
+
+
+@triton.jit(do_not_specialize_on_alignment=["keep"])
+def output_kernel(
+    x, keep, w_own, w_mutual, bias, own, mutual, out,
+    length, length_own, length_mutual, height, width, padded_h, padded_w,
+    C: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr,
+    MUTUAL: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """x + factor * (w_own own + w_mutual mutual + bias) of a block of the map."""
+    sample = tl.program_id(1).to(tl.int64)
+    first = tl.program_id(0) * BLOCK
+    factor = 1.0
+    count = length - first
+    if KEEP:
+        factor = tl.load(keep + sample)
+        count = tl.where(factor == 0, 0, count)  # nothing is read
+    total = projected(
+        w_own, w_mutual, bias, own, mutual, sample, first, count, length_own, length_mutual, height,
+        width, padded_h, padded_w, C, BLOCK_C, BLOCK, SPATIAL, MUTUAL, PRECISION,
+    )  # fmt: skip
     row = sample * length + first
     stream = load_rows(x, row, length - first, BLOCK, C, BLOCK_C).to(tl.float32)
     store_rows(out, row, length - first, stream + factor * total, BLOCK, C, BLOCK_C)

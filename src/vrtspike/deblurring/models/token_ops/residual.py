@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.layers import GEGLU, KEPT, Branch, FeedForward
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.choice import has_kernels
 from vrtspike.deblurring.models.token_ops.feed_forward import normalised_geglu
+from vrtspike.deblurring.models.token_ops.joined import triton_joined
 from vrtspike.deblurring.models.token_ops.maps import flat_layout
 from vrtspike.deblurring.models.token_ops.output_projection import triton_output
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
@@ -35,6 +38,26 @@ def add_feed_forward(
     if isinstance(mlp, FeedForward) or keep_hidden:
         return x + branch.scaled(mlp(norm(x)))
     return x + branch.scaled(normalised_geglu(x, norm, mlp))
+
+
+def add_linear_and_feed_forward(
+    x: Tensor,
+    layer: nn.Linear,
+    y: Tensor,
+    norm: nn.LayerNorm,
+    mlp: GEGLU | FeedForward,
+) -> Tensor:
+    """:func:`add_linear`, then :func:`add_feed_forward` with all of its branch."""
+    if not joins(x):
+        return add_feed_forward(add_linear(x, layer, y), norm, mlp)
+    stream = x.reshape(x.shape[0], -1, 1, 1, x.shape[-1])
+    rows = y.reshape(stream.shape).flatten(1, 3)
+    return triton_joined(stream, layer, rows, None, flat_layout(stream), norm, mlp).view(x.shape)
+
+
+def joins(x: Tensor) -> bool:
+    """Whether own kernels make a projection and the feed-forward layer after it at a time."""
+    return has_kernels(x) and autocast_dtype(x) != torch.float32
 
 
 def add_linear(x: Tensor, layer: nn.Linear, y: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -51,7 +52,7 @@ def triton_feed_forward(
     Returns:
         The shape of ``x``, in the wider of its type and that of the products.
     """
-    gate, value, last = _layers(mlp)
+    gate, value, last = layers_of(mlp)
     out, _ = _forward(
         x.flatten(1, -2),
         keep,
@@ -68,11 +69,17 @@ def triton_feed_forward(
     return out.view(x.shape)
 
 
-def _layers(mlp: GEGLU | FeedForward) -> tuple[nn.Linear, nn.Linear | None, nn.Linear]:
+def layers_of(mlp: GEGLU | FeedForward) -> tuple[nn.Linear, nn.Linear | None, nn.Linear]:
     """The layers of gate, value (if it has one) and result."""
     if isinstance(mlp, GEGLU):
         return mlp.fc11, mlp.fc12, mlp.fc2
     return mlp.first, None, mlp.last
+
+
+def forward_launch(device: torch.device, dtype: torch.dtype) -> Launch:
+    """Of the kernels that make all hidden values of their tokens."""
+    # Hidden values of float32 take twice the registers.
+    return FORWARD if is_large(device) and dtype != torch.float32 else FORWARD_SMALL
 
 
 def _constants(
@@ -110,9 +117,8 @@ def _forward(
     samples, length, _ = x.shape
     out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
     moments = x.new_empty(samples, length, 2, dtype=torch.float32)
-    weights = _folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
-    # Hidden values of float32 take twice the registers.
-    launch = FORWARD if is_large(x.device) and dtype != torch.float32 else FORWARD_SMALL
+    weights = folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
+    launch = forward_launch(x.device, dtype)
     with on_device_of(x):
         forward_kernel[(-(-length // launch["BLOCK"]), samples)](
             x,
@@ -129,7 +135,7 @@ def _forward(
     return out, moments
 
 
-def _folded(
+def folded(
     w_gate: Tensor,
     b_gate: Tensor,
     w_value: Tensor | None,
@@ -149,20 +155,20 @@ def _folded(
     value = (w_gate, b_gate) if w_value is None or b_value is None else (w_value, b_value)
     given = [t.contiguous() for t in (w_gate, b_gate, *value, w_out)]
     rows, columns = -(-hidden // _HIDDEN) * _HIDDEN, tile(with_one(channels))
-    folded = [w_gate.new_empty(rows, columns, dtype=dtype) for _ in range(3)]
+    laid = [w_gate.new_empty(rows, columns, dtype=dtype) for _ in range(3)]
     with on_device_of(w_gate):
         fold_kernel[(rows // FOLD["BLOCK_H"],)](
             *given,
             scale,
             shift,
-            *folded,
+            *laid,
             C=channels,
             BLOCK_C=columns,
             H=hidden,
             GATED=w_value is not None,
             **FOLD,
         )
-    return folded
+    return laid
 
 
 @_forward.register_fake
@@ -197,7 +203,7 @@ def _backward(
     hidden, width = w_gate.shape[0], with_one(channels)
     gated = w_value is not None
     constants = {"WIDTH": width, **_constants(x, hidden, gated, keep, dtype)}
-    weights = _folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
+    weights = folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
     grad_x = torch.empty_like(x)
     normed, scaled, grad_hidden, products = (
         x.new_empty(samples, length, n, dtype=dtype)
@@ -256,20 +262,40 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     ctx.set_materialize_grads(False)  # of the moments, from which nothing learns
 
 
-def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    saved = ctx.saved_tensors  # a checkpoint gives them once
-    hidden, channels = saved[4].shape
-    x, first, norm, w_out, b_out = _backward(grad, *saved, ctx.dtype)
+def feed_forward_gradients(
+    grad: Tensor, saved: Sequence[Tensor | None], dtype: torch.dtype
+) -> list[Tensor | None]:
+    """Gradients of tokens, norm and layers from that of the result.
+
+    Args:
+        grad: (B, tokens, C).
+        saved: tokens (B, tokens, C), factors, scale, shift, weight and bias of gate, of value or
+            None, the last weight, and the moments of the tokens.
+        dtype: type of the products.
+
+    Returns:
+        those of the tokens, scale, shift, weight and bias of gate, of value or None, of the last.
+    """
+    weight, has_value = saved[4], saved[6] is not None
+    assert weight is not None
+    hidden, channels = weight.shape
+    x, first, norm, w_out, b_out = _backward(grad, *saved, dtype)
     scale, shift = norm.split(channels)
     size, shape = hidden * channels, (hidden, channels)
-    value: tuple[Tensor | None, ...] = (None, None)
-    if saved[6] is None:
-        w_gate, b_gate = first.split((size, hidden))
-    else:
+    value: list[Tensor | None] = [None, None]
+    if has_value:
         w_gate, w_value, b_gate, b_value = first.split((size, size, hidden, hidden))
-        value = (w_value.view(shape), b_value)
+        value = [w_value.view(shape), b_value]
+    else:
+        w_gate, b_gate = first.split((size, hidden))
     last = (w_out.view(channels, -1), b_out)
-    return x, None, scale, shift, w_gate.view(shape), b_gate, *value, *last, None
+    return [x, scale, shift, w_gate.view(shape), b_gate, *value, *last]
+
+
+def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    saved = ctx.saved_tensors  # a checkpoint gives them once
+    x, *others = feed_forward_gradients(grad, saved, ctx.dtype)
+    return x, None, *others, None
 
 
 _forward.register_autograd(_grads, setup_context=_save)
