@@ -7,9 +7,9 @@ jumps back, but to a place that is reached without it, too.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(.*?);")
@@ -20,7 +20,6 @@ _SPECIAL = re.compile(r"\bMUFU\b")
 _ENDS = re.compile(r"\b(EXIT|RET)\b")
 # Waiting for a barrier is a loop of a few instructions inside of the one that counts.
 _WAITING = 12
-
 
 
 class Count(NamedTuple):
@@ -98,10 +97,10 @@ def _blocks(instructions: Sequence[str], labels: Mapping[str, int]) -> Blocks:
             targets = [labels[branch[1]]] if branch else []
             after[at] = targets if _ALWAYS.match(text) else [*targets, at + 1]
     count = len(instructions)
-    starts = {0, *(at + 1 for at in after), *(to for following in after.values() for to in following)}
+    starts = {0, *(at + 1 for at in after), *itertools.chain(*after.values())}
     ordered = [*sorted(starts - {count}), count]
     blocks = {}
-    for start, end in pairwise(ordered):
+    for start, end in itertools.pairwise(ordered):
         special = sum(bool(_SPECIAL.search(text)) for text in instructions[start:end])
         following = [to for to in after.get(end - 1, [end]) if to < count]
         blocks[start] = Block(end - start, special, following)

@@ -2,10 +2,10 @@
 
 The micro-step of a preset (forward pass, Charbonnier loss, backward pass of one clip) is traced on
 tensors without data under CUDA's rules (``step_trace.py``). Every kernel takes as long as the
-slowest of what it does: moving its bytes, its matrix products, its instructions, its exponentials; and at
-least as long as the shortest kernel. The named GPUs and the shares of their data sheets that are taken to be
-reached stand in ``gpus.py``. Nothing here is measured; where a GPU has run, ``docs/presets.md``
-shows what it measured beside it.
+slowest of what it does: moving its bytes, its matrix products, its instructions, its exponentials;
+and at least as long as the shortest kernel. The named GPUs and the shares of their data sheets that
+are taken to be reached stand in ``gpus.py``. Nothing here is measured; where a GPU has run,
+``docs/presets.md`` shows what it measured beside it.
 
 The result goes to ``benchmarks/results/roofline.json`` and from there to ``docs/presets.md``.
 
@@ -238,6 +238,7 @@ _OPERATIONS = {
     "vrtspike::triton_output": "norms and projections",
     "vrtspike::normalised_linear": "norms and projections",
     "vrtspike::triton_feed_forward": "feed-forward layers",
+    "vrtspike::triton_joined": "feed-forward layers",
     "vrtspike::triton_gate": "feed-forward layers",
     "vrtspike::normalised_geglu": "feed-forward layers",
     "aten::mm": "matrix products",

@@ -27,7 +27,7 @@ def load_rows(base, first, count, BLOCK: tl.constexpr, C: tl.constexpr, BLOCK_C:
 
 @triton.jit
 def load_whole(base, first, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
-    """Rows from ``first`` on of a (rows, WIDTH) matrix that has all of them, WIDTH that of a tile."""
+    """Rows from ``first`` on of a (rows, WIDTH) matrix of whole tiles."""
     rows, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
     return tl.load(base + first * WIDTH + (rows[:, None] * WIDTH + columns[None, :]))
 

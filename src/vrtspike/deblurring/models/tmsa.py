@@ -207,8 +207,8 @@ class WindowAttention(nn.Module):
         branch: Branch,
     ) -> Tensor:
         """What :meth:`forward` gives, with norm, padding, codes and residual inside of kernels."""
-        x, *both, maps = self._attended(x, norm, index, plan, mutual_plan, branch)
-        return triton_output(x, self.proj, *both, maps, branch.factors)
+        x, own, mutual, maps = self._attended(x, norm, index, plan, mutual_plan, branch)
+        return triton_output(x, self.proj, own, mutual, maps, branch.factors)
 
     def add_both(
         self,
@@ -222,9 +222,9 @@ class WindowAttention(nn.Module):
     ) -> Tensor:
         """:meth:`forward`, then the feed-forward layer, by own kernels that join the two."""
         attention, fed = branches
-        x, *both, maps = self._attended(x, norms[0], index, plan, mutual_plan, attention)
+        x, own, mutual, maps = self._attended(x, norms[0], index, plan, mutual_plan, attention)
         return triton_joined(
-            x, self.proj, *both, maps, norms[1], mlp, attention.factors, fed.factors
+            x, self.proj, own, mutual, maps, norms[1], mlp, attention.factors, fed.factors
         )
 
     def _attended(

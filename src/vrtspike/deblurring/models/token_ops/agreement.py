@@ -12,7 +12,7 @@ from vrtspike.deblurring.models.kernel_trials import isolated, largest, shares_o
 from vrtspike.deblurring.models.layers import GEGLU, FeedForward
 from vrtspike.deblurring.models.token_ops.input_projections import triton_projections
 from vrtspike.deblurring.models.token_ops.joined import triton_joined
-from vrtspike.deblurring.models.token_ops.launch import fits
+from vrtspike.deblurring.models.token_ops.launch import fits, is_large
 from vrtspike.deblurring.models.token_ops.maps import layout
 from vrtspike.deblurring.models.token_ops.output_projection import triton_output
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
@@ -178,11 +178,11 @@ def _trials(
 
         return trial(found, expected, given, last, norm, layer)
 
-    # Tiles of float32 are not joined.
-    both_at_a_time = [] if dtype == torch.float32 else [joined(True, mlp, keep)]
-    both_at_a_time += [] if dtype == torch.float32 else [joined(False, plain, None)]
+    # Tiles of float32 and of smaller GPUs are not joined.
+    roomy = device.type != "cuda" or is_large(device)
+    kinds = ((True, mlp, keep), (False, plain, None)) if roomy and dtype != torch.float32 else ()
     return [
-        *both_at_a_time,
+        *(joined(*kind) for kind in kinds),
         fed(mlp, keep),
         fed(mlp, None),
         fed(plain, None),

@@ -4,12 +4,12 @@ One program reads its tokens once and loops over blocks of hidden channels, as a
 keys: hidden values never leave the chip in the forward pass, and the backward pass makes them
 again. Norms, gates and sums are in float32, the operands of products in the type of the weights.
 
-Weights: ``w_gate`` and, if GATED, ``w_value`` (H, C), ``w_out`` (C, H); without a value the layer is
-GELU alone. :func:`fold_kernel` makes of them ``gate``, ``value`` and ``last``, (H, C) in whole tiles
-with biases (:func:`.lay`), so that a loop over hidden channels has no condition. The norm's scale and shift are
-folded into the first two and their biases, W (s x + t) + b = (W s) x + (W t + b), so that kernels
-which go over all tokens only standardise these; the gradients of scale and shift follow from those
-of the folded weights (:func:`unfold_kernel`).
+Weights: ``w_gate`` and, if GATED, ``w_value`` (H, C), ``w_out`` (C, H); without a value the layer
+is GELU alone. :func:`fold_kernel` makes of them (H, C) in whole tiles with biases (:func:`.lay`),
+so that a loop over hidden channels has no condition. The norm's scale and shift are folded into the
+first two, W (s x + t) + b = (W s) x + (W t + b), so that kernels which go over all tokens only
+standardise these; the gradients of scale and shift follow from those of the folded weights
+(:func:`unfold_kernel`).
 
 The second axis of a grid is the sample; ``keep`` has the factor of each sample's branch, and a
 branch of factor 0 is not computed.

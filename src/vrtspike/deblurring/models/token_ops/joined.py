@@ -20,6 +20,7 @@ from vrtspike.deblurring.models.token_ops.triton_feed_forward import (
     layers_of,
 )
 
+
 def triton_joined(
     x: Tensor,
     layer: nn.Linear,
@@ -31,9 +32,10 @@ def triton_joined(
     keep: Tensor | None = None,
     keep_fed: Tensor | None = None,
 ) -> Tensor:
-    """``triton_feed_forward(triton_output(x, layer, own, mutual, maps, keep), norm, mlp, keep_fed)``.
+    """:func:`.triton_output`, whose result goes through :func:`.triton_feed_forward`.
 
-    For products of half precision; the tiles of float32 do not fit into a program together.
+    For products of half precision on large GPUs: elsewhere the tiles of both do not fit into a
+    program. Arguments are those of the two; ``keep_fed`` has the factors of the second.
     """
     gate, value, last = layers_of(mlp)
     out, _, _ = _forward(

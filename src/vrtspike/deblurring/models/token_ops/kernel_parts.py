@@ -79,7 +79,9 @@ def load_moments(base, first, count, BLOCK: tl.constexpr):
 def standardise(x, mean, rstd):
     """Rows of mean 0 and standard deviation 1; what is beyond the channels is not 0."""
     return tl.fma(
-        x, tl.broadcast_to(rstd[:, None], x.shape), tl.broadcast_to((-mean * rstd)[:, None], x.shape)
+        x,
+        tl.broadcast_to(rstd[:, None], x.shape),
+        tl.broadcast_to((-mean * rstd)[:, None], x.shape),
     )
 
 

@@ -251,7 +251,7 @@ def projected(
     C: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr,
     MUTUAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """w_own own + w_mutual mutual + bias of a block of the map, of which ``count`` rows are read."""
+    """w_own own + w_mutual mutual + bias of a block of the map; ``count`` of its rows are read."""
     columns = tl.arange(0, BLOCK_C)
     at = first + tl.arange(0, BLOCK)
     place = _in_padded(at, height, width, padded_h, padded_w, SPATIAL)

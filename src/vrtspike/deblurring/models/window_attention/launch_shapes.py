@@ -18,7 +18,7 @@ Constants = dict[str, Any]
 """Compile-time constants and launch options of a kernel, by name."""
 
 _BLOCK, _BLOCK_FLOAT32 = 64, 32
-# Numbers of keys and values in half precision that are held at once: 384 tokens x (32 + 32), 48 KiB.
+# Numbers of keys and values in half precision that are held at once: 384 tokens x (32 + 32).
 _MOST_HELD = 384 * 64
 # Products from registers to registers (8.x, 12.x) leave less room than those from shared memory.
 _ROOMY = (9, 10)
@@ -95,7 +95,7 @@ def holds_keys(of: Problem) -> bool:
     if of.dtype == torch.float32:
         return False
     widths = tile(of.width) + tile(of.width + 1)
-    return _BLOCK < of.tokens and aligned_tokens(of.tokens) * widths <= _MOST_HELD
+    return of.tokens > _BLOCK and aligned_tokens(of.tokens) * widths <= _MOST_HELD
 
 
 def gradient_shape(of: Problem, *, masked: bool) -> Constants:

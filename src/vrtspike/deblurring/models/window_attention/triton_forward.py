@@ -1,7 +1,8 @@
 """Triton kernels of the forward pass of window attention.
 
-:func:`whole_kernel` has one program for a head of a window, as the backward pass has, where keys and
-values of half precision fit into the chip; :func:`forward_kernel` has one for a block of queries.
+:func:`whole_kernel` has one program for a head of a window, as the backward pass has, where keys
+and values of half precision fit into the chip; :func:`forward_kernel` has one for a block of
+queries.
 
 Online softmax takes weights relative to the largest score so far, so that every block of keys has
 its scores looked through, its maximum handed between threads and the sums scaled: a third of the
@@ -46,10 +47,7 @@ def _add_keys(
     The column of ones sums these if there is one, else ``total``. EMPTY: there are no sums so far.
     RUNNING: weights are relative to the largest score so far, else to that of the first keys.
     """
-    if EMPTY or RUNNING:
-        new_top = tl.maximum(top, tl.max(scores, 1))
-    else:
-        new_top = top
+    new_top = tl.maximum(top, tl.max(scores, 1)) if EMPTY or RUNNING else top
     weights = powers(scores, unit, new_top * unit)
     if RUNNING and not EMPTY:
         shrink = tl.exp2((top - new_top) * unit)
@@ -71,8 +69,8 @@ def _sums(total, result, D: tl.constexpr, BLOCK_V: tl.constexpr):
         return total
 
 
-# What the compiler makes of a logarithm is right to the last digit, by 25 instructions; the unit that
-# makes exponentials gives it to 22 bits. The interpreter has no such unit.
+# What the compiler makes of a logarithm is right to the last digit, by 25 instructions; the unit
+# that makes exponentials gives it to 22 bits. The interpreter has no such unit.
 _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 

@@ -40,7 +40,6 @@ from vrtspike.deblurring.models.window_attention.triton_kernels import (
     powers,
 )
 
-
 # Columns of the smallest product.
 _FEW = tl.constexpr(16)
 

@@ -22,9 +22,8 @@ Positions are 32-bit. An offset into the features is not: see :func:`elements`. 
 are known to the compiler, to which an address is then one multiplication.
 """
 
-# The parameters of a kernel are pointers and numbers of the device, which have no Python types. A
-# condition that is compiled away stands around one that is not, not joined with it.
-# ruff: noqa: ANN001, ANN201, SIM102
+# The parameters of a kernel are pointers and numbers of the device, which have no Python types.
+# ruff: noqa: ANN001, ANN201
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
