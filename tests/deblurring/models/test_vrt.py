@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from vrtspike.deblurring.models.attention import BlockOptions
 from vrtspike.deblurring.models.block_compiling import compile_blocks
 from vrtspike.deblurring.models.layers import Branch
 from vrtspike.deblurring.models.recomputation import Recompute
-from vrtspike.deblurring.models.tmsa import BlockOptions, TMSABlock, TMSAGroup
+from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import VRTSpike
 from vrtspike.deblurring.models.windows import (

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torchvision.ops import deform_conv2d
 
+from vrtspike.deblurring.models.attention import BlockOptions, WindowAttention
 from vrtspike.deblurring.models.flow import SpyNet
 from vrtspike.deblurring.models.layers import GEGLU
 from vrtspike.deblurring.models.stages import ReconstructionGroup, Stage
-from vrtspike.deblurring.models.tmsa import BlockOptions, TMSABlock, TMSAGroup, WindowAttention
+from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.windows import PlanCache
 

@@ -8,11 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from vrtspike.deblurring.models.attention import BlockOptions
 from vrtspike.deblurring.models.feature_alignment import DeformableAlignment, align_neighbours
 from vrtspike.deblurring.models.layers import GEGLU, DepthToSpace, SpaceToDepth
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype, residual_stream
 from vrtspike.deblurring.models.recomputation import keeps_all, recomputed
-from vrtspike.deblurring.models.tmsa import BlockOptions, TMSAGroup
+from vrtspike.deblurring.models.tmsa import TMSAGroup
 from vrtspike.deblurring.models.token_ops import add_linear, gated
 from vrtspike.deblurring.models.windows import PlanCache, Size3
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from vrtspike.deblurring.models.attention import BlockOptions
 from vrtspike.deblurring.models.flow import SpyNet
 from vrtspike.deblurring.models.layers import FrameConv
 from vrtspike.deblurring.models.mixed_precision import residual_stream
 from vrtspike.deblurring.models.padding import pad_to_multiple
 from vrtspike.deblurring.models.recomputation import Recompute
 from vrtspike.deblurring.models.stages import Direction, ReconstructionGroup, Stage
-from vrtspike.deblurring.models.tmsa import BlockOptions
 from vrtspike.deblurring.models.warp import corner_warp
 from vrtspike.deblurring.models.windows import PlanCache, Size3
 from vrtspike.deblurring.vrt_sizes import STAGES, BackboneNames, backbone_faults
@@ -57,7 +57,7 @@ class VRT(nn.Module):
         use_checkpoint_attn: recompute attention and alignment in the backward pass.
         use_checkpoint_ffn: recompute feed-forward layers in the backward pass.
         attention: implementation of window attention; see ``models.window_attention``.
-        recompute: what is recomputed whatever the switches say; see ``models.tmsa.BlockOptions``.
+        recompute: what is recomputed whatever the switches say; see ``BlockOptions``.
 
     Raises:
         ConfigError: arguments that cannot make a model.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from vrtspike.deblurring.models.tmsa import WindowAttention
+from vrtspike.deblurring.models.attention import WindowAttention
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.windows import relative_position_index
 from vrtspike.errors import RunError, list_faults
