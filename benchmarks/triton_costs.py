@@ -155,7 +155,7 @@ def _over_keys(a: Mapping[str, Any]) -> tuple[float, ...]:
 def _over_queries(a: Mapping[str, Any]) -> tuple[float, ...]:
     queries = _blocks(a["N"], a["BLOCK_M"])
     # What begins anew, over queries and over keys, is not run.
-    return (queries,) if a["MASKED"] else (queries, 0, 0)
+    return (queries,) if a["RUNNING"] else (queries, 0, 0)
 
 
 def _over_groups(a: Mapping[str, Any]) -> tuple[float, ...]:

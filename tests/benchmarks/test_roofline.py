@@ -29,8 +29,12 @@ def test_the_slowest_of_its_parts_is_the_time_of_a_kernel(roofline: ModuleType) 
     assert seconds(kernel(1e3, flops=989e9 * 0.455, arithmetic="half"), gpu) == pytest.approx(1e-3)
     assert seconds(kernel(0, flops=67e9 * 0.67, arithmetic="float32"), gpu) == pytest.approx(1e-3)
     # 132 processors issue 4 instructions in each of 1755 million cycles a second.
-    issued = 132 * 4 * 1.755e6 * 0.45
-    assert seconds(kernel(1e6, issued=lambda: issued), gpu) == pytest.approx(1e-3)
+    cycles = 132 * 4 * 1.755e6
+    issued = cycles * 0.45
+    assert seconds(kernel(1e6, issued=lambda: (issued, 0)), gpu) == pytest.approx(1e-3)
+    # Of the unit for exponentials one takes eight of them, four lanes for 32 threads.
+    special = cycles * 0.6 / 8
+    assert seconds(kernel(1e6, issued=lambda: (issued / 2, special)), gpu) == pytest.approx(1e-3)
     assert seconds(kernel(10), gpu) == pytest.approx(1.5e-6)
 
 

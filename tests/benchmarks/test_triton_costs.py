@@ -43,24 +43,28 @@ def test_each_tensor_is_moved_once_and_every_program_issues_its_code(costs: Modu
     types |= dict.fromkeys(("by_head", "by_query", "by_key", "heads"), "i32")
     constants = {"N": 128, "STRIDE": 128, "BLOCK": 32}
     code = compile_kernel(layout_kernel, types, constants, 90, num_warps=4)
-    assert found.issued() == grid[0] * 4 * code.instructions
+    assert found.issued() == (grid[0] * 4 * code.instructions, grid[0] * 4 * code.special)
 
 
 def test_a_loop_counts_as_often_as_it_runs(
     costs: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "window_attention.triton_kernels.layout_kernel"
-    monkeypatch.setattr(costs.Code, "counts", lambda _: (100, (10, 7)))
+    from machine_loops import Count
 
-    def issued(*trips: float) -> float:
+    counts = Count(117, (10, 7)), Count(8, (2, 1))
+    monkeypatch.setattr(costs.Code, "counts", lambda _: counts)
+
+    def issued(*trips: float) -> tuple[float, float]:
         monkeypatch.setitem(costs.WORK, name, lambda _: costs.Work(trips))
         from vrtspike.deblurring.models.window_attention.triton_kernels import layout_kernel
 
         return costs.launched(layout_kernel, (2, 3), layout_arguments()).issued()
 
-    assert issued(5, 2) == 6 * 4 * (100 + 5 * 10 + 2 * 7)
+    warps = 6 * 4
+    assert issued(5, 2) == (warps * (100 + 5 * 10 + 2 * 7), warps * (5 + 5 * 2 + 2 * 1))
     # One loop of the source that the compiler made two of.
-    assert issued(4) == 6 * 4 * (100 + 4 * 8.5)
+    assert issued(4) == (warps * (100 + 4 * 8.5), warps * (5 + 4 * 1.5))
 
 
 def test_an_unknown_kernel_is_named(costs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,12 +104,12 @@ def test_the_launches_of_an_attention_are_counted_as_they_are_made(costs: Module
     # Products of a score: q k and p v; then p^T g, g v, ds^T q, ds k besides q k; q k and g v.
     assert flops == {
         "layout_kernel": 0,
-        "forward_kernel": 2 * 2 * scores * width,
+        "whole_kernel": 2 * 2 * scores * width,
         "gradient_kernel": 5 * 2 * scores * width,
         "bias_kernel": 2 * 2 * scores * width,
     }
     # Windows of one region and the others are launched by themselves, and touch only their tokens.
-    forward = [x.kernel.moved for x in launches if x.operation.endswith("forward_kernel")]
+    forward = [x.kernel.moved for x in launches if x.operation.endswith("whole_kernel")]
     assert len(forward) == 2
     inputs, results = 2 * shape[0] * shape[1] * shape[2], 2 * batch * shape[1] * heads * width
     lse = 4 * batch * windows * heads * tokens

@@ -74,7 +74,7 @@ def forward_shape(of: Problem, *, masked: bool) -> Constants:
     # In half precision a column more costs less than adding every weight.
     shape["BLOCK_V"] = tile(of.width + 1) if half else tile(of.width)
     if holds_keys(of):
-        return shape
+        return {**shape, "RUNNING": masked or of.capability[0] not in _ROOMY}
     shape["ALL_HEADS"] = _has_all_heads(of, shape["BLOCK_M"])
     if half and aligned_tokens(of.tokens) % (2 * _BLOCK) == 0:
         # Half as often a new maximum, by which all sums so far have to be scaled.
@@ -113,7 +113,8 @@ def _most_blocks(of: Problem, padded_width: int, blocks: int, *, masked: bool) -
     if of.dtype == torch.float32 or padded_width > 2 * SMALLEST_DOT:
         return 1
     if padded_width > SMALLEST_DOT:
-        if major not in _ROOMY:
+        # Two groups of two, after one of one, are more than the assembler for 9.x finds room for.
+        if major not in _ROOMY or (masked and (major, blocks) == (9, 5)):
             return 1
         return 2 if masked or blocks > 5 else 3
     if major in _ROOMY:

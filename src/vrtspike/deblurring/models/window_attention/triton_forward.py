@@ -9,7 +9,8 @@ its scores looked through, its maximum handed between threads and the sums scale
 instructions. Any number will do that is not too far from the largest score. A program that has all
 keys takes the largest score of the first block, and looks at the sums when all is done: where
 scores grew by more than what the type of the weights holds, it begins anew, with online softmax.
-Windows of several regions have it at once: the first keys may all be of another region.
+Windows of several regions have it at once, for the first keys may all be of another region; so have
+GPUs whose products come from registers, of which both ways together would need too many.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types. A
@@ -191,13 +192,13 @@ def whole_kernel(
     qkv, bias, query, key, place, regions, keep, out, lse, first, windows, length, scale,
     N: tl.constexpr, STRIDE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr, KEEP: tl.constexpr,
-    PRECISION: tl.constexpr,
+    RUNNING: tl.constexpr, HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """What :func:`forward_kernel` gives, of all queries of a head of a window.
 
     Keys and values stay on the chip. The axes of the grid are heads, windows from ``first`` on, and
-    samples.
+    samples. RUNNING: by online softmax.
     """
     head = tl.program_id(0)
     window = first + tl.program_id(1)
@@ -237,7 +238,7 @@ def whole_kernel(
                 BY_PRODUCT, MASKED, PRECISION,
             )  # fmt: skip
             top, total, result = _add_keys(
-                scores, v[i], unit, top, total, result, D, BLOCK_V, i == 0, MASKED, PRECISION
+                scores, v[i], unit, top, total, result, D, BLOCK_V, i == 0, RUNNING, PRECISION
             )
         sums = _sums(total, result, D, BLOCK_V)
         largest = tl.maximum(largest, sums)
@@ -245,7 +246,7 @@ def whole_kernel(
             result, sums, top * unit, into, line, place, window, rows, N, HEADS, D, BLOCK_V,
             BLOCK_M, PRECISION,
         )  # fmt: skip
-    if not MASKED:
+    if not RUNNING:
         if tl.max(largest, 0) > _most(qkv.dtype.element_ty):
             for start in range(0, N, BLOCK_M):
                 _attend(
