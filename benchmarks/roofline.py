@@ -246,6 +246,7 @@ _OPERATIONS = {
     "aten::bmm": "matrix products",
     "aten::native_layer_norm": "layer norms",
 }
+_CONVOLUTIONS = ("aten::convolution", "vrtspike::sum_of_taps")
 _BLOCK = "TMSABlock"
 
 
@@ -255,7 +256,7 @@ def part_of(modules: Sequence[nn.Module], operation: str) -> str:
     names = [type(module).__name__ for module in modules]
     if operation.startswith("vrtspike") and own in _OPERATIONS:
         return _OPERATIONS[own]
-    if operation.startswith("aten::convolution") and names[-1:] == ["VRT"]:
+    if operation.startswith(_CONVOLUTIONS) and names[-1:] == ["VRT"]:
         # Those of the alignment, which runs its layers without calling them as modules.
         return _PLACES["DeformableAlignment"]
     for name in reversed(names):

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from vrtspike.deblurring.models.tap_sums import choice, sum_of_taps
+from vrtspike.deblurring.models import flow
+from vrtspike.deblurring.models.flow import FlowLevel
+from vrtspike.deblurring.models.layers import activated_conv
+from vrtspike.deblurring.models.tap_sums import activated, choice, sum_of_taps
 from vrtspike.deblurring.models.tap_sums.triton_sums import SUMS
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -32,6 +36,37 @@ def test_a_residual_is_added_before_negative_sums_become_zero() -> None:
     assert sum_of_taps(taps, None, residual).item() == -1
     assert sum_of_taps(taps, None, residual, rectified=True).item() == 0
     assert sum_of_taps(taps, None, -residual, rectified=True).item() == 5
+
+
+def test_a_bias_is_added_before_the_activation() -> None:
+    x = torch.tensor([-3.0, 1.0, 0.5]).view(1, 1, 1, 3)
+    bias = torch.tensor([1.0, -2.0, 1.0])
+    assert activated(x, bias, 0.0).flatten().tolist() == [0, 0, 1.5]
+    assert activated(x, bias, 0.5).flatten().tolist() == [-1, -0.5, 1.5]
+
+
+@pytest.mark.parametrize(("layer", "slope"), [(nn.ReLU(), 0.0), (nn.LeakyReLU(0.1), 0.1)])
+def test_a_convolution_with_activation_is_both_layers(layer: nn.Module, slope: float) -> None:
+    torch.manual_seed(0)
+    conv = nn.Conv2d(4, 6, 5, padding=2, stride=2).double()
+    x = torch.randn(2, 4, 7, 9, dtype=torch.double, requires_grad=True)
+    results = [activated_conv(conv, x, slope), layer(conv(x))]
+    assert results[0].shape == (2, 6, 4, 5)
+    torch.testing.assert_close(*results)
+    gradients = [torch.autograd.grad(r.sin().sum(), [x, *conv.parameters()]) for r in results]
+    torch.testing.assert_close(*gradients)
+
+
+def test_flow_by_own_kernels_is_that_of_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    level = FlowLevel().double()
+    x = torch.randn(2, 8, 6, 10, dtype=torch.double)
+    expected = level(x)
+    # The definition of the kernels stands for them.
+    monkeypatch.setattr(flow, "activates", lambda _: True)
+    found = level(x)
+    assert found.is_contiguous()
+    torch.testing.assert_close(found, expected)
 
 
 def test_gradcheck() -> None:
@@ -66,7 +101,10 @@ def test_kernels_in_the_interpreter() -> None:
 @pytest.mark.slow
 @needs_triton
 @pytest.mark.parametrize("name", ["sum_kernel", "sum_gradient_kernel"])
-def test_kernels_compile_without_a_spill(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("taps", "slope"), [(3, 0.0), (1, 0.0), (1, 0.1)])
+def test_kernels_compile_without_a_spill(
+    name: str, taps: int, slope: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
     from kernel_code import compile_kernel
 
@@ -76,7 +114,8 @@ def test_kernels_compile_without_a_spill(name: str, monkeypatch: pytest.MonkeyPa
     shared = {"bias": "*fp32", "partial": "*fp32", "pixels": "i32", "steps": "i32"}
     sizes = dict(SUMS)
     warps = sizes.pop("num_warps")
-    values = {"C": 96, "BIASED": True, "RESIDUAL": True, "RECTIFIED": True, **sizes}
+    values = {"C": 96, "BIASED": True, "RECTIFIED": True, **sizes}
+    values |= {"TAPS": taps, "RESIDUAL": taps == 3, "SLOPE": slope}
     for capability in CAPABILITIES:
         types = {n: shared.get(n, "*bf16") for n in kernel.arg_names if n not in values}
         code = compile_kernel(kernel, types, values, capability, num_warps=warps)

@@ -21,8 +21,10 @@ from vrtspike.deblurring.models.deform import (
     guided_deform_conv,
     neighbours,
 )
-from vrtspike.deblurring.models.layers import start_at_zero
+from vrtspike.deblurring.models.layers import activated_conv, start_at_zero
 from vrtspike.deblurring.models.warp import flow_warp
+
+_SLOPE = 0.1
 
 
 class DeformableAlignment(nn.Module):
@@ -51,11 +53,11 @@ class DeformableAlignment(nn.Module):
 
         self.conv_offset = nn.Sequential(
             conv(2 * channels + 2, channels),
-            nn.LeakyReLU(0.1, inplace=True),
+            nn.LeakyReLU(_SLOPE, inplace=True),
             conv(channels, channels),
-            nn.LeakyReLU(0.1, inplace=True),
+            nn.LeakyReLU(_SLOPE, inplace=True),
             conv(channels, channels),
-            nn.LeakyReLU(0.1, inplace=True),
+            nn.LeakyReLU(_SLOPE, inplace=True),
             last := conv(channels, 3 * POINTS * groups),
         )
         start_at_zero(last)
@@ -95,13 +97,12 @@ class DeformableAlignment(nn.Module):
         Returns:
             (N, H, W, 9, 3, groups) and the last bias, (9, 3, groups), still to be added.
         """
-        first, *middle, last = self.conv_offset
-        assert isinstance(first, nn.Conv2d)
-        assert isinstance(last, nn.Conv2d)
+        first, *middle, last = (x for x in self.conv_offset if isinstance(x, nn.Conv2d))
         x = guide.permute(0, 3, 1, 2)
         x = functional.conv2d(x, _with_bias(first, guide.shape[-1]), padding=1)
+        x = functional.leaky_relu(x, _SLOPE, inplace=True)
         for layer in middle:
-            x = layer(x)
+            x = activated_conv(layer, x, _SLOPE)
         assert last.bias is not None
         weight, shift = (by_point(t, self.groups) for t in (last.weight, last.bias))
         x = functional.conv2d(x, weight.flatten(0, 2), padding=1)

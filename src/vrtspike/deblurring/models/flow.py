@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.deblurring.models.layers import start_at_zero
+from vrtspike.deblurring.models.layers import activated_conv, start_at_zero
 from vrtspike.deblurring.models.mixed_precision import without_autocast
+from vrtspike.deblurring.models.tap_sums import activates
 from vrtspike.deblurring.models.warp import flow_warp
 
 _MEAN = (0.485, 0.456, 0.406)
@@ -36,7 +37,14 @@ class FlowLevel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, 8, H, W), two pictures and a flow -> (N, 2, H, W)."""
-        return self.basic_module(x)
+        if not activates(x):
+            return self.basic_module(x)
+        *inner, last = (layer for layer in self.basic_module if isinstance(layer, nn.Conv2d))
+        # As the kernels of the convolutions want it, which would copy everything they are given.
+        x = x.contiguous(memory_format=torch.channels_last)
+        for layer in inner:
+            x = activated_conv(layer, x, 0.0)
+        return last(x).contiguous()
 
 
 class SpyNet(nn.Module):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.deblurring.models.kernel_trust import is_counted
-from vrtspike.deblurring.models.tap_sums import sum_of_taps
+from vrtspike.deblurring.models.tap_sums import activated, sum_of_taps
 from vrtspike.host_draws import DrawTable
 
 
@@ -220,6 +220,20 @@ class DepthToSpace(nn.Module):
         b, t, h, w, c = x.shape
         x = x.reshape(b, t, h, w, 2, 2, c // 4)
         return x.permute(0, 1, 2, 5, 3, 4, 6).reshape(b, t, 2 * h, 2 * w, c // 4)
+
+
+def activated_conv(layer: nn.Conv2d, x: Tensor, slope: float) -> Tensor:
+    """``leaky_relu(layer(x), slope)`` with bias and activation in one pass, channels last.
+
+    Args:
+        layer: a convolution with a bias.
+        x: (N, C, H, W).
+        slope: of negative values.
+    """
+    assert layer.bias is not None
+    assert isinstance(layer.padding, tuple)
+    y = functional.conv2d(x, layer.weight, stride=layer.stride, padding=layer.padding)
+    return activated(y.permute(0, 2, 3, 1), layer.bias, slope).permute(0, 3, 1, 2)
 
 
 class FrameConv(nn.Conv3d):

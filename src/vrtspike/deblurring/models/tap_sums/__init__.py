@@ -1,7 +1,7 @@
-"""The end of a convolution over time: its taps summed where they fall, residual and ReLU."""
+"""The end of a convolution: taps in time summed where they fall, bias, residual, activation."""
 
 from __future__ import annotations
 
-from vrtspike.deblurring.models.tap_sums.choice import sum_of_taps
+from vrtspike.deblurring.models.tap_sums.choice import activated, activates, sum_of_taps
 
-__all__ = ["sum_of_taps"]
+__all__ = ["activated", "activates", "sum_of_taps"]

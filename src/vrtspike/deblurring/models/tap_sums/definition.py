@@ -11,13 +11,22 @@ from torch.nn import functional
 
 
 def defined_sum(
-    taps: Tensor, bias: Tensor | None, residual: Tensor | None, *, rectified: bool
+    taps: Tensor, bias: Tensor | None, residual: Tensor | None, *, slope: float | None
 ) -> Tensor:
-    """The definition of :func:`sum_of_taps`."""
+    """The definition of :func:`sum_of_taps`; without a slope there is no activation."""
     out: Tensor = _SumOfTaps.apply(taps, bias)
-    if residual is not None:
-        out = residual + out
-    return functional.relu(out) if rectified else out
+    return _rectified(out if residual is None else residual + out, slope)
+
+
+def defined_activation(x: Tensor, bias: Tensor, *, slope: float) -> Tensor:
+    """The definition of :func:`activated`."""
+    return _rectified(x + bias.to(x.dtype), slope)
+
+
+def _rectified(x: Tensor, slope: float | None) -> Tensor:
+    if slope is None:
+        return x
+    return functional.leaky_relu(x, slope) if slope else functional.relu(x)
 
 
 class _SumOfTaps(torch.autograd.Function):

@@ -181,10 +181,9 @@ def forward_kernel(
         )  # fmt: skip
 
 
-@triton.jit
-def _most(dtype: tl.constexpr):
-    """What weights of a type may sum to, so that neither they nor their products overflow."""
-    return 2.0**15 if dtype == tl.float16 else 2.0**64
+# Weights that sum to no more can be multiplied by values of up to 2**63. Those of float16 are
+# infinite long before, and so is their sum.
+_MOST = tl.constexpr(2.0**64)
 
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])
@@ -247,7 +246,7 @@ def whole_kernel(
             BLOCK_M, PRECISION,
         )  # fmt: skip
     if not RUNNING:
-        if tl.max(largest, 0) > _most(qkv.dtype.element_ty):
+        if tl.max(largest, 0) > _MOST:
             for start in range(0, N, BLOCK_M):
                 _attend(
                     start + near_q, values, eye, tile, query, key, place, areas, into, line, window,
