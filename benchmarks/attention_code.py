@@ -76,11 +76,12 @@ class Problem:
     biased: bool
     masked: bool
 
-    def launched(self, capability: int) -> shapes.Problem:
-        """What decides the shape of its launches on a GPU."""
+    def launched(self, capability: int, *, many: bool = True) -> shapes.Problem:
+        """What decides the shape of its launches on a GPU, with or without ``many`` windows."""
         dtype = next(dtype for dtype, name in _TYPES.items() if name == self.dtype)
         version = (capability // 10, capability % 10)
-        return shapes.Problem(self.tokens, self.width, self.heads, dtype, self.biased, version)
+        kind = (self.tokens, self.width, self.heads, dtype, self.biased)
+        return shapes.Problem(*kind, version, many)
 
 
 def problems_of(settings: Settings) -> set[Problem]:
@@ -135,13 +136,14 @@ class Variant:
     kernel: str
     problem: Problem
     capability: int
+    many: bool = True
 
     @property
     def name(self) -> str:
         """Its line in the table."""
         of = self.problem
         kind = [f"{of.tokens} tokens x {of.heads} x {of.width}", of.dtype]
-        kind += ["bias"] * of.biased + ["mask"] * of.masked
+        kind += ["bias"] * of.biased + ["mask"] * of.masked + ["few windows"] * (not self.many)
         return f"sm_{self.capability} {self.kernel}: {', '.join(kind)}"
 
     def constants(self) -> dict[str, Any]:
@@ -152,7 +154,8 @@ class Variant:
         of = self.problem
         if self.kernel == "layout":
             return shapes.layout_shape(of.tokens)
-        return _SHAPES[self.kernel](of.launched(self.capability), masked=of.masked)
+        launched = of.launched(self.capability, many=self.many)
+        return _SHAPES[self.kernel](launched, masked=of.masked)
 
     def compile(self) -> KernelCode:
         """Compile it and read its code."""
@@ -191,7 +194,11 @@ def variants(
         if problem.biased:
             kernels += ["bias"] if problem.masked else ["bias", "layout"]
         for kernel in kernels:
-            yield Variant(kernel, problem, capability)
+            variant = Variant(kernel, problem, capability)
+            yield variant
+            # Where a program has all heads, it has one where there are few windows.
+            if variant.constants().get("ALL_HEADS"):
+                yield Variant(kernel, problem, capability, many=False)
 
 
 def row(code: KernelCode) -> dict[str, Any]:

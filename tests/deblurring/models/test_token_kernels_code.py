@@ -197,7 +197,7 @@ def test_where_factors_lie_in_memory_compiles_nothing_anew() -> None:
 
 
 # Attention along time runs feed-forward layers without a gate; the rows need more of the stack.
-UNGATED = {"forward_kernel": 0, "rows_kernel": 56, "fold_kernel": 0, "unfold_kernel": 0}
+UNGATED = {"forward_kernel": 0, "rows_kernel": 32, "fold_kernel": 0, "unfold_kernel": 0}
 
 
 @pytest.mark.slow
@@ -228,3 +228,27 @@ def test_kernels_fit(
     assert len(code.loops) == len(loops[capability])
     for found, expected in zip(code.loops, loops[capability], strict=True):
         assert found <= 1.1 * expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
+@pytest.mark.parametrize(
+    "kind",
+    [{"GATED": False, "MUTUAL": False}, {"MUTUAL": False}, {"SPATIAL": True}],
+    ids=["along time", "self attention", "padded"],
+)
+def test_joined_layers_of_any_kind_fit(
+    kind: Mapping[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = feed_forward.FORWARD
+    code = compiled("joined_kernels", "joined_kernel", launch, 90, monkeypatch, **kind)
+    assert code.stack == 0
+    assert code.shared <= SHARED[90]
+    assert max(code.loops) <= 660
+
+
+def test_blocks_divide_the_tiles_that_have_no_masks() -> None:
+    hidden = {launch["BLOCK_H"] for launch in (*feed_forward.LAUNCHES, feed_forward.FOLD)}
+    assert {feed_forward.HIDDEN % block for block in hidden} == {0}
+    outputs = {launch["BLOCK_O"] for launch in (projections.INPUT, projections.INPUT_ROWS)}
+    assert {projections.LAY["BLOCK_O"] % block for block in outputs} == {0}

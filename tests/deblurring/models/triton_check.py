@@ -14,6 +14,7 @@ from unittest import mock
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from vrtspike.deblurring.models.window_attention import triton_attention as module
 from vrtspike.deblurring.models.window_attention.agreement import (
@@ -24,7 +25,13 @@ from vrtspike.deblurring.models.window_attention.agreement import (
 from vrtspike.deblurring.models.window_attention.explicit import explicit_attention
 from vrtspike.deblurring.models.window_attention.triton_attention import triton_attention
 from vrtspike.deblurring.models.window_attention.triton_kernels import elements
-from vrtspike.deblurring.models.windows import Size3, WindowGeometry, build_plan, clip_window
+from vrtspike.deblurring.models.windows import (
+    Size3,
+    WindowGeometry,
+    WindowPlan,
+    build_plan,
+    clip_window,
+)
 
 # Float16 stands for bfloat16, which the interpreter cannot multiply.
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3}
@@ -47,6 +54,10 @@ def large() -> Iterator[Case]:
     for window in ((2, 8, 8), (5, 7, 7), (5, 8, 8)):
         yield case(window, 20, half, False, True)
     yield case((5, 7, 7), 16, half, False, False)
+    # One block with a bias, of so few windows that a program has one head, and of more.
+    for rows in (1, 4):
+        geometry = clip_window((1, 8 * rows, 8), (1, 8, 8), shifted=False, mutual=False)
+        yield geometry, 20, half
     # Mutual, so without a bias: 128 and 98 tokens.
     yield case((2, 16, 8), 16, half, True, True)
     yield case((2, 14, 7), 20, half, True, True)
@@ -122,21 +133,45 @@ def check_large_scores() -> float:
 def check_growing_scores() -> float:
     """128 tokens in half precision, the later ones with much larger scores than the first.
 
-    Weights relative to the first keys overflow.
+    Weights relative to the first keys overflow. Gradients, too: the sums that they need follow.
     """
     plan = build_plan(clip_window((2, 8, 8), (2, 8, 8), shifted=False, mutual=False), CPU)
     generator = torch.Generator().manual_seed(0)
     qkv = torch.randn(1, 128, 96, generator=generator)
     qkv[:, :, :32] *= 4
     qkv[:, 64:, 32:64] *= 6
-    bias = torch.randn(2, 128, 128, generator=generator)
-    found = triton_attention(qkv.half(), bias, plan, 2).float()
-    expected = explicit_attention(qkv.half().float(), bias, plan, 2)
     scores = torch.einsum("qhc,khc->hqk", *qkv[0].unflatten(1, (3, 2, 16)).unbind(1)[:2]) / 4
     grown = scores[..., 64:].amax(-1) - scores[..., :64].amax(-1)
     assert grown.max() > 15, "the numbers of this check overflow nothing"
-    worst = ((found - expected).norm() / expected.norm()).item() / TOLERANCES[torch.float16]
-    return worst if worst == worst else math.inf
+    return difference_from_exact(qkv, torch.randn(2, 128, 128, generator=generator), plan, 1.0)
+
+
+def check_large_gradients() -> float:
+    """Sums of grad * out that are beyond float16, of gradients that are not."""
+    plan = build_plan(clip_window((1, 8, 8), (1, 8, 8), shifted=False, mutual=False), CPU)
+    generator = torch.Generator().manual_seed(0)
+    qkv = torch.randn(1, 64, 96, generator=generator)
+    qkv[:, :, 64:] += 1
+    return difference_from_exact(qkv, torch.zeros(2, 64, 64), plan, 3000.0)
+
+
+def difference_from_exact(qkv: Tensor, bias: Tensor, plan: WindowPlan, size: float) -> float:
+    """Difference in float16, of result and gradients, from the definition in float32."""
+    generator = torch.Generator().manual_seed(1)
+    grad = (size * torch.randn(*qkv.shape[:2], 32, generator=generator)).half()
+    inputs = [qkv.half().requires_grad_(), bias.requires_grad_()]
+    exact = [t.detach().float().requires_grad_() for t in inputs]
+    out, expected = triton_attention(*inputs, plan, 2), explicit_attention(*exact, plan, 2)
+    pairs = [
+        (out, expected),
+        *zip(
+            torch.autograd.grad(out, inputs, grad),
+            torch.autograd.grad(expected, exact, grad.float()),
+            strict=True,
+        ),
+    ]
+    shares = [((a.float() - b).norm() / b.norm()).item() for a, b in pairs]
+    return max(s / TOLERANCES[torch.float16] if s == s else math.inf for s in shares)
 
 
 def check_equal_values() -> float:
@@ -192,7 +227,8 @@ def main() -> int:
             for size, windows in kinds
         )
         others = (check_offsets(), check_mixed_types(), check_large_scores(), check_left_out())
-        others += (check_growing_scores(), check_equal_values(), check_older())
+        others += (check_growing_scores(), check_equal_values(), check_large_gradients())
+        others += (check_older(),)
         worst = max(worst / TOLERANCES[torch.float32], *others)
     print(f"largest difference: {worst:.2e} of what is tolerated")
     return int(not worst < 1)

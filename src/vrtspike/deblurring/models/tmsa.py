@@ -121,8 +121,8 @@ class TMSABlock(nn.Module):
         skips_attention = may_skip and attention.is_dropped
         skips_feed_forward = may_skip and feed_forward.is_dropped
         both = options.checkpoint_attn and options.checkpoint_ffn
-        joined = both or (joins(x) and not options.checkpoint_attn)
-        if joined and not (skips_attention or skips_feed_forward):
+        together = both or (joins(x) and not options.checkpoint_attn)
+        if together and not (skips_attention or skips_feed_forward):
             # Both at once keep, if recomputed, the input of the block and not that of each branch.
             return recomputed(both, self._both, x, index, plan, mutual_plan, branches)
         if skips_attention:

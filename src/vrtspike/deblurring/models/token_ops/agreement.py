@@ -12,7 +12,7 @@ from vrtspike.deblurring.models.kernel_trials import isolated, largest, shares_o
 from vrtspike.deblurring.models.layers import GEGLU, FeedForward
 from vrtspike.deblurring.models.token_ops.input_projections import triton_projections
 from vrtspike.deblurring.models.token_ops.joined import triton_joined
-from vrtspike.deblurring.models.token_ops.launch import fits, is_large
+from vrtspike.deblurring.models.token_ops.launch import fits, has_room
 from vrtspike.deblurring.models.token_ops.maps import layout
 from vrtspike.deblurring.models.token_ops.output_projection import triton_output
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
@@ -178,9 +178,7 @@ def _trials(
 
         return trial(found, expected, given, last, norm, layer)
 
-    # Tiles of float32 and of smaller GPUs are not joined.
-    roomy = device.type != "cuda" or is_large(device)
-    kinds = ((True, mlp, keep), (False, plain, None)) if roomy and dtype != torch.float32 else ()
+    kinds = ((True, mlp, keep), (False, plain, None)) if has_room(device, dtype) else ()
     return [
         *(joined(*kind) for kind in kinds),
         fed(mlp, keep),

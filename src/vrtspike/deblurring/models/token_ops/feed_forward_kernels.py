@@ -187,10 +187,10 @@ def rows_kernel(
     """Gradient of a block of tokens, and what the gradients of the weights are sums over.
 
     That is ``normed``, the standardised tokens with a one in column C, by which biases get their
-    gradients from the same products; ``grad_hidden`` (tokens, 2 H), the gradients of gate and
-    value, or (tokens, H); ``products`` (tokens, H) of both; and ``scaled``, the branch's gradient;
-    all in the type of the weights. A line of ``partial`` holds the block's part of the gradient of
-    the last bias.
+    gradients from the same products (what is beyond is not read); ``grad_hidden`` (tokens, 2 H),
+    the gradients of gate and value, or (tokens, H); ``products`` (tokens, H) of both; and
+    ``scaled``, the branch's gradient; all in the type of the weights. A line of ``partial`` holds
+    the block's part of the gradient of the last bias.
 
     Hidden values are written here although they could be made again: that takes as many
     instructions as everything else in this kernel, which waits for these and not for memory.

@@ -1,7 +1,8 @@
 """Triton kernel of the layers between attention and the next block; :mod:`.joined` calls it.
 
 Projection and residual move bytes, the feed-forward layer issues instructions: one kernel does both
-at a time, and what lies between them is written for the backward pass but not read.
+at a time. What lies between is written for the backward pass, and read again only by the program
+that wrote it, from the cache.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types. A

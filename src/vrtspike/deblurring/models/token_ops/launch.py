@@ -33,6 +33,14 @@ def is_large(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] in (9, 10)
 
 
+def has_room(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a program has room for a projection and the feed-forward layer after it.
+
+    It has not for products of float32, nor on smaller GPUs. The interpreter has.
+    """
+    return dtype != torch.float32 and (device.type != "cuda" or is_large(device))
+
+
 def shares(device: torch.device, programs: int, blocks: int) -> int:
     """Parts that a sum over ``blocks`` blocks is made of.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.layers import GEGLU, KEPT, Branch, FeedForward
@@ -10,7 +9,7 @@ from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.choice import has_kernels
 from vrtspike.deblurring.models.token_ops.feed_forward import normalised_geglu
 from vrtspike.deblurring.models.token_ops.joined import triton_joined
-from vrtspike.deblurring.models.token_ops.launch import is_large
+from vrtspike.deblurring.models.token_ops.launch import has_room
 from vrtspike.deblurring.models.token_ops.maps import flat_layout
 from vrtspike.deblurring.models.token_ops.output_projection import triton_output
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
@@ -57,12 +56,8 @@ def add_linear_and_feed_forward(
 
 
 def joins(x: Tensor) -> bool:
-    """Whether own kernels make a projection and the feed-forward layer after it at a time.
-
-    Tiles of float32, and those of smaller GPUs, have no room for both.
-    """
-    roomy = x.device.type != "cuda" or is_large(x.device)
-    return has_kernels(x) and roomy and autocast_dtype(x) != torch.float32
+    """Whether own kernels make a projection and the feed-forward layer after it at a time."""
+    return has_kernels(x) and has_room(x.device, autocast_dtype(x))
 
 
 def add_linear(x: Tensor, layer: nn.Linear, y: Tensor) -> Tensor:

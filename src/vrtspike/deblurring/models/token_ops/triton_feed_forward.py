@@ -30,8 +30,9 @@ ROWS: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
 # What fits into the shared memory and the registers of smaller GPUs.
 FORWARD_SMALL: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, **_WARPS})
 ROWS_SMALL: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_H": 32, **_WARPS})
+LAUNCHES = (FORWARD, ROWS, FORWARD_SMALL, ROWS_SMALL)
 # Hidden channels come in multiples of the largest block of a loop over them.
-_HIDDEN = 64
+HIDDEN = 64
 # Hidden channels of a program that folds, channels and hidden channels of one that unfolds.
 FOLD: Launch = MappingProxyType({"BLOCK_H": 16, "num_warps": 4})
 UNFOLD: Launch = MappingProxyType({"BLOCK_C": 16, "BLOCK_H": 64, "num_warps": 4})
@@ -154,7 +155,7 @@ def folded(
     hidden, channels = w_gate.shape
     value = (w_gate, b_gate) if w_value is None or b_value is None else (w_value, b_value)
     given = [t.contiguous() for t in (w_gate, b_gate, *value, w_out)]
-    rows, columns = -(-hidden // _HIDDEN) * _HIDDEN, tile(with_one(channels))
+    rows, columns = -(-hidden // HIDDEN) * HIDDEN, tile(with_one(channels))
     laid = [w_gate.new_empty(rows, columns, dtype=dtype) for _ in range(3)]
     with on_device_of(w_gate):
         fold_kernel[(rows // FOLD["BLOCK_H"],)](

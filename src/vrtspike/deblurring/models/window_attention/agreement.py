@@ -33,17 +33,21 @@ Windows = Sequence[tuple[Size3, bool]]
 # whose 245 tokens fill no whole blocks of a kernel; and small ones, as in the attention along time
 # at each pixel, which take the smallest blocks.
 _SIZE: Size3 = (6, 12, 20)
-# A GPU sums the gradient of the bias over shares of the windows: here several windows each.
+# A GPU sums the gradient of the bias over shares of the windows: here several windows each, and so
+# many that a program has all heads of a small one.
 _SIZE_CUDA: Size3 = (6, 60, 92)
 _WINDOWS: Windows = (
     ((2, 8, 8), True),
     ((2, 8, 8), False),
     ((6, 8, 8), False),
     ((5, 7, 7), False),
+    ((1, 8, 8), False),
     ((6, 1, 1), False),
     ((2, 1, 2), True),
 )
 _HEADS = 2
+# Of queries and of later keys: by its square grow scores, the largest by hundreds.
+_GROWTH = 10.0
 # Channels of a head in stages 1-7 and in stage 8.
 _WIDTHS = (16, 20)
 
@@ -82,15 +86,16 @@ def largest_difference(
         attention: the implementation.
         device: where to run it.
         dtype: type of queries, keys and values; the definition is computed in float32.
-        size: map (D, H, W); if not given a small one, on a GPU a larger one.
+        size: map (D, H, W); if not given a small one, on a GPU a larger one, too.
         windows: sizes (Wd, Wh, Ww), and whether attention is mutual; each also with a shift.
 
     Returns:
         NaN where any result or gradient holds one.
     """
-    differences: list[float] = []
-    whole = size or (_SIZE_CUDA if device.type == "cuda" else _SIZE)
-    for width, (window, mutual), shifted in product(_WIDTHS, windows, (False, True)):
+    differences = [difference_of_growing(attention, device, dtype)]
+    sizes = [size or _SIZE] + [_SIZE_CUDA] * (size is None and device.type == "cuda")
+    for whole, width, kind, shifted in product(sizes, _WIDTHS, windows, (False, True)):
+        window, mutual = kind
         geometry = clip_window(whole, window, shifted=shifted, mutual=mutual)
         differences += differences_in(attention, device, dtype, geometry, width)
     return largest(differences)
@@ -130,6 +135,30 @@ def differences_in(
         rounded = [t.to(dtype).float() for t in inputs]
         expected = _results(explicit_attention, rounded, plan)
     return shares_of_norm(found, expected)
+
+
+def difference_of_growing(
+    attention: AttentionFunction, device: torch.device, dtype: torch.dtype
+) -> float:
+    """The difference of results where later keys have far larger scores than the first.
+
+    Weights relative to those of the first overflow any type. Gradients are not compared: nearly all
+    of the attention is on one token each, so that they are differences of nearly equal numbers.
+    """
+    geometry = clip_window((2, 8, 16), (2, 8, 8), shifted=False, mutual=False)
+    generator = torch.Generator(device).manual_seed(0)
+    with isolated(device), torch.no_grad():
+        plan = build_plan(geometry, device)
+        shape, width = (1, plan.out.numel(), 3 * _HEADS * _WIDTHS[0]), plan.tokens
+        qkv = torch.randn(shape, device=device, generator=generator)
+        queries, keys, _ = qkv.chunk(3, dim=-1)
+        queries *= _GROWTH
+        keys[:, shape[1] // 2 :] *= _GROWTH
+        bias = torch.randn(_HEADS, width, width, device=device, generator=generator)
+        qkv, bias = qkv.to(dtype), bias.to(dtype)
+        found = attention(qkv, bias, plan, _HEADS)
+        expected = explicit_attention(qkv.float(), bias.float(), plan, _HEADS)
+    return largest(shares_of_norm([found], [expected]))
 
 
 def difference_of_kept(

@@ -75,11 +75,7 @@ def forward_shape(of: Problem, *, masked: bool) -> Constants:
     shape["BLOCK_V"] = tile(of.width + 1) if half else tile(of.width)
     if holds_keys(of):
         return {**shape, "RUNNING": masked or of.capability[0] not in _ROOMY}
-    shape["ALL_HEADS"] = _has_all_heads(of, shape["BLOCK_M"])
-    if half and aligned_tokens(of.tokens) % (2 * _BLOCK) == 0:
-        # Half as often a new maximum, by which all sums so far have to be scaled.
-        shape["BLOCK_N"] = 2 * _BLOCK
-    return shape
+    return {**shape, "ALL_HEADS": _has_all_heads(of, shape["BLOCK_M"])}
 
 
 def _has_all_heads(of: Problem, block: int) -> bool:

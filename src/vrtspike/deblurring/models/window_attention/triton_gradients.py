@@ -44,20 +44,31 @@ from vrtspike.deblurring.models.window_attention.triton_kernels import (
 _FEW = tl.constexpr(16)
 
 
-@triton.jit
-def _first_ones(BLOCK: tl.constexpr, TYPE: tl.constexpr):
-    """(BLOCK, columns), ones in the first two columns and zeros in the others."""
-    columns = tl.arange(0, _FEW)[None, :]
-    return tl.broadcast_to(tl.where(columns < 2, 1.0, 0.0), (BLOCK, _FEW)).to(TYPE)
+# Of the first part, so that a sum of products of float16 need not be a number of float16 itself.
+_COARSE = tl.constexpr(256.0)
 
 
 @triton.jit
-def _in_two(values, TYPE: tl.constexpr):
-    """(rows,) -> (rows, columns) whose first two sum to them, exact to twice the digits."""
+def _units(BLOCK: tl.constexpr, TYPE: tl.constexpr):
+    """(BLOCK, columns), what the parts that :func:`_in_parts` makes are multiples of."""
     columns = tl.arange(0, _FEW)[None, :]
-    high = values.to(TYPE).to(tl.float32)
-    low = tl.where(columns == 1, (values - high)[:, None], 0.0)
-    return tl.where(columns == 0, high[:, None], low).to(TYPE)
+    units = tl.where(columns == 0, _COARSE, tl.where(columns < 3, 1.0, 0.0))
+    return tl.broadcast_to(units, (BLOCK, _FEW)).to(TYPE)
+
+
+@triton.jit
+def _in_parts(values, TYPE: tl.constexpr):
+    """(rows,) -> (rows, columns), which sum to them in a product with :func:`_units`.
+
+    Exact to more than twice the digits of the type.
+    """
+    columns = tl.arange(0, _FEW)[None, :]
+    coarse = (values / _COARSE).to(TYPE).to(tl.float32)
+    rest = values - coarse * _COARSE
+    high = rest.to(TYPE).to(tl.float32)
+    parts = tl.where(columns == 2, (rest - high)[:, None], 0.0)
+    parts = tl.where(columns == 1, high[:, None], parts)
+    return tl.where(columns == 0, coarse[:, None], parts).to(TYPE)
 
 
 @triton.jit
@@ -90,12 +101,12 @@ def _group(
             tl.store(delta + rows, row_sums, mask=rows < N)
         q += (features(values, at_q, D, BLOCK_D),)
         g += (g_rows,)
-        sums += (_in_two(-row_sums, g_rows.dtype) if BY_PRODUCT else row_sums,)
+        sums += (_in_parts(-row_sums, g_rows.dtype) if BY_PRODUCT else row_sums,)
         norms += (tl.load(lse + rows, mask=rows < N, other=float("inf")),)
         grad_q += (tl.zeros((BLOCK_M, BLOCK_D), tl.float32),)
     tile += first * BLOCK_M * STRIDE
     inverse = 1.0 / scale
-    ones = _first_ones(BLOCK_N, grad.dtype.element_ty)
+    units = _units(BLOCK_N, grad.dtype.element_ty)
     for start in range(0, N, BLOCK_N):
         columns = start + near_k
         at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
@@ -121,7 +132,7 @@ def _group(
             weights = powers(scores, unit, norms[i])
             grad_v = tl.dot(tl.trans(weights.to(v.dtype)), g[i], grad_v, input_precision=PRECISION)
             if BY_PRODUCT:
-                taken_off = tl.dot(sums[i], tl.trans(ones), input_precision=PRECISION)
+                taken_off = tl.dot(sums[i], tl.trans(units), input_precision=PRECISION)
                 grad_weights = tl.dot(g[i], tl.trans(v), taken_off, input_precision=PRECISION)
             else:
                 grad_weights = tl.dot(g[i], tl.trans(v), input_precision=PRECISION)
