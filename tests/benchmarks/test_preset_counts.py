@@ -27,7 +27,7 @@ JOINED = {
         "matrix products",
         "layer norms",
     ),
-    "offset convolutions and warping": ("offset convolutions, warping",),
+    "offset convolutions, warping, all else": ("offset convolutions, warping", "the rest"),
     "flow": ("flow (SpyNet)",),
 }
 

@@ -108,7 +108,7 @@ def test_what_a_person_reads(project):
     assert "gopro_spike: data/gopro_spike is not there; the figures are those of GoPro" in lines[3]
     assert lines[5].strip() == "stores of 32 bins need 29.3 GB, 0.0 GB are there"
     (row,) = [line for line in lines if line.startswith("baseline")]
-    assert row.split() == ["baseline", "10.9", "GiB", *row.split()[3:5], "4,473", "7.3", "yes"]
+    assert row.split() == ["baseline", "10.9", "GiB", *row.split()[3:5], "4,473", "7.0", "yes"]
     assert lines[-2] == "recommended: snakemake --cores 16 train_baseline"
 
 
