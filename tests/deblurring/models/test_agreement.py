@@ -62,14 +62,21 @@ def test_a_fault_of_small_windows_alone_is_refused() -> None:
 
 def test_what_the_check_tries() -> None:
     tried = set()
+    grown = []
 
     def watched(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
         geometry = plan.geometry
+        if not torch.is_grad_enabled():
+            grown.append(growth(qkv[0], plan, heads))
+            return explicit_attention(qkv, bias, plan, heads)
         shifted, padded = any(geometry.shift), geometry.padded != geometry.size
         tried.add((geometry.window, geometry.mutual, shifted, padded, qkv.shape[2] // (3 * heads)))
         return explicit_attention(qkv, bias, plan, heads)
 
     assert agrees(watched, CPU, torch.float32)
+    # Once scores that grow so much that weights relative to the first overflow bfloat16, too.
+    assert len(grown) == 1
+    assert grown[0] > 128
     windows = {(window, mutual) for window, mutual, *_ in tried}
     # Those of VRT with windows of 8 x 8, and of the attention along time.
     assert windows >= {((2, 8, 8), True), ((2, 8, 8), False), ((6, 8, 8), False)}
@@ -84,6 +91,14 @@ def test_what_the_check_tries() -> None:
         if window[1] > 1:
             assert {shifted for shifted, *_ in kinds} == {False, True}
             assert all(padded for _, padded, _ in kinds), "the map is no multiple of the window"
+
+
+def growth(qkv: Tensor, plan: WindowPlan, heads: int) -> float:
+    """By how much the largest score of some query grows after the first 64 keys, in base 2."""
+    queries, keys, _ = qkv.unflatten(1, (3, heads, -1)).unbind(1)
+    scores = torch.einsum("wqhc,wkhc->whqk", queries[plan.query], keys[plan.key])
+    scores *= queries.shape[-1] ** -0.5 / math.log(2)
+    return (scores[..., 64:].amax(-1) - scores[..., :64].amax(-1)).max().item()
 
 
 def small_difference(spoil: AttentionFunction) -> float:
