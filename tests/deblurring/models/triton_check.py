@@ -152,16 +152,23 @@ def check_large_gradients() -> float:
     generator = torch.Generator().manual_seed(0)
     qkv = torch.randn(1, 64, 96, generator=generator)
     qkv[:, :, 64:] += 1
-    return difference_from_exact(qkv, torch.zeros(2, 64, 64), plan, 3000.0)
+    return difference_from_exact(qkv, torch.zeros(2, 64, 64), plan, 8000.0, sums_beyond=65504.0)
 
 
-def difference_from_exact(qkv: Tensor, bias: Tensor, plan: WindowPlan, size: float) -> float:
-    """Difference in float16, of result and gradients, from the definition in float32."""
+def difference_from_exact(
+    qkv: Tensor, bias: Tensor, plan: WindowPlan, size: float, sums_beyond: float = 0.0
+) -> float:
+    """Difference in float16, of result and gradients, from the definition in float32.
+
+    Gradients of the result are about ``size``; some sum of grad * out has to be ``sums_beyond``.
+    """
     generator = torch.Generator().manual_seed(1)
     grad = (size * torch.randn(*qkv.shape[:2], 32, generator=generator)).half()
     inputs = [qkv.half().requires_grad_(), bias.requires_grad_()]
     exact = [t.detach().float().requires_grad_() for t in inputs]
     out, expected = triton_attention(*inputs, plan, 2), explicit_attention(*exact, plan, 2)
+    sums = (grad.float() * expected).unflatten(2, (2, 16)).sum(-1).abs()
+    assert sums.max() > sums_beyond, "the numbers of this check overflow nothing"
     pairs = [
         (out, expected),
         *zip(
