@@ -69,7 +69,9 @@ def main() -> int:
     agrees &= difference < 1e-5
     finite = is_finite_at_the_edge_of_float16()
     print(f"finite: {finite}")
-    return int(not (agrees and finite))
+    rounded = rounding_of_biases()
+    print(f"biases: {rounded:.2e}")
+    return int(not (agrees and finite and rounded < 5e-5))
 
 
 def is_finite_at_the_edge_of_float16() -> bool:
@@ -81,6 +83,27 @@ def is_finite_at_the_edge_of_float16() -> bool:
         out = triton_feed_forward(x, norm, mlp)
     grads = torch.autograd.grad(out.float().sum(), [x, *norm.parameters(), *mlp.parameters()])
     return all(bool(t.isfinite().all()) for t in (out, *grads))
+
+
+def rounding_of_biases() -> float:
+    """What rounding a bias to float16 would leave out of all hidden channels' sum: 3e-4 of it.
+
+    Products of gate and value are rounded, too, but up and down.
+    """
+    torch.manual_seed(0)
+    norm, mlp, x = torch.nn.LayerNorm(24), GEGLU(24, 256), torch.randn(1, 1, 4, 4, 24)
+    values = 1 + torch.randint(1024, (256,)) / 1024
+    with torch.no_grad():
+        for layer in (mlp.fc11, mlp.fc12):
+            layer.weight.zero_()
+        mlp.fc11.bias.fill_(11.0035)  # between two numbers of float16; GELU leaves it as it is
+        mlp.fc12.bias.copy_(values)
+        mlp.fc2.weight.fill_(1 / 256)
+        mlp.fc2.bias.zero_()
+        with torch.autocast("cpu", torch.float16):
+            out = triton_feed_forward(x, norm, mlp)
+    expected = 11.0035 * values.mean()
+    return ((out - x) / expected - 1).abs().max().item()
 
 
 class Recomputed(torch.nn.Module):
