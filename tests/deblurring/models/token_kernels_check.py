@@ -34,7 +34,10 @@ SIZES = (
 )
 # The interpreter cannot multiply matrices of bfloat16.
 TRIALS = {torch.float32: (1e-5, SIZES), torch.float16: (2e-3, SIZES[1:])}
-BRANCHES = [(Branch(None, False),) * 2, (Branch(torch.tensor([1.5, 0.0]), False),) * 2]
+BRANCHES = [
+    (Branch(None, False),) * 2,
+    tuple(Branch(torch.tensor(factors), False) for factors in ([1.5, 0.0], [0.0, 1.25])),
+]
 
 
 def main() -> int:
@@ -177,7 +180,7 @@ def results(
 ) -> list[Tensor]:
     for module in (attention_layer, tmsa, residual, linear):
         module.has_kernels = lambda _: own_kernels
-    # Both blocks, the second with shifted windows and a sample that drops it.
+    # Both blocks, the second with shifted windows and samples that each drop a branch of it.
     tmsa.draw_branches = lambda *_: BRANCHES
     feed_forward.has_gate = lambda *_: own_kernels
     leaves = [x.clone().requires_grad_() for x in inputs]
