@@ -109,13 +109,18 @@ def _blocks(instructions: Sequence[str], labels: Mapping[str, int]) -> Blocks:
 
 def _reached(blocks: Blocks) -> Blocks:
     """Without what fills up the code behind the last instruction."""
-    found: set[int] = set()
-    waiting = [0]
-    while waiting:
-        if (start := waiting.pop()) not in found:
-            found.add(start)
-            waiting.extend(blocks[start].after)
+    found = _walked(0, {start: block.after for start, block in blocks.items()}, set())
     return {start: block for start, block in blocks.items() if start in found}
+
+
+def _walked(start: int, ways: Mapping[int, Sequence[int]], found: set[int]) -> set[int]:
+    """Adds to ``found`` what can be reached from ``start`` without passing what it holds."""
+    waiting = [start]
+    while waiting:
+        if (block := waiting.pop()) not in found:
+            found.add(block)
+            waiting.extend(ways[block])
+    return found
 
 
 def _before(blocks: Blocks) -> dict[int, list[int]]:
@@ -127,10 +132,9 @@ def _before(blocks: Blocks) -> dict[int, list[int]]:
     return found
 
 
-def _dominators(blocks: Blocks) -> dict[int, set[int]]:
+def _dominators(before: Mapping[int, Sequence[int]]) -> dict[int, set[int]]:
     """For each block those that every way to it passes, itself among them."""
-    found = {start: set(blocks) if start else {0} for start in blocks}
-    before = _before(blocks)
+    found = {start: set(before) if start else {0} for start in before}
     changed = True
     while changed:
         changed = False
@@ -144,14 +148,10 @@ def _dominators(blocks: Blocks) -> dict[int, set[int]]:
 
 def _loops(blocks: Blocks) -> dict[int, set[int]]:
     """The blocks of each loop, by its head."""
-    before, dominators = _before(blocks), _dominators(blocks)
+    before = _before(blocks)
+    dominators = _dominators(before)
     loops: dict[int, set[int]] = {}
     for start, block in blocks.items():
         for head in dominators[start].intersection(block.after):
-            body = loops.setdefault(head, {head})
-            waiting = [start]
-            while waiting:
-                if (other := waiting.pop()) not in body:
-                    body.add(other)
-                    waiting.extend(before[other])
+            _walked(start, before, loops.setdefault(head, {head}))
     return loops

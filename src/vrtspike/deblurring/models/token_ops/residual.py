@@ -50,8 +50,7 @@ def add_linear_and_feed_forward(
     """:func:`add_linear`, then :func:`add_feed_forward` with all of its branch."""
     if not joins(x):
         return add_feed_forward(add_linear(x, layer, y), norm, mlp)
-    stream = x.reshape(x.shape[0], -1, 1, 1, x.shape[-1])
-    rows = y.reshape(stream.shape).flatten(1, 3)
+    stream, rows = _as_maps(x, y)
     return triton_joined(stream, layer, rows, None, flat_layout(stream), norm, mlp).view(x.shape)
 
 
@@ -63,7 +62,12 @@ def joins(x: Tensor) -> bool:
 def add_linear(x: Tensor, layer: nn.Linear, y: Tensor) -> Tensor:
     """``x + layer(y)``, all (B, ..., C)."""
     if has_kernels(x):
-        stream = x.reshape(x.shape[0], -1, 1, 1, x.shape[-1])
-        rows = y.reshape(stream.shape).flatten(1, 3)
+        stream, rows = _as_maps(x, y)
         return triton_output(stream, layer, rows, None, flat_layout(stream)).view(x.shape)
     return x + layer(y)
+
+
+def _as_maps(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Stream (B, ..., C) and branch as own kernels take them: (B, L, 1, 1, C) and (B, L, C)."""
+    stream = x.reshape(x.shape[0], -1, 1, 1, x.shape[-1])
+    return stream, y.reshape(stream.shape).flatten(1, 3)

@@ -108,14 +108,14 @@ def _forward(
     problem = _problem(qkv, query, heads, biased=bias is not None)
     out = qkv.new_empty(batch, length, channels)
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
+    whole = holds_keys(problem)
+    kernel = whole_kernel if whole else forward_kernel
     with on_device_of(qkv):
         laid = qkv.new_empty(0) if bias is None else _lay_out(bias, width, qkv.dtype)
         for first, last, masked in _ranges(unmasked, windows):
             shape = forward_shape(problem, masked=masked)
-            blocks = -(-tokens // shape["BLOCK_M"])
-            whole = holds_keys(problem)
-            kernel = whole_kernel if whole else forward_kernel
-            programs = heads if whole else 1 if shape["ALL_HEADS"] else heads * blocks
+            blocks = 1 if whole else -(-tokens // shape["BLOCK_M"])
+            programs = blocks if shape.get("ALL_HEADS") else heads * blocks
             kernel[(programs, last - first, batch)](
                 qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse,
                 first, windows, length, width**-0.5, KEEP=keep is not None, **shape,
