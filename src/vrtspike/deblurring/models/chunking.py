@@ -74,9 +74,13 @@ def map_pixels(
         if torch.is_grad_enabled() and not checkpoint:
             # All is kept for the backward pass anyway; chunks would only cost time.
             count = 1
-        pieces = [tensor.flatten(2, 3).tensor_split(count, dim=2) for tensor in tensors]
-        done = [layer(*piece) for piece in zip(*pieces, strict=True)]
-        return (done[0] if count == 1 else torch.cat(done, dim=2)).unflatten(2, (height, width))
+        flat = [tensor.flatten(2, 3) for tensor in tensors]
+        if count == 1:
+            # A slice of all pixels would copy its gradient.
+            return layer(*flat).unflatten(2, (height, width))
+        pieces = zip(*(tensor.tensor_split(count, dim=2) for tensor in flat), strict=True)
+        done = [layer(*piece) for piece in pieces]
+        return torch.cat(done, dim=2).unflatten(2, (height, width))
     tile_h, tile_w = policy.tile()
     rows = []
     for top in range(0, height, tile_h):
