@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.fx import GraphModule
 
+from vrtspike.deblurring.models import stages
 from vrtspike.deblurring.models.attention import BlockOptions
 from vrtspike.deblurring.models.block_compiling import compile_blocks
 from vrtspike.deblurring.models.layers import Branch
 from vrtspike.deblurring.models.recomputation import Recompute
 from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
+from vrtspike.deblurring.models.token_ops import project_normalised
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import VRTSpike
 from vrtspike.deblurring.models.windows import (
@@ -146,6 +148,34 @@ def test_policies_and_implementations_agree(small_vrt: Build) -> None:
         found = gradients(small_vrt(**options), x)
         for name, grad in expected.items():
             assert (found[name] - grad).norm() <= 1e-3 * grad.norm() + 1e-7, (options, name)
+
+
+def test_layers_between_stages_are_the_same_in_one_pass(
+    small_vrt: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.rand(2, 3, 3, 16, 16)
+    taken: list[tuple[int, int]] = []
+
+    def project(x: Tensor, norm: nn.LayerNorm, layer: nn.Linear) -> tuple[Tensor, Tensor]:
+        taken.append((layer.in_features, layer.out_features))
+        return project_normalised(x, norm, layer)
+
+    def changed() -> VRT:
+        vrt = small_vrt()
+        for module in vrt.modules():
+            if isinstance(module, nn.LayerNorm):
+                nn.init.normal_(module.weight)
+                nn.init.normal_(module.bias)
+        return vrt
+
+    expected = gradients(changed(), x)
+    monkeypatch.setattr(stages, "project_normalised", project)
+    monkeypatch.setattr(stages, "has_kernels", lambda _: True)
+    found = gradients(changed(), x)
+    # Changes of scale, the start of stage 8, and its end.
+    assert taken == [(32, 8)] * 3 + [(2, 8)] * 3 + [(8, 12), (12, 8)]
+    for name, grad in expected.items():
+        assert (found[name] - grad).norm() <= 1e-3 * grad.norm() + 1e-7, name
 
 
 def test_less_is_kept_by_checkpointing(small_vrt: Build) -> None:

@@ -14,7 +14,12 @@ from vrtspike.deblurring.models.layers import GEGLU, DepthToSpace, SpaceToDepth
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype, residual_stream
 from vrtspike.deblurring.models.recomputation import keeps_all, recomputed
 from vrtspike.deblurring.models.tmsa import TMSAGroup
-from vrtspike.deblurring.models.token_ops import add_linear, gated
+from vrtspike.deblurring.models.token_ops import (
+    add_linear,
+    gated,
+    has_kernels,
+    project_normalised,
+)
 from vrtspike.deblurring.models.windows import PlanCache, Size3
 
 Direction = Literal["none", "down", "up"]
@@ -28,6 +33,22 @@ def _reshape(fan_in: int, channels: int, direction: Direction) -> nn.Sequential:
         (SpaceToDepth(), 4 * fan_in) if direction == "down" else (DepthToSpace(), fan_in // 4)
     )
     return nn.Sequential(move, nn.LayerNorm(width), nn.Linear(width, channels))
+
+
+def move_and_project(layers: nn.Sequential, x: Tensor) -> Tensor:
+    """``layers(x)``: a change of scale, a layer norm and maybe a linear layer, (B, T, H, W, C)."""
+    move, norm, *rest = layers
+    x = move(x)
+    return linear_of_norm(x, norm, rest[0]) if rest else norm(x)
+
+
+def linear_of_norm(x: Tensor, norm: nn.Module, layer: nn.Module) -> Tensor:
+    """``layer(norm(x))`` of (B, T, H, W, C), in one pass where there are kernels for it."""
+    assert isinstance(norm, nn.LayerNorm)
+    assert isinstance(layer, nn.Linear)
+    if not has_kernels(x):
+        return layer(norm(x))
+    return project_normalised(x.flatten(2, 3), norm, layer)[1].unflatten(2, x.shape[2:4])
 
 
 class Stage(nn.Module):
@@ -91,7 +112,7 @@ class Stage(nn.Module):
 
     def attend(self, x: Tensor) -> Tensor:
         """Change of scale and both residual groups: (B, T, H, W, C') -> (B, T, H', W', C)."""
-        x = residual_stream(self.reshape(x))
+        x = residual_stream(move_and_project(self.reshape, x))
         x = add_linear(x, self.linear1, self.residual_group1(x))
         return add_linear(x, self.linear2, self.residual_group2(x))
 

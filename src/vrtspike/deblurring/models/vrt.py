@@ -17,7 +17,13 @@ from vrtspike.deblurring.models.layers import FrameConv
 from vrtspike.deblurring.models.mixed_precision import residual_stream
 from vrtspike.deblurring.models.padding import pad_to_multiple
 from vrtspike.deblurring.models.recomputation import Recompute
-from vrtspike.deblurring.models.stages import Direction, ReconstructionGroup, Stage
+from vrtspike.deblurring.models.stages import (
+    Direction,
+    ReconstructionGroup,
+    Stage,
+    linear_of_norm,
+    move_and_project,
+)
 from vrtspike.deblurring.models.warp import corner_warp
 from vrtspike.deblurring.models.windows import PlanCache, Size3
 from vrtspike.deblurring.vrt_sizes import STAGES, BackboneNames, backbone_faults
@@ -179,12 +185,13 @@ class VRT(nn.Module):
                 flows = self.flows(padded) if x.shape[1] > 1 else flows
                 padded = _warped_inputs(padded, flows)
         features = self.conv_first(padded.permute(0, 1, 3, 4, 2))  # (B, T, H, W, C)
-        features = features + self.conv_after_body(self._body(features, flows, fuse))
+        body = self._body(features, flows, fuse)
+        features = features + linear_of_norm(body, self.norm, self.conv_after_body)
         restored = self.conv_last(features).permute(0, 1, 4, 2, 3)
         return x + restored[..., :height, :width]
 
     def _body(self, x: Tensor, flows: Flows, fuse: Fuse | None) -> Tensor:
-        """Stages 1-8: (B, T, H, W, C) -> (B, T, H, W, C of stage 8), normalised."""
+        """Stages 1-8: (B, T, H, W, C) -> (B, T, H, W, C of stage 8)."""
         outputs: list[Tensor] = []
         for number, scale in enumerate(_STAGE_SCALES, start=1):
             stage = self.get_submodule(f"stage{number}")
@@ -202,10 +209,11 @@ class VRT(nn.Module):
             outputs.append(x)
         with section("stage8"):
             enter, *groups = self.stage8
-            x = residual_stream(enter(x + outputs[0]))
+            assert isinstance(enter, nn.Sequential)
+            x = residual_stream(move_and_project(enter, x + outputs[0]))
             for group in groups:
                 x = group(x)
-            return self.norm(x)
+            return x
 
 
 def _flows_at(flows: Flows, scale: int) -> tuple[Tensor, Tensor]:
