@@ -44,8 +44,8 @@ def gated(x: Tensor, mlp: GEGLU, *, keep_hidden: bool) -> Tensor:
         return mlp(x)
     weight = torch.cat((mlp.fc11.weight, mlp.fc12.weight))
     bias = torch.cat((mlp.fc11.bias, mlp.fc12.bias))
-    hidden = functional.linear(x.flatten(0, -2), weight, bias)
-    fused: Tensor = mlp.fc2(triton_gate(hidden))
+    hidden = functional.linear(x.flatten(0, -2), weight)
+    fused: Tensor = mlp.fc2(triton_gate(hidden, bias))
     return fused.view(*x.shape[:-1], -1)
 
 
@@ -90,7 +90,7 @@ def _forward(
     dtype: torch.dtype,
     own: bool,
 ) -> Tensor:
-    first, first_bias = torch.cat((w11, w12)).to(dtype), torch.cat((b11, b12)).to(dtype)
+    first, first_bias = torch.cat((w11, w12)).to(dtype), torch.cat((b11, b12))
     last, last_bias = w2.to(dtype), b2.to(dtype)
     out = x.new_empty(x.shape[0], w2.shape[0], dtype=dtype)
     with without_autocast(x):
@@ -98,8 +98,10 @@ def _forward(
             normed = x[part].to(dtype)
             if scale is not None and shift is not None:
                 normed, _, _ = normalise(x[part], scale, shift, dtype)
-            hidden = functional.linear(normed, first, first_bias)
-            product = triton_gate(hidden) if own else gate(hidden)
+            if own:
+                product = triton_gate(normed @ first.T, first_bias)
+            else:
+                product = gate(functional.linear(normed, first, first_bias.to(dtype)))
             out[part] = functional.linear(product, last, last_bias)
     return out
 
@@ -125,7 +127,7 @@ def _backward(
     own: bool,
 ) -> list[Tensor]:
     """Gradients of x, (w11; w12), (b11; b12), w2, b2 and, with a norm, of scale and shift."""
-    first, first_bias = torch.cat((w11, w12)).to(dtype), torch.cat((b11, b12)).to(dtype)
+    first, first_bias = torch.cat((w11, w12)).to(dtype), torch.cat((b11, b12))
     last = w2.to(dtype)
     sums = torch.promote_types(dtype, torch.float32)
     grad_x = torch.empty_like(x)
@@ -139,13 +141,17 @@ def _backward(
         normed, mean, rstd = rows.to(dtype), None, None
         if scale is not None and shift is not None:
             normed, mean, rstd = normalise(rows, scale, shift, dtype)
-        hidden = functional.linear(normed, first, first_bias)
-        backward = triton_gate_backward if own else gate_backward
-        product, grad_hidden = backward(g @ last, hidden)
+        if own:
+            hidden = normed @ first.T
+            product, grad_hidden, for_bias = triton_gate_backward(g @ last, hidden, first_bias)
+        else:
+            hidden = functional.linear(normed, first, first_bias.to(dtype))
+            product, grad_hidden = gate_backward(g @ last, hidden)
+            for_bias = grad_hidden.sum(0, dtype=sums)
         grad_last += product_over_rows(g, product, sums)
         grad_last_bias += g.sum(0, dtype=sums)
         grad_first += product_over_rows(grad_hidden, normed, sums)
-        grad_first_bias += grad_hidden.sum(0, dtype=sums)
+        grad_first_bias += for_bias
         grad_rows = grad_hidden @ first
         if scale is not None and mean is not None and rstd is not None:
             grad_rows, *for_norm = normalise_backward(grad_rows, rows, mean, rstd, scale)
