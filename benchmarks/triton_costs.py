@@ -214,9 +214,18 @@ def _output(a: Mapping[str, Any]) -> Work:
 
 
 def _weights(a: Mapping[str, Any]) -> Work:
-    """Of the gradient of a weight."""
-    trips = a["samples"] * _blocks(a["length"], a["BLOCK"] * a["grid"][1])
-    return Work((a["samples"], trips), 2.0 * a["samples"] * a["length"] * a["OUT"] * a["C"])
+    """Of the gradients of weights; programs with lines run beside those of products."""
+    names = ("", "_B")[: 1 + a["TWO"]]
+    programs, shares = a["grid"]
+    trips, flops = [], 0.0
+    for name in names:
+        length, outputs = a[f"length{name.lower()}"], a[f"OUT{name}"]
+        share = _blocks(outputs, a["BLOCK_O"]) / programs
+        samples = a["samples"] * share
+        trips += [samples, samples * _blocks(length, a["BLOCK"] * shares)]
+        flops += 2.0 * a["samples"] * length * outputs * a["C"]
+    lines = _blocks(a["count"], a["LINES"] * shares) / programs
+    return Work((*trips[:2], lines, *trips[2:]), flops)
 
 
 def _columns(a: Mapping[str, Any]) -> int:

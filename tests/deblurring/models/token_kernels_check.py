@@ -21,6 +21,7 @@ from vrtspike.deblurring.models.tmsa import TMSAGroup
 from vrtspike.deblurring.models.token_ops import feed_forward, gate_agreement, linear, residual
 from vrtspike.deblurring.models.token_ops.agreement import largest_difference
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
+from vrtspike.deblurring.models.token_ops.weight_gradients import Product, summed
 from vrtspike.deblurring.models.window_attention import choice
 from vrtspike.deblurring.models.windows import PlanCache
 
@@ -67,6 +68,9 @@ def main() -> int:
             difference = along_time(kind, inputs, half=half)
             print(f"{kind.__name__}, float16 {half}: {difference:.2e}")
             agrees &= difference < tolerance
+    difference = of_sums()
+    print(f"sums: {difference:.2e}")
+    agrees &= difference < 1e-6
     difference = of_recomputed_gate()
     print(f"gate made again: {difference:.2e}")
     agrees &= difference < 1e-5
@@ -107,6 +111,31 @@ def rounding_of_biases() -> float:
             out = triton_feed_forward(x, norm, mlp)
     expected = 11.0035 * values.mean()
     return ((out - x) / expected - 1).abs().max().item()
+
+
+def of_sums() -> float:
+    """The largest difference of sums over more rows and lines than a program takes at a time."""
+    torch.manual_seed(0)
+    channels, keep, lines = 16, torch.tensor([1.25, 0.0, 0.5]), torch.randn(150, 40)
+    found, expected = [], []
+    for outputs in (24, 72):
+        left, right = torch.randn(3, 140, outputs), torch.randn(3, 150, channels + 8)
+        right[..., channels] = 1
+        plain = right[..., :channels].contiguous()
+        # The second is a weight's transpose, without a bias.
+        weight, second = (
+            torch.einsum("bro,brc->oc", left[:, :n], plain[:, :n] * (keep != 0).view(3, 1, 1))
+            for n in (130, 140)
+        )
+        bias = left[keep != 0, :130].sum((0, 1))
+        size = outputs * (channels + 1)
+        one = Product(left, right, 130, 0, channels)
+        two = Product(left, plain, 140, size, 1, outputs)
+        parts = [weight.flatten(), bias, second.t().flatten(), lines.sum(0)]
+        found.append(summed((one,), lines, keep, channels, size))
+        found.append(summed((one, two), lines, keep, channels, size + second.numel()))
+        expected += [torch.cat((*parts[:2], parts[3])), torch.cat(parts)]
+    return largest_share(found, expected)
 
 
 class Recomputed(torch.nn.Module):

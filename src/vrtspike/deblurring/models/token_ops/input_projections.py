@@ -18,7 +18,7 @@ from vrtspike.deblurring.models.mixed_precision import autocast_dtype, without_a
 from vrtspike.deblurring.models.token_ops.launch import Launch, with_one
 from vrtspike.deblurring.models.token_ops.maps import Layout, blocks, constants_of
 from vrtspike.deblurring.models.token_ops.pointwise import EPSILON
-from vrtspike.deblurring.models.token_ops.weight_gradients import summed_weights
+from vrtspike.deblurring.models.token_ops.weight_gradients import Product, summed
 
 _WARPS = {"num_warps": 8, "num_stages": 2}
 # Rows of weights of a program that lays them; the blocks of the others divide it.
@@ -84,15 +84,13 @@ class _Projections(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         saved = ctx.saved_tensors  # a checkpoint gives them once
         outputs, channels = saved[3].shape
-        x, norm, own, mutual = _input_backward(*grads, *saved, ctx.maps, ctx.dtype)
-        scale, shift = norm.split(channels)
-        w_own, b_own = own.split((outputs * channels, outputs))
-        second: tuple[Tensor | None, ...] = (None, None)
-        if mutual.numel():
-            w_mutual, b_mutual = mutual.split((outputs * channels, outputs))
-            second = (w_mutual.view(outputs, channels), b_mutual)
-        first = (w_own.view(outputs, channels), b_own)
-        return x, scale, shift, *first, *second, None, None, None, None
+        coded = saved[5] is not None
+        x, sums = _input_backward(*grads, *saved, ctx.maps, ctx.dtype)
+        layers = (outputs * channels, outputs) * (1 + coded)
+        *layers, scale, shift = sums.split((*layers, channels, channels))
+        layers[::2] = (weight.view(outputs, channels) for weight in layers[::2])
+        second = layers[2:] or [None, None]
+        return x, scale, shift, *layers[:2], *second, None, None, None, None
 
 
 @torch.library.custom_op("vrtspike::triton_projections", mutates_args=())
@@ -201,8 +199,8 @@ def _input_backward(
     moments: Tensor,
     maps: list[int],
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of x, of scale and shift, and of weight and bias of each projection."""
+) -> tuple[Tensor, Tensor]:
+    """Gradients of x, and of weight and bias of each projection, then of scale and shift."""
     from vrtspike.deblurring.models.token_ops.projection_kernels import input_rows_kernel
 
     x, through = x.contiguous(), through.contiguous()
@@ -241,18 +239,17 @@ def _input_backward(
             **constants_of(maps, channels),
             **INPUT_ROWS,
         )
-    own = summed_weights(grad_own, normed, keep, maps[1], channels)
-    mutual = own.new_empty(0)
+    size = outputs * (channels + 1)
+    products = [Product(grad_own, normed, maps[1], 0, channels)]
     if coded:
-        mutual = summed_weights(grad_mutual, with_code, keep, maps[2], channels)
-    return grad_x, by_rows.sum(0), own, mutual
+        products.append(Product(grad_mutual, with_code, maps[2], size, channels))
+    return grad_x, summed(products, by_rows, keep, channels, size * len(products))
 
 
 @_input_backward.register_fake
-def _(through: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
+def _(through: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
     _, _, x, _, _, w_own, _, w_mutual, *_ = rest
     outputs, channels = w_own.shape
-    size = outputs * channels + outputs
-    sizes = (2 * channels, size, 0 if w_mutual is None else size)
-    norm, own, mutual = (x.new_empty(n, dtype=torch.float32) for n in sizes)
-    return torch.empty_like(x), norm, own, mutual
+    layers = 1 if w_mutual is None else 2
+    size = layers * outputs * (channels + 1) + 2 * channels
+    return torch.empty_like(x), x.new_empty(size, dtype=torch.float32)

@@ -13,7 +13,7 @@ from vrtspike.deblurring.models.kernel_launch import on_device_of, precision
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.launch import Launch, as_operands
 from vrtspike.deblurring.models.token_ops.maps import Layout, blocks, constants_of
-from vrtspike.deblurring.models.token_ops.weight_gradients import lines, sum_weights
+from vrtspike.deblurring.models.token_ops.weight_gradients import Product, summed
 
 _WARPS = {"num_warps": 8, "num_stages": 2}
 OUTPUT: Launch = MappingProxyType({"BLOCK": 64, **_WARPS})
@@ -101,8 +101,8 @@ def _output_backward(
     mutual: Tensor | None,
     maps: list[int],
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of both results of attention (the second empty without it), weight and bias."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of both results of attention (the second maybe empty); of weight, then bias."""
     from vrtspike.deblurring.models.token_ops.projection_kernels import output_rows_kernel
 
     grad, own = grad.contiguous(), own.contiguous()
@@ -134,19 +134,18 @@ def _output_backward(
             **OUTPUT_ROWS,
         )
     fan_in = weight.shape[1]
-    partial = lines(scaled, maps[1], channels * fan_in)
-    sum_weights(scaled, own, keep, partial[:, fan_in - channels :], maps[1], stride=fan_in)
+    products = [Product(scaled, own, maps[1], fan_in - channels, fan_in)]
     if mutual is not None:
-        sum_weights(scaled, mutual, keep, partial, min(maps[1:3]), stride=fan_in)
-    return grad_own, grad_mutual, partial.sum(0).view_as(weight), by_rows.sum(0)
+        products.append(Product(scaled, mutual, min(maps[1:3]), 0, fan_in))
+    return grad_own, grad_mutual, summed(products, by_rows, keep, channels, weight.numel())
 
 
 @_output_backward.register_fake
-def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
+def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
     _, weight, own, mutual, *_ = rest
     grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
-    exact = [weight.new_empty(n, dtype=torch.float32) for n in (weight.shape, weight.shape[0])]
-    return torch.empty_like(own), grad_mutual, exact[0], exact[1]
+    sums = weight.new_empty(weight.numel() + weight.shape[0], dtype=torch.float32)
+    return torch.empty_like(own), grad_mutual, sums
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
@@ -165,8 +164,11 @@ def output_gradients(
         maps: of :func:`layout`.
         dtype: type of the products.
     """
-    own, mutual, weight, bias = _output_backward(grad, *saved, maps, dtype)
-    return [weight, bias, own, mutual if mutual.numel() else None]
+    weight = saved[1]
+    assert weight is not None
+    own, mutual, sums = _output_backward(grad, *saved, maps, dtype)
+    grad_weight, bias = sums.split((weight.numel(), weight.shape[0]))
+    return [grad_weight.view_as(weight), bias, own, mutual if mutual.numel() else None]
 
 
 def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401

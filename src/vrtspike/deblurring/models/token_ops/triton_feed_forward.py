@@ -12,17 +12,9 @@ from torch import Tensor, nn
 from vrtspike.deblurring.models.kernel_launch import on_device_of, precision, tile
 from vrtspike.deblurring.models.layers import GEGLU, FeedForward
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
-from vrtspike.deblurring.models.token_ops.launch import (
-    Launch,
-    is_large,
-    with_one,
-)
+from vrtspike.deblurring.models.token_ops.launch import Launch, is_large, with_one
 from vrtspike.deblurring.models.token_ops.pointwise import EPSILON
-from vrtspike.deblurring.models.token_ops.weight_gradients import (
-    lines,
-    sum_weights,
-    summed_weights,
-)
+from vrtspike.deblurring.models.token_ops.weight_gradients import Product, summed
 
 _WARPS = {"num_warps": 8, "num_stages": 2}
 FORWARD: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 64, **_WARPS})
@@ -192,8 +184,8 @@ def _backward(
     w_out: Tensor,
     moments: Tensor,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of x; of gate and value, weights, then biases; of scale and shift; of the last."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of x; of gate and value, weights, then biases, and the last; of scale and shift."""
     from vrtspike.deblurring.models.token_ops.feed_forward_kernels import (
         rows_kernel,
         unfold_kernel,
@@ -230,10 +222,13 @@ def _backward(
             **launch,
             **constants,
         )
-        first = summed_weights(grad_hidden, normed, keep, length, channels)
-        norm = first.new_empty(2 * channels)
+        size = grad_hidden.shape[2] * (channels + 1)
+        first = Product(grad_hidden, normed, length, 0, channels)
+        last = Product(products, scaled, length, size, 1, hidden)
+        sums = summed((first, last), by_rows, keep, channels, size + hidden * channels)
+        norm = sums.new_empty(2 * channels)
         unfold_kernel[(-(-channels // UNFOLD["BLOCK_C"]),)](
-            first,
+            sums,
             w_gate.contiguous(),
             (w_gate if w_value is None else w_value).contiguous(),
             scale,
@@ -244,17 +239,16 @@ def _backward(
             GATED=gated,
             **UNFOLD,
         )
-    partial = lines(products, length, hidden * channels)
-    sum_weights(products, scaled, keep, partial, length, stride=1, column=hidden)
-    return grad_x, first, norm, partial.sum(0), by_rows.sum(0)
+    return grad_x, sums, norm
 
 
 @_backward.register_fake
-def _(grad: Tensor, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:  # noqa: ANN401
+def _(grad: Tensor, x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
     hidden, channels = rest[3].shape
     first = (1 if rest[5] is None else 2) * hidden * (channels + 1)
-    sizes = (first, 2 * channels, hidden * channels, channels)
-    return torch.empty_like(x), *(x.new_empty(size, dtype=torch.float32) for size in sizes)
+    sizes = (first + hidden * channels + channels, 2 * channels)
+    sums, norm = (x.new_empty(size, dtype=torch.float32) for size in sizes)
+    return torch.empty_like(x), sums, norm
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401
@@ -280,17 +274,16 @@ def feed_forward_gradients(
     weight, has_value = saved[4], saved[6] is not None
     assert weight is not None
     hidden, channels = weight.shape
-    x, first, norm, w_out, b_out = _backward(grad, *saved, dtype)
+    x, sums, norm = _backward(grad, *saved, dtype)
     scale, shift = norm.split(channels)
-    size, shape = hidden * channels, (hidden, channels)
+    size, shape, layers = hidden * channels, (hidden, channels), 1 + has_value
+    *first, w_out, b_out = sums.split((size,) * layers + (hidden,) * layers + (size, channels))
+    weights, biases = first[:layers], first[layers:]
     value: list[Tensor | None] = [None, None]
     if has_value:
-        w_gate, w_value, b_gate, b_value = first.split((size, size, hidden, hidden))
-        value = [w_value.view(shape), b_value]
-    else:
-        w_gate, b_gate = first.split((size, hidden))
+        value = [weights[1].view(shape), biases[1]]
     last = (w_out.view(channels, -1), b_out)
-    return [x, scale, shift, w_gate.view(shape), b_gate, *value, *last]
+    return [x, scale, shift, weights[0].view(shape), biases[0], *value, *last]
 
 
 def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401

@@ -1,92 +1,111 @@
 """Gradients of the weights of token layers: sums over all tokens by our own Triton kernel.
 
 A GPU has more multiprocessors than a weight has tiles, so each sums over a share of the tokens; the
-shares' sums are added in a fixed order, and the gradient is the same in every run.
+shares' sums are added in a fixed order, and the gradient is the same in every run. Most sums are
+small: all of a layer are made by one launch of the kernel and one addition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
-import torch
 from torch import Tensor
 
 from vrtspike.deblurring.models.kernel_launch import on_device_of, precision, tile
 from vrtspike.deblurring.models.token_ops.launch import Launch, shares, with_one
 
-WEIGHTS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, "num_warps": 4, "num_stages": 2})
+# LINES are added at a time: enough to wait for memory a few times only.
+WEIGHTS: Launch = MappingProxyType(
+    {"BLOCK": 64, "BLOCK_O": 64, "LINES": 32, "num_warps": 4, "num_stages": 2}
+)
 
 
-def summed_weights(
-    left: Tensor, right: Tensor, keep: Tensor | None, length: int, channels: int
-) -> Tensor:
-    """Flat gradients of a weight (O, C) and its bias, float32.
+@dataclass(frozen=True)
+class Product:
+    """``left^T right``, the gradient of a weight (O, C), and where it is written.
 
-    Args:
-        left: (B, rows, O), the gradient of the layer's result.
-        right: (B, rows, C + 8), the layer's input and a one.
-        keep: (B,) float32; samples where it is 0 do not count. None: all do.
-        length: rows of each sample that count.
-        channels: C.
-    """
-    outputs = left.shape[2]
-    partial = lines(left, length, outputs * channels + outputs)
-    sum_weights(left, right, keep, partial, length, channels=channels, stride=channels)
-    return partial.sum(0)
-
-
-def lines(left: Tensor, length: int, width: int) -> Tensor:
-    """(shares, width) float32, a line for each share of the rows."""
-    tiles = -(-left.shape[2] // WEIGHTS["BLOCK_O"])
-    parts = shares(left.device, tiles, -(-length // WEIGHTS["BLOCK"]))
-    return left.new_empty(parts, width, dtype=torch.float32)
-
-
-def sum_weights(
-    left: Tensor,
-    right: Tensor,
-    keep: Tensor | None,
-    partial: Tensor,
-    length: int,
-    *,
-    stride: int,
-    column: int = 1,
-    channels: int | None = None,
-) -> None:
-    """Fill a line of ``partial`` for each share with what it adds to ``left^T right``.
-
-    Args:
+    Attributes:
         left: (B, rows, O).
-        right: (B, rows, C) or, with a one after the channels, (B, rows, C + 8).
-        keep: of :func:`summed_weights`.
-        partial: of :func:`lines`, or all of its columns from some on.
+        right: (B, rows, C) or, with a one after the channels, (B, rows, C + 8). Sums with the one,
+            the gradient of a bias, follow after ``O * stride`` numbers.
         length: rows of each sample that count.
-        stride: distance in a line of numbers of neighbouring columns of left.
+        start: place of the first number.
+        stride: distance of numbers of neighbouring columns of left.
         column: likewise of right.
-        channels: C; that of right if not given. Sums with the one follow after ``O * stride``.
+    """
+
+    left: Tensor
+    right: Tensor
+    length: int
+    start: int
+    stride: int
+    column: int = 1
+
+    @property
+    def tiles(self) -> int:
+        """Programs that together go over the rows once."""
+        return -(-self.left.shape[2] // WEIGHTS["BLOCK_O"])
+
+    def constants(self) -> dict[str, int]:
+        """As the kernel takes them."""
+        return {
+            "START": self.start,
+            "OUT": self.left.shape[2],
+            "WIDTH": self.right.shape[2],
+            "STRIDE": self.stride,
+            "COLUMN": self.column,
+        }
+
+    def lengths(self) -> tuple[int, int, int]:
+        """Rows of a sample that count, that left has, and that right has."""
+        return self.length, self.left.shape[1], self.right.shape[1]
+
+
+def summed(
+    products: Sequence[Product], lines: Tensor, keep: Tensor | None, channels: int, size: int
+) -> Tensor:
+    """Gradients of one or two weights, then the sum of some lines, (size + n,) float32.
+
+    Args:
+        products: the gradients, of the same samples and type.
+        lines: (lines, n) float32.
+        keep: (B,) float32; samples where it is 0 do not count in products. None: all do.
+        channels: C of the products.
+        size: numbers of all gradients; the products fill them.
     """
     from vrtspike.deblurring.models.token_ops.weight_kernels import weights_kernel
 
-    outputs, width = left.shape[2], right.shape[2]
-    channels = channels or width
+    first, last = products[0], products[-1]
+    left, width = first.left, lines.shape[1]
+    tiles = sum(product.tiles for product in products)
+    longest = max(product.length for product in products)
+    parts = shares(left.device, tiles, -(-longest // WEIGHTS["BLOCK"]))
+    partial = lines.new_empty(parts, size + width)
     with on_device_of(left):
-        weights_kernel[(-(-outputs // WEIGHTS["BLOCK_O"]), partial.shape[0])](
+        weights_kernel[(tiles + 1, parts)](
             left,
-            right,
+            first.right,
+            last.left,
+            last.right,
             left if keep is None else keep,
+            lines,
             partial,
             left.shape[0],
-            length,
-            left.shape[1],
-            right.shape[1],
-            OUT=outputs,
+            *first.lengths(),
+            *last.lengths(),
+            lines.shape[0],
+            **first.constants(),
+            **{f"{name}_B": value for name, value in last.constants().items()},
+            TWO=len(products) == 2,
             C=channels,
-            WIDTH=width,
             BLOCK_C=tile(with_one(channels)),
-            STRIDE=stride,
-            COLUMN=column,
-            LINE=partial.stride(0),
+            N=width,
+            BLOCK_N=tile(width),
+            LINE=size + width,
             KEEP=keep is not None,
             PRECISION=precision(left.dtype),
             **WEIGHTS,
         )
+    return partial.sum(0)
