@@ -9,9 +9,12 @@ import sys
 from typing import Any
 
 import torch
+import triton
+import triton.language as tl
 
 from vrtspike.deblurring.models.deform import kernel
 from vrtspike.deblurring.models.deform.agreement import Shape, largest_difference
+from vrtspike.deblurring.models.deform.triton_kernels import _corner
 
 # Small ones: the interpreter is slow. Several clips, and frames between two others; groups and
 # channels that are padded, and those that are not; tiles in part, more of them than are summed at
@@ -44,9 +47,27 @@ def check_declarations(device: torch.device) -> None:
         torch.library.opcheck(operation, arguments, test_utils=utils)
 
 
+@triton.jit
+def _read(x: Any, out: Any, G: tl.constexpr, C: tl.constexpr) -> None:
+    """``out`` is ``x``, (4, G, C), by words."""
+    place = tl.arange(0, 4)[:, None] * (G * C) + (tl.arange(0, G) * C)[None, :]
+    tl.store(out + place[:, :, None] + tl.arange(0, C)[None, None, :], _corner(x + place, C))
+
+
+def check_words(device: torch.device) -> None:
+    """Raises where channels of bfloat16, of which the interpreter has no products, are not read."""
+    x = torch.randn(4, 2, 8, device=device).bfloat16()
+    x[0, 0] = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 3e38, -1e-40, 1.0, -1.0])
+    out = torch.empty_like(x, dtype=torch.float32)
+    _read[(1,)](x, out, 2, 8)
+    if not torch.equal(out, x.float()):
+        raise AssertionError("a corner's channels are not those in memory")
+
+
 def main() -> int:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     check_declarations(device)
+    check_words(device)
     wrong = 0
     # The interpreter has no products of bfloat16.
     cases = (*CASES, (torch.bfloat16, 1e-2, CASES[-1][2])) if device.type == "cuda" else CASES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,24 +30,16 @@ WANTED = {"FOR_X": True, "FOR_RAW": True, "FOR_FLOW": True, "FOR_WEIGHT": True}
 # loop over sampling points (the guide's kernels have none).
 BOUNDS = {
     ("forward_kernel", 80): (112, 50_000, 540),
-    ("forward_kernel", 90): (112, 50_000, 510),
-    ("forward_kernel", 100): (112, 50_000, 530),
-    ("input_kernel", 80): (200, 50_000, 1_380),
-    ("input_kernel", 90): (128, 50_000, 920),
-    ("input_kernel", 100): (128, 50_000, 960),
+    ("forward_kernel", 90): (128, 66_000, 650),
+    ("forward_kernel", 100): (96, 50_000, 560),
+    ("input_kernel", 80): (200, 50_000, 1_200),
+    ("input_kernel", 90): (128, 50_000, 730),
+    ("input_kernel", 100): (128, 50_000, 770),
     ("guide_kernel", 90): (72, 1_100, 0),
     ("guide_gradient_kernel", 80): (192, 9_000, 0),
     ("guide_gradient_kernel", 90): (144, 9_000, 0),
     ("guide_gradient_kernel", 100): (144, 9_000, 0),
 }
-
-
-# Bytes of stack that the oldest Triton needs beside all registers of a thread.
-SPILLED = {("3.6", "input_kernel", 100): 32}
-
-
-def triton_version() -> str:
-    return ".".join(version("triton").split(".")[:2])
 
 
 @pytest.mark.parametrize(("name", "capability"), BOUNDS)
@@ -63,7 +54,8 @@ def test_kernels_of_the_published_alignment_fit(
     values: dict[str, Any] = guide_constants(96)
     module: Any = guide_kernels
     if not name.startswith("guide"):
-        options = launch_options(divmod(capability, 10), adds=name == "input_kernel")
+        forward = name == "forward_kernel"
+        options = launch_options(divmod(capability, 10), forward=forward, adds=not forward)
         values = {**constants(16, 96, torch.bfloat16), **options}
         module = triton_kernels
     kernel = getattr(module, name)
@@ -72,7 +64,7 @@ def test_kernels_of_the_published_alignment_fit(
     types = {key: TYPES[key] for key in kernel.arg_names if key in TYPES}
     code = compile_kernel(kernel, types, arguments, capability, **options)
     registers, shared, loop = BOUNDS[name, capability]
-    assert code.stack <= SPILLED.get((triton_version(), name, capability), 0)
+    assert code.stack == 0
     assert code.registers <= registers
     assert code.shared <= shared
     assert max(code.loops, default=0) <= loop

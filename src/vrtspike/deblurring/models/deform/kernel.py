@@ -18,6 +18,8 @@ from vrtspike.deblurring.models.mixed_precision import product_over_rows
 
 # A group's channels are read as one vector of 16 bytes.
 _CHANNELS = 8
+# Zeros around a picture: both corners of a direction may be beyond.
+_BORDER = 2
 _LARGEST_DOT = 128
 _SAMPLED_BYTES = 2**28
 """Sampled values that the backward pass holds at a time, unless a pair of frames has more."""
@@ -69,10 +71,10 @@ def _lanes(groups: int) -> int:
 
 
 def _padded(x: Tensor, groups: int) -> Tensor:
-    """(..., C) -> (..., G * 8): each group in a vector of its own, zeros behind it."""
+    """(..., H, W, C) -> (..., 2 + H + 2, 2 + W + 2, G * 8): a vector for each group; else zeros."""
     apart = x.unflatten(-1, (groups, -1))
-    more = (0, _CHANNELS - apart.shape[-1], 0, _lanes(groups) - groups)
-    return functional.pad(apart, more).flatten(-2).contiguous()
+    behind = (0, _CHANNELS - apart.shape[-1], 0, _lanes(groups) - groups)
+    return functional.pad(apart, (*behind, *4 * (_BORDER,))).flatten(-2).contiguous()
 
 
 def _matrices(weight: Tensor, groups: int, dtype: torch.dtype) -> Tensor:
@@ -110,17 +112,21 @@ def constants(groups: int, fan_out: int, dtype: torch.dtype) -> dict[str, Any]:
     }
 
 
-def launch_options(capability: tuple[int, int], *, adds: bool) -> dict[str, int]:
-    """Pixels of a program, and warps such that two sampled groups are a thread's.
+def launch_options(capability: tuple[int, int], *, forward: bool, adds: bool) -> dict[str, int]:
+    """Pixels of a program, and its warps.
 
     Args:
         capability: of the GPU.
+        forward: whether it is the kernel of the results.
         adds: whether the program adds to the gradient of the features. GPUs before sm_90 add one
             number at once, each at its own address, for which they lack the registers.
     """
     if adds and capability < (9, 0):
         return {"TILE_H": 4, "TILE_W": 8, "num_warps": 8, "num_stages": 1}
-    return {"TILE_H": 8, "TILE_W": 8, "num_warps": 16, "num_stages": 1}
+    # Two sampled groups are a thread's, four where sm_90's own matrix product makes the result: its
+    # instructions are as many for twice the rows.
+    wide = forward and capability[0] == 9
+    return {"TILE_H": 8, "TILE_W": 16 if wide else 8, "num_warps": 16, "num_stages": 1}
 
 
 class _Problem(NamedTuple):
@@ -141,20 +147,22 @@ class _Problem(NamedTuple):
 
     def sizes(self) -> tuple[int, int, int, int, float]:
         """Height, width, pairs of one direction, those of a clip, bound of the displacement."""
-        _, frames, height, width, _ = self.picture.shape
-        return height, width, self.raw.shape[0] // 2, frames - 1, self.max_magnitude
+        pairs, height, width = self.raw.shape[:3]
+        return height, width, pairs // 2, self.picture.shape[1] - 1, self.max_magnitude
 
     def matrices(self) -> Tensor:
         """Weights of each sampling point in the type of the features."""
         return _matrices(self.weight, self.groups, self.dtype)
 
-    def options(self, *, adds: bool = False) -> tuple[int, dict[str, Any]]:
-        """Number of tiles; constants and options of a launch."""
+    def options(
+        self, *, forward: bool = False, adds: bool = False
+    ) -> tuple[tuple[int, int], dict[str, Any]]:
+        """Tiles across and down; constants and options of a launch."""
         on_gpu = self.picture.is_cuda
         capability = torch.cuda.get_device_capability(self.picture.device) if on_gpu else (0, 0)
-        options = launch_options(capability, adds=adds)
-        pairs, height, width = self.raw.shape[:3]
-        tiles = pairs * -(-height // options["TILE_H"]) * -(-width // options["TILE_W"])
+        options = launch_options(capability, forward=forward, adds=adds)
+        height, width = self.raw.shape[1:3]
+        tiles = -(-width // options["TILE_W"]), -(-height // options["TILE_H"])
         return tiles, {**constants(self.groups, self.weight.shape[0], self.dtype), **options}
 
 
@@ -183,9 +191,9 @@ def _forward(
     out = x.new_empty(*x.shape[:4], 2 * fan_out)
     out[:, -1, ..., :fan_out].zero_()
     out[:, 0, ..., fan_out:].zero_()
-    tiles, options = problem.options()
+    tiles, options = problem.options(forward=True)
     with on_device_of(x):
-        forward_kernel[(tiles,)](
+        forward_kernel[(*tiles, raw.shape[0])](
             *problem[:4], problem.matrices(), bias.contiguous(), out, *problem.sizes(), **options
         )
     return out
@@ -247,7 +255,8 @@ def _input_gradients(
     from vrtspike.deblurring.models.deform.triton_kernels import input_kernel
 
     picture, raw, _, flow, *_ = problem
-    sums = torch.zeros_like(picture if wanted.x else picture[:0], dtype=torch.float32)
+    places = (*picture.shape[:2], *raw.shape[1:3]) if wanted.x else (0,)
+    sums = picture.new_zeros(*places, picture.shape[-1], dtype=torch.float32)
     grad_raw = torch.empty_like(raw if wanted.raw or wanted.flow else raw[:0])
     grad_flow = torch.empty_like(flow if wanted.flow else flow[:0])
     matrices = problem.matrices()
@@ -259,7 +268,7 @@ def _input_gradients(
     tiles, options = problem.options(adds=wanted.x)
     for begin, pairs, rows in _pieces(problem, grad, wanted.weight):
         columns = picture.new_empty(rows.shape[0], by_weight.shape[0])
-        input_kernel[(tiles // raw.shape[0] * pairs,)](
+        input_kernel[(*tiles, pairs)](
             grad,
             *problem[:4],
             matrices,
@@ -306,8 +315,12 @@ def _pieces(problem: _Problem, grad: Tensor, samples: bool) -> Iterator[tuple[in
 
 def _features_of(sums: Tensor, x: Tensor, groups: int) -> Tensor:
     """Sums of the kernel, (half of a group, group, channel) a pixel, as gradient of ``x``."""
-    apart = sums.unflatten(-1, (2, -1, _CHANNELS // 2)).transpose(-3, -2).flatten(-2)
-    return apart[..., :groups, : x.shape[-1] // groups].to(x.dtype).flatten(-2)
+    found = torch.empty_like(x, memory_format=torch.contiguous_format)
+    halves = sums.unflatten(-1, (2, -1, _CHANNELS // 2))[..., :groups, :].unbind(-3)
+    parts = found.unflatten(-1, (groups, -1)).split(_CHANNELS // 2, -1)
+    for half, part in zip(halves, parts, strict=False):  # one may hold all channels
+        part.copy_(half[..., : part.shape[-1]])
+    return found
 
 
 def _weight_of(sums: Tensor, problem: _Problem) -> Tensor:

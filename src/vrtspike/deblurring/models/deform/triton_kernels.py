@@ -7,8 +7,9 @@ reach the memory of the device, and sampled values only in the backward pass, wh
 where it makes other gradients: the weights' is one matrix product with them, for less than what it
 takes to sample once more.
 
-Layouts: pictures (B, T, H, W, G * C), ``G`` groups of ``C`` channels, both padded to powers of two,
-so that a corner of a group is read at once; results (B, T, H, W, 2, FAN_OUT), the aligned next and
+Layouts: pictures (B, T, 2 + H + 2, 2 + W + 2, G * C), ``G`` groups of ``C`` channels, both padded
+to powers of two, so that a corner of a group is read at once, and within a border of zeros, so that
+what is sampled beyond needs no mask; results (B, T, H, W, 2, FAN_OUT), the aligned next and
 previous frame; of all N pairs of frames ``raw`` (N, H, W, 9, 3, groups), for each point what
 becomes the displacement down, the displacement right and the modulation, once its bias ``shift``,
 (9, 3, groups), is added; weights (9, G * C, OUT).
@@ -24,6 +25,9 @@ import triton
 import triton.language as tl
 
 POINTS = tl.constexpr(9)
+BORDER = tl.constexpr(2)
+# The compiler's quotient has guards around the unit for reciprocals, which the interpreter lacks.
+_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
@@ -43,74 +47,79 @@ def frames_of(pair, pairs, steps):
 
 
 @triton.jit
-def _tile(tile, height, width, TILE_H: tl.constexpr, TILE_W: tl.constexpr):
-    """Pixels of a tile: the first one's place among those of all pairs, and each one's own.
+def _tile(pair, height, width, TILE_H: tl.constexpr, TILE_W: tl.constexpr):
+    """Pixels of the program's tile of a pair: the first one's place, and each one's own.
 
     Returns:
-        pair; row, column and whether they are inside of the frame; place of the first pixel of
-        the tile, in 64 bits; places of all from there, which 32 bits can name.
+        row, column and whether they are inside of the frame, whose last ones stand for those
+        beyond; place of the first pixel of the tile among those of all pairs, in 64 bits; places
+        of all from there, which 32 bits can name.
     """
-    across = tl.cdiv(width, TILE_W)
-    tiles = across * tl.cdiv(height, TILE_H)
-    pair = tile // tiles
-    line = (tile - pair * tiles) // across
-    top = line * TILE_H
-    left = (tile - pair * tiles - line * across) * TILE_W
+    top, left = tl.program_id(1) * TILE_H, tl.program_id(0) * TILE_W
     pixel = tl.arange(0, TILE_H * TILE_W)
     row, column = pixel // TILE_W, pixel % TILE_W
-    first = (pair.to(tl.int64) * height + top) * width + left
     inside = (row < height - top) & (column < width - left)
-    return pair, top + row, left + column, inside, first, row * width + column
+    row, column = tl.minimum(row, height - 1 - top), tl.minimum(column, width - 1 - left)
+    first = (pair.to(tl.int64) * height + top) * width + left
+    return top + row, left + column, inside, first, row * width + column
 
 
 @triton.jit
-def _flow(flow, pair, row, column, inside, height, width):
-    """Flow (N, 2, H, W) of pixels, in float32: right, down."""
+def _targets(flow, pair, row, column, height, width):
+    """Where the flow (N, 2, H, W) of pixels points, in float32: y, x."""
     plane = height * width
     pointers = flow + pair.to(tl.int64) * 2 * plane + row * width + column
-    right = tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
-    down = tl.load(pointers + plane, mask=inside, other=0.0).to(tl.float32)
-    return right, down
+    right, down = tl.load(pointers).to(tl.float32), tl.load(pointers + plane).to(tl.float32)
+    return row.to(tl.float32) + down, column.to(tl.float32) + right
+
+
+@triton.jit
+def _group(GROUPS: tl.constexpr, G: tl.constexpr):
+    """(G,) groups, whose last one stands for those beyond: their channels are zeros."""
+    group = tl.arange(0, G)
+    if GROUPS < G:
+        group = tl.minimum(group, GROUPS - 1)
+    return group
 
 
 @triton.jit
 def _raw_pointers(raw, first, place, point, GROUPS: tl.constexpr, G: tl.constexpr):
     """(pixels, G) pointers to the first of the three numbers of a point."""
     numbers: tl.constexpr = 3 * POINTS * GROUPS
-    group = tl.arange(0, G)
-    pointers = place[:, None] * numbers + group[None, :]
+    pointers = place[:, None] * numbers + _group(GROUPS, G)[None, :]
     # One number a thread, as one group a thread later on, or values would change threads.
     return raw + first * numbers + point * (3 * GROUPS) + tl.max_contiguous(pointers, [1, 1])
 
 
 @triton.jit
-def _tanh(x):
-    return 2.0 * tl.sigmoid(2.0 * x) - 1.0
-
-
-@triton.jit
-def _number(pointers, shift, some, GROUPS: tl.constexpr, G: tl.constexpr):
-    """(pixels, G) of what the convolution gave, with its bias."""
-    group = tl.arange(0, G)
-    bias = tl.load(shift + group, mask=group < GROUPS, other=0.0).to(tl.float32)
-    return tl.load(pointers, mask=some, other=0.0).to(tl.float32) + bias[None, :]
+def _sigmoid(pointers, shift, SCALE: tl.constexpr, PRECISION: tl.constexpr):
+    """Of (pixels, G) of what the convolution gave, with its bias, times ``SCALE``; in float32."""
+    # Exponentials have the base 2. That of a far number is infinite, and its share 0.
+    scale: tl.constexpr = -1.4426950408889634 * SCALE
+    bias = tl.load(shift).to(tl.float32) * scale
+    power = 1.0 + tl.exp2(tl.load(pointers).to(tl.float32) * scale + bias[None, :])
+    if _INTERPRETED or PRECISION == "ieee":
+        return 1.0 / power
+    else:
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [power], dtype=tl.float32, is_pure=True, pack=1
+        )
 
 
 @triton.jit
 def _positions(
-    pointers, shift, inside, row, column, right, down, point, magnitude,
-    GROUPS: tl.constexpr, G: tl.constexpr,
+    pointers, shift, target_y, target_x, point, magnitude,
+    GROUPS: tl.constexpr, G: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Where a point of every group is sampled, (pixels, G) each: y, x, modulation, tanh's."""
-    some = inside[:, None] & (tl.arange(0, G) < GROUPS)[None, :]
-    shift += point * (3 * GROUPS)
-    tanh_y = _tanh(_number(pointers, shift, some, GROUPS, G))
-    tanh_x = _tanh(_number(pointers + GROUPS, shift + GROUPS, some, GROUPS, G))
-    modulation = tl.sigmoid(_number(pointers + 2 * GROUPS, shift + 2 * GROUPS, some, GROUPS, G))
-    # In the order of the definition: the correction plus the flow, then the pixel's own place.
-    y = magnitude * tanh_y + down[:, None] + (row + (point // 3 - 1)).to(tl.float32)[:, None]
-    x = magnitude * tanh_x + right[:, None] + (column + (point % 3 - 1)).to(tl.float32)[:, None]
-    return y, x, modulation, tanh_y, tanh_x, some
+    shift += point * (3 * GROUPS) + _group(GROUPS, G)
+    tanh_y = 2.0 * _sigmoid(pointers, shift, 2, PRECISION) - 1.0
+    tanh_x = 2.0 * _sigmoid(pointers + GROUPS, shift + GROUPS, 2, PRECISION) - 1.0
+    modulation = _sigmoid(pointers + 2 * GROUPS, shift + 2 * GROUPS, 1, PRECISION)
+    line = point * 11 >> 5  # a third of it
+    y = magnitude * tanh_y + (target_y + (line - 1).to(tl.float32))[:, None]
+    x = magnitude * tanh_x + (target_x + (point - 3 * line - 1).to(tl.float32))[:, None]
+    return y, x, modulation, tanh_y, tanh_x
 
 
 @triton.jit
@@ -127,26 +136,60 @@ def corners(y, x, some, height, width):
 
 
 @triton.jit
-def _corner(picture, pixel, inside, G: tl.constexpr, C: tl.constexpr):
-    """(pixels, G, C) values of a corner, zero outside of the picture."""
-    channel = (tl.arange(0, G) * C)[None, :, None] + tl.arange(0, C)[None, None, :]
-    pointers = picture + pixel[:, :, None] * (G * C) + channel
-    return tl.load(pointers, mask=inside[:, :, None], other=0.0).to(tl.float32)
+def _upper_left(y, x, height, width):
+    """Upper left corner within the picture and its border: row, column; shares of the lower right.
+
+    Beyond, both corners of a direction are the border's, whatever their shares are.
+    """
+    top = tl.floor(tl.minimum(tl.maximum(y, -BORDER), height.to(tl.float32)))
+    left = tl.floor(tl.minimum(tl.maximum(x, -BORDER), width.to(tl.float32)))
+    return top.to(tl.int32), left.to(tl.int32), y - top, x - left
+
+
+@triton.jit
+def _picture(x, frame, height, width, G: tl.constexpr, C: tl.constexpr):
+    """Pointer to the first pixel of a frame behind its border, and pixels from row to row."""
+    stride = width + 2 * BORDER
+    start = frame * (height + 2 * BORDER) * stride + BORDER * (stride + 1)
+    return x + start * (G * C), stride
+
+
+@triton.jit
+def _left_corners(picture, row, column, stride, G: tl.constexpr, C: tl.constexpr):
+    """(pixels, G) pointers to the upper and the lower left corner of every group."""
+    groups = picture + (tl.arange(0, G) * C)[None, :]
+    # In 64 bits at once: a multiplication that widens takes no more.
+    at = (row * stride + column).to(tl.int64) * (G * C)
+    return groups + at, groups + stride * (G * C) + at
+
+
+@triton.jit
+def _corner(pointers, C: tl.constexpr):
+    """(pixels, G, C) values of a corner, in float32."""
+    if pointers.dtype.element_ty == tl.bfloat16:
+        # Two channels of a word, each with one instruction.
+        words = pointers.to(tl.pointer_type(tl.int32), bitcast=True)
+        words = tl.load(words[:, :, None] + tl.arange(0, C // 2)[None, None, :])
+        even, odd = words << 16, words & -65536
+        values = tl.join(even.to(tl.float32, bitcast=True), odd.to(tl.float32, bitcast=True))
+        return tl.reshape(values, (words.shape[0], words.shape[1], C))
+    else:
+        return tl.load(pointers[:, :, None] + tl.arange(0, C)[None, None, :]).to(tl.float32)
 
 
 @triton.jit
 def _columns(
-    picture, y, x, modulation, some, height, width, G: tl.constexpr, C: tl.constexpr
+    picture, stride, y, x, modulation, height, width, G: tl.constexpr, C: tl.constexpr
 ):  # fmt: skip
     """Sampled values of a point, modulated: (pixels, G * C) in the type of the picture."""
-    pixel, low, east, nw, ne, sw, se = corners(y, x, some, height, width)
-    upper, lower = modulation * (1.0 - low), modulation * low
-    west = 1.0 - east
-    value = _corner(picture, pixel, nw, G, C) * (upper * west)[:, :, None]
-    value += _corner(picture, pixel + 1, ne, G, C) * (upper * east)[:, :, None]
-    pixel += width
-    value += _corner(picture, pixel, sw, G, C) * (lower * west)[:, :, None]
-    value += _corner(picture, pixel + 1, se, G, C) * (lower * east)[:, :, None]
+    row, column, low, east = _upper_left(y, x, height, width)
+    upper, lower = _left_corners(picture, row, column, stride, G, C)
+    high, west = modulation * (1.0 - low), 1.0 - east
+    low *= modulation
+    value = _corner(upper, C) * (high * west)[:, :, None]
+    value += _corner(upper + G * C, C) * (high * east)[:, :, None]
+    value += _corner(lower, C) * (low * west)[:, :, None]
+    value += _corner(lower + G * C, C) * (low * east)[:, :, None]
     return tl.reshape(value, (y.shape[0], G * C)).to(picture.dtype.element_ty)
 
 
@@ -156,24 +199,24 @@ def forward_kernel(
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Result of a tile of pixels of a pair."""
-    pair, row, column, inside, first, place = _tile(tl.program_id(0), height, width, TILE_H, TILE_W)
-    right, down = _flow(flow, pair, row, column, inside, height, width)
+    """Result of a tile of pixels of a pair; the grid is (tiles across, tiles down, pairs)."""
+    pair = tl.program_id(2)
+    row, column, inside, first, place = _tile(pair, height, width, TILE_H, TILE_W)
+    target_y, target_x = _targets(flow, pair, row, column, height, width)
     neighbour, frame, previous = frames_of(pair, pairs, steps)
-    plane = height * width
-    picture = x + neighbour * plane * (G * C)
+    picture, stride = _picture(x, neighbour, height, width, G, C)
     channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
     total = tl.zeros((TILE_H * TILE_W, OUT), tl.float32)
     for point in range(0, POINTS):
         pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
-        y, x_at, modulation, _, _, some = _positions(
-            pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
+        y, x_at, modulation, _, _ = _positions(
+            pointers, shift, target_y, target_x, point, magnitude, GROUPS, G, PRECISION
         )
-        columns = _columns(picture, y, x_at, modulation, some, height, width, G, C)
+        columns = _columns(picture, stride, y, x_at, modulation, height, width, G, C)
         matrix = tl.load(weight + point * (G * C * OUT) + channel[:, None] * OUT + to[None, :])
         total += tl.dot(columns, matrix, input_precision=PRECISION)
     total += tl.load(bias + to, mask=to < FAN_OUT, other=0.0).to(tl.float32)[None, :]
-    start = (first + (frame - pair) * plane) * 2 + previous
+    start = (first + (frame - pair) * (height * width)) * 2 + previous
     pointers = out + start * FAN_OUT + place[:, None] * (2 * FAN_OUT) + to[None, :]
     tl.store(
         pointers, total.to(out.dtype.element_ty), mask=inside[:, None] & (to < FAN_OUT)[None, :]
@@ -196,8 +239,19 @@ def _halves(values, G: tl.constexpr):
 
 
 @triton.jit
+def _within(row, column, some, height, width):
+    """Which corners are inside of the picture: the upper two, then the lower two."""
+    # Of unsigned numbers, those before the first are beyond the last.
+    rows, columns = height.to(tl.uint32), width.to(tl.uint32)
+    up, low = row.to(tl.uint32) < rows, (row + 1).to(tl.uint32) < rows
+    west, east = column.to(tl.uint32) < columns, (column + 1).to(tl.uint32) < columns
+    up, low = up & some, low & some
+    return up & west, up & east, low & west, low & east
+
+
+@triton.jit
 def _corner_gradient(
-    picture, grad_picture, pixel, inside, share, front, back, sum_front, sum_back,
+    values, grad_picture, pixel, inside, share, front, back, sum_front, sum_back,
     G: tl.constexpr, C: tl.constexpr, FOR_X: tl.constexpr, FOR_RAW: tl.constexpr,
     FOR_WEIGHT: tl.constexpr,
 ):  # fmt: skip
@@ -215,7 +269,7 @@ def _corner_gradient(
         tl.atomic_add(pointers + G * 4, back * share[:, :, None], mask=there, sem="relaxed")
     by_share = share
     if FOR_RAW or FOR_WEIGHT:
-        front_value, back_value = _halves(_corner(picture, pixel, inside, G, C), G)
+        front_value, back_value = _halves(_corner(values, C), G)
         if FOR_RAW:
             by_share = tl.sum(front_value * front + back_value * back, axis=2)
         if FOR_WEIGHT:
@@ -250,20 +304,21 @@ def input_kernel(
     """Gradients of a tile: adds to that of x (float32), writes those of raw and of the flow.
 
     For the gradient of the weights it writes ``columns``, the sampled values (pixels, 9, groups,
-    C). Pairs before the ``begin``-th are left alone; ``columns`` begins there.
+    C). The grid is (tiles across, tiles down, pairs), from the pair ``begin`` on, where
+    ``columns`` begins.
     """
-    tiles = tl.cdiv(width, TILE_W) * tl.cdiv(height, TILE_H)
-    tile = begin * tiles + tl.program_id(0)
-    pair, row, column, inside, first, place = _tile(tile, height, width, TILE_H, TILE_W)
-    right, down = _flow(flow, pair, row, column, inside, height, width)
+    pair = begin + tl.program_id(2)
+    row, column, inside, first, place = _tile(pair, height, width, TILE_H, TILE_W)
+    target_y, target_x = _targets(flow, pair, row, column, height, width)
     neighbour, frame, previous = frames_of(pair, pairs, steps)
     plane = height * width
-    picture = x + neighbour * plane * (G * C)
+    picture, stride = _picture(x, neighbour, height, width, G, C)
     grad_picture = grad_x + neighbour * plane * (G * C)
     start = (first + (frame - pair) * plane) * 2 + previous
     written = first - tl.cast(begin, tl.int64) * plane
     rows = _gradient_rows(grad, start, place, inside, FAN_OUT, OUT)
     channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
+    some = inside[:, None] & (tl.arange(0, G) < GROUPS)[None, :]
     total_y = tl.zeros((TILE_H * TILE_W, G), tl.float32)
     total_x = tl.zeros((TILE_H * TILE_W, G), tl.float32)
     for point in range(0, POINTS):
@@ -271,29 +326,32 @@ def input_kernel(
         product = tl.dot(rows, matrix, input_precision=PRECISION)
         front, back = _halves(product, G)
         pointers = _raw_pointers(raw, first, place, point, GROUPS, G)
-        y, x_at, modulation, tanh_y, tanh_x, some = _positions(
-            pointers, shift, inside, row, column, right, down, point, magnitude, GROUPS, G
+        y, x_at, modulation, tanh_y, tanh_x = _positions(
+            pointers, shift, target_y, target_x, point, magnitude, GROUPS, G, PRECISION
         )
-        at, low, east, nw, ne, sw, se = corners(y, x_at, some, height, width)
+        up, left, low, east = _upper_left(y, x_at, height, width)
+        nw, ne, sw, se = _within(up, left, some, height, width)
+        above, below = _left_corners(picture, up, left, stride, G, C)
+        at = up * width + left
         high, west = 1.0 - low, 1.0 - east
         upper, lower = modulation * high, modulation * low
         sum_front = tl.zeros(front.shape, tl.float32)
         sum_back = tl.zeros(front.shape, tl.float32)
         by_nw, sum_front, sum_back = _corner_gradient(
-            picture, grad_picture, at, nw, upper * west, front, back, sum_front, sum_back,
+            above, grad_picture, at, nw, upper * west, front, back, sum_front, sum_back,
             G, C, FOR_X, FOR_RAW, FOR_WEIGHT,
         )  # fmt: skip
         by_ne, sum_front, sum_back = _corner_gradient(
-            picture, grad_picture, at + 1, ne, upper * east, front, back, sum_front, sum_back,
+            above + G * C, grad_picture, at + 1, ne, upper * east, front, back, sum_front, sum_back,
             G, C, FOR_X, FOR_RAW, FOR_WEIGHT,
         )  # fmt: skip
         at += width
         by_sw, sum_front, sum_back = _corner_gradient(
-            picture, grad_picture, at, sw, lower * west, front, back, sum_front, sum_back,
+            below, grad_picture, at, sw, lower * west, front, back, sum_front, sum_back,
             G, C, FOR_X, FOR_RAW, FOR_WEIGHT,
         )  # fmt: skip
         by_se, sum_front, sum_back = _corner_gradient(
-            picture, grad_picture, at + 1, se, lower * east, front, back, sum_front, sum_back,
+            below + G * C, grad_picture, at + 1, se, lower * east, front, back, sum_front, sum_back,
             G, C, FOR_X, FOR_RAW, FOR_WEIGHT,
         )  # fmt: skip
         if FOR_WEIGHT:
