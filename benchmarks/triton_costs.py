@@ -279,7 +279,7 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
         (_blocks(a["H"], a["BLOCK_H"]),)
     ),
     "token_ops.gate_kernels.gate_kernel": lambda _: Work(),
-    "token_ops.gate_kernels.gate_gradient_kernel": lambda _: Work(),
+    "token_ops.gate_kernels.gate_gradient_kernel": lambda a: Work((a["TILES"],)),
     "token_ops.projection_kernels.lay_kernel": lambda _: Work(),
     "token_ops.projection_kernels.input_kernel": _outputs,
     "token_ops.projection_kernels.input_rows_kernel": _outputs,

@@ -77,7 +77,13 @@ CASES: list[tuple[str, str, Launches, int, Loops]] = [
         {80: (611,), 90: (608,), 100: (580,)},
     ),
     ("gate_kernels", "gate_kernel", same(gate.GATE), 0, {80: (), 90: (), 100: ()}),
-    ("gate_kernels", "gate_gradient_kernel", same(gate.GATE), 0, {80: (), 90: (), 100: ()}),
+    (
+        "gate_kernels",
+        "gate_gradient_kernel",
+        same(gate.GATE_GRADIENT),
+        0,
+        {80: (501,), 90: (500,), 100: (424,)},
+    ),
     (
         "joined_kernels",
         "joined_kernel",

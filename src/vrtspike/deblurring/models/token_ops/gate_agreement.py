@@ -8,8 +8,8 @@ from vrtspike.deblurring.models.kernel_trials import isolated, largest, shares_o
 from vrtspike.deblurring.models.token_ops.pointwise import gate
 from vrtspike.deblurring.models.token_ops.triton_gate import triton_gate, triton_gate_backward
 
-# Rows and numbers of the gate, which no tile divides.
-_ROWS, _HIDDEN = 201, 84
+# Rows and numbers of the gate, which no tile divides; several programs below each other.
+_ROWS, _HIDDEN = 601, 84
 
 
 def largest_difference(device: torch.device, dtype: torch.dtype) -> float:

@@ -11,7 +11,8 @@ from torch import Tensor
 from vrtspike.deblurring.models.kernel_launch import on_device_of, precision
 from vrtspike.deblurring.models.token_ops.launch import Launch
 
-GATE: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_H": 32, "num_warps": 4})
+GATE: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_H": 32, "num_warps": 4})
+GATE_GRADIENT: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_H": 32, "TILES": 8, "num_warps": 4})
 
 
 def triton_gate(hidden: Tensor, bias: Tensor) -> Tensor:
@@ -36,9 +37,10 @@ def triton_gate_backward(
     return out, *_launch_backward(grad, hidden, bias, out)
 
 
-def _grid(hidden: Tensor) -> tuple[int, int]:
+def _grid(hidden: Tensor, launch: Launch) -> tuple[int, int]:
     rows, width = hidden.shape
-    return -(-rows // GATE["BLOCK"]), -(-width // 2 // GATE["BLOCK_H"])
+    taken = launch["BLOCK"] * launch.get("TILES", 1)
+    return -(-rows // taken), -(-width // 2 // launch["BLOCK_H"])
 
 
 @torch.library.custom_op("vrtspike::triton_gate", mutates_args=())
@@ -49,7 +51,7 @@ def _gate(hidden: Tensor, bias: Tensor) -> Tensor:
     rows, width = hidden.shape
     out = hidden.new_empty(rows, width // 2)
     with on_device_of(hidden):
-        gate_kernel[_grid(hidden)](
+        gate_kernel[_grid(hidden, GATE)](
             hidden, bias, out, rows, H=width // 2, PRECISION=precision(hidden.dtype), **GATE
         )
     return out
@@ -79,7 +81,7 @@ def _launch_backward(
     grad, hidden = grad.contiguous(), hidden.contiguous()
     grad_hidden = torch.empty_like(hidden)
     rows, width = hidden.shape
-    grid = _grid(hidden)
+    grid = _grid(hidden, GATE_GRADIENT)
     lines = hidden.new_empty(grid[0], width, dtype=torch.float32)
     with on_device_of(hidden):
         gate_gradient_kernel[grid](
@@ -93,7 +95,7 @@ def _launch_backward(
             H=width // 2,
             AGAIN=out is not None,
             PRECISION=precision(hidden.dtype),
-            **GATE,
+            **GATE_GRADIENT,
         )
     return grad_hidden, lines.sum(0)
 
