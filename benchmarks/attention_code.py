@@ -28,6 +28,7 @@ from vrtspike.deblurring.models.window_attention.triton_gradients import (
     bias_kernel,
     gradient_kernel,
 )
+from vrtspike.deblurring.models.window_attention.triton_joint import joint_kernel
 from vrtspike.deblurring.models.window_attention.triton_kernels import layout_kernel
 from vrtspike.deblurring.models.windows import Size3, clip_window
 from vrtspike.deblurring.settings import Settings
@@ -42,6 +43,7 @@ _KERNELS = {
     "whole": whole_kernel,
     "gradient": gradient_kernel,
     "bias": bias_kernel,
+    "joint": joint_kernel,
     "layout": layout_kernel,
 }
 _SHAPES = {
@@ -49,6 +51,7 @@ _SHAPES = {
     "whole": shapes.forward_shape,
     "gradient": shapes.gradient_shape,
     "bias": shapes.bias_shape,
+    "joint": shapes.joint_shape,
 }
 _TYPES = {torch.bfloat16: "bf16", torch.float32: "fp32"}
 _POSITIONS = ("query", "key", "place", "regions")
@@ -190,9 +193,13 @@ def variants(
     """Each kernel that the problems launch, on each GPU."""
     for problem, capability in itertools.product(problems, capabilities):
         whole = shapes.holds_keys(problem.launched(capability))
-        kernels = ["whole" if whole else "forward", "gradient"]
-        if problem.biased:
-            kernels += ["bias"] if problem.masked else ["bias", "layout"]
+        kernels = ["whole" if whole else "forward"]
+        if shapes.is_joint(problem.launched(capability)):
+            kernels += ["joint"]
+        else:
+            kernels += ["gradient", "bias"] if problem.biased else ["gradient"]
+        if problem.biased and not problem.masked:
+            kernels += ["layout"]
         for kernel in kernels:
             variant = Variant(kernel, problem, capability)
             yield variant

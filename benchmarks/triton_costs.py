@@ -271,6 +271,7 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     "window_attention.triton_forward.forward_kernel": _attention(2, _over_keys),
     "window_attention.triton_forward.whole_kernel": _attention(2, _over_queries),
     "window_attention.triton_gradients.gradient_kernel": _attention(5, _over_groups),
+    "window_attention.triton_joint.joint_kernel": _attention(5, lambda a: (a["share"],)),
     "window_attention.triton_gradients.bias_kernel": _attention(2, lambda a: (a["share"],)),
     "token_ops.feed_forward_kernels.forward_kernel": _hidden(3, 1),
     "token_ops.feed_forward_kernels.rows_kernel": _hidden(5, 2),

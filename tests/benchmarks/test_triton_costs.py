@@ -75,39 +75,40 @@ def test_an_unknown_kernel_is_named(costs: ModuleType, monkeypatch: pytest.Monke
         costs.launched(layout_kernel, (1,), layout_arguments())
 
 
-def test_the_launches_of_an_attention_are_counted_as_they_are_made(costs: ModuleType) -> None:
+@pytest.mark.parametrize(
+    ("depth", "backward"),
+    # Products of a score besides q k: p^T g, g v, ds^T q, ds k; q k and g v once more.
+    [(2, {"joint_kernel": 5}), (3, {"gradient_kernel": 5, "bias_kernel": 2})],
+)
+def test_the_launches_of_an_attention_are_counted_as_they_are_made(
+    costs: ModuleType, depth: int, backward: dict[str, int]
+) -> None:
     import step_trace
 
-    batch, heads, width, size = 2, 2, 16, (2, 16, 24)
+    batch, heads, width, size, window = 2, 2, 16, (depth, 16, 24), (depth, 8, 8)
     with step_trace.without_gpu():
-        plan = build_plan(
-            clip_window(size, (2, 8, 8), shifted=True, mutual=False), step_trace.DEVICE
-        )
+        plan = build_plan(clip_window(size, window, shifted=True, mutual=False), step_trace.DEVICE)
         with torch.device(step_trace.DEVICE):
             shape = (batch, plan.out.numel(), 3 * heads * width)
             qkv = torch.randn(shape, dtype=torch.bfloat16, requires_grad=True)
-            bias = torch.randn(heads, 128, 128, requires_grad=True)
+            tokens = 64 * depth
+            bias = torch.randn(heads, tokens, tokens, requires_grad=True)
 
         def run() -> torch.Tensor:
             return window_attention(qkv, bias, plan, heads, "triton").float().sum()
 
         model = torch.nn.Module()
         launches = step_trace.trace(model, run, lambda _, name: name).launches
-    windows, tokens = plan.query.shape
-    assert (windows, tokens) == (6, 128)
+    windows = len(plan.query)
+    assert (windows, plan.tokens) == (6, tokens)
     scores = batch * windows * heads * tokens * tokens
     flops: dict[str, float] = {}
     for launch in launches:
         if launch.operation.startswith("window_attention."):
             name = launch.operation.removeprefix("window_attention.")
             flops[name] = flops.get(name, 0) + launch.kernel.flops
-    # Products of a score: q k and p v; then p^T g, g v, ds^T q, ds k besides q k; q k and g v.
-    assert flops == {
-        "layout_kernel": 0,
-        "whole_kernel": 2 * 2 * scores * width,
-        "gradient_kernel": 5 * 2 * scores * width,
-        "bias_kernel": 2 * 2 * scores * width,
-    }
+    products = {"layout_kernel": 0, "whole_kernel": 2} | backward
+    assert flops == {name: 2 * count * scores * width for name, count in products.items()}
     # Windows of one region and the others are launched by themselves, and touch only their tokens.
     forward = [x.kernel.moved for x in launches if x.operation.endswith("whole_kernel")]
     assert len(forward) == 2
@@ -115,6 +116,6 @@ def test_the_launches_of_an_attention_are_counted_as_they_are_made(costs: Module
     lse = 4 * batch * windows * heads * tokens
     tables = (
         sum(t.numel() * 4 for t in (plan.query, plan.key, plan.out, plan.regions))
-        + 2 * (heads + 1) * 128 * 128  # the identity behind the bias
+        + 2 * (heads + 1) * tokens**2  # the identity behind the bias
     )
     assert sum(forward) == pytest.approx(inputs + results + lse + tables)

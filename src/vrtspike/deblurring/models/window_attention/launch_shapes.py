@@ -35,6 +35,7 @@ class Problem(NamedTuple):
         biased: whether scores have a bias.
         capability: compute capability of the GPU.
         many: whether there are windows enough to fill the GPU with a program for each.
+        alone: whether queries, keys and results are those of the same tokens.
     """
 
     tokens: int
@@ -44,6 +45,7 @@ class Problem(NamedTuple):
     biased: bool
     capability: tuple[int, int] = (9, 0)
     many: bool = True
+    alone: bool = True
 
 
 def _common(of: Problem, *, masked: bool) -> Constants:
@@ -92,6 +94,27 @@ def holds_keys(of: Problem) -> bool:
         return False
     widths = tile(of.width) + tile(of.width + 1)
     return of.tokens > _BLOCK and aligned_tokens(of.tokens) * widths <= _MOST_HELD
+
+
+def is_joint(of: Problem) -> bool:
+    """Whether ``joint_kernel`` makes all gradients, whose registers hold that of the bias, too."""
+    block, width = tile(of.tokens), tile(of.width)
+    if not (of.biased and of.alone) or of.dtype == torch.float32 or width > 2 * SMALLEST_DOT:
+        return False
+    if of.capability[0] not in _ROOMY:
+        return block < _BLOCK
+    # Of twice as many tokens three tiles leave room for little else, and on 10.x for less.
+    return block <= _BLOCK or (of.capability[0], block, width) == (9, 2 * _BLOCK, SMALLEST_DOT)
+
+
+def joint_shape(of: Problem, *, masked: bool) -> Constants:
+    """Of ``joint_kernel``, likewise."""
+    shape = _common(of, masked=masked)
+    del shape["BLOCK_M"], shape["BLOCK_N"]
+    block = tile(of.tokens)
+    # Eight warps have a multiprocessor for themselves: none other computes while they load.
+    stages = 2 if block > _BLOCK else 1
+    return {**shape, "BLOCK": block, "num_warps": block // SMALLEST_DOT, "num_stages": stages}
 
 
 def gradient_shape(of: Problem, *, masked: bool) -> Constants:

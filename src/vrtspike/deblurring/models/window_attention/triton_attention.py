@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from vrtspike.deblurring.models.kernel_launch import on_device_of
 from vrtspike.deblurring.models.window_attention.launch_shapes import (
+    Constants,
     Problem,
     bias_shape,
     forward_shape,
     gradient_shape,
     holds_keys,
+    is_joint,
+    joint_shape,
     layout_shape,
 )
 from vrtspike.deblurring.models.windows import WindowPlan, aligned_tokens
@@ -22,7 +26,7 @@ from vrtspike.deblurring.models.windows import WindowPlan, aligned_tokens
 # Of a multiprocessor, from which on more of them would not keep it busier.
 _PROGRAMS = 4
 # Warps that sum the gradient of the bias on each multiprocessor, some times what runs at once.
-_BIAS_WARPS = 48
+_SUMMING_WARPS = 48
 
 
 # Of the second and the third axis of a grid.
@@ -52,6 +56,7 @@ def triton_attention(
         plan.regions,
         keep,
         plan.unmasked,
+        not plan.geometry.mutual,
         heads,
     )
     return out
@@ -93,6 +98,7 @@ def _forward(
     regions: Tensor,
     keep: Tensor | None,
     unmasked: int,
+    alone: bool,
     heads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Result, logarithms (base 2) of the sums of exponentials, and the bias as kernels read it."""
@@ -105,7 +111,7 @@ def _forward(
     windows, tokens = query.shape
     width = channels // heads
     qkv = qkv.contiguous()
-    problem = _problem(qkv, query, heads, biased=bias is not None)
+    problem = _problem(qkv, query, heads, biased=bias is not None, alone=alone)
     out = qkv.new_empty(batch, length, channels)
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
     whole = holds_keys(problem)
@@ -157,6 +163,7 @@ def _backward(
     out: Tensor,
     lse: Tensor,
     unmasked: int,
+    alone: bool,
     heads_last: bool,
     heads: int,
 ) -> tuple[Tensor, Tensor]:
@@ -169,23 +176,86 @@ def _backward(
     biased = laid.numel() > 0
     qkv, grad = qkv.contiguous(), grad.contiguous()
     grads = torch.empty_like(qkv)
-    delta = torch.empty_like(lse) if biased else lse
-    problem = _problem(qkv, query, heads, biased=biased)
+    problem = _problem(qkv, query, heads, biased=biased, alone=alone)
+    factors = _factors(keep, lse)
     with on_device_of(qkv):
+        if is_joint(problem):
+            joint = (qkv, laid, place, regions, factors, out, lse, grad)
+            sums = _joint(joint, grads, problem, unmasked, skips=keep is not None)
+            return grads, _summed(sums, tokens, heads_last)
+        delta = torch.empty_like(lse) if biased else lse
         for first, last, masked in _ranges(unmasked, windows):
             shape = gradient_shape(problem, masked=masked)
             programs = 1 if shape["ALL_HEADS"] else heads
             gradient_kernel[(programs, last - first, batch)](
-                qkv, laid, query, key, place, regions, _factors(keep, lse), out, lse, grad, delta,
-                grads, first, windows, length, width**-0.5, KEEP=keep is not None, **shape,
+                qkv, laid, query, key, place, regions, factors, out, lse, grad, delta, grads,
+                first, windows, length, width**-0.5, KEEP=keep is not None, **shape,
             )  # fmt: skip
         if not biased:
             return grads, lse.new_empty(0)
-        used = (qkv, laid, query, key, place, regions, _factors(keep, lse), lse, grad, delta)
+        used = (qkv, laid, query, key, place, regions, factors, lse, grad, delta)
         sums = _bias_sums(used, problem, unmasked, skips=keep is not None)
-    result = _empty_bias(lse, heads, tokens, heads_last)
-    torch.sum(sums[:, :, :tokens, :tokens], 0, out=result)
-    return grads, result
+        return grads, _summed(sums, tokens, heads_last)
+
+
+class _Launch(NamedTuple):
+    """A launch whose programs sum over some windows each.
+
+    Attributes:
+        tiles: programs for each share of the windows.
+        parts: shares of all samples.
+        numbers: first and last window, those of a share, shares of a sample, the first's slot.
+        shape: constants and options.
+    """
+
+    tiles: int
+    parts: int
+    numbers: tuple[int, int, int, int, int]
+    shape: Constants
+
+
+def _summing(
+    unmasked: int, windows: int, batch: int, processors: int,
+    shape_of: Callable[[bool], tuple[int, Constants]],
+) -> Iterator[_Launch]:  # fmt: skip
+    """Launches over all windows of samples, in shares that keep a GPU busy.
+
+    Args:
+        unmasked: how many windows hold one region.
+        windows: of a sample.
+        batch: samples.
+        processors: multiprocessors.
+        shape_of: programs for a share, constants and options, with masks and without.
+    """
+    slots = 0
+    for first, last, masked in _ranges(unmasked, windows, windows):
+        tiles, shape = shape_of(masked)
+        programs = _SUMMING_WARPS * processors // shape["num_warps"]
+        share = -(-(last - first) // max(programs // (tiles * batch), 1))
+        shares = -(-(last - first) // share)
+        yield _Launch(tiles, batch * shares, (first, last, share, shares, slots), shape)
+        slots += batch * shares
+
+
+def _joint(
+    tensors: tuple[Tensor, ...], grads: Tensor, problem: Problem, unmasked: int, *, skips: bool
+) -> Tensor:
+    """Fills ``grads``; gradient of the bias as :func:`_bias_sums` gives it."""
+    from vrtspike.deblurring.models.window_attention.triton_joint import joint_kernel
+
+    qkv, laid, place, *_ = tensors
+
+    def shape_of(masked: bool) -> tuple[int, Constants]:
+        return problem.heads, joint_shape(problem, masked=masked)
+
+    launches = list(_summing(unmasked, len(place), len(qkv), _processors(qkv), shape_of))
+    sums = _empty_sums(laid, launches)
+    for tiles, parts, numbers, shape in launches:
+        joint_kernel[(tiles, parts)](
+            *tensors, sums, grads, *numbers, len(place), qkv.shape[1], problem.width**-0.5,
+            KEEP=skips, **shape,
+        )  # fmt: skip
+    return sums
 
 
 def _bias_sums(
@@ -195,32 +265,41 @@ def _bias_sums(
     from vrtspike.deblurring.models.window_attention.triton_gradients import bias_kernel
 
     qkv, laid, query, *_ = tensors
-    batch, length = qkv.shape[:2]
-    windows, (tokens, width, heads, *_) = len(query), problem
-    launches = []
-    slots = 0
-    for first, last, masked in _ranges(unmasked, windows, windows):
+
+    def shape_of(masked: bool) -> tuple[int, Constants]:
         shape = bias_shape(problem, masked=masked)
-        tiles = heads * -(-tokens // shape["BLOCK_M"]) * -(-tokens // shape["BLOCK_N"])
-        programs = _BIAS_WARPS * _processors(qkv) // shape["num_warps"]
-        share = -(-(last - first) // max(programs // (tiles * batch), 1))
-        shares = -(-(last - first) // share)
-        launches.append((tiles, batch * shares, (first, last, share, shares, slots), shape))
-        slots += batch * shares
-    sums = laid.new_empty(slots, heads, *laid.shape[1:], dtype=torch.float32)
+        blocks = (-(-problem.tokens // shape[name]) for name in ("BLOCK_M", "BLOCK_N"))
+        return problem.heads * math.prod(blocks), shape
+
+    launches = list(_summing(unmasked, len(query), len(qkv), _processors(qkv), shape_of))
+    sums = _empty_sums(laid, launches)
     for tiles, parts, numbers, shape in launches:
         bias_kernel[(tiles, parts)](
-            *tensors, sums, *numbers, windows, length, width**-0.5, KEEP=skips, **shape
-        )
+            *tensors, sums, *numbers, len(query), qkv.shape[1], problem.width**-0.5, KEEP=skips,
+            **shape,
+        )  # fmt: skip
     return sums
 
 
-def _problem(qkv: Tensor, query: Tensor, heads: int, *, biased: bool) -> Problem:
+def _empty_sums(laid: Tensor, launches: Sequence[_Launch]) -> Tensor:
+    """(shares of all launches, heads, M, M) float32."""
+    slots = sum(launch.parts for launch in launches)
+    return laid.new_empty(slots, len(laid) - 1, *laid.shape[1:], dtype=torch.float32)
+
+
+def _summed(sums: Tensor, tokens: int, heads_last: bool) -> Tensor:
+    """Gradient of the bias, (heads, N, N)."""
+    result = _empty_bias(sums, sums.shape[1], tokens, heads_last)
+    torch.sum(sums[:, :, :tokens, :tokens], 0, out=result)
+    return result
+
+
+def _problem(qkv: Tensor, query: Tensor, heads: int, *, biased: bool, alone: bool) -> Problem:
     """What decides the shapes of launches."""
     windows, tokens = query.shape
     width = qkv.shape[2] // 3 // heads
     many = len(qkv) * windows >= _PROGRAMS * _processors(qkv)
-    return Problem(tokens, width, heads, qkv.dtype, biased, _capability(qkv), many)
+    return Problem(tokens, width, heads, qkv.dtype, biased, _capability(qkv), many, alone)
 
 
 def _capability(tensor: Tensor) -> tuple[int, int]:
@@ -257,7 +336,7 @@ def _(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401
-    qkv, bias, *plan, ctx.unmasked, ctx.heads = inputs
+    qkv, bias, *plan, ctx.unmasked, ctx.alone, ctx.heads = inputs
     out, lse, laid = output
     ctx.bias_dtype = None if bias is None else bias.dtype
     ctx.heads_last = bias is not None and bias.stride(0) == 1
@@ -266,9 +345,10 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _grads(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    grads, grad_bias = _backward(grad, *ctx.saved_tensors, ctx.unmasked, ctx.heads_last, ctx.heads)
+    numbers = (ctx.unmasked, ctx.alone, ctx.heads_last, ctx.heads)
+    grads, grad_bias = _backward(grad, *ctx.saved_tensors, *numbers)
     bias_out = None if ctx.bias_dtype is None else grad_bias.to(ctx.bias_dtype)
-    return grads, bias_out, None, None, None, None, None, None, None
+    return grads, bias_out, *[None] * 8
 
 
 _forward.register_autograd(_grads, setup_context=_save)

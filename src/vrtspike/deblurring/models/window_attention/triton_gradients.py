@@ -38,37 +38,10 @@ from vrtspike.deblurring.models.window_attention.triton_kernels import (
     laid_bias,
     positions_of,
     powers,
+    score_gradients,
+    taken_off,
+    units_of_parts,
 )
-
-# Columns of the smallest product.
-_FEW = tl.constexpr(16)
-
-
-# Of the first part, so that a sum of products of float16 need not be a number of float16 itself.
-_COARSE = tl.constexpr(256.0)
-
-
-@triton.jit
-def _units(BLOCK: tl.constexpr, TYPE: tl.constexpr):
-    """(BLOCK, columns), what the parts that :func:`_in_parts` makes are multiples of."""
-    columns = tl.arange(0, _FEW)[None, :]
-    units = tl.where(columns == 0, _COARSE, tl.where(columns < 3, 1.0, 0.0))
-    return tl.broadcast_to(units, (BLOCK, _FEW)).to(TYPE)
-
-
-@triton.jit
-def _in_parts(values, TYPE: tl.constexpr):
-    """(rows,) -> (rows, columns), which sum to them in a product with :func:`_units`.
-
-    Exact to more than twice the digits of the type.
-    """
-    columns = tl.arange(0, _FEW)[None, :]
-    coarse = (values / _COARSE).to(TYPE).to(tl.float32)
-    rest = values - coarse * _COARSE
-    high = rest.to(TYPE).to(tl.float32)
-    parts = tl.where(columns == 2, (rest - high)[:, None], 0.0)
-    parts = tl.where(columns == 1, high[:, None], parts)
-    return tl.where(columns == 0, coarse[:, None], parts).to(TYPE)
 
 
 @triton.jit
@@ -96,17 +69,17 @@ def _group(
         # Zero beyond the last query, as all of its weights are: nothing comes from there.
         g_rows = tl.load(grad + at_out, mask=exists, other=0.0)
         o_rows = tl.load(out + at_out, mask=exists, other=0.0)
-        row_sums = tl.sum(g_rows.to(tl.float32) * o_rows.to(tl.float32), 1)
+        row_sums, in_parts = taken_off(g_rows, o_rows, BY_PRODUCT)
         if HAS_BIAS:
             tl.store(delta + rows, row_sums, mask=rows < N)
         q += (features(values, at_q, D, BLOCK_D),)
         g += (g_rows,)
-        sums += (_in_parts(-row_sums, g_rows.dtype) if BY_PRODUCT else row_sums,)
+        sums += (in_parts,)
         norms += (tl.load(lse + rows, mask=rows < N, other=float("inf")),)
         grad_q += (tl.zeros((BLOCK_M, BLOCK_D), tl.float32),)
     tile += first * BLOCK_M * STRIDE
     inverse = 1.0 / scale
-    units = _units(BLOCK_N, grad.dtype.element_ty)
+    units = units_of_parts(BLOCK_N, grad.dtype.element_ty)
     for start in range(0, N, BLOCK_N):
         columns = start + near_k
         at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
@@ -131,13 +104,8 @@ def _group(
             )  # fmt: skip
             weights = powers(scores, unit, norms[i])
             grad_v = tl.dot(tl.trans(weights.to(v.dtype)), g[i], grad_v, input_precision=PRECISION)
-            if BY_PRODUCT:
-                taken_off = tl.dot(sums[i], tl.trans(units), input_precision=PRECISION)
-                grad_weights = tl.dot(g[i], tl.trans(v), taken_off, input_precision=PRECISION)
-            else:
-                grad_weights = tl.dot(g[i], tl.trans(v), input_precision=PRECISION)
-                grad_weights -= sums[i][:, None]
-            grad_scores = (weights * grad_weights).to(k.dtype)
+            grad_scores = score_gradients(weights, g[i], v, sums[i], units, BY_PRODUCT, PRECISION)
+            grad_scores = grad_scores.to(k.dtype)
             grad_k = tl.dot(tl.trans(grad_scores), q[i], grad_k, input_precision=PRECISION)
             new_grad_q += (tl.dot(grad_scores, k, grad_q[i], input_precision=PRECISION),)
         grad_q = new_grad_q

@@ -23,7 +23,7 @@ are known to the compiler, to which an address is then one multiplication.
 """
 
 # The parameters of a kernel are pointers and numbers of the device, which have no Python types.
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, ANN202
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
@@ -114,6 +114,63 @@ def biased_scores(
 def powers(scores, unit, norm):
     """exp2(scores * unit - norm), ``norm`` of each row."""
     return tl.exp2(tl.fma(scores, unit, tl.broadcast_to(-norm[:, None], scores.shape)))
+
+
+# Columns of the smallest product.
+_FEW = tl.constexpr(16)
+
+
+# Of the first part, so that a sum of products of float16 need not be a number of float16 itself.
+_COARSE = tl.constexpr(256.0)
+
+
+@triton.jit
+def units_of_parts(BLOCK: tl.constexpr, TYPE: tl.constexpr):
+    """(BLOCK, columns), what the parts that :func:`_in_parts` makes are multiples of."""
+    columns = tl.arange(0, _FEW)[None, :]
+    units = tl.where(columns == 0, _COARSE, tl.where(columns < 3, 1.0, 0.0))
+    return tl.broadcast_to(units, (BLOCK, _FEW)).to(TYPE)
+
+
+@triton.jit
+def _in_parts(values, TYPE: tl.constexpr):
+    """(rows,) -> (rows, columns), which sum to them in a product with :func:`units_of_parts`.
+
+    Exact to more than twice the digits of the type.
+    """
+    columns = tl.arange(0, _FEW)[None, :]
+    coarse = (values / _COARSE).to(TYPE).to(tl.float32)
+    rest = values - coarse * _COARSE
+    high = rest.to(TYPE).to(tl.float32)
+    parts = tl.where(columns == 2, (rest - high)[:, None], 0.0)
+    parts = tl.where(columns == 1, high[:, None], parts)
+    return tl.where(columns == 0, coarse[:, None], parts).to(TYPE)
+
+
+@triton.jit
+def taken_off(g, o, BY_PRODUCT: tl.constexpr):
+    """What the softmax takes off the gradients of the weights of each row, sum(grad * out).
+
+    Returns:
+        it, (rows,) float32, and as :func:`score_gradients` takes it.
+    """
+    sums = tl.sum(g.to(tl.float32) * o.to(tl.float32), 1)
+    if BY_PRODUCT:
+        return sums, _in_parts(-sums, g.dtype)
+    else:
+        return sums, sums
+
+
+@triton.jit
+def score_gradients(
+    weights, g, v, sums, units, BY_PRODUCT: tl.constexpr, PRECISION: tl.constexpr
+):  # fmt: skip
+    """Gradients of a tile of scores, float32, from the weights and the gradients of results."""
+    if BY_PRODUCT:
+        start = tl.dot(sums, tl.trans(units), input_precision=PRECISION)
+        return weights * tl.dot(g, tl.trans(v), start, input_precision=PRECISION)
+    else:
+        return weights * (tl.dot(g, tl.trans(v), input_precision=PRECISION) - sums[:, None])
 
 
 @triton.jit
