@@ -197,6 +197,13 @@ def _joined(a: Mapping[str, Any]) -> Work:
     return Work(second.trips, first.flops + second.flops, left=1.0)
 
 
+def _lay(a: Mapping[str, Any]) -> Work:
+    """Of weights that are laid; products with the codes of places are instructions like others."""
+    places, pieces = _blocks(a["PLACES"], a["BLOCK_P"]), _blocks(a["C"], a["BLOCK_K"])
+    # A loop over one block of places is none.
+    return Work((pieces,) if places == 1 else (places, places * pieces))
+
+
 def _outputs(a: Mapping[str, Any]) -> Work:
     """Of the projections before attention, forward and backward."""
     trips = (_blocks(a["OUT"], a["BLOCK_O"]),) * (1 + a["MUTUAL"])
@@ -281,7 +288,7 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     ),
     "token_ops.gate_kernels.gate_kernel": lambda _: Work(),
     "token_ops.gate_kernels.gate_gradient_kernel": lambda a: Work((a["TILES"],)),
-    "token_ops.projection_kernels.lay_kernel": lambda _: Work(),
+    "token_ops.projection_kernels.lay_kernel": _lay,
     "token_ops.projection_kernels.input_kernel": _outputs,
     "token_ops.projection_kernels.input_rows_kernel": _outputs,
     "token_ops.projection_kernels.output_kernel": _output,

@@ -97,7 +97,7 @@ CASES: list[tuple[str, str, Launches, int, Loops]] = [
         "lay_kernel",
         same(projections.LAY),
         0,
-        {80: (), 90: (), 100: ()},
+        {80: (359,), 90: (360,), 100: (360,)},
     ),
     (
         "projection_kernels",
@@ -162,6 +162,7 @@ def constants() -> dict[str, Any]:
         "N": 2 * CHANNELS,
         "BLOCK_N": tile(2 * CHANNELS),
         "LINE": 6 * CHANNELS * (CHANNELS + 1) + 2 * CHANNELS,
+        "PLACES": 64,
         "WINDOW_H": 8,
         "WINDOW_W": 8,
         "GATED": True,
@@ -283,5 +284,5 @@ def test_the_gradient_of_one_weight_fits(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_blocks_divide_the_tiles_that_have_no_masks() -> None:
     hidden = {launch["BLOCK_H"] for launch in (*feed_forward.LAUNCHES, feed_forward.FOLD)}
     assert {feed_forward.HIDDEN % block for block in hidden} == {0}
-    outputs = {launch["BLOCK_O"] for launch in (projections.INPUT, projections.INPUT_ROWS)}
-    assert {projections.LAY["BLOCK_O"] % block for block in outputs} == {0}
+    launches = (projections.INPUT, projections.INPUT_ROWS, projections.LAY)
+    assert {projections.ROWS % launch["BLOCK_O"] for launch in launches} == {0}

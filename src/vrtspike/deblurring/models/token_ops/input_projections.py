@@ -11,18 +11,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from vrtspike.deblurring.models.kernel_launch import on_device_of, precision, tile
-from vrtspike.deblurring.models.mixed_precision import autocast_dtype, without_autocast
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.launch import Launch, with_one
 from vrtspike.deblurring.models.token_ops.maps import Layout, blocks, constants_of
 from vrtspike.deblurring.models.token_ops.pointwise import EPSILON
 from vrtspike.deblurring.models.token_ops.weight_gradients import Product, summed
 
 _WARPS = {"num_warps": 8, "num_stages": 2}
-# Rows of weights of a program that lays them; the blocks of the others divide it.
-LAY: Launch = MappingProxyType({"BLOCK_O": 64, "num_warps": 4})
+# Rows of weights as they are laid are a multiple of the blocks of loops over them.
+ROWS = 64
+# Rows of a program that lays, and places in a window and channels that it treats at a time.
+LAY: Launch = MappingProxyType({"BLOCK_O": 16, "BLOCK_P": 64, "BLOCK_K": 32, "num_warps": 4})
 INPUT: Launch = MappingProxyType({"BLOCK": 128, "BLOCK_O": 64, **_WARPS})
 # Several tiles of float32 at once: half the rows.
 INPUT_ROWS: Launch = MappingProxyType({"BLOCK": 64, "BLOCK_O": 64, **_WARPS})
@@ -74,19 +75,17 @@ class _Projections(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
-        *tensors, ctx.maps, ctx.dtype = inputs
-        own, mutual, moments = _input(*inputs)
-        ctx.save_for_backward(*tensors, moments)
-        x = tensors[0]
+        x, scale, shift, _, _, _, _, code, keep, ctx.maps, ctx.dtype = inputs
+        own, mutual, moments, laid = _input(*inputs)
+        ctx.save_for_backward(x, scale, shift, code, keep, moments, laid)
         return x.view_as(x), own, mutual
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         saved = ctx.saved_tensors  # a checkpoint gives them once
-        outputs, channels = saved[3].shape
-        coded = saved[5] is not None
+        outputs, channels = grads[1].shape[2], saved[0].shape[2]
         x, sums = _input_backward(*grads, *saved, ctx.maps, ctx.dtype)
-        layers = (outputs * channels, outputs) * (1 + coded)
+        layers = (outputs * channels, outputs) * len(saved[-1])
         *layers, scale, shift = sums.split((*layers, channels, channels))
         layers[::2] = (weight.view(outputs, channels) for weight in layers[::2])
         second = layers[2:] or [None, None]
@@ -106,8 +105,8 @@ def _input(
     keep: Tensor | None,
     maps: list[int],
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Both projections, the second maybe empty, and the moments of tokens, (B, tokens, 2)."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Both projections, the second maybe empty, moments (B, tokens, 2), and weights as laid."""
     from vrtspike.deblurring.models.token_ops.projection_kernels import input_kernel
 
     x = x.contiguous()
@@ -117,18 +116,15 @@ def _input(
     out_own = x.new_empty(samples, maps[1], outputs, dtype=dtype)
     out_mutual = x.new_empty((samples, maps[2], outputs) if coded else 0, dtype=dtype)
     moments = x.new_empty(samples, maps[0], 2, dtype=torch.float32)
-    weights = _laid(w_own, b_own, w_mutual, b_mutual, dtype)
-    table = scale
-    if w_mutual is not None and code is not None:
-        with without_autocast(x):
-            table = functional.linear(code, w_mutual)
+    laid, table = _laid(w_own, b_own, w_mutual, b_mutual, code, dtype)
     with on_device_of(x):
         input_kernel[(blocks(maps, coded, INPUT), samples)](
             x,
             x if keep is None else keep,
             scale,
             shift,
-            *weights,
+            laid[0],
+            laid[-1],
             table,
             out_own,
             out_mutual,
@@ -142,7 +138,7 @@ def _input(
             **constants_of(maps, channels),
             **INPUT,
         )
-    return out_own, out_mutual, moments
+    return out_own, out_mutual, moments, laid
 
 
 def _laid(
@@ -150,36 +146,53 @@ def _laid(
     b_own: Tensor,
     w_mutual: Tensor | None,
     b_mutual: Tensor | None,
+    code: Tensor | None,
     dtype: torch.dtype,
-) -> list[Tensor]:
-    """Weights and biases as kernels take them; the second are not filled where there are none."""
+) -> tuple[Tensor, Tensor]:
+    """Weights and biases of one or both projections as kernels take them, (1 or 2, rows, tile).
+
+    Then what the second makes of the codes, (places, 3C) float32.
+    """
     from vrtspike.deblurring.models.token_ops.projection_kernels import lay_kernel
 
     outputs, channels = w_own.shape
     second = (w_own, b_own) if w_mutual is None or b_mutual is None else (w_mutual, b_mutual)
-    rows, columns = -(-outputs // LAY["BLOCK_O"]) * LAY["BLOCK_O"], tile(with_one(channels))
-    laid = [w_own.new_empty(rows, columns, dtype=dtype) for _ in range(2)]
+    laid = w_own.new_empty(_laid_shape(w_own, w_mutual), dtype=dtype)
+    _, rows, columns = laid.shape
+    places = 0 if code is None else len(code)
+    table = w_own.new_empty(places, outputs, dtype=torch.float32)
     with on_device_of(w_own):
         lay_kernel[(rows // LAY["BLOCK_O"],)](
             *(t.contiguous() for t in (w_own, b_own, *second)),
-            *laid,
+            w_own if code is None else code.contiguous(),
+            laid[0],
+            laid[-1],
+            table,
             C=channels,
             BLOCK_C=columns,
             OUT=outputs,
+            PLACES=places,
             MUTUAL=w_mutual is not None,
             **LAY,
         )
-    return laid
+    return laid, table
+
+
+def _laid_shape(w_own: Tensor, w_mutual: Tensor | None) -> tuple[int, int, int]:
+    outputs, channels = w_own.shape
+    rows = -(-outputs // ROWS) * ROWS
+    return 1 if w_mutual is None else 2, rows, tile(with_one(channels))
 
 
 @_input.register_fake
-def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: ANN401
     _, _, w_own, _, w_mutual, *_, maps, dtype = rest
     samples, outputs = x.shape[0], w_own.shape[0]
     own = x.new_empty(samples, maps[1], outputs, dtype=dtype)
     mutual = 0 if w_mutual is None else (samples, maps[2], outputs)
     moments = x.new_empty(samples, maps[0], 2, dtype=torch.float32)
-    return own, x.new_empty(mutual, dtype=dtype), moments
+    laid = x.new_empty(_laid_shape(w_own, w_mutual), dtype=dtype)
+    return own, x.new_empty(mutual, dtype=dtype), moments, laid
 
 
 @torch.library.custom_op("vrtspike::triton_projections_backward", mutates_args=())
@@ -190,13 +203,10 @@ def _input_backward(
     x: Tensor,
     scale: Tensor,
     shift: Tensor,
-    w_own: Tensor,
-    b_own: Tensor,
-    w_mutual: Tensor | None,
-    b_mutual: Tensor | None,
     code: Tensor | None,
     keep: Tensor | None,
     moments: Tensor,
+    laid: Tensor,
     maps: list[int],
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
@@ -206,9 +216,7 @@ def _input_backward(
     x, through = x.contiguous(), through.contiguous()
     grad_own, grad_mutual = grad_own.contiguous(), grad_mutual.contiguous()
     samples, _, channels = x.shape
-    outputs, width = w_own.shape[0], with_one(channels)
-    coded = w_mutual is not None
-    weights = _laid(w_own, b_own, w_mutual, b_mutual, dtype)
+    outputs, width, coded = grad_own.shape[2], with_one(channels), len(laid) == 2
     grad_x = torch.empty_like(x)
     normed = x.new_empty(samples, maps[1], width, dtype=dtype)
     with_code = x.new_empty((samples, maps[2], width) if coded else 0, dtype=dtype)
@@ -221,7 +229,8 @@ def _input_backward(
             moments,
             scale,
             shift,
-            *weights,
+            laid[0],
+            laid[-1],
             scale if code is None else code,
             grad_own,
             grad_mutual,
@@ -248,8 +257,7 @@ def _input_backward(
 
 @_input_backward.register_fake
 def _(through: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-    _, _, x, _, _, w_own, _, w_mutual, *_ = rest
-    outputs, channels = w_own.shape
-    layers = 1 if w_mutual is None else 2
-    size = layers * outputs * (channels + 1) + 2 * channels
+    grad_own, _, x, _, _, _, _, _, laid, *_ = rest
+    outputs, channels = grad_own.shape[2], x.shape[2]
+    size = len(laid) * outputs * (channels + 1) + 2 * channels
     return torch.empty_like(x), x.new_empty(size, dtype=torch.float32)

@@ -11,11 +11,17 @@ from vrtspike.deblurring.models.kernel_launch import on_device_of, precision
 from vrtspike.deblurring.models.layers import GEGLU, FeedForward
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.token_ops.maps import Layout, constants_of
-from vrtspike.deblurring.models.token_ops.output_projection import halves, output_gradients
+from vrtspike.deblurring.models.token_ops.output_projection import (
+    halves,
+    halves_like,
+    output_gradients,
+)
 from vrtspike.deblurring.models.token_ops.pointwise import EPSILON
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import (
+    each,
     feed_forward_gradients,
     folded,
+    folded_like,
     forward_launch,
     layers_of,
 )
@@ -38,7 +44,7 @@ def triton_joined(
     program. Arguments are those of the two; ``keep_fed`` has the factors of the second.
     """
     gate, value, last = layers_of(mlp)
-    out, _, _ = _forward(
+    out, *_ = _forward(
         x.flatten(1, -2),
         keep,
         layer.weight,
@@ -79,8 +85,8 @@ def _forward(
     b_out: Tensor,
     maps: list[int],
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The result, what the feed-forward layer is given, and the moments of its tokens."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The result; what the feed-forward layer is given, its tokens' moments; weights as laid."""
     from vrtspike.deblurring.models.token_ops.joined_kernels import joined_kernel
 
     x, own = x.contiguous(), own.contiguous()
@@ -88,21 +94,21 @@ def _forward(
     between = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
     out = torch.empty_like(between)
     moments = x.new_empty(samples, length, 2, dtype=torch.float32)
-    second, first = halves(weight, channels, dtype)
+    projection = halves(weight, dtype)
     weights = folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
     launch = forward_launch(x.device, dtype)
     with on_device_of(x):
         joined_kernel[(-(-length // launch["BLOCK"]), samples)](
             x,
             x if keep is None else keep,
-            first,
-            second,
+            projection[-1],
+            projection[0],
             bias,
             own,
             own if mutual is None else mutual.contiguous(),
             between,
             x if keep_fed is None else keep_fed,
-            *weights,
+            *each(weights),
             b_out,
             out,
             moments,
@@ -117,22 +123,30 @@ def _forward(
             **constants_of(maps, channels),
             **launch,
         )
-    return out, between, moments
+    return out, between, moments, projection, weights
 
 
 @_forward.register_fake
-def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+def _(x: Tensor, *rest: Any) -> tuple[Tensor, ...]:  # noqa: ANN401
+    _, weight, *_ = rest
+    w_gate, w_value, dtype = rest[8], rest[10], rest[-1]
     out, between = (
-        torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1])) for _ in range(2)
+        torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype)) for _ in range(2)
     )
-    return out, between, x.new_empty(*x.shape[:2], 2, dtype=torch.float32)
+    moments = x.new_empty(*x.shape[:2], 2, dtype=torch.float32)
+    laid = halves_like(weight, dtype), folded_like(w_gate, w_value, dtype)
+    return out, between, moments, *laid
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401
-    _, keep, weight, _, own, mutual, *fed, _, ctx.maps, ctx.dtype = inputs
-    _, between, moments = output
-    ctx.save_for_backward(keep, weight, own, mutual, between, *fed, moments)
-    ctx.set_materialize_grads(False)  # of the two results from which nothing learns
+    _, keep, _, _, own, mutual, *fed, ctx.maps, ctx.dtype = inputs
+    keep_fed, scale, shift, w_gate, _, w_value, *_ = fed
+    _, between, moments, projection, weights = output
+    ctx.save_for_backward(
+        *(keep, projection, own, mutual),
+        *(between, keep_fed, scale, shift, w_gate, w_value, moments, weights),
+    )
+    ctx.set_materialize_grads(False)  # of the results from which nothing learns
 
 
 def _grads(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401

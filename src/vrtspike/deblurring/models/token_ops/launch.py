@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 
 import torch
-from torch import Tensor
 
 Launch = Mapping[str, int]
 """Sizes of the blocks that a program treats, its warps, and the stages of its pipeline."""
@@ -57,12 +56,3 @@ def _processors(device: torch.device) -> int:
     if device.type != "cuda":
         return _PROCESSORS_CPU
     return torch.cuda.get_device_properties(device).multi_processor_count
-
-
-def as_operands(weights: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    """Weights in the type of the products, contiguous, by at most one launch."""
-    if all(weight.dtype == dtype for weight in weights):
-        return [weight.contiguous() for weight in weights]
-    copies = [torch.empty(w.shape, dtype=dtype, device=w.device) for w in weights]
-    torch._foreach_copy_(copies, list(weights))
-    return copies

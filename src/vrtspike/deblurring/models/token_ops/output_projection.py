@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from vrtspike.deblurring.models.kernel_launch import on_device_of, precision
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
-from vrtspike.deblurring.models.token_ops.launch import Launch, as_operands
+from vrtspike.deblurring.models.token_ops.launch import Launch
 from vrtspike.deblurring.models.token_ops.maps import Layout, blocks, constants_of
 from vrtspike.deblurring.models.token_ops.weight_gradients import Product, summed
 
@@ -42,7 +42,8 @@ def triton_output(
         The shape of ``x``, in the wider of its type and that of the products.
     """
     rows, dtype = x.flatten(1, 3), autocast_dtype(x)
-    return _output(rows, keep, layer.weight, layer.bias, own, mutual, maps, dtype).view(x.shape)
+    out, _ = _output(rows, keep, layer.weight, layer.bias, own, mutual, maps, dtype)
+    return out.view(x.shape)
 
 
 @torch.library.custom_op("vrtspike::triton_output", mutates_args=())
@@ -55,19 +56,20 @@ def _output(
     mutual: Tensor | None,
     maps: list[int],
     dtype: torch.dtype,
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
+    """The result, and the weight as kernels take it (:func:`halves`)."""
     from vrtspike.deblurring.models.token_ops.projection_kernels import output_kernel
 
     x, own = x.contiguous(), own.contiguous()
     samples, length, channels = x.shape
     out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, dtype))
-    second, first = halves(weight, channels, dtype)
+    weights = halves(weight, dtype)
     with on_device_of(x):
         output_kernel[(-(-length // OUTPUT["BLOCK"]), samples)](
             x,
             x if keep is None else keep,
-            first,
-            second,
+            weights[-1],
+            weights[0],
             bias,
             own,
             own if mutual is None else mutual.contiguous(),
@@ -79,24 +81,34 @@ def _output(
             **constants_of(maps, channels),
             **OUTPUT,
         )
-    return out
+    return out, weights
 
 
-def halves(weight: Tensor, channels: int, dtype: torch.dtype) -> list[Tensor]:
-    """The columns of mutual attention (of self attention where there is none), and of that."""
-    return as_operands((weight[:, :channels], weight[:, -channels:]), dtype)
+def halves(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """The columns of mutual attention, if the weight has them, and of self attention, (n, C, C)."""
+    channels = weight.shape[0]
+    found = halves_like(weight, dtype)
+    torch._foreach_copy_(list(found), list(weight.split(channels, 1)))
+    return found
 
 
 @_output.register_fake
-def _(x: Tensor, *rest: Any) -> Tensor:  # noqa: ANN401
-    return torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1]))
+def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1]))
+    return out, halves_like(rest[1], rest[-1])
+
+
+def halves_like(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """The shape of :func:`halves`."""
+    channels, fan_in = weight.shape
+    return weight.new_empty(fan_in // channels, channels, channels, dtype=dtype)
 
 
 @torch.library.custom_op("vrtspike::triton_output_backward", mutates_args=())
 def _output_backward(
     grad: Tensor,
     keep: Tensor | None,
-    weight: Tensor,
+    weights: Tensor,
     own: Tensor,
     mutual: Tensor | None,
     maps: list[int],
@@ -109,7 +121,6 @@ def _output_backward(
     mutual = None if mutual is None else mutual.contiguous()
     samples, _, channels = grad.shape
     both = mutual is not None
-    second, first = halves(weight, channels, dtype)
     grad_own = torch.empty_like(own)
     grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
     longest = max(maps[1], maps[2] if both else 0)
@@ -120,8 +131,8 @@ def _output_backward(
         output_rows_kernel[grid](
             grad,
             grad if keep is None else keep,
-            first,
-            second,
+            weights[-1],
+            weights[0],
             grad_own,
             grad_mutual,
             scaled,
@@ -133,24 +144,25 @@ def _output_backward(
             **constants_of(maps, channels),
             **OUTPUT_ROWS,
         )
-    fan_in = weight.shape[1]
+    fan_in = channels * len(weights)
     products = [Product(scaled, own, maps[1], fan_in - channels, fan_in)]
     if mutual is not None:
         products.append(Product(scaled, mutual, min(maps[1:3]), 0, fan_in))
-    return grad_own, grad_mutual, summed(products, by_rows, keep, channels, weight.numel())
+    return grad_own, grad_mutual, summed(products, by_rows, keep, channels, weights.numel())
 
 
 @_output_backward.register_fake
 def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
-    _, weight, own, mutual, *_ = rest
+    _, weights, own, mutual, *_ = rest
     grad_mutual = own.new_empty(0) if mutual is None else torch.empty_like(mutual)
-    sums = weight.new_empty(weight.numel() + weight.shape[0], dtype=torch.float32)
+    sums = weights.new_empty(weights.numel() + weights.shape[1], dtype=torch.float32)
     return torch.empty_like(own), grad_mutual, sums
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
-    _, keep, weight, _, own, mutual, ctx.maps, ctx.dtype = inputs
-    ctx.save_for_backward(keep, weight, own, mutual)
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401
+    _, keep, _, _, own, mutual, ctx.maps, ctx.dtype = inputs
+    ctx.save_for_backward(keep, output[1], own, mutual)
+    ctx.set_materialize_grads(False)  # of the weights as kernels take them
 
 
 def output_gradients(
@@ -160,18 +172,17 @@ def output_gradients(
 
     Args:
         grad: (B, tokens, C).
-        saved: factors or None, weight, results of self and of mutual attention or None.
+        saved: factors or None, :func:`halves`, results of self and of mutual attention or None.
         maps: of :func:`layout`.
         dtype: type of the products.
     """
-    weight = saved[1]
-    assert weight is not None
     own, mutual, sums = _output_backward(grad, *saved, maps, dtype)
-    grad_weight, bias = sums.split((weight.numel(), weight.shape[0]))
-    return [grad_weight.view_as(weight), bias, own, mutual if mutual.numel() else None]
+    channels = grad.shape[2]
+    weight, bias = sums.split((len(sums) - channels, channels))
+    return [weight.view(channels, -1), bias, own, mutual if mutual.numel() else None]
 
 
-def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
     return grad, None, *output_gradients(grad, ctx.saved_tensors, ctx.maps, ctx.dtype), None, None
 
 

@@ -83,16 +83,28 @@ def _in_window(
 
 @triton.jit
 def lay_kernel(
-    w_own, b_own, w_mutual, b_mutual, own, mutual,
+    w_own, b_own, w_mutual, b_mutual, code, own, mutual, table,
     C: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr, BLOCK_O: tl.constexpr,
-    MUTUAL: tl.constexpr,
+    PLACES: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr, MUTUAL: tl.constexpr,
 ):  # fmt: skip
-    """Weights as :func:`input_kernel` and :func:`input_rows_kernel` take them, a block of rows."""
+    """Weights as :func:`input_kernel` and :func:`input_rows_kernel` take them, a block of rows.
+
+    ``table`` gets what w_mutual makes of the code of each place in a window, exactly.
+    """
     start = tl.program_id(0) * BLOCK_O
     ones, zeros = tl.full((BLOCK_C,), 1.0, tl.float32), tl.zeros((BLOCK_C,), tl.float32)
     lay(w_own, b_own, own, ones, zeros, start, C, BLOCK_C, OUT, BLOCK_O)
     if MUTUAL:
         lay(w_mutual, b_mutual, mutual, ones, zeros, start, C, BLOCK_C, OUT, BLOCK_O)
+        for place in range(0, PLACES, BLOCK_P):
+            count = PLACES - place
+            result = tl.zeros((BLOCK_P, BLOCK_O), tl.float32)
+            for piece in range(0, C, BLOCK_K):
+                codes = load_tile(code, place, count, piece, C, BLOCK_P, C, BLOCK_K)
+                rows = load_tile(w_mutual, start, OUT - start, piece, C, BLOCK_O, C, BLOCK_K)
+                rows = tl.trans(rows.to(tl.float32))
+                result = tl.dot(codes, rows, result, input_precision="ieee")
+            store_tile(table, place, count, start, OUT, result, BLOCK_P, OUT, BLOCK_O)
 
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])

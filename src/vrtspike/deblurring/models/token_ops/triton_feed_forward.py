@@ -46,7 +46,7 @@ def triton_feed_forward(
         The shape of ``x``, in the wider of its type and that of the products.
     """
     gate, value, last = layers_of(mlp)
-    out, _ = _forward(
+    out, _, _ = _forward(
         x.flatten(1, -2),
         keep,
         norm.weight,
@@ -102,8 +102,8 @@ def _forward(
     w_out: Tensor,
     b_out: Tensor,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
-    """The result, and mean and reciprocal standard deviation of each token, (B, tokens, 2)."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The result, mean and reciprocal deviation of tokens (B, tokens, 2), and :func:`folded`."""
     from vrtspike.deblurring.models.token_ops.feed_forward_kernels import forward_kernel
 
     x = x.contiguous()
@@ -116,7 +116,7 @@ def _forward(
         forward_kernel[(-(-length // launch["BLOCK"]), samples)](
             x,
             x if keep is None else keep,
-            *weights,
+            *each(weights),
             b_out,
             out,
             moments,
@@ -125,7 +125,7 @@ def _forward(
             **launch,
             **_constants(x, w_gate.shape[0], w_value is not None, keep, dtype),
         )
-    return out, moments
+    return out, moments, weights
 
 
 def folded(
@@ -137,24 +137,24 @@ def folded(
     scale: Tensor,
     shift: Tensor,
     dtype: torch.dtype,
-) -> list[Tensor]:
-    """Weights as kernels take them, with biases and the norm's scale and shift in the first two.
+) -> Tensor:
+    """Weights as kernels take them, with biases and the norm's scale and shift in all but the last.
 
-    Where there is no value its place is not filled, and kernels do not look at it.
+    Those of gate, of value if there is one, and the last: (2 or 3, rows, tile).
     """
     from vrtspike.deblurring.models.token_ops.feed_forward_kernels import fold_kernel
 
     hidden, channels = w_gate.shape
     value = (w_gate, b_gate) if w_value is None or b_value is None else (w_value, b_value)
     given = [t.contiguous() for t in (w_gate, b_gate, *value, w_out)]
-    rows, columns = -(-hidden // HIDDEN) * HIDDEN, tile(with_one(channels))
-    laid = [w_gate.new_empty(rows, columns, dtype=dtype) for _ in range(3)]
+    laid = folded_like(w_gate, w_value, dtype)
+    _, rows, columns = laid.shape
     with on_device_of(w_gate):
         fold_kernel[(rows // FOLD["BLOCK_H"],)](
             *given,
             scale,
             shift,
-            *laid,
+            *each(laid),
             C=channels,
             BLOCK_C=columns,
             H=hidden,
@@ -164,10 +164,23 @@ def folded(
     return laid
 
 
+def folded_like(w_gate: Tensor, w_value: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """The shape of :func:`folded`."""
+    hidden, channels = w_gate.shape
+    rows, layers = -(-hidden // HIDDEN) * HIDDEN, 2 if w_value is None else 3
+    return w_gate.new_empty(layers, rows, tile(with_one(channels)), dtype=dtype)
+
+
+def each(weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Those of :func:`folded`; where there is no value kernels do not look at it."""
+    return weights[0], weights[1], weights[-1]
+
+
 @_forward.register_fake
-def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
     moments = x.new_empty(*x.shape[:2], 2, dtype=torch.float32)
-    return torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1])), moments
+    out = torch.empty_like(x, dtype=torch.promote_types(x.dtype, rest[-1]))
+    return out, moments, folded_like(rest[3], rest[5], rest[-1])
 
 
 @torch.library.custom_op("vrtspike::triton_feed_forward_backward", mutates_args=())
@@ -178,11 +191,9 @@ def _backward(
     scale: Tensor,
     shift: Tensor,
     w_gate: Tensor,
-    b_gate: Tensor,
     w_value: Tensor | None,
-    b_value: Tensor | None,
-    w_out: Tensor,
     moments: Tensor,
+    weights: Tensor,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of x; of gate and value, weights, then biases, and the last; of scale and shift."""
@@ -196,7 +207,6 @@ def _backward(
     hidden, width = w_gate.shape[0], with_one(channels)
     gated = w_value is not None
     constants = {"WIDTH": width, **_constants(x, hidden, gated, keep, dtype)}
-    weights = folded(w_gate, b_gate, w_value, b_value, w_out, scale, shift, dtype)
     grad_x = torch.empty_like(x)
     normed, scaled, grad_hidden, products = (
         x.new_empty(samples, length, n, dtype=dtype)
@@ -211,7 +221,7 @@ def _backward(
             grad,
             x if keep is None else keep,
             moments,
-            *weights,
+            *each(weights),
             grad_x,
             normed,
             scaled,
@@ -245,16 +255,16 @@ def _backward(
 @_backward.register_fake
 def _(grad: Tensor, x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
     hidden, channels = rest[3].shape
-    first = (1 if rest[5] is None else 2) * hidden * (channels + 1)
+    first = (1 if rest[4] is None else 2) * hidden * (channels + 1)
     sizes = (first + hidden * channels + channels, 2 * channels)
     sums, norm = (x.new_empty(size, dtype=torch.float32) for size in sizes)
     return torch.empty_like(x), sums, norm
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401
-    *tensors, _, ctx.dtype = inputs
-    ctx.save_for_backward(*tensors, output[1])
-    ctx.set_materialize_grads(False)  # of the moments, from which nothing learns
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401
+    x, keep, scale, shift, w_gate, _, w_value, *_, ctx.dtype = inputs
+    ctx.save_for_backward(x, keep, scale, shift, w_gate, w_value, *output[1:])
+    ctx.set_materialize_grads(False)  # of the others, from which nothing learns
 
 
 def feed_forward_gradients(
@@ -264,14 +274,14 @@ def feed_forward_gradients(
 
     Args:
         grad: (B, tokens, C).
-        saved: tokens (B, tokens, C), factors, scale, shift, weight and bias of gate, of value or
-            None, the last weight, and the moments of the tokens.
+        saved: tokens (B, tokens, C), factors, scale, shift, weights of gate and of value or None,
+            the moments of the tokens, and :func:`folded`.
         dtype: type of the products.
 
     Returns:
         those of the tokens, scale, shift, weight and bias of gate, of value or None, of the last.
     """
-    weight, has_value = saved[4], saved[6] is not None
+    weight, has_value = saved[4], saved[5] is not None
     assert weight is not None
     hidden, channels = weight.shape
     x, sums, norm = _backward(grad, *saved, dtype)
@@ -286,7 +296,7 @@ def feed_forward_gradients(
     return [x, scale, shift, weights[0].view(shape), biases[0], *value, *last]
 
 
-def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+def _grads(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
     saved = ctx.saved_tensors  # a checkpoint gives them once
     x, *others = feed_forward_gradients(grad, saved, ctx.dtype)
     return x, None, *others, None
