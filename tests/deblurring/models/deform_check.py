@@ -41,7 +41,7 @@ def check_declarations(device: torch.device) -> None:
     for learns in (True, False):
         wanted = [True, True, learns, learns, learns, learns]
         calls.append((own.deform_by_kernel_backward, (grad, *inputs, 2.0, wanted)))
-        calls.append((own.alignment_guide_backward, (guide, x, flow, [True, learns])))
+        calls.append((own.alignment_guide_backward, (x, guide, x, flow, [True, learns])))
     for operation, arguments in calls:
         utils = ("test_schema", "test_faketensor")
         torch.library.opcheck(operation, arguments, test_utils=utils)

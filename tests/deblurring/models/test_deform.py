@@ -189,7 +189,7 @@ def test_the_way_of_the_kernels_is_that_of_the_definition(
     leaves = [*inputs, *align.parameters()]
 
     def run() -> tuple[Tensor, tuple[Tensor, ...]]:
-        out = align_neighbours(align, *inputs)
+        out = torch.cat(align_neighbours(align, *inputs), dim=-1)
         return out, torch.autograd.grad(out.sin().sum(), leaves)
 
     expected = run()
@@ -201,7 +201,10 @@ def test_the_way_of_the_kernels_is_that_of_the_definition(
 
 def test_the_guide_is_as_wide_as_products_want_it() -> None:
     assert [guide_width(c) for c in (2, 3, 96)] == [8, 16, 200]
-    guide = alignment_guide(torch.rand(1, 2, 2, 3, 4), torch.rand(2, 2, 2, 3))
+    x, flow = torch.rand(1, 2, 2, 3, 4), torch.rand(2, 2, 2, 3)
+    features, guide = alignment_guide(x, flow, torch.bfloat16)
+    assert torch.equal(features, x.bfloat16())
+    assert guide.dtype == torch.bfloat16
     assert guide.shape == (2, 2, 3, 16)
     assert (guide[..., 10] == 1).all()
     assert not guide[..., 11:].any()

@@ -22,6 +22,7 @@ from vrtspike.deblurring.models.deform import (
     neighbours,
 )
 from vrtspike.deblurring.models.layers import activated_conv, start_at_zero
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype
 from vrtspike.deblurring.models.warp import flow_warp
 
 _SLOPE = 0.1
@@ -78,18 +79,24 @@ class DeformableAlignment(nn.Module):
         raw = self.conv_offset(guide)
         return guided_deform_conv(neighbour, raw, flow, self.weight, self.bias, self.max_magnitude)
 
-    def align_by_kernels(self, x: Tensor, flow: Tensor) -> Tensor:
+    def align_by_kernels(
+        self, x: Tensor, flow: Tensor, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
         """All neighbours of frames at once, channels last throughout.
 
         Args:
             x: (B, T, H, W, C) features, T at least 2.
             flow: (N, 2, H, W) of its pairs, see :func:`neighbours`.
+            dtype: of the products.
 
         Returns:
-            (B, T, H, W, 2C), see :func:`beside_frames`.
+            ``x`` in that type, and the aligned neighbours (B, T, H, W, 2C), see
+            :func:`beside_frames`.
         """
-        raw, shift = self._raw_by_point(guide_by_kernel(x, flow))
-        return deform_by_kernel(x, raw, shift, flow, self.weight, self.bias, self.max_magnitude)
+        x, guide = guide_by_kernel(x, flow, dtype)
+        raw, shift = self._raw_by_point(guide)
+        weights = (self.weight, self.bias, self.max_magnitude)
+        return x, deform_by_kernel(x, raw, shift, flow, *weights)
 
     def _raw_by_point(self, guide: Tensor) -> tuple[Tensor, Tensor]:
         """What ``conv_offset`` gives for a guide with constants behind it.
@@ -119,7 +126,7 @@ def _with_bias(layer: nn.Conv2d, fan_in: int) -> Tensor:
 
 def align_neighbours(
     align: DeformableAlignment, x: Tensor, backward: Tensor, forward: Tensor
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """Align every frame's next and previous neighbour, all 2(T-1) of them as one batch.
 
     Args:
@@ -129,14 +136,18 @@ def align_neighbours(
         forward: (B, T-1, 2, H, W), flow from frame t + 1 to t.
 
     Returns:
-        The aligned next and previous frames on the channels, (B, T, H, W, 2C); zeros where there
-        is none.
+        The features in the type of products, to be used from here on, and the aligned next and
+        previous frames on the channels, (B, T, H, W, 2C); zeros where there is none. Nothing adds
+        up in here: features are operands of products, at half the stream's bytes.
     """
     b, t, h, w, c = x.shape
+    dtype = autocast_dtype(x)
     if t == 1:
-        return x.new_zeros(b, t, h, w, 2 * c)
+        x = x.to(dtype)
+        return x, x.new_zeros(b, t, h, w, 2 * c)
     flow = torch.cat((backward, forward)).flatten(0, 1)
-    if by_kernels(x, align.groups, c):
-        return align.align_by_kernels(x, flow)
+    if by_kernels(x, dtype, align.groups, c):
+        return align.align_by_kernels(x, flow, dtype)
+    x = x.to(dtype)
     neighbour, current = (frames.permute(0, 3, 1, 2) for frames in neighbours(x))
-    return beside_frames(align(neighbour, current, flow).permute(0, 2, 3, 1), t)
+    return x, beside_frames(align(neighbour, current, flow).permute(0, 2, 3, 1), t)

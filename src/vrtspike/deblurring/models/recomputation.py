@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from vrtspike.deblurring.models.kernel_trust import is_counted
 
+Result = TypeVar("Result")
 Recompute = Literal["auto", "none", "cheap"]
 """A policy for what costs little beside the memory that it frees."""
 
@@ -39,7 +40,7 @@ def _memory(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).total_memory
 
 
-def recomputed(asked: bool, function: Callable[..., Tensor], *arguments: object) -> Tensor:
+def recomputed(asked: bool, function: Callable[..., Result], *arguments: object) -> Result:
     """Call ``function``; if asked, keep its arguments only and call it again for the gradient.
 
     What it draws it draws again alike, except in a pass that is recorded as a CUDA graph: a
@@ -47,7 +48,7 @@ def recomputed(asked: bool, function: Callable[..., Tensor], *arguments: object)
     :mod:`vrtspike.host_draws`), and are compared with one that is run.
     """
     if asked and torch.is_grad_enabled():
-        result: Tensor = checkpoint(
+        result: Result = checkpoint(
             function,
             *arguments,
             use_reentrant=False,

@@ -119,19 +119,20 @@ class Stage(nn.Module):
     def align(self, x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
         """Parallel warping; flows as in :func:`align_neighbours`."""
         attn, ffn = self.options.checkpoint_attn, self.options.checkpoint_ffn
-        # Nothing adds up in here: features are operands of products, at half the stream's bytes.
-        x = x.to(autocast_dtype(x))
+        if attn:
+            # What is computed again keeps its input, here at half the stream's bytes.
+            x = x.to(autocast_dtype(x))
 
-        def warp(x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
+        def warp(x: Tensor, backward: Tensor, forward: Tensor) -> tuple[Tensor, Tensor]:
             return align_neighbours(self.pa_deform, x, backward, forward)
 
         def warp_and_fuse(x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
-            return self._fuse(x, warp(x, backward, forward))
+            return self._fuse(*warp(x, backward, forward))
 
         if attn and ffn:
             return residual_stream(recomputed(True, warp_and_fuse, x, backward, forward))
-        aligned = recomputed(attn, warp, x, backward, forward)
-        return residual_stream(recomputed(ffn, self._fuse, x, aligned))
+        features, aligned = recomputed(attn, warp, x, backward, forward)
+        return residual_stream(recomputed(ffn, self._fuse, features, aligned))
 
     def _fuse(self, x: Tensor, aligned: Tensor) -> Tensor:
         """Features of a frame and of its aligned neighbours, into one."""

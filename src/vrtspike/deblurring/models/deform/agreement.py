@@ -40,9 +40,24 @@ def largest_difference(
         for shape in shapes:
             inputs = _inputs(shape, device, dtype, generator)
             differences += compared(_kernel, _definition, inputs, dtype, 2)
-            pictures = [inputs[0], inputs[3]]
-            differences += compared(guide_by_kernel, alignment_guide, pictures, dtype, 1)
+            differences += _guides_compared(inputs[0], inputs[3], dtype)
     return largest(differences)
+
+
+def _guides_compared(x: Tensor, flow: Tensor, dtype: torch.dtype) -> list[float]:
+    """Differences of the guide, the features beside it and their gradients.
+
+    For features of the residual stream, and for those that have the type of the products already.
+    """
+
+    def kernel(x: Tensor, flow: Tensor) -> Tensor:
+        return torch.cat([t.flatten() for t in guide_by_kernel(x, flow, dtype)])
+
+    def definition(x: Tensor, flow: Tensor) -> Tensor:
+        return torch.cat([t.flatten() for t in alignment_guide(x, flow, torch.float32)])
+
+    of_stream, of_features = (compared(kernel, definition, [x, flow], dtype, n) for n in (0, 1))
+    return of_stream + of_features
 
 
 def _inputs(

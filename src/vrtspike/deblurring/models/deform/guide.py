@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from vrtspike.deblurring.models.deform.definition import only_wanted
@@ -34,7 +35,7 @@ def guide_kernel_takes(x: Tensor) -> bool:
     return min(height, width) > 1 and height * width * guide_width(channels) < 2**31
 
 
-def alignment_guide(x: Tensor, flow: Tensor) -> Tensor:
+def alignment_guide(x: Tensor, flow: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Neighbour warped by the flow, frame itself, flow, one and zeros on the channels.
 
     The one is for the bias of the convolution that follows, which so need not pass over its result.
@@ -43,20 +44,24 @@ def alignment_guide(x: Tensor, flow: Tensor) -> Tensor:
         x: (B, T, H, W, C), T at least 2.
         flow: (N, 2, H, W) of its pairs, see :func:`neighbours`; from the frame into its neighbour,
             in pixels, x first.
+        dtype: of the products.
 
     Returns:
-        (N, H, W, guide_width(C)) in the type of ``x``.
+        ``x`` in that type, to be used from here on: kernels add its gradient to that of the guide;
+        and the guide, (N, H, W, guide_width(C)).
     """
+    x = x.to(dtype)
     neighbour, current = neighbours(x)
     warped = flow_warp(neighbour.permute(0, 3, 1, 2), flow).permute(0, 2, 3, 1)
     numbers = functional.pad(flow.permute(0, 2, 3, 1), (0, 1), value=1.0).to(x.dtype)
     whole = torch.cat((warped, current, numbers), dim=-1)
-    return functional.pad(whole, (0, guide_width(x.shape[-1]) - whole.shape[-1]))
+    return x, functional.pad(whole, (0, guide_width(x.shape[-1]) - whole.shape[-1]))
 
 
-def guide_by_kernel(x: Tensor, flow: Tensor) -> Tensor:
-    """:func:`alignment_guide` in one pass."""
-    return _forward(x, flow)
+def guide_by_kernel(x: Tensor, flow: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """:func:`alignment_guide` by own kernels."""
+    features, guide = _Guide.apply(x, flow, dtype)
+    return features, guide
 
 
 def constants(channels: int) -> dict[str, int]:
@@ -100,14 +105,19 @@ def _(x: Tensor, flow: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("vrtspike::alignment_guide_backward", mutates_args=())
-def _backward(grad: Tensor, x: Tensor, flow: Tensor, wanted: Sequence[bool]) -> list[Tensor]:
-    """Gradients of features and flow; of those not wanted, nothing."""
+def _backward(
+    through: Tensor, grad: Tensor, x: Tensor, flow: Tensor, wanted: Sequence[bool]
+) -> list[Tensor]:
+    """Gradients of features (float32, ``through`` added) and flow; of those not wanted, nothing."""
     from vrtspike.deblurring.models.deform.guide_kernels import guide_gradient_kernel
 
     for_x, for_flow = wanted
     x, flow = x.contiguous(), flow.contiguous()
     grad_flow = torch.empty_like(flow)
-    sums = torch.zeros_like(x if for_x else x[:0], dtype=torch.float32)
+    # The kernel adds to what is there.
+    sums = torch.empty_like(x if for_x else x[:0], dtype=torch.float32)
+    if for_x:
+        sums.copy_(through)
     with on_device_of(x):
         guide_gradient_kernel[_grid(flow)](
             grad.contiguous(),
@@ -120,22 +130,29 @@ def _backward(grad: Tensor, x: Tensor, flow: Tensor, wanted: Sequence[bool]) -> 
             FOR_FLOW=for_flow,
             **constants(x.shape[-1]),
         )
-    return only_wanted([sums.to(x.dtype), grad_flow], wanted)
+    return only_wanted([sums, grad_flow], wanted)
 
 
 @_backward.register_fake
-def _(_: Tensor, x: Tensor, flow: Tensor, wanted: Sequence[bool]) -> list[Tensor]:
-    return only_wanted([x.new_empty(x.shape), flow.new_empty(flow.shape)], wanted)
+def _(through: Tensor, _: Tensor, x: Tensor, flow: Tensor, wanted: Sequence[bool]) -> list[Tensor]:
+    sums = x.new_empty(x.shape, dtype=torch.float32)
+    return only_wanted([sums, flow.new_empty(flow.shape)], wanted)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ANN401
-    ctx.save_for_backward(*inputs)
+class _Guide(torch.autograd.Function):
+    """Features in the type of the products, and the guide."""
 
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, flow: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        features = x.to(dtype)
+        ctx.save_for_backward(features, flow)
+        ctx.dtype = x.dtype
+        return features.view_as(features) if features is x else features, _forward(features, flow)
 
-def _grads(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    wanted = list(ctx.needs_input_grad)
-    found = _backward(grad, *ctx.saved_tensors, wanted)
-    return tuple(t if asked else None for t, asked in zip(found, wanted, strict=True))
-
-
-_forward.register_autograd(_grads, setup_context=_save)
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        x_wanted, flow_wanted, _ = ctx.needs_input_grad
+        wanted = [x_wanted, flow_wanted]
+        x, flow = _backward(*grads, *ctx.saved_tensors, wanted)
+        return x.to(ctx.dtype) if x_wanted else None, flow if flow_wanted else None, None
