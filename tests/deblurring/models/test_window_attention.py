@@ -50,6 +50,13 @@ def problem(
     return qkv, torch.randn(shape, dtype=torch.float64, requires_grad=True), plan
 
 
+def test_kernels_know_no_bias_of_mutual_attention() -> None:
+    qkv, _, plan = problem((2, 4, 4), (2, 4, 4), True, False)
+    bias = torch.zeros(HEADS, plan.tokens, plan.tokens)
+    with pytest.raises(ValueError, match="no bias here"):
+        triton_attention(qkv, bias, plan, HEADS)
+
+
 @pytest.mark.parametrize("attention", [fused_attention, recompute_attention])
 @pytest.mark.parametrize(("size", "window", "mutual", "shifted"), CASES)
 def test_agrees_with_the_definition(attention, size, window, mutual, shifted) -> None:

@@ -67,6 +67,18 @@ def test_problems_of_one_region_come_first(size: tuple[int, int, int], mutual: b
     assert still.unmasked == len(still.query)
 
 
+@pytest.mark.parametrize("mutual", [False, True])
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("size", [(6, 12, 20), (6, 8, 16), (5, 14, 7), (6, 4, 4)])
+def test_tokens_of_problems_of_one_region_lie_alike(
+    size: tuple[int, int, int], shifted: bool, mutual: bool
+) -> None:
+    plan = build_plan(clip_window(size, (2, 4, 4), shifted=shifted, mutual=mutual), CPU)
+    for positions in (plan.query, plan.key, plan.out):
+        from_first = positions[: plan.unmasked] - positions[: plan.unmasked, :1]
+        assert torch.equal(from_first, from_first[:1].expand_as(from_first))
+
+
 def test_rows_of_regions_are_whole_blocks_and_end_with_the_last_region() -> None:
     plan = build_plan(clip_window((5, 14, 14), (5, 7, 7), shifted=True, mutual=False), CPU)
     assert (plan.tokens, plan.regions.shape[1]) == (245, 256)

@@ -35,7 +35,6 @@ class Problem(NamedTuple):
         biased: whether scores have a bias.
         capability: compute capability of the GPU.
         many: whether there are windows enough to fill the GPU with a program for each.
-        alone: whether queries, keys and results are those of the same tokens.
     """
 
     tokens: int
@@ -45,7 +44,6 @@ class Problem(NamedTuple):
     biased: bool
     capability: tuple[int, int] = (9, 0)
     many: bool = True
-    alone: bool = True
 
 
 def _common(of: Problem, *, masked: bool) -> Constants:
@@ -99,7 +97,7 @@ def holds_keys(of: Problem) -> bool:
 def is_joint(of: Problem) -> bool:
     """Whether ``joint_kernel`` makes all gradients, whose registers hold that of the bias, too."""
     block, width = tile(of.tokens), tile(of.width)
-    if not (of.biased and of.alone) or of.dtype == torch.float32 or width > 2 * SMALLEST_DOT:
+    if not of.biased or of.dtype == torch.float32 or width > 2 * SMALLEST_DOT:
         return False
     if of.capability[0] not in _ROOMY:
         return block < _BLOCK

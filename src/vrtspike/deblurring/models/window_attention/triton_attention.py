@@ -40,12 +40,18 @@ def triton_attention(
 
     Args:
         qkv: as there.
-        bias: as there.
+        bias: as there; None if ``plan`` is mutual: kernels look for queries and keys of scores that
+            have a bias at the same places.
         plan: as there.
         heads: as there.
         keep: (B,) float32; nothing is computed of samples where it is 0, whose results and whose
             gradients of ``qkv`` hold anything. None: all are computed.
+
+    Raises:
+        ValueError: mutual attention with a bias.
     """
+    if bias is not None and plan.geometry.mutual:
+        raise ValueError("attention between two frames has no bias here: give None")
     out, _, _ = _forward(
         qkv,
         bias,
@@ -56,7 +62,6 @@ def triton_attention(
         plan.regions,
         keep,
         plan.unmasked,
-        not plan.geometry.mutual,
         heads,
     )
     return out
@@ -98,7 +103,6 @@ def _forward(
     regions: Tensor,
     keep: Tensor | None,
     unmasked: int,
-    alone: bool,
     heads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Result, logarithms (base 2) of the sums of exponentials, and the bias as kernels read it."""
@@ -111,7 +115,7 @@ def _forward(
     windows, tokens = query.shape
     width = channels // heads
     qkv = qkv.contiguous()
-    problem = _problem(qkv, query, heads, biased=bias is not None, alone=alone)
+    problem = _problem(qkv, query, heads, biased=bias is not None)
     out = qkv.new_empty(batch, length, channels)
     lse = qkv.new_empty(batch * windows, heads, tokens, dtype=torch.float32)
     whole = holds_keys(problem)
@@ -163,7 +167,6 @@ def _backward(
     out: Tensor,
     lse: Tensor,
     unmasked: int,
-    alone: bool,
     heads_last: bool,
     heads: int,
 ) -> tuple[Tensor, Tensor]:
@@ -176,7 +179,7 @@ def _backward(
     biased = laid.numel() > 0
     qkv, grad = qkv.contiguous(), grad.contiguous()
     grads = torch.empty_like(qkv)
-    problem = _problem(qkv, query, heads, biased=biased, alone=alone)
+    problem = _problem(qkv, query, heads, biased=biased)
     factors = _factors(keep, lse)
     with on_device_of(qkv):
         if is_joint(problem):
@@ -193,7 +196,7 @@ def _backward(
             )  # fmt: skip
         if not biased:
             return grads, lse.new_empty(0)
-        used = (qkv, laid, query, key, place, regions, factors, lse, grad, delta)
+        used = (qkv, laid, place, regions, factors, lse, grad, delta)
         sums = _bias_sums(used, problem, unmasked, skips=keep is not None)
         return grads, _summed(sums, tokens, heads_last)
 
@@ -264,18 +267,18 @@ def _bias_sums(
     """Gradient of the bias, summed over some windows in each of its (shares, heads, M, M)."""
     from vrtspike.deblurring.models.window_attention.triton_gradients import bias_kernel
 
-    qkv, laid, query, *_ = tensors
+    qkv, laid, place, *_ = tensors
 
     def shape_of(masked: bool) -> tuple[int, Constants]:
         shape = bias_shape(problem, masked=masked)
         blocks = (-(-problem.tokens // shape[name]) for name in ("BLOCK_M", "BLOCK_N"))
         return problem.heads * math.prod(blocks), shape
 
-    launches = list(_summing(unmasked, len(query), len(qkv), _processors(qkv), shape_of))
+    launches = list(_summing(unmasked, len(place), len(qkv), _processors(qkv), shape_of))
     sums = _empty_sums(laid, launches)
     for tiles, parts, numbers, shape in launches:
         bias_kernel[(tiles, parts)](
-            *tensors, sums, *numbers, len(query), qkv.shape[1], problem.width**-0.5, KEEP=skips,
+            *tensors, sums, *numbers, len(place), qkv.shape[1], problem.width**-0.5, KEEP=skips,
             **shape,
         )  # fmt: skip
     return sums
@@ -294,12 +297,12 @@ def _summed(sums: Tensor, tokens: int, heads_last: bool) -> Tensor:
     return result
 
 
-def _problem(qkv: Tensor, query: Tensor, heads: int, *, biased: bool, alone: bool) -> Problem:
+def _problem(qkv: Tensor, query: Tensor, heads: int, *, biased: bool) -> Problem:
     """What decides the shapes of launches."""
     windows, tokens = query.shape
     width = qkv.shape[2] // 3 // heads
     many = len(qkv) * windows >= _PROGRAMS * _processors(qkv)
-    return Problem(tokens, width, heads, qkv.dtype, biased, _capability(qkv), many, alone)
+    return Problem(tokens, width, heads, qkv.dtype, biased, _capability(qkv), many)
 
 
 def _capability(tensor: Tensor) -> tuple[int, int]:
@@ -336,7 +339,7 @@ def _(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401
-    qkv, bias, *plan, ctx.unmasked, ctx.alone, ctx.heads = inputs
+    qkv, bias, *plan, ctx.unmasked, ctx.heads = inputs
     out, lse, laid = output
     ctx.bias_dtype = None if bias is None else bias.dtype
     ctx.heads_last = bias is not None and bias.stride(0) == 1
@@ -345,10 +348,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _grads(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    numbers = (ctx.unmasked, ctx.alone, ctx.heads_last, ctx.heads)
-    grads, grad_bias = _backward(grad, *ctx.saved_tensors, *numbers)
+    grads, grad_bias = _backward(grad, *ctx.saved_tensors, ctx.unmasked, ctx.heads_last, ctx.heads)
     bias_out = None if ctx.bias_dtype is None else grad_bias.to(ctx.bias_dtype)
-    return grads, bias_out, *[None] * 8
+    return grads, bias_out, *[None] * 7
 
 
 _forward.register_autograd(_grads, setup_context=_save)

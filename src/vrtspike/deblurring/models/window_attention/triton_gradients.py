@@ -36,6 +36,7 @@ from vrtspike.deblurring.models.window_attention.triton_kernels import (
     identity,
     inside,
     laid_bias,
+    positions_in_first,
     positions_of,
     powers,
     score_gradients,
@@ -200,17 +201,17 @@ def gradient_kernel(
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])
 def bias_kernel(
-    qkv, bias, query, key, place, regions, keep, lse, grad, delta, sums, first, last, share, shares,
-    slot, windows, length, scale,
+    qkv, bias, place, regions, keep, lse, grad, delta, sums, first, last, share, shares, slot,
+    windows, length, scale,
     N: tl.constexpr, STRIDE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HAS_BIAS: tl.constexpr,
     BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of a tile of the bias, summed over ``share`` windows of a sample.
 
-    Runs after :func:`gradient_kernel`. There are ``shares`` shares of the windows ``first`` to
-    ``last - 1`` in each sample; share i of a launch fills ``sums[slot + i]``, (heads, STRIDE,
-    STRIDE) float32.
+    Queries, keys and results of a window are those of the same tokens (``place``). Runs after
+    :func:`gradient_kernel`. There are ``shares`` shares of the windows ``first`` to ``last - 1`` in
+    each sample; share i of a launch fills ``sums[slot + i]``, (heads, STRIDE, STRIDE) float32.
     """
     blocks_q: tl.constexpr = (N + BLOCK_M - 1) // BLOCK_M
     blocks_k: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
@@ -233,10 +234,19 @@ def bias_kernel(
     end = tl.minimum(begin + share, last)
     if KEEP:
         end = tl.where(tl.load(keep + sample) == 0, begin, end)
+    near_q = positions_in_first(place, rows, N, BLOCK_M)
+    near_k = positions_in_first(place, columns, N, BLOCK_N)
     for window in range(begin, end):
-        at_q = elements(positions_of(query, window, rows, N, BLOCK_M), 3 * channels)
-        at_k = elements(positions_of(key, window, columns, N, BLOCK_N), 3 * channels)
-        at_out = elements(positions_of(place, window, rows, N, BLOCK_M), channels)
+        if MASKED:
+            to_first = tl.cast(0, tl.int64)
+            near_q = positions_of(place, window, rows, N, BLOCK_M)
+            near_k = positions_of(place, window, columns, N, BLOCK_N)
+        else:
+            # Tokens of a window of one region lie as those of the first do.
+            to_first = tl.load(place + window * N).to(tl.int64)
+        at_q = to_first * (3 * channels) + elements(near_q, 3 * channels)
+        at_k = to_first * (3 * channels) + elements(near_k, 3 * channels)
+        at_out = to_first * channels + elements(near_q, channels)
         line = ((sample * windows + window) * HEADS + head) * N
         q = features(values, at_q, D, BLOCK_D)
         k = features(values + channels, at_k, D, BLOCK_D)

@@ -49,6 +49,12 @@ def positions_of(plan, window, rows, N: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def positions_in_first(plan, rows, N: tl.constexpr, BLOCK: tl.constexpr):
+    """Positions of some tokens of the first window, from that of its first token on."""
+    return positions_of(plan, 0, rows, N, BLOCK) - tl.load(plan)
+
+
+@triton.jit
 def features(base, offsets, D: tl.constexpr, BLOCK_D: tl.constexpr, ONES: tl.constexpr = False):
     """Load (rows, channels of a head), zeros beyond the last channel; if ONES, ones right after."""
     columns = tl.arange(0, BLOCK_D)
