@@ -13,15 +13,20 @@ import triton
 import triton.language as tl
 
 from vrtspike.deblurring.models.deform import kernel
-from vrtspike.deblurring.models.deform.agreement import Shape, largest_difference
+from vrtspike.deblurring.models.deform.agreement import (
+    Shape,
+    _guides_compared,
+    largest_difference,
+)
 from vrtspike.deblurring.models.deform.triton_kernels import _corner
+from vrtspike.deblurring.models.kernel_trials import largest
 
 # Small ones: the interpreter is slow. Several clips, and frames between two others; groups and
 # channels that are padded, and those that are not; tiles in part, more of them than are summed at
-# once; fewer pixels than a tile, a single group.
+# once; fewer pixels than a tile, a single group; channels of the guide in several parts.
 CASES: tuple[tuple[torch.dtype, float, tuple[Shape, ...]], ...] = (
     (torch.float32, 1e-5, ((1, 3, 3, 5, 12, 3, 9), (1, 2, 1, 6, 3, 4, 5))),
-    (torch.float16, 1e-3, ((2, 2, 4, 8, 32, 5, 5),)),
+    (torch.float16, 1e-3, ((2, 2, 4, 8, 32, 5, 5), (1, 2, 6, 8, 16, 2, 3))),
 )
 
 
@@ -49,25 +54,31 @@ def check_declarations(device: torch.device) -> None:
 
 @triton.jit
 def _read(x: Any, out: Any, G: tl.constexpr, C: tl.constexpr) -> None:
-    """``out`` is ``x``, (4, G, C), by words."""
+    """``out`` is ``x``, (4, G, C)."""
     place = tl.arange(0, 4)[:, None] * (G * C) + (tl.arange(0, G) * C)[None, :]
     tl.store(out + place[:, :, None] + tl.arange(0, C)[None, None, :], _corner(x + place, C))
 
 
-def check_words(device: torch.device) -> None:
-    """Raises where channels of bfloat16, of which the interpreter has no products, are not read."""
+def check_bfloat16(device: torch.device) -> None:
+    """Raises where bfloat16 is not read; the interpreter has all but its products."""
     x = torch.randn(4, 2, 8, device=device).bfloat16()
     x[0, 0] = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 3e38, -1e-40, 1.0, -1.0])
     out = torch.empty_like(x, dtype=torch.float32)
     _read[(1,)](x, out, 2, 8)
     if not torch.equal(out, x.float()):
         raise AssertionError("a corner's channels are not those in memory")
+    for channels in (48, 12):
+        x = torch.randn(1, 3, 4, 5, channels, device=device)
+        flow = 5 * torch.randn(4, 2, 4, 5, device=device)
+        found = _guides_compared(x, flow, torch.bfloat16)
+        if not largest(found) < 1e-2:
+            raise AssertionError(f"the guide of {channels} channels differs by {largest(found)}")
 
 
 def main() -> int:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     check_declarations(device)
-    check_words(device)
+    check_bfloat16(device)
     wrong = 0
     # The interpreter has no products of bfloat16.
     cases = (*CASES, (torch.bfloat16, 1e-2, CASES[-1][2])) if device.type == "cuda" else CASES

@@ -35,10 +35,10 @@ BOUNDS = {
     ("input_kernel", 80): (200, 50_000, 1_200),
     ("input_kernel", 90): (128, 50_000, 730),
     ("input_kernel", 100): (128, 50_000, 770),
-    ("guide_kernel", 90): (72, 1_100, 0),
-    ("guide_gradient_kernel", 80): (192, 9_000, 0),
-    ("guide_gradient_kernel", 90): (144, 9_000, 0),
-    ("guide_gradient_kernel", 100): (144, 9_000, 0),
+    ("guide_kernel", 90): (56, 1_100, 0),
+    ("guide_gradient_kernel", 80): (192, 5_000, 0),
+    ("guide_gradient_kernel", 90): (104, 5_000, 0),
+    ("guide_gradient_kernel", 100): (104, 5_000, 0),
 }
 
 

@@ -18,6 +18,8 @@ from vrtspike.deblurring.models.warp import flow_warp
 # Matrix products of half precision want a multiple of 16 bytes.
 _MULTIPLE = 8
 _PIXELS = 32
+# Channels at a time: four threads read those of a pixel, so few compute where it is sampled.
+_PART = 32
 
 
 def guide_width(channels: int) -> int:
@@ -66,18 +68,22 @@ def guide_by_kernel(x: Tensor, flow: Tensor, dtype: torch.dtype) -> tuple[Tensor
 
 def constants(channels: int) -> dict[str, int]:
     """Compile-time constants and options of both kernels, for features of ``channels``."""
+    part = min(channels & -channels, _PART)
+    # All at once where equal parts would be short.
+    block = part if part >= 16 else tile(channels)
     return {
         "BLOCK": _PIXELS,
         "CHANNELS": channels,
-        "BLOCK_C": tile(channels),
+        "BLOCK_C": block,
         "WIDTH": guide_width(channels),
-        "num_warps": 8,
+        "num_warps": max(block // 16, 4),
     }
 
 
-def _grid(flow: Tensor) -> tuple[int]:
+def _grid(flow: Tensor) -> tuple[int, int, int]:
+    """Programs across, down, and of pairs."""
     pairs, _, height, width = flow.shape
-    return (pairs * -(-height * width // _PIXELS),)
+    return -(-width // _PIXELS), height, pairs
 
 
 def _sizes(x: Tensor, flow: Tensor) -> tuple[int, int, int, int]:

@@ -12,40 +12,54 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from vrtspike.deblurring.models.deform.triton_kernels import corners, frames_of
+from vrtspike.deblurring.models.deform.triton_kernels import frames_of, of_pairs, upper_left, within
 
 
 @triton.jit
 def _targets(flow, height, width, BLOCK: tl.constexpr):
-    """Pixels of a program and where their flow points.
+    """Pixels of a program, of one row, and where their flow points.
 
     Returns:
         the pair; pixels of the program in the frame, and which there are;
         pixel of the upper left corner; shares of the lower right; which corners are inside.
     """
+    row, pair = tl.program_id(1), tl.program_id(2)
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < width
+    pixel = row * width + column
     plane = height * width
-    blocks = tl.cdiv(plane, BLOCK)
-    pair = tl.program_id(0) // blocks
-    pixel = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
-    inside = pixel < plane
     pointers = flow + pair.to(tl.int64) * 2 * plane + pixel
-    x = (pixel % width).to(tl.float32) + tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
-    y = (pixel // width).to(tl.float32)
-    y += tl.load(pointers + plane, mask=inside, other=0.0).to(tl.float32)
-    corner, low, east, nw, ne, sw, se = corners(y, x, inside, height, width)
-    return pair, pixel, inside, corner, low, east, nw, ne, sw, se
+    x = column.to(tl.float32) + tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
+    y = row.to(tl.float32) + tl.load(pointers + plane, mask=inside, other=0.0).to(tl.float32)
+    top, left, low, east = upper_left(y, x, height, width)
+    nw, ne, sw, se = within(top, left, inside, height, width)
+    return pair, pixel, inside, top * width + left, low, east, nw, ne, sw, se
 
 
 @triton.jit
-def _there(inside, BLOCK_C: tl.constexpr, CHANNELS: tl.constexpr):
-    return inside[:, None] & (tl.arange(0, BLOCK_C) < CHANNELS)[None, :]
+def _there(inside, begin, BLOCK_C: tl.constexpr, CHANNELS: tl.constexpr):
+    """(pixels, BLOCK_C), or (pixels, 1) if all channels from the ``begin``-th on are there."""
+    if CHANNELS % BLOCK_C == 0:
+        return inside[:, None]
+    else:
+        return inside[:, None] & (begin + tl.arange(0, BLOCK_C) < CHANNELS)[None, :]
 
 
 @triton.jit
-def _rows(base, pixel, inside, BLOCK_C: tl.constexpr, CHANNELS: tl.constexpr, WIDTH: tl.constexpr):
-    """(pixels, BLOCK_C) of rows of ``WIDTH`` numbers, in float32."""
-    pointers = base + pixel[:, None] * WIDTH + tl.arange(0, BLOCK_C)[None, :]
-    return tl.load(pointers, mask=_there(inside, BLOCK_C, CHANNELS), other=0.0).to(tl.float32)
+def _rows(
+    base, pixel, inside, begin, BLOCK_C: tl.constexpr, CHANNELS: tl.constexpr, WIDTH: tl.constexpr
+):
+    """(pixels, BLOCK_C) of rows of ``WIDTH`` numbers, from the ``begin``-th on, in float32."""
+    pointers = base + pixel.to(tl.int64)[:, None] * WIDTH + begin
+    if base.dtype.element_ty == tl.bfloat16 and CHANNELS % BLOCK_C == 0:
+        pairs = pointers.to(tl.pointer_type(tl.int32), bitcast=True)
+        pairs += tl.arange(0, BLOCK_C // 2)[None, :]
+        values = tl.load(pairs, mask=inside[:, None], other=0)
+        return of_pairs(values, (values.shape[0], BLOCK_C))
+    else:
+        there = _there(inside, begin, BLOCK_C, CHANNELS)
+        pointers += tl.arange(0, BLOCK_C)[None, :]
+        return tl.load(pointers, mask=there, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -58,20 +72,24 @@ def guide_kernel(
     neighbour, frame, _ = frames_of(pair, pairs, steps)
     plane = height * width
     picture = x + neighbour * plane * CHANNELS
+    current = x + frame * plane * CHANNELS
     high, west = 1.0 - low, 1.0 - east
-    value = _rows(picture, corner, nw, BLOCK_C, CHANNELS, CHANNELS) * (high * west)[:, None]
-    value += _rows(picture, corner + 1, ne, BLOCK_C, CHANNELS, CHANNELS) * (high * east)[:, None]
-    corner += width
-    value += _rows(picture, corner, sw, BLOCK_C, CHANNELS, CHANNELS) * (low * west)[:, None]
-    value += _rows(picture, corner + 1, se, BLOCK_C, CHANNELS, CHANNELS) * (low * east)[:, None]
-    here = _rows(x + frame * plane * CHANNELS, pixel, inside, BLOCK_C, CHANNELS, CHANNELS)
-
     type_ = guide.dtype.element_ty
     rows = guide + pair.to(tl.int64) * plane * WIDTH + pixel[:, None] * WIDTH
-    channel = tl.arange(0, BLOCK_C)[None, :]
-    there = _there(inside, BLOCK_C, CHANNELS)
-    tl.store(rows + channel, value.to(type_), mask=there)
-    tl.store(rows + CHANNELS + channel, here.to(type_), mask=there)
+    for begin in tl.static_range(0, CHANNELS, BLOCK_C):
+        value = _rows(picture, corner, nw, begin, BLOCK_C, CHANNELS, CHANNELS)
+        value *= (high * west)[:, None]
+        other = _rows(picture, corner + 1, ne, begin, BLOCK_C, CHANNELS, CHANNELS)
+        value += other * (high * east)[:, None]
+        other = _rows(picture, corner + width, sw, begin, BLOCK_C, CHANNELS, CHANNELS)
+        value += other * (low * west)[:, None]
+        other = _rows(picture, corner + width + 1, se, begin, BLOCK_C, CHANNELS, CHANNELS)
+        value += other * (low * east)[:, None]
+        here = _rows(current, pixel, inside, begin, BLOCK_C, CHANNELS, CHANNELS)
+        channel = begin + tl.arange(0, BLOCK_C)[None, :]
+        there = _there(inside, begin, BLOCK_C, CHANNELS)
+        tl.store(rows + channel, value.to(type_), mask=there)
+        tl.store(rows + CHANNELS + channel, here.to(type_), mask=there)
     # The flow's two numbers, one and zeros; at most ten of them.
     rest = tl.arange(0, 16)[None, :]
     pointers = flow + pair.to(tl.int64) * 2 * plane + pixel[:, None] + rest * plane
@@ -86,16 +104,18 @@ def guide_kernel(
 
 @triton.jit
 def _corner_gradient(
-    picture, grad_picture, corner, inside, share, grad, BLOCK_C: tl.constexpr,
+    picture, grad_picture, corner, inside, share, grad, begin, BLOCK_C: tl.constexpr,
     CHANNELS: tl.constexpr, FOR_X: tl.constexpr, FOR_FLOW: tl.constexpr,
 ):  # fmt: skip
     """Adds to the gradient of a corner; its values times the gradients, summed over channels."""
     if FOR_X:
-        pointers = grad_picture + corner[:, None] * CHANNELS + tl.arange(0, BLOCK_C)[None, :]
-        there = _there(inside, BLOCK_C, CHANNELS)
+        pointers = grad_picture + corner.to(tl.int64)[:, None] * CHANNELS
+        pointers += begin + tl.arange(0, BLOCK_C)[None, :]
+        there = _there(inside, begin, BLOCK_C, CHANNELS)
         tl.atomic_add(pointers, grad * share[:, None], mask=there, sem="relaxed")
     if FOR_FLOW:
-        return tl.sum(_rows(picture, corner, inside, BLOCK_C, CHANNELS, CHANNELS) * grad, axis=1)
+        values = _rows(picture, corner, inside, begin, BLOCK_C, CHANNELS, CHANNELS)
+        return tl.sum(values * grad, axis=1)
     return share
 
 
@@ -112,35 +132,36 @@ def guide_gradient_kernel(
     picture = x + neighbour * plane * CHANNELS
     grad_picture = grad_x + neighbour * plane * CHANNELS
     rows = grad + pair.to(tl.int64) * plane * WIDTH
-    if FOR_X:
-        channel = tl.arange(0, BLOCK_C)[None, :]
-        by_here = _rows(rows + CHANNELS, pixel, inside, BLOCK_C, CHANNELS, WIDTH)
-        pointers = grad_x + frame * plane * CHANNELS + pixel[:, None] * CHANNELS + channel
-        there = _there(inside, BLOCK_C, CHANNELS)
-        tl.atomic_add(pointers, by_here, mask=there, sem="relaxed")
-    by_value = _rows(rows, pixel, inside, BLOCK_C, CHANNELS, WIDTH)
     high, west = 1.0 - low, 1.0 - east
-    by_nw = _corner_gradient(
-        picture, grad_picture, corner, nw, high * west, by_value,
-        BLOCK_C, CHANNELS, FOR_X, FOR_FLOW,
-    )  # fmt: skip
-    by_ne = _corner_gradient(
-        picture, grad_picture, corner + 1, ne, high * east, by_value,
-        BLOCK_C, CHANNELS, FOR_X, FOR_FLOW,
-    )  # fmt: skip
-    corner += width
-    by_sw = _corner_gradient(
-        picture, grad_picture, corner, sw, low * west, by_value,
-        BLOCK_C, CHANNELS, FOR_X, FOR_FLOW,
-    )  # fmt: skip
-    by_se = _corner_gradient(
-        picture, grad_picture, corner + 1, se, low * east, by_value,
-        BLOCK_C, CHANNELS, FOR_X, FOR_FLOW,
-    )  # fmt: skip
+    by_x, by_y = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
+    for begin in tl.static_range(0, CHANNELS, BLOCK_C):
+        if FOR_X:
+            by_here = _rows(rows + CHANNELS, pixel, inside, begin, BLOCK_C, CHANNELS, WIDTH)
+            pointers = grad_x + frame * plane * CHANNELS + pixel.to(tl.int64)[:, None] * CHANNELS
+            pointers += begin + tl.arange(0, BLOCK_C)[None, :]
+            there = _there(inside, begin, BLOCK_C, CHANNELS)
+            tl.atomic_add(pointers, by_here, mask=there, sem="relaxed")
+        by_value = _rows(rows, pixel, inside, begin, BLOCK_C, CHANNELS, WIDTH)
+        by_nw = _corner_gradient(
+            picture, grad_picture, corner, nw, high * west, by_value, begin,
+            BLOCK_C, CHANNELS, FOR_X, FOR_FLOW,
+        )  # fmt: skip
+        by_ne = _corner_gradient(
+            picture, grad_picture, corner + 1, ne, high * east, by_value, begin,
+            BLOCK_C, CHANNELS, FOR_X, FOR_FLOW,
+        )  # fmt: skip
+        by_sw = _corner_gradient(
+            picture, grad_picture, corner + width, sw, low * west, by_value, begin,
+            BLOCK_C, CHANNELS, FOR_X, FOR_FLOW,
+        )  # fmt: skip
+        by_se = _corner_gradient(
+            picture, grad_picture, corner + width + 1, se, low * east, by_value, begin,
+            BLOCK_C, CHANNELS, FOR_X, FOR_FLOW,
+        )  # fmt: skip
+        by_x += high * (by_ne - by_nw) + low * (by_se - by_sw)
+        by_y += west * (by_sw - by_nw) + east * (by_se - by_ne)
     if FOR_FLOW:
         own = rows + pixel * WIDTH + 2 * CHANNELS
-        by_x = high * (by_ne - by_nw) + low * (by_se - by_sw)
-        by_y = west * (by_sw - by_nw) + east * (by_se - by_ne)
         by_x += tl.load(own, mask=inside, other=0.0).to(tl.float32)
         by_y += tl.load(own + 1, mask=inside, other=0.0).to(tl.float32)
         type_ = grad_flow.dtype.element_ty

@@ -123,20 +123,7 @@ def _positions(
 
 
 @triton.jit
-def corners(y, x, some, height, width):
-    """Pixel of the upper left corner in a frame, shares of the lower right, and what is inside."""
-    top, left = tl.floor(y), tl.floor(x)
-    # Compared as float32: far targets must not leave the range of an integer.
-    up = (top >= 0) & (top < height) & some
-    low = (top >= -1) & (top < height - 1) & some
-    west = (left >= 0) & (left < width)
-    east = (left >= -1) & (left < width - 1)
-    pixel = top.to(tl.int32) * width + left.to(tl.int32)
-    return pixel, y - top, x - left, up & west, up & east, low & west, low & east
-
-
-@triton.jit
-def _upper_left(y, x, height, width):
+def upper_left(y, x, height, width):
     """Upper left corner within the picture and its border: row, column; shares of the lower right.
 
     Beyond, both corners of a direction are the border's, whatever their shares are.
@@ -144,6 +131,17 @@ def _upper_left(y, x, height, width):
     top = tl.floor(tl.minimum(tl.maximum(y, -BORDER), height.to(tl.float32)))
     left = tl.floor(tl.minimum(tl.maximum(x, -BORDER), width.to(tl.float32)))
     return top.to(tl.int32), left.to(tl.int32), y - top, x - left
+
+
+@triton.jit
+def within(row, column, some, height, width):
+    """Which corners are inside of the picture: the upper two, then the lower two."""
+    # Of unsigned numbers, those before the first are beyond the last.
+    rows, columns = height.to(tl.uint32), width.to(tl.uint32)
+    up, low = row.to(tl.uint32) < rows, (row + 1).to(tl.uint32) < rows
+    west, east = column.to(tl.uint32) < columns, (column + 1).to(tl.uint32) < columns
+    up, low = up & some, low & some
+    return up & west, up & east, low & west, low & east
 
 
 @triton.jit
@@ -164,15 +162,20 @@ def _left_corners(picture, row, column, stride, G: tl.constexpr, C: tl.constexpr
 
 
 @triton.jit
+def of_pairs(pairs, shape: tl.constexpr):
+    """Words of two numbers of bfloat16 each, in float32 of ``shape``; one instruction a number."""
+    first, second = pairs << 16, pairs & -65536
+    values = tl.join(first.to(tl.float32, bitcast=True), second.to(tl.float32, bitcast=True))
+    return tl.reshape(values, shape)
+
+
+@triton.jit
 def _corner(pointers, C: tl.constexpr):
     """(pixels, G, C) values of a corner, in float32."""
     if pointers.dtype.element_ty == tl.bfloat16:
-        # Two channels of a word, each with one instruction.
-        words = pointers.to(tl.pointer_type(tl.int32), bitcast=True)
-        words = tl.load(words[:, :, None] + tl.arange(0, C // 2)[None, None, :])
-        even, odd = words << 16, words & -65536
-        values = tl.join(even.to(tl.float32, bitcast=True), odd.to(tl.float32, bitcast=True))
-        return tl.reshape(values, (words.shape[0], words.shape[1], C))
+        pairs = pointers.to(tl.pointer_type(tl.int32), bitcast=True)
+        pairs = tl.load(pairs[:, :, None] + tl.arange(0, C // 2)[None, None, :])
+        return of_pairs(pairs, (pairs.shape[0], pairs.shape[1], C))
     else:
         return tl.load(pointers[:, :, None] + tl.arange(0, C)[None, None, :]).to(tl.float32)
 
@@ -182,7 +185,7 @@ def _columns(
     picture, stride, y, x, modulation, height, width, G: tl.constexpr, C: tl.constexpr
 ):  # fmt: skip
     """Sampled values of a point, modulated: (pixels, G * C) in the type of the picture."""
-    row, column, low, east = _upper_left(y, x, height, width)
+    row, column, low, east = upper_left(y, x, height, width)
     upper, lower = _left_corners(picture, row, column, stride, G, C)
     high, west = modulation * (1.0 - low), 1.0 - east
     low *= modulation
@@ -236,17 +239,6 @@ def _halves(values, G: tl.constexpr):
     """(pixels, G * 8) -> the first and the last four channels of each group, (pixels, G, 4)."""
     halves = tl.reshape(values, (values.shape[0], G, 2, 4))
     return tl.split(tl.permute(halves, (0, 1, 3, 2)))
-
-
-@triton.jit
-def _within(row, column, some, height, width):
-    """Which corners are inside of the picture: the upper two, then the lower two."""
-    # Of unsigned numbers, those before the first are beyond the last.
-    rows, columns = height.to(tl.uint32), width.to(tl.uint32)
-    up, low = row.to(tl.uint32) < rows, (row + 1).to(tl.uint32) < rows
-    west, east = column.to(tl.uint32) < columns, (column + 1).to(tl.uint32) < columns
-    up, low = up & some, low & some
-    return up & west, up & east, low & west, low & east
 
 
 @triton.jit
@@ -329,8 +321,8 @@ def input_kernel(
         y, x_at, modulation, tanh_y, tanh_x = _positions(
             pointers, shift, target_y, target_x, point, magnitude, GROUPS, G, PRECISION
         )
-        up, left, low, east = _upper_left(y, x_at, height, width)
-        nw, ne, sw, se = _within(up, left, some, height, width)
+        up, left, low, east = upper_left(y, x_at, height, width)
+        nw, ne, sw, se = within(up, left, some, height, width)
         above, below = _left_corners(picture, up, left, stride, G, C)
         at = up * width + left
         high, west = 1.0 - low, 1.0 - east
