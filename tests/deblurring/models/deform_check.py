@@ -75,10 +75,29 @@ def check_bfloat16(device: torch.device) -> None:
             raise AssertionError(f"the guide of {channels} channels differs by {largest(found)}")
 
 
+def check_parts(device: torch.device) -> None:
+    """Raises where a gradient that is part of another has other results than its copy."""
+    x = torch.randn(2, 2, 2, 3, 6, device=device).half()
+    raw = torch.randn(4, 2, 3, 9, 3, 2, device=device).half()
+    shift, flow = (torch.randn(s, device=device) for s in ((9, 3, 2), (4, 2, 2, 3)))
+    weight = torch.randn(4, 6, 3, 3, device=device)
+    part = torch.randn(2, 2, 2, 3, 24, device=device).half()[..., 8:16]
+    for grad in (part, part.transpose(2, 3).contiguous().transpose(2, 3)):
+        found, expected = (
+            torch.ops.vrtspike.deform_by_kernel_backward(
+                g, x, raw, shift, flow, weight, 2.0, [True] * 6
+            )
+            for g in (grad, grad.contiguous())
+        )
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2)
+
+
 def main() -> int:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     check_declarations(device)
     check_bfloat16(device)
+    check_parts(device)
     wrong = 0
     # The interpreter has no products of bfloat16.
     cases = (*CASES, (torch.bfloat16, 1e-2, CASES[-1][2])) if device.type == "cuda" else CASES

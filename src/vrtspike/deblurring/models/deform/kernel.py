@@ -218,7 +218,7 @@ def _backward(
     """Gradients of x, raw, shift, flow, weight and bias; of those not wanted, nothing."""
     for_x, for_raw, for_shift, for_flow, for_weight, for_bias = wanted
     problem = _problem(x, raw, shift, flow, weight, max_magnitude)
-    grad = grad.contiguous()
+    grad = grad if _is_even(grad) else grad.contiguous()
     found = [t.new_empty(0) for t in (x, raw, shift, flow, weight, weight)]
     with on_device_of(x):
         if for_x or for_raw or for_shift or for_flow or for_weight:
@@ -232,6 +232,12 @@ def _backward(
         later, earlier = grad.chunk(2, dim=-1)
         found[5] = (_sum(later[:, :-1]) + _sum(earlier[:, 1:])).to(weight.dtype)
     return only_wanted(found, wanted)
+
+
+def _is_even(grad: Tensor) -> bool:
+    """Whether pixels lie at one distance, as part of the channels do, each without gaps."""
+    even = [grad.stride(i) == grad.stride(i + 1) * grad.shape[i + 1] for i in range(3)]
+    return grad.stride(-1) == 1 and all(even)
 
 
 def _sum(grad: Tensor) -> Tensor:
@@ -282,6 +288,7 @@ def _input_gradients(
             FOR_RAW=wanted.raw or wanted.flow,
             FOR_FLOW=wanted.flow,
             FOR_WEIGHT=wanted.weight,
+            PITCH=grad.stride(-2),
             **options,
         )
         if wanted.weight:

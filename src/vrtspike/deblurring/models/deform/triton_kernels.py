@@ -227,10 +227,12 @@ def forward_kernel(
 
 
 @triton.jit
-def _gradient_rows(grad, start, place, inside, FAN_OUT: tl.constexpr, OUT: tl.constexpr):
-    """(pixels, OUT) of the gradient of the result, from its row ``start`` on."""
+def _gradient_rows(
+    grad, start, place, inside, FAN_OUT: tl.constexpr, OUT: tl.constexpr, PITCH: tl.constexpr
+):
+    """(pixels, OUT) of the gradient of the result, whose tile begins with number ``start``."""
     to = tl.arange(0, OUT)
-    pointers = grad + start * FAN_OUT + place[:, None] * (2 * FAN_OUT) + to[None, :]
+    pointers = grad + start + place[:, None] * PITCH + to[None, :]
     return tl.load(pointers, mask=inside[:, None] & (to < FAN_OUT)[None, :], other=0.0)
 
 
@@ -292,12 +294,13 @@ def input_kernel(
     GROUPS: tl.constexpr, FAN_OUT: tl.constexpr, G: tl.constexpr, C: tl.constexpr,
     OUT: tl.constexpr, TILE_H: tl.constexpr, TILE_W: tl.constexpr, PRECISION: tl.constexpr,
     FOR_X: tl.constexpr, FOR_RAW: tl.constexpr, FOR_FLOW: tl.constexpr, FOR_WEIGHT: tl.constexpr,
+    PITCH: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a tile: adds to that of x (float32), writes those of raw and of the flow.
 
     For the gradient of the weights it writes ``columns``, the sampled values (pixels, 9, groups,
     C). The grid is (tiles across, tiles down, pairs), from the pair ``begin`` on, where
-    ``columns`` begins.
+    ``columns`` begins. From a pixel of ``grad`` to the next there are ``PITCH`` numbers.
     """
     pair = begin + tl.program_id(2)
     row, column, inside, first, place = _tile(pair, height, width, TILE_H, TILE_W)
@@ -306,9 +309,9 @@ def input_kernel(
     plane = height * width
     picture, stride = _picture(x, neighbour, height, width, G, C)
     grad_picture = grad_x + neighbour * plane * (G * C)
-    start = (first + (frame - pair) * plane) * 2 + previous
+    start = (first + (frame - pair) * plane) * PITCH + previous * FAN_OUT
     written = first - tl.cast(begin, tl.int64) * plane
-    rows = _gradient_rows(grad, start, place, inside, FAN_OUT, OUT)
+    rows = _gradient_rows(grad, start, place, inside, FAN_OUT, OUT, PITCH)
     channel, to = tl.arange(0, G * C), tl.arange(0, OUT)
     some = inside[:, None] & (tl.arange(0, G) < GROUPS)[None, :]
     total_y = tl.zeros((TILE_H * TILE_W, G), tl.float32)
