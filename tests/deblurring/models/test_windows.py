@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from vrtspike.deblurring.models.windows import (
+    MOST_REGIONS,
     PlanCache,
     build_plan,
     clip_window,
@@ -49,6 +50,7 @@ def test_every_token_takes_part_once_in_every_role(mutual: bool, shifted: bool) 
 def test_there_are_at_most_eight_masks() -> None:
     plan = build_plan(clip_window((12, 40, 32), (2, 4, 4), shifted=True, mutual=False), CPU)
     assert plan.masks.shape == (8, 32, 32)
+    assert sorted(set(plan.regions.flatten().tolist())) == list(range(MOST_REGIONS))
     assert not plan.masks[0].any()
     for mask, start, stop in zip(plan.masks, plan.bounds, plan.bounds[1:], strict=False):
         for regions in plan.regions[start:stop]:

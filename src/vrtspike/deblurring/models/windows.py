@@ -26,6 +26,9 @@ Size3 = tuple[int, int, int]
 MASKED_SCORE = -100.0
 """Added to the score of two tokens that lie in different regions of a shifted window."""
 
+MOST_REGIONS = 8
+"""Of a window: two along each axis."""
+
 _ALIGNMENT = 64
 
 
@@ -108,7 +111,8 @@ class WindowPlan:
         key: (n, N), positions whose keys and values take part.
         out: (n, N), positions that receive the result.
         regions: (n, M) int32, M = ``aligned_tokens(N)``; a row goes on with its last token's.
-            Tokens of different regions do not see each other.
+            Tokens of different regions do not see each other. Numbers are less than
+            :data:`MOST_REGIONS`.
         masks: (g, N, N) float32, -100 where two tokens do not see each other, else 0. The problems
             are ordered by their mask; there are at most eight on a map.
         bounds: g + 1 numbers; mask i is that of problems ``bounds[i]`` to ``bounds[i + 1] - 1``.
@@ -156,6 +160,17 @@ def window_regions(geometry: WindowGeometry) -> NDArray[np.int64]:
     return _partition(_regions(geometry), geometry.window)
 
 
+def _ranks(regions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Regions of each window, numbered from 0 to at most :data:`MOST_REGIONS` - 1 in their order.
+
+    >>> _ranks(np.array([[4, 4, 5], [13, 22, 4]])).tolist()
+    [[0, 0, 1], [1, 2, 0]]
+    """
+    there = np.zeros((len(regions), regions.max() + 1), dtype=np.int64)
+    np.put_along_axis(there, regions, 1, axis=1)
+    return np.take_along_axis(np.cumsum(there, axis=1) - 1, regions, axis=1)
+
+
 def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
     """The plan of a geometry, its tensors on ``device``."""
     positions = np.arange(math.prod(geometry.padded), dtype=np.int64).reshape(geometry.padded)
@@ -172,9 +187,8 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
         query = np.concatenate([second, first])
         key = out = np.concatenate([first, second])
         regions = np.concatenate([regions[:, :half]] * 2)
-    regions -= regions[:, :1]
-    # Sorted, so a problem of one region, all zeros, comes first: no region has a lower number than
-    # that of the first token.
+    regions = _ranks(regions)
+    # Sorted, so a problem of one region, all zeros, comes first.
     _, first_of, pattern = np.unique(regions, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(pattern.reshape(-1), kind="stable")
     bounds = np.cumsum([0, *np.bincount(pattern.reshape(-1))]).tolist()

@@ -16,7 +16,8 @@ possible:
 * The laid-out bias and the regions have rows of whole blocks. Keys beyond the last have a bias that
   leaves them no weight, and tokens beyond the last are loaded as the last one again, so that a
   number of tokens that no block divides needs no condition in the loop.
-* Windows that hold one region are launched without regions (:mod:`.triton_attention`).
+* Windows that hold one region are launched without regions (:mod:`.triton_attention`). In others
+  regions are compared by a product, too, of which each has a column.
 
 Positions are 32-bit. An offset into the features is not: see :func:`elements`. Heads and channels
 are known to the compiler, to which an address is then one multiplication.
@@ -31,7 +32,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from vrtspike.deblurring.models.windows import MOST_REGIONS
+
 MASKED_SCORE = tl.constexpr(-100.0)
+# Regions of a window have lower numbers.
+_REGIONS = tl.constexpr(MOST_REGIONS)
 LOG2_E = tl.constexpr(1.4426950408889634)
 
 
@@ -93,6 +98,27 @@ def laid_bias(pointers, HAS_BIAS: tl.constexpr):
 
 
 @triton.jit
+def _by_region(regions, value, TYPE: tl.constexpr):
+    """(rows, 2 columns for each region); those of a row's own region sum to ``value``.
+
+    They do so to twice the digits of the type. In a product with :func:`_of_region` they give it
+    where both are of one region, and 0 elsewhere.
+    """
+    columns = tl.arange(0, 2 * _REGIONS)[None, :]
+    value = tl.full((1, 1), value, tl.float32)
+    high = value.to(TYPE).to(tl.float32)
+    own = (columns & (_REGIONS - 1)) == regions[:, None]
+    return tl.where(own, tl.where(columns < _REGIONS, high, value - high), 0.0).to(TYPE)
+
+
+@triton.jit
+def _of_region(regions, TYPE: tl.constexpr):
+    """The other operand: ones in both columns of a row's region."""
+    columns = tl.arange(0, 2 * _REGIONS)[None, :]
+    return ((columns & (_REGIONS - 1)) == regions[:, None]).to(TYPE)
+
+
+@triton.jit
 def biased_scores(
     q, k, eye, laid, region_q, regions_k, columns, scale, N: tl.constexpr, BLOCK_N: tl.constexpr,
     HAS_BIAS: tl.constexpr, BY_PRODUCT: tl.constexpr, MASKED: tl.constexpr,
@@ -100,18 +126,21 @@ def biased_scores(
 ):  # fmt: skip
     """Scores of some queries and keys over ``scale``; beyond the last key the least there is.
 
-    ``eye`` and ``laid`` are what :func:`identity` and :func:`laid_bias` give for them.
+    ``eye`` and ``laid`` are what :func:`identity` and :func:`laid_bias` give for them. Where
+    regions are compared by a product, keys of a query's own region have 100 more instead of the
+    others 100 less, which is the same to a softmax.
     """
+    start = tl.zeros((q.shape[0], k.shape[0]), tl.float32)
     if HAS_BIAS:
         start = tl.dot(eye, laid) if BY_PRODUCT else laid.to(tl.float32)
-        scores = tl.dot(q, tl.trans(k), start, input_precision=PRECISION)
-    else:
-        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
-        if N % BLOCK_N != 0:
-            scores = tl.where((columns < N)[None, :], scores, float("-inf"))
-    if MASKED:
-        region_k = tl.load(regions_k)
-        seen = region_q[:, None] == region_k[None, :]
+    if MASKED and PRECISION != "ieee":
+        own = _by_region(region_q, -MASKED_SCORE / scale, q.dtype)
+        start = tl.dot(own, tl.trans(_of_region(tl.load(regions_k), q.dtype)), start)
+    scores = tl.dot(q, tl.trans(k), start, input_precision=PRECISION)
+    if not HAS_BIAS and N % BLOCK_N != 0:
+        scores = tl.where((columns < N)[None, :], scores, float("-inf"))
+    if MASKED and PRECISION == "ieee":
+        seen = region_q[:, None] == tl.load(regions_k)[None, :]
         scores = tl.where(seen, scores, scores + MASKED_SCORE / scale)
     return scores
 
