@@ -99,6 +99,13 @@ def tap_sums_trial(device: torch.device, dtype: torch.dtype) -> float:
     return difference(device, dtype)
 
 
+def norms_trial(device: torch.device, dtype: torch.dtype) -> float:
+    """The kernels of layer norms between stages and before the fusion's direct path."""
+    from vrtspike.deblurring.models.norms.agreement import largest_difference as difference
+
+    return difference(device, dtype)
+
+
 HALF = (torch.bfloat16, torch.float16)
 ALL = (*HALF, torch.float32)
 TRIALS: dict[str, tuple[kernel_trust.Trial, Sequence[torch.dtype]]] = {
@@ -108,6 +115,7 @@ TRIALS: dict[str, tuple[kernel_trust.Trial, Sequence[torch.dtype]]] = {
     "token layers": (token_trial, ALL),
     "gate of GEGLU": (gate_trial, ALL),
     "alignment": (alignment_trial, HALF),
+    "layer norms": (norms_trial, ALL),
     "convolutions over time": (tap_sums_trial, ALL),
 }
 """Kernels of our own: what runs one and its definition, and tells the largest difference of results

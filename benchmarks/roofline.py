@@ -239,6 +239,7 @@ _OPERATIONS = {
     "vrtspike::normalised_linear": "norms and projections",
     "vrtspike::triton_feed_forward": "feed-forward layers",
     "vrtspike::triton_joined": "feed-forward layers",
+    "vrtspike::layer_norm": "layer norms",
     "vrtspike::triton_gate": "feed-forward layers",
     "vrtspike::normalised_geglu": "feed-forward layers",
     "aten::mm": "matrix products",

@@ -295,6 +295,8 @@ WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
     "token_ops.projection_kernels.output_rows_kernel": _output,
     "token_ops.joined_kernels.joined_kernel": _joined,
     "token_ops.weight_kernels.weights_kernel": _weights,
+    "norms.kernels.norm_kernel": lambda _: Work(),
+    "norms.kernels.norm_gradient_kernel": lambda a: Work((a["TILES"],)),
     "tap_sums.kernels.sum_kernel": lambda _: Work(),
     "tap_sums.kernels.sum_gradient_kernel": lambda _: Work(),
     "deform.triton_kernels.forward_kernel": _deform(1),

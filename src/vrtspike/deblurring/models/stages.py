@@ -12,6 +12,7 @@ from vrtspike.deblurring.models.attention import BlockOptions
 from vrtspike.deblurring.models.feature_alignment import DeformableAlignment, align_neighbours
 from vrtspike.deblurring.models.layers import GEGLU, DepthToSpace, SpaceToDepth
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype, residual_stream
+from vrtspike.deblurring.models.norms import normalised
 from vrtspike.deblurring.models.recomputation import keeps_all, recomputed
 from vrtspike.deblurring.models.tmsa import TMSAGroup
 from vrtspike.deblurring.models.token_ops import (
@@ -38,8 +39,15 @@ def _reshape(fan_in: int, channels: int, direction: Direction) -> nn.Sequential:
 def move_and_project(layers: nn.Sequential, x: Tensor) -> Tensor:
     """``layers(x)``: a change of scale, a layer norm and maybe a linear layer, (B, T, H, W, C)."""
     move, norm, *rest = layers
+    assert isinstance(norm, nn.LayerNorm)
+    if isinstance(move, SpaceToDepth):
+        return rest[0](normalised(x, norm, autocast_dtype(x), folded=True)[1])
     x = move(x)
-    return linear_of_norm(x, norm, rest[0]) if rest else norm(x)
+    if rest:
+        return linear_of_norm(x, norm, rest[0])
+    # The start of the residual stream.
+    exact = torch.promote_types(x.dtype, torch.float32)
+    return normalised(x, norm, exact if torch.is_autocast_enabled(x.device.type) else x.dtype)[1]
 
 
 def linear_of_norm(x: Tensor, norm: nn.Module, layer: nn.Module) -> Tensor:

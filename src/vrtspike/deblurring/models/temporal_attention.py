@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from vrtspike.deblurring.models.chunking import ChunkPolicy, map_pixels
 from vrtspike.deblurring.models.layers import GEGLU, FeedForward, start_at_zero
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
+from vrtspike.deblurring.models.norms import normalised
 from vrtspike.deblurring.models.relative_time import RelativeTime
 from vrtspike.deblurring.models.token_ops import (
     add_linear_and_feed_forward,
@@ -182,8 +183,7 @@ class TemporalCrossAttn(nn.Module):
     def _pixels(self, bias: Tensor, x: Tensor, spikes: Tensor) -> Tensor:
         spikes, key_value = project_normalised(spikes, self.norm_spikes, self.key_value)
         # In the type of the products, or each of them would make a copy of its own.
-        dtype = autocast_dtype(x)
-        both = torch.cat((self.norm_direct(x).to(dtype), spikes.to(dtype)), dim=-1)
+        x, both = normalised(x, self.norm_direct, autocast_dtype(x), spikes)
         x = x + gated(both, self.direct, keep_hidden=True)
         x, query = project_normalised(x, self.norm_query, self.query)
         qkv = torch.cat((query, key_value), dim=-1)
