@@ -208,7 +208,9 @@ def _outputs(a: Mapping[str, Any]) -> Work:
     """Of the projections before attention, forward and backward."""
     trips = (_blocks(a["OUT"], a["BLOCK_O"]),) * (1 + a["MUTUAL"])
     flops = 2.0 * a["x"].shape[0] * a["length"] * a["C"] * a["OUT"] * len(trips)
-    left = _share(a, "through", "grad_x") if "through" in a else 0.0
+    # Without the projections the gradient of the tokens is what reaches them by other ways.
+    ways = ("through", "grad_x", *(("around",) if a.get("AROUND") else ()))
+    left = _share(a, *ways) if "through" in a else 0.0
     return Work(trips, flops, left=left)
 
 

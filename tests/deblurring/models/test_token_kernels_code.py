@@ -170,6 +170,7 @@ def constants() -> dict[str, Any]:
         "KEEP": True,
         "KEEP_FED": True,
         "SPATIAL": False,
+        "AROUND": True,
         "MUTUAL": True,
         "EPSILON": 1e-5,
         "PRECISION": "tf32",
@@ -279,6 +280,21 @@ def test_the_gradient_of_one_weight_fits(monkeypatch: pytest.MonkeyPatch) -> Non
     assert code.shared <= SHARED[90]
     assert len(code.loops) == 3
     assert max(code.loops) <= 190
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
+@pytest.mark.parametrize(
+    "kind", [{"AROUND": False}, {"SPATIAL": True}], ids=["within a group", "padded"]
+)
+def test_gradients_of_projections_of_any_kind_fit(
+    kind: Mapping[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = projections.INPUT_ROWS
+    code = compiled("projection_kernels", "input_rows_kernel", launch, 90, monkeypatch, **kind)
+    assert code.stack == 0
+    assert code.shared <= SHARED[90]
+    assert max(code.loops) <= 105
 
 
 def test_blocks_divide_the_tiles_that_have_no_masks() -> None:

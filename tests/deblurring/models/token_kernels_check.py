@@ -175,23 +175,43 @@ def along_time(kind: type[torch.nn.Module], inputs: int, *, half: bool) -> float
     return largest_share(results(layer, *given, own_kernels=True, half=half), expected)
 
 
+class Around(torch.nn.Module):
+    """Blocks with a linear layer and a residual around them."""
+
+    def __init__(self, group: TMSAGroup) -> None:
+        super().__init__()
+        self.group, self.linear = group, torch.nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.group(x, self.linear)
+
+
+class PlainlyAround(Around):
+    """The definition of it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.linear(self.group(x))
+
+
 def of_blocks(
     attention: str, attn: bool, ffn: bool, compiled: bool, *, half: bool = False
 ) -> float:
     """The largest difference of two blocks, results and gradients, from plain layers."""
     size, channels = (3, 5, 7), 16
     expected, group = (
-        TMSAGroup(
-            channels,
-            (2, 4, 4),
-            2,
-            mutual=True,
-            mlp_ratio=2.0,
-            drop_path=(0.0, 0.0),
-            options=BlockOptions(name, attn, ffn, "none"),
-            plans=PlanCache(),
+        kind(
+            TMSAGroup(
+                channels,
+                (2, 4, 4),
+                2,
+                mutual=True,
+                mlp_ratio=2.0,
+                drop_path=(0.0, 0.0),
+                options=BlockOptions(name, attn, ffn, "none"),
+                plans=PlanCache(),
+            )
         )
-        for name in ("explicit", attention)
+        for kind, name in ((PlainlyAround, "explicit"), (Around, attention))
     )
     torch.manual_seed(0)
     for parameter in expected.parameters():

@@ -36,6 +36,10 @@ from vrtspike.errors import ConfigError
 
 _TABLE_STD = 0.02
 
+Pair = tuple[Tensor, Tensor]
+"""What a layer makes of the residual stream, and the stream itself, for what goes around it: own
+kernels add the gradient of that to the layer's."""
+
 
 @dataclass(frozen=True)
 class BlockOptions:
@@ -156,7 +160,7 @@ class WindowAttention(nn.Module):
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
         branch: Branch = KEPT,
-    ) -> Tensor:
+    ) -> Pair:
         """Features plus attention of the normalised features.
 
         Args:
@@ -168,16 +172,16 @@ class WindowAttention(nn.Module):
             branch: what stochastic depth leaves of attention.
 
         Returns:
-            (B, D, H, W, C).
+            The sum (B, D, H, W, C), and ``x`` for a residual around several blocks.
         """
         if has_kernels(x):
             return self._by_own_kernels(x, norm, index, plan, mutual_plan, branch)
         qkv = self._project_in(self.qkv_self, x, norm, plan, coded=False)
         out = self._attend(qkv, plan, self._relative_bias(index, plan.tokens))
         if mutual_plan is None:
-            return x + branch.scaled(self.proj(out))
+            return x + branch.scaled(self.proj(out)), x
         qkv = self._project_in(self.qkv_mut, x, norm, mutual_plan, coded=True)
-        return x + branch.scaled(self._project(self._attend(qkv, mutual_plan, None), out))
+        return x + branch.scaled(self._project(self._attend(qkv, mutual_plan, None), out)), x
 
     def _by_own_kernels(
         self,
@@ -187,10 +191,11 @@ class WindowAttention(nn.Module):
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
         branch: Branch,
-    ) -> Tensor:
+    ) -> Pair:
         """What :meth:`forward` gives, with norm, padding, codes and residual inside of kernels."""
-        x, own, mutual, maps = self._attended(x, norm, index, plan, mutual_plan, branch)
-        return triton_output(x, self.proj, own, mutual, maps, branch.factors)
+        streams, own, mutual, maps = self._attended(x, norm, index, plan, mutual_plan, branch)
+        x = triton_output(streams[0], self.proj, own, mutual, maps, branch.factors)
+        return x, streams[1]
 
     def add_both(
         self,
@@ -201,13 +206,15 @@ class WindowAttention(nn.Module):
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
         branches: BlockBranches,
-    ) -> Tensor:
+    ) -> Pair:
         """:meth:`forward`, then the feed-forward layer, by own kernels that join the two."""
         attention, fed = branches
-        x, own, mutual, maps = self._attended(x, norms[0], index, plan, mutual_plan, attention)
-        return triton_joined(
-            x, self.proj, own, mutual, maps, norms[1], mlp, attention.factors, fed.factors
+        streams, own, mutual, maps = self._attended(
+            x, norms[0], index, plan, mutual_plan, attention
         )
+        factors = attention.factors, fed.factors
+        x = triton_joined(streams[0], self.proj, own, mutual, maps, norms[1], mlp, *factors)
+        return x, streams[1]
 
     def _attended(
         self,
@@ -217,21 +224,23 @@ class WindowAttention(nn.Module):
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
         branch: Branch,
-    ) -> tuple[Tensor, Tensor, Tensor | None, Layout]:
-        """The features, both results of attention on padded maps, and how these lie."""
+    ) -> tuple[Pair, Tensor, Tensor | None, Layout]:
+        """The features twice, both results of attention on padded maps, and how these lie."""
         maps = layout(plan.geometry, None if mutual_plan is None else mutual_plan.geometry)
         places = None if mutual_plan is None else self._places(mutual_plan).flatten(0, 1)
         second = None if mutual_plan is None else self.qkv_mut
         name, factors = self.options.attention, branch.factors
         # Other implementations go over all samples, so these have to hold numbers.
         keep = factors if leaves_out(name, x.device, autocast_dtype(x)) else None
-        x, own, mutual = triton_projections(x, norm, self.qkv_self, second, places, maps, keep)
+        streams, own, mutual = triton_projections(
+            x, norm, self.qkv_self, second, places, maps, keep
+        )
         bias = self._relative_bias(index, plan.tokens)
         out = window_attention(own, bias, plan, self.heads, name, keep)
         other = None
         if mutual_plan is not None:
             other = window_attention(mutual, None, mutual_plan, self.heads, name, keep)
-        return x, out, other, maps
+        return streams, out, other, maps
 
     def _project(self, mutual: Tensor, own: Tensor) -> Tensor:
         """``proj`` of [mutual, own] on the channels, without the copy that joins them."""

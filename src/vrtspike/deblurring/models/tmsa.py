@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from vrtspike.deblurring.models.attention import BlockOptions, WindowAttention
+from vrtspike.deblurring.models.attention import BlockOptions, Pair, WindowAttention
 from vrtspike.deblurring.models.layers import (
     GEGLU,
     KEPT,
@@ -22,7 +22,7 @@ from vrtspike.deblurring.models.layers import (
     skip_branch,
 )
 from vrtspike.deblurring.models.recomputation import keeps_all, recomputed
-from vrtspike.deblurring.models.token_ops import add_feed_forward, has_kernels, joins
+from vrtspike.deblurring.models.token_ops import add_feed_forward, add_linear, has_kernels, joins
 from vrtspike.deblurring.models.windows import (
     PlanCache,
     Size3,
@@ -71,7 +71,7 @@ class TMSABlock(nn.Module):
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
         branch: Branch,
-    ) -> Tensor:
+    ) -> Pair:
         return self.attn(x, self.norm1, index, plan, mutual_plan, branch)
 
     def _add_feed_forward(self, x: Tensor, branch: Branch) -> Tensor:
@@ -85,14 +85,17 @@ class TMSABlock(nn.Module):
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
         branches: BlockBranches = (KEPT, KEPT),
-    ) -> Tensor:
+        *,
+        hands_on: bool = False,
+    ) -> Tensor | Pair:
         """(B, D, H, W, C) -> same shape; arguments as in :class:`WindowAttention`.
 
         ``branches`` are what stochastic depth leaves of attention and of the feed-forward layer.
+        A block that ``hands_on`` also gives ``x``, for a residual around several blocks.
         """
-        if has_kernels(x):
-            return self._uncompiled(x, index, plan, mutual_plan, branches)
-        return self._run(x, index, plan, mutual_plan, branches)
+        run = self._uncompiled if has_kernels(x) else self._run
+        both = run(x, index, plan, mutual_plan, branches)
+        return both if hands_on else both[0]
 
     @torch.compiler.disable
     def _uncompiled(
@@ -102,7 +105,7 @@ class TMSABlock(nn.Module):
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
         branches: BlockBranches,
-    ) -> Tensor:
+    ) -> Pair:
         """A block of our own kernels: there is nothing between them for a compiler to join."""
         return self._run(x, index, plan, mutual_plan, branches)
 
@@ -113,7 +116,7 @@ class TMSABlock(nn.Module):
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
         branches: BlockBranches,
-    ) -> Tensor:
+    ) -> Pair:
         options = self.options
         attention, feed_forward = branches
         # A compiled block would be compiled anew for every combination of dropped branches.
@@ -125,17 +128,18 @@ class TMSABlock(nn.Module):
         if together and not (skips_attention or skips_feed_forward):
             # Both at once keep, if recomputed, the input of the block and not that of each branch.
             return recomputed(both, self._both, x, index, plan, mutual_plan, branches)
+        stream = x
         if skips_attention:
             x = skip_branch(x, self.norm1, self.attn)
         else:
             arguments = (x, index, plan, mutual_plan, attention)
-            x = recomputed(options.checkpoint_attn, self._add_attention, *arguments)
+            x, stream = recomputed(options.checkpoint_attn, self._add_attention, *arguments)
         if skips_feed_forward:
-            return skip_branch(x, self.norm2, self.mlp)
+            return skip_branch(x, self.norm2, self.mlp), stream
         # The cheap policy and our own kernels keep little but its input of this branch.
         is_small = has_kernels(x) or not keeps_all(options.recompute, x.device)
         again = options.checkpoint_ffn and not is_small
-        return recomputed(again, self._add_feed_forward, x, feed_forward)
+        return recomputed(again, self._add_feed_forward, x, feed_forward), stream
 
     def _both(
         self,
@@ -144,12 +148,12 @@ class TMSABlock(nn.Module):
         plan: WindowPlan,
         mutual_plan: WindowPlan | None,
         branches: BlockBranches,
-    ) -> Tensor:
+    ) -> Pair:
         if joins(x):
             norms = (self.norm1, self.norm2)
             return self.attn.add_both(x, norms, self.mlp, index, plan, mutual_plan, branches)
-        x = self._add_attention(x, index, plan, mutual_plan, branches[0])
-        return self._add_feed_forward(x, branches[1])
+        x, stream = self._add_attention(x, index, plan, mutual_plan, branches[0])
+        return self._add_feed_forward(x, branches[1]), stream
 
 
 class TMSAGroup(nn.Module):
@@ -201,10 +205,11 @@ class TMSAGroup(nn.Module):
         # Equal for all blocks and a function of the configuration: kept once, in no checkpoint.
         self.register_buffer("index", relative_position_index(window), persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, D, H, W, C) -> same shape."""
+    def forward(self, x: Tensor, layer: nn.Linear | None = None) -> Tensor:
+        """(B, D, H, W, C) -> same shape; with a layer ``x`` plus that of what the blocks make."""
         size = (x.shape[1], x.shape[2], x.shape[3])
         branches = draw_branches(self.drop_paths, x)
+        stream, hands_on = x, layer is not None and has_kernels(x)
         for number, block in enumerate(self.blocks):
             shifted = number % 2 == 1
             geometry = clip_window(size, self.window, shifted=shifted, mutual=False)
@@ -213,5 +218,9 @@ class TMSAGroup(nn.Module):
             if self.mutual:
                 geometry = clip_window(size, self.window, shifted=shifted, mutual=True)
                 mutual_plan = self.plans(geometry, x.device)
-            x = block(x, self.index, plan, mutual_plan, branches[number])
-        return x
+            arguments = (x, self.index, plan, mutual_plan, branches[number])
+            if number == 0 and hands_on:
+                x, stream = block(*arguments, hands_on=True)
+            else:
+                x = block(*arguments)
+        return x if layer is None else add_linear(stream, layer, x)

@@ -44,16 +44,16 @@ def projections(
     mutual: nn.Linear | None,
     code: Tensor | None,
     windows: tuple[WindowGeometry, WindowGeometry],
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
     """The definition of :func:`triton_projections`."""
     first, second = (functional.pad(norm(x), geometry.pad) for geometry in windows)
     if mutual is None or code is None:
-        return x, own(first).flatten(1, 3), x.new_empty(0)
+        return (x, x), own(first).flatten(1, 3), x.new_empty(0)
     _, height, width = windows[1].padded
     _, window_h, window_w = windows[1].window
     tile = code.view(window_h, window_w, -1).roll(windows[1].shift[1:], (0, 1))
     coded = second + tile.repeat(height // window_h, width // window_w, 1)
-    return x, own(first).flatten(1, 3), mutual(coded).flatten(1, 3)
+    return (x, x), own(first).flatten(1, 3), mutual(coded).flatten(1, 3)
 
 
 def output(
@@ -149,18 +149,22 @@ def _trials(
             layer,
         )
 
-    def kept(outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Without the projections of a sample that is left out."""
-        through, *both = outs
-        return through, *(out[1:] for out in both)
-
     def projected(
-        second: nn.Linear | None, places: Tensor | None, factors: Tensor | None = None
+        second: nn.Linear | None,
+        places: Tensor | None,
+        factors: Tensor | None = None,
+        streams: int = 1,
     ) -> Trial:
-        shown = (lambda outs: outs) if factors is None else kept
+        # A sample that is left out has no projections.
+        shown = 0 if factors is None else 1
+
+        def taken(outs: tuple[tuple[Tensor, Tensor], Tensor, Tensor]) -> tuple[Tensor, ...]:
+            through, *both = outs
+            return *through[:streams], *(out[shown:] for out in both)
+
         return trial(
-            lambda t: shown(triton_projections(t, norm, own, second, places, maps, factors)),
-            lambda t: shown(projections(t, norm, own, second, places, windows)),
+            lambda t: taken(triton_projections(t, norm, own, second, places, maps, factors)),
+            lambda t: taken(projections(t, norm, own, second, places, windows)),
             [x],
             *([norm, own] if second is None else [norm, own, second]),
         )
@@ -185,8 +189,8 @@ def _trials(
         fed(mlp, None),
         fed(plain, None),
         projected(mutual, code),
-        projected(mutual, code, keep),
-        projected(None, None),
+        projected(mutual, code, keep, 2),
+        projected(None, None, None, 2),
         trial(
             lambda t, a, b: triton_output(t, both, a, b, maps, keep),
             lambda t, a, b: output(t, both, a, b, windows, keep),

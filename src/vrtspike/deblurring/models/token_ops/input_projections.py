@@ -37,7 +37,7 @@ def triton_projections(
     code: Tensor | None,
     maps: Layout,
     keep: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
     """``own(pad(norm(x)))`` and ``mutual(pad(norm(x)) + code)``.
 
     Args:
@@ -51,11 +51,12 @@ def triton_projections(
             them are not looked at. None: all are made.
 
     Returns:
-        ``x`` itself, whose gradient is added to that of the projections in the same pass; the
-        projections (B, tokens of the padded map, 3C), the second empty without ``mutual``.
+        ``x`` itself twice, for the residual of the block and for one around several blocks: the
+        gradients of both are added to that of the projections in the same pass; the projections
+        (B, tokens of the padded map, 3C), the second empty without ``mutual``.
     """
     second = (None, None) if mutual is None else (mutual.weight, mutual.bias)
-    through, *both = _Projections.apply(
+    through, around, first, last = _Projections.apply(
         x.flatten(1, 3),
         norm.weight,
         norm.bias,
@@ -67,24 +68,35 @@ def triton_projections(
         maps,
         autocast_dtype(x),
     )
-    return through.view(x.shape), both[0], both[1]
+    return (through.view(x.shape), around.view(x.shape)), first, last
 
 
 class _Projections(torch.autograd.Function):
-    """The projections, and the tokens handed through."""
+    """The tokens, handed through twice, and the projections."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:  # noqa: ANN401
         x, scale, shift, _, _, _, _, code, keep, ctx.maps, ctx.dtype = inputs
         own, mutual, moments, laid = _input(*inputs)
         ctx.save_for_backward(x, scale, shift, code, keep, moments, laid)
-        return x.view_as(x), own, mutual
+        ctx.shapes = own.shape, mutual.shape
+        # Zeros for ways that the tokens do not take would be read like any gradient.
+        ctx.set_materialize_grads(False)
+        return x.view_as(x), x.view_as(x), own, mutual
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         saved = ctx.saved_tensors  # a checkpoint gives them once
-        outputs, channels = grads[1].shape[2], saved[0].shape[2]
-        x, sums = _input_backward(*grads, *saved, ctx.maps, ctx.dtype)
+        x, outputs = saved[0], ctx.shapes[0][2]
+        channels = x.shape[2]
+        through, *around = [g for g in grads[:2] if g is not None] or [torch.zeros_like(x)]
+        own, mutual = (
+            x.new_zeros(shape, dtype=ctx.dtype) if g is None and shape.numel() else g
+            for g, shape in zip(grads[2:], ctx.shapes, strict=True)
+        )
+        x, sums = _input_backward(
+            through, around[0] if around else None, own, mutual, *saved, ctx.maps, ctx.dtype
+        )
         layers = (outputs * channels, outputs) * len(saved[-1])
         *layers, scale, shift = sums.split((*layers, channels, channels))
         layers[::2] = (weight.view(outputs, channels) for weight in layers[::2])
@@ -198,8 +210,9 @@ def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: 
 @torch.library.custom_op("vrtspike::triton_projections_backward", mutates_args=())
 def _input_backward(
     through: Tensor,
+    around: Tensor | None,
     grad_own: Tensor,
-    grad_mutual: Tensor,
+    grad_mutual: Tensor | None,
     x: Tensor,
     scale: Tensor,
     shift: Tensor,
@@ -213,10 +226,10 @@ def _input_backward(
     """Gradients of x, and of weight and bias of each projection, then of scale and shift."""
     from vrtspike.deblurring.models.token_ops.projection_kernels import input_rows_kernel
 
-    x, through = x.contiguous(), through.contiguous()
-    grad_own, grad_mutual = grad_own.contiguous(), grad_mutual.contiguous()
+    x, through, grad_own = x.contiguous(), through.contiguous(), grad_own.contiguous()
+    grad_mutual = None if grad_mutual is None else grad_mutual.contiguous()
     samples, _, channels = x.shape
-    outputs, width, coded = grad_own.shape[2], with_one(channels), len(laid) == 2
+    outputs, width, coded = grad_own.shape[2], with_one(channels), grad_mutual is not None
     grad_x = torch.empty_like(x)
     normed = x.new_empty(samples, maps[1], width, dtype=dtype)
     with_code = x.new_empty((samples, maps[2], width) if coded else 0, dtype=dtype)
@@ -233,8 +246,9 @@ def _input_backward(
             laid[-1],
             scale if code is None else code,
             grad_own,
-            grad_mutual,
+            grad_own if grad_mutual is None else grad_mutual,
             through,
+            through if around is None else around.contiguous(),
             grad_x,
             normed,
             with_code,
@@ -244,20 +258,21 @@ def _input_backward(
             OUT=outputs,
             MUTUAL=coded,
             KEEP=keep is not None,
+            AROUND=around is not None,
             PRECISION=precision(dtype),
             **constants_of(maps, channels),
             **INPUT_ROWS,
         )
     size = outputs * (channels + 1)
     products = [Product(grad_own, normed, maps[1], 0, channels)]
-    if coded:
+    if grad_mutual is not None:
         products.append(Product(grad_mutual, with_code, maps[2], size, channels))
     return grad_x, summed(products, by_rows, keep, channels, size * len(products))
 
 
 @_input_backward.register_fake
 def _(through: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-    grad_own, _, x, _, _, _, _, _, laid, *_ = rest
+    _, grad_own, _, x, _, _, _, _, _, laid, *_ = rest
     outputs, channels = grad_own.shape[2], x.shape[2]
     size = len(laid) * outputs * (channels + 1) + 2 * channels
     return torch.empty_like(x), x.new_empty(size, dtype=torch.float32)

@@ -33,8 +33,8 @@ def project_normalised(x: Tensor, norm: nn.LayerNorm, layer: nn.Linear) -> tuple
     """
     if has_kernels(x):
         maps = flat_layout(x.unsqueeze(3))
-        through, projected, _ = triton_projections(x.unsqueeze(3), norm, layer, None, None, maps)
-        return through.squeeze(3), projected.unflatten(1, x.shape[1:3])
+        streams, projected, _ = triton_projections(x.unsqueeze(3), norm, layer, None, None, maps)
+        return streams[0].squeeze(3), projected.unflatten(1, x.shape[1:3])
     projected = normalised_linear(x.flatten(1, 2), norm, layer, None, x.shape[1] * x.shape[2])
     return x, projected.unflatten(1, x.shape[1:3])
 

@@ -176,19 +176,20 @@ def _through_weights(
 
 @triton.jit(do_not_specialize_on_alignment=["keep"])
 def input_rows_kernel(
-    x, keep, moments, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, grad_x,
-    normed, coded, partial, length, length_own, length_mutual, height, width, padded_h, padded_w,
+    x, keep, moments, scale, shift, w_own, w_mutual, code, grad_own, grad_mutual, through, around,
+    grad_x, normed, coded, partial,
+    length, length_own, length_mutual, height, width, padded_h, padded_w,
     WINDOW_H: tl.constexpr, WINDOW_W: tl.constexpr, shift_h, shift_w,
     C: tl.constexpr, WIDTH: tl.constexpr, BLOCK_C: tl.constexpr, OUT: tl.constexpr,
     BLOCK_O: tl.constexpr, BLOCK: tl.constexpr, SPATIAL: tl.constexpr, MUTUAL: tl.constexpr,
-    KEEP: tl.constexpr, PRECISION: tl.constexpr,
+    KEEP: tl.constexpr, AROUND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of a block of the padded map, and what :mod:`.weight_kernels` reads.
 
     That is ``normed``, with a one in column C, also where the map has been padded, and for mutual
     attention ``coded``, the same with the ``code`` of each token's place in its window.
-    ``through`` is the gradient that reaches x by another way and is added. A line of ``partial``
-    holds the block's part of the gradients of scale and shift.
+    ``through`` is the gradient that reaches x by another way and is added, and so is ``around`` if
+    AROUND. A line of ``partial`` holds the block's part of the gradients of scale and shift.
     """
     sample = tl.program_id(1).to(tl.int64)
     first = tl.program_id(0) * BLOCK
@@ -249,10 +250,14 @@ def input_rows_kernel(
         mask = inside[:, None] & (columns < C)[None, :]
         pointers = sample * length * C + place[:, None] * C + columns[None, :]
         total += tl.load(through + pointers, mask=mask, other=0.0).to(tl.float32)
+        if AROUND:
+            total += tl.load(around + pointers, mask=mask, other=0.0).to(tl.float32)
         tl.store(grad_x + pointers, total.to(grad_x.dtype.element_ty), mask=mask)
     else:
         row = sample * length + first
         total += load_rows_again(through, row, length - first, BLOCK, C, BLOCK_C)
+        if AROUND:
+            total += load_rows_again(around, row, length - first, BLOCK, C, BLOCK_C)
         store_rows(grad_x, row, length - first, total, BLOCK, C, BLOCK_C)
 
 
