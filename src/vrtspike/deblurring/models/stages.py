@@ -16,7 +16,6 @@ from vrtspike.deblurring.models.norms import normalised
 from vrtspike.deblurring.models.recomputation import keeps_all, recomputed
 from vrtspike.deblurring.models.tmsa import TMSAGroup
 from vrtspike.deblurring.models.token_ops import (
-    add_linear,
     gated,
     has_kernels,
     project_normalised,
@@ -121,8 +120,9 @@ class Stage(nn.Module):
     def attend(self, x: Tensor) -> Tensor:
         """Change of scale and both residual groups: (B, T, H, W, C') -> (B, T, H', W', C)."""
         x = residual_stream(move_and_project(self.reshape, x))
-        x = add_linear(x, self.linear1, self.residual_group1(x))
-        return add_linear(x, self.linear2, self.residual_group2(x))
+        x = self.residual_group1(x, self.linear1)
+        out: Tensor = self.residual_group2(x, self.linear2)
+        return out
 
     def align(self, x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
         """Parallel warping; flows as in :func:`align_neighbours`."""
@@ -137,7 +137,7 @@ class Stage(nn.Module):
         def warp_and_fuse(x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
             return self._fuse(*warp(x, backward, forward))
 
-        if attn and ffn:
+        if self.options.checkpoint_all:
             return residual_stream(recomputed(True, warp_and_fuse, x, backward, forward))
         features, aligned = recomputed(attn, warp, x, backward, forward)
         return residual_stream(recomputed(ffn, self._fuse, features, aligned))
@@ -177,4 +177,5 @@ class ReconstructionGroup(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        return add_linear(x, self.linear, self.residual_group(x))
+        out: Tensor = self.residual_group(x, self.linear)
+        return out
