@@ -10,13 +10,14 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from gpu_checks import relative
 from gpu_parts import Figures, Place
 from model_step import GIB, PRECISIONS, autocast, installed, kept_bytes, loss, matrix_rate
-from preset_values import load
+from preset_values import EXPLICIT, defined, load
 from presets import PRESETS, build, inputs
 from torch import Tensor, nn
 
@@ -33,7 +34,6 @@ from vrtspike.deblurring.models.window_attention.choice import (
 from vrtspike.deblurring.models.windows import Size3, build_plan, clip_window
 from vrtspike.monitoring.clocks import clock_for
 
-EXPLICIT = "MODEL.VRT.ATTENTION=explicit"
 NOTHING_CHECKPOINTED = (
     "MODEL.VRT.USE_CHECKPOINT_ATTN=false",
     "MODEL.VRT.USE_CHECKPOINT_FFN=false",
@@ -43,6 +43,8 @@ VARIANTS = {
     "baseline, no checkpointing": (*NOTHING_CHECKPOINTED, "MODEL.VRT.RECOMPUTE=cheap"),
     "baseline, nothing recomputed": (*NOTHING_CHECKPOINTED, "MODEL.VRT.RECOMPUTE=none"),
 }
+# Beside which a third kind takes its turns, without any kernel of our own.
+BESIDE_DEFINITIONS = "fast"
 ROUNDS = 4
 PROFILED = 40
 SMI = (
@@ -116,10 +118,28 @@ def milliseconds(device: torch.device, call: Callable[[], object], repeats: int 
     return clock.milliseconds(start, end) / repeats
 
 
-class Step:
-    """A preset's model with a clip, and its training step without the optimiser."""
+Kind = tuple[str, tuple[str, ...], Callable[[], AbstractContextManager[None]]]
+"""A preset, overrides, and what makes the context in which a step runs."""
 
-    def __init__(self, place: Place, name: str, overrides: Sequence[str] = ()) -> None:
+
+class Step:
+    """A preset's model with a clip, and its training step without the optimiser.
+
+    Args:
+        place: where it runs.
+        name: of the preset.
+        overrides: of its settings.
+        around: makes what the step runs in.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        name: str,
+        overrides: Sequence[str] = (),
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self.around = around
         settings = load(name, overrides)
         data, train = settings.DATA, settings.TRAIN
         self.side = data.CROP_SIZE
@@ -137,14 +157,15 @@ class Step:
     def __call__(self) -> Tensor:
         """Forward and backward pass; the loss."""
         self.model.zero_grad(set_to_none=True)
-        with autocast(self.dtype, self.device):
+        with self.around(), autocast(self.dtype, self.device):
             value = loss(self.model(*self.clips))
         value.backward()
         return value.detach()
 
     def memory(self) -> dict[str, float]:
         """What a step keeps, and on a GPU its peak beyond what was there before."""
-        found = {"kept GiB": kept_bytes(self.dtype, self.model, self.clips) / GIB}
+        with self.around():
+            found = {"kept GiB": kept_bytes(self.dtype, self.model, self.clips) / GIB}
         if self.device.type == "cuda":
             self.model.zero_grad(set_to_none=True)
             torch.cuda.empty_cache()
@@ -168,15 +189,25 @@ def steps(place: Place) -> Figures:
 
 
 def pair(place: Place, name: str, overrides: tuple[str, ...]) -> dict[str, Any]:
-    """A preset as it is and with explicit attention; either may not fit into memory."""
+    """A preset as it is and with explicit attention; either may not fit into memory.
+
+    One preset also without any kernel of our own, and with all that saves memory, as ``baseline``.
+    """
     found: dict[str, Any] = {}
-    kinds = {"own": overrides, "explicit": (*overrides, EXPLICIT)}
+    explicit = (*overrides, EXPLICIT[0])
+    kinds: dict[str, Kind] = {
+        "own": (name, overrides, nullcontext),
+        "explicit": (name, explicit, nullcontext),
+    }
+    if place.small or name == BESIDE_DEFINITIONS:
+        kinds["definitions"] = (name if place.small else "baseline", EXPLICIT, defined)
     ready: dict[str, Step] = {}
-    for kind, keys in kinds.items():
+    for kind, (preset, keys, around) in kinds.items():
         start = time.perf_counter()
         try:
-            step = Step(place, name, keys)
-            how = step.model.describe(place.device, step.dtype or torch.float32)
+            step = Step(place, preset, keys, around)
+            with around():
+                how = step.model.describe(place.device, step.dtype or torch.float32)
             found[kind] = {"clip": list(step.clips[0].shape), "computes": how, **step.memory()}
             ready[kind] = step
             step.model.zero_grad(set_to_none=True)
@@ -204,9 +235,10 @@ def pair(place: Place, name: str, overrides: tuple[str, ...]) -> dict[str, Any]:
         if seconds:
             found[kind]["clips/s"] = ready[kind].batch / statistics.median(seconds)
             found[kind]["ms"] = [1e3 * value for value in seconds]
-    speeds = [found[kind].get("clips/s") for kind in kinds]
-    if all(speeds):
-        found["times explicit"] = speeds[0] / speeds[1]
+    own, *others = (found[kind].get("clips/s") for kind in kinds)
+    for kind, speed in zip(list(kinds)[1:], others, strict=True):
+        if own and speed:
+            found[f"times {kind}"] = own / speed
     return found
 
 
@@ -321,8 +353,9 @@ def token_calls(place: Place) -> Figures:
     linear, fed = [*norm.parameters(), *own.parameters()], [*norm.parameters(), *mlp.parameters()]
     tokens, maps = 5 * side**2, layout(*windows)
 
-    def both(result: tuple[Tensor, ...]) -> Tensor:
-        return torch.cat([part.flatten() for part in result[1:]])
+    def both(result: tuple[object, Tensor, Tensor]) -> Tensor:
+        _, *parts = result
+        return torch.cat([part.flatten() for part in parts])
 
     cases: dict[str, tuple[Callable[..., Tensor], list[nn.Parameter]]] = {
         "norm + linear": (

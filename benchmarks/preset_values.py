@@ -8,17 +8,21 @@ written from ``config/presets``, and a test holds them together:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from vrtspike import cli
 from vrtspike.files import read_json, write_json
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FILE = Path(__file__).with_name("presets.json")
+EXPLICIT = ("MODEL.VRT.ATTENTION=explicit", "MODEL.VRT.RECOMPUTE=none")
+"""Attention by its readable definition, nothing of a layer recomputed."""
 # What a step needs to know of each section; all of MODEL.
 KEYS: dict[str, Any] = {
     "DATA": {"CROP_SIZE", "CLIP_LEN", "K"},
@@ -50,6 +54,13 @@ def load(name: str, overrides: Sequence[str] = ()) -> Any:  # noqa: ANN401 - Set
     from vrtspike.deblurring.settings.loading import load_video_preset
 
     return load_video_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
+
+
+@contextmanager
+def defined() -> Iterator[None]:
+    """Every layer is computed by its readable definition, by none of our own kernels."""
+    with mock.patch("vrtspike.deblurring.models.kernel_trust.has_triton", return_value=False):
+        yield
 
 
 def from_file(name: str, overrides: Sequence[str] = ()) -> SimpleNamespace:

@@ -93,7 +93,8 @@ is the noise of the measurement:
 GPU_HEAD = """
 On a GPU ({name}, capability {capability}, CUDA {cuda}, PyTorch {torch}) at the preset's own size:
 forward and backward pass, eager, without the optimiser, whose moments come on top of the memory.
-Beside it the same with `MODEL.VRT.ATTENTION=explicit`, the readable definition:
+Beside it the same with `MODEL.VRT.ATTENTION=explicit`, the readable definition of attention, and
+`baseline` with the definitions of all layers, none by a kernel of our own:
 """
 ESTIMATE_HEAD = """
 What a micro-step of one clip would cost a GPU, counted without one by `benchmarks/roofline.py`:
@@ -101,7 +102,8 @@ kernels that are launched, bytes that they move, and the time they would take by
 NVIDIA's GPUs, of which {bandwidth:.0%} of the bandwidth and {matrix:.0%} of the rate of matrix
 products are taken to be reached. Clips a second are those of a CUDA graph; launched one by one from
 Python, a step waits for the host. `explicit` is `baseline` with the readable definition of
-attention and nothing else recomputed. **These are estimates; no GPU has run them** unless the table
+attention and nothing else recomputed, `definitions` that with the definitions of all layers, none
+by a kernel of our own. **These are estimates; no GPU has run them** unless the table
 after them says so.
 """
 NO_GPU = """
@@ -299,20 +301,25 @@ def gpu_section(parts: dict[str, Any]) -> str:
     steps = {name: row for name, row in parts["step"]["figures"].items() if "own" in row}
     names = [*(name for name in PRESETS if name in steps), *(n for n in steps if n not in PRESETS)]
     body = [[f"`{name}`" if name in PRESETS else name, *gpu_row(steps[name])] for name in names]
-    head = ["preset", "clips per second", "peak", "explicit: clips per second", "peak", "faster"]
+    head = ["preset", "clips per second", "peak"]
+    twins = ("explicit", "definitions")
+    head += [cell for kind in twins for cell in (f"{kind}: clips per second", "peak", "faster")]
     return "\n".join([GPU_HEAD.format(**about), markdown([head, ["---"] * len(head), *body])])
 
 
 def gpu_row(pair: dict[str, Any]) -> list[str]:
-    """Clips a second and peak of a preset and of its explicit twin, and their ratio."""
+    """Clips a second and peak of a preset and of its twins, and the ratios of the former."""
     cells = []
-    for kind in ("own", "explicit"):
-        speed, peak = pair[kind].get("clips/s"), pair[kind].get("peak GiB")
-        reason = pair[kind].get("reason", "-").partition("\n")[0]
+    for kind in ("own", "explicit", "definitions"):
+        found = pair.get(kind, {})
+        speed, peak = found.get("clips/s"), found.get("peak GiB")
+        reason = found.get("reason", "-").partition("\n")[0]
         cells.append(reason if speed is None else f"{speed:.2f}")
         cells.append("-" if peak is None else f"{peak:.1f} GiB")
-    ratio = pair.get("times explicit")
-    return [*cells, "-" if ratio is None else f"{ratio:.1f} x"]
+        if kind != "own":
+            ratio = pair.get(f"times {kind}")
+            cells.append("-" if ratio is None else f"{ratio:.1f} x")
+    return cells
 
 
 def timed(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -325,7 +332,7 @@ def table(
 ) -> str:
     """Markdown, a row for each preset."""
     head = ["preset", *columns]
-    ordered = [(name, rows[name]) for name in (*PRESETS, "explicit") if name in rows]
+    ordered = [(name, rows[name]) for name in (*PRESETS, "explicit", "definitions") if name in rows]
     body = [[f"`{name}`", *(cell(row) for cell in columns.values())] for name, row in ordered]
     return markdown([head, ["---"] * len(head), *body])
 

@@ -19,8 +19,8 @@ Examples:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from gpus import (
 )
 from model_step import GIB, PRECISIONS
 from operation_costs import Kernel
+from preset_values import EXPLICIT, defined
 from step_trace import DEVICE, Launch, Trace, trace, without_gpu
 from torch import Tensor, nn
 
@@ -50,8 +51,12 @@ from vrtspike.deblurring.models import Restorer
 from vrtspike.deblurring.settings import Settings
 from vrtspike.files import read_json, write_json
 
-EXPLICIT = ("MODEL.VRT.ATTENTION=explicit", "MODEL.VRT.RECOMPUTE=none")
-"""The readable definition, which the presets are compared with."""
+TWINS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "explicit": nullcontext,
+    "definitions": defined,
+}
+"""What the presets are compared with: ``baseline`` with attention by its readable definition, and
+all of it by definitions."""
 MOMENT_BYTES = {"adamw": 8, "adamw8bit": 2}
 
 
@@ -90,10 +95,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     results = options.output / "roofline.json"
     rows = read_json(results)["rows"] if options.presets else {}
-    for name in options.presets or (*presets.PRESETS, "explicit"):
+    for name in options.presets or (*presets.PRESETS, *TWINS):
         print(f"counting {name}", flush=True)
-        explicit = name == "explicit"
-        rows[name] = count(presets.load("baseline", EXPLICIT) if explicit else presets.load(name))
+        settings = presets.load("baseline", EXPLICIT) if name in TWINS else presets.load(name)
+        with TWINS.get(name, nullcontext)():
+            rows[name] = count(settings)
     write_json(results, {"schema": 1, "rows": rows})
     return presets.write_page(options.output, options.page)
 

@@ -41,14 +41,14 @@ def roofline(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_every_preset_is_counted(roofline: ModuleType) -> None:
-    assert set(RESULTS) == {*roofline.presets.PRESETS, "explicit"}
+    assert set(RESULTS) == {*roofline.presets.PRESETS, *roofline.TWINS}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
-        *sorted(set(RESULTS) - set(SAME) - LONG - {"explicit"}),
+        *sorted(set(RESULTS) - set(SAME) - LONG - {"explicit", "definitions"}),
         *(pytest.param(name, marks=pytest.mark.endurance) for name in sorted(LONG)),
     ],
 )

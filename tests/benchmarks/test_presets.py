@@ -48,6 +48,8 @@ PARTS: dict[str, Any] = {
                 "own": {"clips/s": 5.0, "peak GiB": 9.5},
                 "explicit": {"clips/s": 2.0, "peak GiB": 20.0},
                 "times explicit": 2.5,
+                "definitions": {"clips/s": 1.25, "peak GiB": 21.0},
+                "times definitions": 4.0,
             },
         }
     },
@@ -63,8 +65,8 @@ def test_measured_presets_stand_on_the_page(presets, results) -> None:
     page = presets.page(results)
     assert "Some GPU, capability 9.0, CUDA 13.0, PyTorch 2.11.0" in page
     assert rows(page)[-2:] == [
-        "| `baseline` | 5.00 | 9.5 GiB | 2.00 | 20.0 GiB | 2.5 x |",
-        "| baseline, no checkpointing | 8.00 | 31.2 GiB | out of memory | - | - |",
+        "| `baseline` | 5.00 | 9.5 GiB | 2.00 | 20.0 GiB | 2.5 x | 1.25 | 21.0 GiB | 4.0 x |",
+        "| baseline, no checkpointing | 8.00 | 31.2 GiB | out of memory | - | - | - | - | - |",
     ]
     assert "No figures of a GPU" not in page
 
