@@ -298,6 +298,21 @@ def test_fixed_flow_is_not_in_the_graph_and_leaves_other_gradients_as_they_are(
         assert grad is None or torch.equal(grad, expected[name]), name
 
 
+@pytest.mark.parametrize(("attn", "ffn"), list(product([False, True], repeat=2)))
+def test_both_switches_compute_flow_and_spike_features_again(
+    small_vrt: Callable[..., VRT], clip: tuple[Tensor, Tensor], attn: bool, ffn: bool
+) -> None:
+    torch.manual_seed(1)
+    vrt = small_vrt(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn)
+    model = VRTSpike(vrt, bins=4, clip_len=3, identity=False)
+    calls = []
+    for part in (model.spike_encoder, model.vrt.spynet):
+        part.register_forward_pre_hook(lambda part, _: calls.append(type(part).__name__))
+    model(*clip).square().mean().backward()
+    times = 2 if attn and ffn else 1
+    assert sorted(calls) == times * ["SpikeEncoder3D"] + times * ["SpyNet"]
+
+
 def test_it_says_how_it_computes(small_vrt: Callable[..., VRT]) -> None:
     model = PlainVRT(small_vrt(use_checkpoint_attn=True))
     text = model.describe(torch.device("cpu"), torch.float32)

@@ -60,6 +60,11 @@ class BlockOptions:
     checkpoint_ffn: bool = False
     recompute: Recompute = "auto"
 
+    @property
+    def checkpoint_all(self) -> bool:
+        """Recompute all that takes much memory: both, spike encoder and optical flow too."""
+        return self.checkpoint_attn and self.checkpoint_ffn
+
     def __post_init__(self) -> None:
         """Refuse names that stand for nothing.
 

@@ -123,7 +123,7 @@ class TMSABlock(nn.Module):
         may_skip = not torch.compiler.is_compiling()
         skips_attention = may_skip and attention.is_dropped
         skips_feed_forward = may_skip and feed_forward.is_dropped
-        both = options.checkpoint_attn and options.checkpoint_ffn
+        both = options.checkpoint_all
         together = both or (joins(x) and not options.checkpoint_attn)
         if together and not (skips_attention or skips_feed_forward):
             # Both at once keep, if recomputed, the input of the block and not that of each branch.

@@ -16,7 +16,7 @@ from vrtspike.deblurring.models.flow import SpyNet
 from vrtspike.deblurring.models.layers import FrameConv
 from vrtspike.deblurring.models.mixed_precision import residual_stream
 from vrtspike.deblurring.models.padding import pad_to_multiple
-from vrtspike.deblurring.models.recomputation import Recompute
+from vrtspike.deblurring.models.recomputation import Recompute, recomputed
 from vrtspike.deblurring.models.stages import (
     Direction,
     ReconstructionGroup,
@@ -157,7 +157,8 @@ class VRT(nn.Module):
         """
         b, t = x.shape[:2]
         early, late = x[:, :-1].flatten(0, 1), x[:, 1:].flatten(0, 1)
-        scales = self.spynet(torch.cat((early, late)), torch.cat((late, early)), SCALES)
+        pictures = torch.cat((early, late)), torch.cat((late, early))
+        scales = recomputed(self.options.checkpoint_all, self.spynet, *pictures, SCALES)
         pairs = [flow.unflatten(0, (2, b, t - 1)) for flow in scales]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from vrtspike.deblurring.models.block_compiling import compile_blocks
 from vrtspike.deblurring.models.chunking import ChunkPolicy
 from vrtspike.deblurring.models.layers import FrameConv, start_at_zero
-from vrtspike.deblurring.models.recomputation import keeps_all
+from vrtspike.deblurring.models.recomputation import keeps_all, recomputed
 from vrtspike.deblurring.models.restorer import Restorer
 from vrtspike.deblurring.models.spike_encoder import SpikeEncoder3D
 from vrtspike.deblurring.models.spike_order import shuffle_frames
@@ -186,7 +186,7 @@ class VRTSpike(VRTRestorer):
     def _encode(self, voxels: Tensor) -> list[Tensor]:
         """Spike features of every scale, (B, T, H / s, W / s, C) each."""
         with section("spike_encoder"):
-            features = self.spike_encoder(voxels)
+            features = recomputed(self.vrt.options.checkpoint_all, self.spike_encoder, voxels)
         attended = []
         for number, (attention, x) in enumerate(
             zip(self.spike_attention, features, strict=True), start=1
