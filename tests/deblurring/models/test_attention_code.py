@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -44,13 +45,24 @@ def test_the_table_holds_every_variant_on_every_gpu(attention_code: ModuleType) 
     assert set(names) == set(TABLE["variants"]), REFRESH
 
 
+def is_full(name: str) -> bool:
+    """Three tiles of 128 x 128 scores: a program that a multiprocessor of 9.0 has room for once."""
+    joint = re.match(r"sm_90 joint: (\d+) tokens", name)
+    return joint is not None and int(joint[1]) > 64
+
+
 def test_no_variant_spills() -> None:
-    assert [name for name, code in TABLE["variants"].items() if code["stack"]] == []
+    spilled = {name: code["stack"] for name, code in TABLE["variants"].items() if code["stack"]}
+    assert [name for name in spilled if not is_full(name)] == []
+    # Some addresses, which are read once a window: of 800 instructions six.
+    assert max(spilled.values()) <= 32
 
 
 def test_every_variant_fits_into_the_smallest_shared_memory() -> None:
-    # 99 KiB for a program on GPUs of compute capability 8.6 and 8.9.
-    assert max(code["shared"] for code in TABLE["variants"].values()) <= 99 * 1024
+    # 99 KiB for a program on GPUs of compute capability 8.6 and 8.9, 227 KiB on 9.0.
+    shared = {name: code["shared"] for name, code in TABLE["variants"].items()}
+    assert max(size for name, size in shared.items() if not is_full(name)) <= 99 * 1024
+    assert max(shared.values()) <= 227 * 1024
 
 
 def loop(kernel: str, kind: str, capability: int = 90) -> int:
@@ -66,6 +78,10 @@ def test_loops_are_as_short_as_they_are_said_to_be() -> None:
     assert loop("whole", masked) / 5 <= 310
     assert loop("gradient", plain) / 5 + loop("bias", plain) <= 500
     assert loop("gradient", masked) / 5 + loop("bias", masked) <= 720
+    # Of a window all of it, for all gradients.
+    assert loop("joint", "128 tokens x 6 x 16, bf16, bias") <= 720
+    assert loop("joint", "128 tokens x 6 x 16, bf16, bias, mask") <= 800
+    assert loop("joint", "64 tokens x 6 x 20, bf16, bias") <= 710
     # Of a window of one block all heads, one after the other.
     assert loop("forward", "64 tokens x 6 x 16, bf16") <= 260
     assert loop("gradient", "64 tokens x 6 x 16, bf16") <= 370
@@ -111,7 +127,8 @@ def test_the_compiler_makes_what_the_table_says(attention_code: ModuleType) -> N
     found = {variant.name: attention_code.row(variant.compile()) for variant in variants}
     if triton.__version__ != TABLE["triton"]:
         # Another compiler allots registers otherwise; that its code can run is all to be held.
-        assert max(code["shared"] for code in found.values()) <= 99 * 1024
+        fitting = [code["shared"] for name, code in found.items() if not is_full(name)]
+        assert max(fitting) <= 99 * 1024
         return
     assert found == {name: TABLE["variants"][name] for name in found}, REFRESH
 

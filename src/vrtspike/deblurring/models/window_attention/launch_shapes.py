@@ -130,15 +130,16 @@ def _most_blocks(of: Problem, padded_width: int, blocks: int, *, masked: bool) -
     if of.dtype == torch.float32 or padded_width > 2 * SMALLEST_DOT:
         return 1
     if padded_width > SMALLEST_DOT:
-        # Two groups of two, after one of one, are more than the assembler for 9.x finds room for.
-        if major not in _ROOMY or (masked and (major, blocks) == (9, 5)):
+        if major not in _ROOMY:
             return 1
         return 2 if masked or blocks > 5 else 3
     if major in _ROOMY:
-        # For three the assembler for 10.x settles on half of the registers, which do not suffice.
-        return 2 if (major, blocks) == (10, 3) else 6
+        # For three the assembler for 10.x settles on half of the registers, which do not suffice,
+        # nor do they for four with masks.
+        few = (major, blocks) == (10, 3) or (masked and (major, blocks) == (10, 4))
+        return 2 if few else 6
     # The assembler finds room for all of five, but for none of three, four or six without a spill.
-    return 5 if blocks == 5 else 2
+    return (3 if masked else 5) if blocks == 5 else 2
 
 
 def bias_shape(of: Problem, *, masked: bool) -> Constants:
