@@ -159,7 +159,8 @@ class Step:
         self.model.zero_grad(set_to_none=True)
         with self.around(), autocast(self.dtype, self.device):
             value = loss(self.model(*self.clips))
-        value.backward()
+        with self.around():  # what was not kept is computed again
+            value.backward()
         return value.detach()
 
     def memory(self) -> dict[str, float]:

@@ -12,6 +12,7 @@ import time
 import warnings
 from argparse import Namespace
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ import torch
 from safetensors.torch import save_file
 
 from tests.training.recorders import CallRecorder, CallRecording
+from vrtspike.deblurring.models import kernel_trust
 from vrtspike.errors import RunError
 from vrtspike.training import cuda_graphs
 
@@ -331,6 +333,22 @@ def test_outcomes_of_tests_are_taken_from_the_report(checks, tmp_path):
     assert "1 == 2" in kinds["test_bad"]["reason"]
     assert kinds["test_skipped"] == {"skipped": "not here"}
     assert "no file" in kinds["test_error"]["reason"]
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
+def test_what_a_step_by_definitions_computes_again_takes_no_kernel(program, place):
+    import gpu_speed
+
+    switches = [f"MODEL.VRT.USE_CHECKPOINT_{name}=true" for name in ("ATTN", "FFN")]
+    step = gpu_speed.Step(place, "demo", switches, gpu_speed.defined)
+    seen = []
+    # With both switches the flow is computed again.
+    step.model.vrt.spynet.register_forward_pre_hook(
+        lambda *_: seen.append(kernel_trust.has_triton())
+    )
+    step()
+    assert seen == [False, False]
+    assert kernel_trust.has_triton()
 
 
 @pytest.mark.endurance

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from vrtspike.deblurring.models.kernel_trust import triton_runs
 from vrtspike.deblurring.models.layers import FrameConv
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -165,3 +168,23 @@ def test_parts(roofline: ModuleType) -> None:
     assert part([whole], "aten::convolution_backward") == "offset convolutions, warping"
     assert part([whole, nn.Conv2d(1, 1, 1)], "aten::convolution") == "the rest"
     assert part([], "aten::mul.Tensor") == "the rest"
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
+def test_what_presets_are_compared_with_is_counted_as_it_is_said(
+    roofline: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def counted(settings: Any) -> dict[str, Any]:
+        own = triton_runs(torch.device("cuda"), torch.bfloat16)
+        seen.append((settings.MODEL.VRT.ATTENTION, settings.MODEL.VRT.RECOMPUTE, own))
+        return {}
+
+    monkeypatch.setattr(roofline, "count", counted)
+    monkeypatch.setattr(roofline.presets, "write_page", lambda *_: 0)
+    (tmp_path / "roofline.json").write_text('{"rows": {}}')
+    names = ["fast", "explicit", "definitions"]
+    assert roofline.main([*names, "--output", str(tmp_path)]) == 0
+    assert seen == [("auto", "auto", True), ("explicit", "none", True), ("explicit", "none", False)]
+    assert triton_runs(torch.device("cuda"), torch.bfloat16)

@@ -209,7 +209,8 @@ def test_where_factors_lie_in_memory_compiles_nothing_anew() -> None:
     models = "vrtspike.deblurring.models"
     rooms = ("feed_forward", "joined", "projection", "weight")
     modules = [f"{models}.token_ops.{room}_kernels" for room in rooms]
-    modules += [f"{models}.window_attention.triton_{name}" for name in ("forward", "gradients")]
+    rooms = ("forward", "gradients", "joint")
+    modules += [f"{models}.window_attention.triton_{room}" for room in rooms]
     seen = []
     for module in map(import_module, modules):
         for name, kernel in vars(module).items():
@@ -217,7 +218,7 @@ def test_where_factors_lie_in_memory_compiles_nothing_anew() -> None:
                 if parameter.name.startswith("keep") and name.endswith("_kernel"):
                     assert parameter.do_not_specialize_on_alignment, f"{module.__name__}.{name}"
                     seen.append(name)
-    assert len(seen) == 13
+    assert len(seen) == 14
 
 
 # Attention along time runs feed-forward layers without a gate; the rows need more of the stack.

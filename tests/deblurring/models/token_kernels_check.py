@@ -19,11 +19,13 @@ from vrtspike.deblurring.models.layers import GEGLU, Branch
 from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.deblurring.models.tmsa import TMSAGroup
 from vrtspike.deblurring.models.token_ops import feed_forward, gate_agreement, linear, residual
-from vrtspike.deblurring.models.token_ops.agreement import largest_difference
+from vrtspike.deblurring.models.token_ops.agreement import largest_difference, projections
+from vrtspike.deblurring.models.token_ops.input_projections import triton_projections
+from vrtspike.deblurring.models.token_ops.maps import layout
 from vrtspike.deblurring.models.token_ops.triton_feed_forward import triton_feed_forward
 from vrtspike.deblurring.models.token_ops.weight_gradients import Product, summed
 from vrtspike.deblurring.models.window_attention import choice
-from vrtspike.deblurring.models.windows import PlanCache
+from vrtspike.deblurring.models.windows import PlanCache, clip_window
 
 # Channels, map and window: several blocks of rows and a part of one, with a frame, rows and columns
 # to be padded; one frame, whose padded maps differ; the widths of the published model.
@@ -63,6 +65,9 @@ def main() -> int:
         difference = of_blocks("triton", again, again, False, half=True)
         print(f"blocks, float16, recomputed {again}: {difference:.2e}")
         agrees &= difference < 5e-3
+    difference = of_blocks("triton", False, False, False, parameters=torch.float16)
+    print(f"blocks, parameters of float16: {difference:.2e}")
+    agrees &= difference < 1e-2
     for kind, inputs in ((SpikeTemporalSA, 1), (TemporalCrossAttn, 2)):
         for half, tolerance in ((False, 1e-5), (True, 5e-3)):
             difference = along_time(kind, inputs, half=half)
@@ -71,6 +76,12 @@ def main() -> int:
     difference = of_sums()
     print(f"sums: {difference:.2e}")
     agrees &= difference < 1e-6
+    difference = of_projections()
+    print(f"projections: {difference:.2e}")
+    agrees &= difference < 1e-5
+    difference = of_small_codes()
+    print(f"codes: {difference:.2e}")
+    agrees &= difference < 2e-3
     difference = of_recomputed_gate()
     print(f"gate made again: {difference:.2e}")
     agrees &= difference < 1e-5
@@ -138,6 +149,54 @@ def of_sums() -> float:
     return largest_share(found, expected)
 
 
+def of_projections() -> float:
+    """The largest difference of projections for windows of 7, which are shifted by three.
+
+    Gradients lie channels first; where none is handed through, the projections' is the tokens'.
+    """
+    torch.manual_seed(0)
+    channels, size = 16, (2, 8, 15)
+    windows = tuple(clip_window(size, (2, 7, 7), shifted=True, mutual=m) for m in (False, True))
+    norm, own, mutual = (
+        torch.nn.LayerNorm(channels),
+        *(torch.nn.Linear(channels, 3 * channels) for _ in range(2)),
+    )
+    code, x = torch.randn(49, channels), torch.randn(1, *size, channels, requires_grad=True)
+    leaves = [x, *norm.parameters(), *own.parameters(), *mutual.parameters()]
+    found, expected = [], []
+    for streams in (0, 2):
+        gradients: list[Tensor] = []
+        for results, kind, maps in (
+            (found, triton_projections, layout(*windows)),
+            (expected, projections, windows),
+        ):
+            through, *both = kind(x, norm, own, mutual, code, maps)
+            outs = [*through[:streams], *both]
+            if not gradients:
+                shapes = [t.movedim(-1, 1).shape for t in outs]
+                gradients = [torch.randn(shape).movedim(1, -1) for shape in shapes]
+            results += [t.detach() for t in outs] + [*torch.autograd.grad(outs, leaves, gradients)]
+    return largest_share(found, expected)
+
+
+def of_small_codes() -> float:
+    """The largest difference where half precision would leave nothing of what codes make."""
+    torch.manual_seed(0)
+    channels, size = 16, (2, 4, 4)
+    windows = tuple(clip_window(size, size, shifted=False, mutual=m) for m in (False, True))
+    norm, layer = torch.nn.LayerNorm(channels), torch.nn.Linear(channels, 3 * channels)
+    code = 10 + 1e-3 * torch.rand(16, channels)
+    with torch.no_grad():
+        norm.weight.zero_()
+        layer.bias.zero_()
+        layer.weight.copy_(torch.tensor([1.0, -1.0]).repeat(3 * channels, channels // 2))
+        x = torch.randn(1, *size, channels)
+        with torch.autocast("cpu", torch.float16):
+            found = triton_projections(x, norm, layer, layer, code, layout(*windows))[2]
+        expected = projections(x, norm, layer, layer, code, windows)[2]
+        return largest_share([found.float()], [expected])
+
+
 class Recomputed(torch.nn.Module):
     """A gated layer that keeps its input alone."""
 
@@ -194,7 +253,13 @@ class PlainlyAround(Around):
 
 
 def of_blocks(
-    attention: str, attn: bool, ffn: bool, compiled: bool, *, half: bool = False
+    attention: str,
+    attn: bool,
+    ffn: bool,
+    compiled: bool,
+    *,
+    half: bool = False,
+    parameters: torch.dtype = torch.float32,
 ) -> float:
     """The largest difference of two blocks, results and gradients, from plain layers."""
     size, channels = (3, 5, 7), 16
@@ -216,7 +281,7 @@ def of_blocks(
     torch.manual_seed(0)
     for parameter in expected.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    group.load_state_dict(expected.state_dict())
+    group.to(parameters).load_state_dict(expected.state_dict())
     x = torch.randn(2, *size, channels)
     expected = results(expected, x, own_kernels=False)
     if compiled:
@@ -232,13 +297,14 @@ def results(
     # Both blocks, the second with shifted windows and samples that each drop a branch of it.
     tmsa.draw_branches = lambda *_: BRANCHES
     feed_forward.has_gate = lambda *_: own_kernels
-    leaves = [x.clone().requires_grad_() for x in inputs]
+    dtype = next(layer.parameters()).dtype
+    leaves = [x.to(dtype).clone().requires_grad_() for x in inputs]
     layer.zero_grad()
     with torch.autocast("cpu", torch.float16, enabled=half):
         out = layer(*leaves)
-    out.square().mean().backward()
+    out.float().square().mean().backward()
     grads = [t.grad for t in (*leaves, *layer.parameters())]
-    return [out.detach(), *(grad for grad in grads if grad is not None)]
+    return [out.detach().float(), *(grad.float() for grad in grads if grad is not None)]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest import mock
 
 import torch
@@ -58,6 +59,8 @@ def large() -> Iterator[Case]:
     for rows in (1, 4):
         geometry = clip_window((1, 8 * rows, 8), (1, 8, 8), shifted=False, mutual=False)
         yield geometry, 20, half
+    # 20 tokens, a block not full, for the kernel of all gradients.
+    yield clip_window((1, 8, 10), (1, 4, 5), shifted=True, mutual=False), 16, half
     # Mutual, so without a bias: 128 and 98 tokens.
     yield case((2, 16, 8), 16, half, True, True)
     yield case((2, 14, 7), 20, half, True, True)
@@ -181,6 +184,30 @@ def difference_from_exact(
     return max(s / TOLERANCES[torch.float16] if s == s else math.inf for s in shares)
 
 
+def check_last_share() -> float:
+    """13 windows of each sample in shares of two: the last sums up none that is not asked for.
+
+    They are the first of 15, so that the next one is there, whatever else lies behind it.
+    """
+    whole = build_plan(clip_window((1, 20, 12), (1, 4, 4), shifted=False, mutual=False), CPU)
+    query, key, out = (t.int()[:13] for t in (whole.query, whole.key, whole.out))
+    plan = replace(whole, query=query, key=key, out=out, unmasked=13)
+    generator = torch.Generator().manual_seed(0)
+    qkv = torch.randn(2, 240, 96, generator=generator).half()
+    bias = torch.randn(2, 16, 16, generator=generator).requires_grad_()
+    grad = torch.randn(2, 240, 32, generator=generator).half()
+    with mock.patch.object(module, "_summing", wraps=module._summing) as summing:
+        (found,) = torch.autograd.grad(triton_attention(qkv, bias, plan, 2), bias, grad)
+    (launch,) = module._summing(*summing.call_args.args)
+    first, last, share, shares, _ = launch.numbers
+    assert first + shares * share > last, "the windows of this check are those of whole shares"
+    asked = torch.zeros(240, 1).index_fill_(0, out.flatten().long(), 1.0)
+    exact = explicit_attention(qkv.float(), bias, whole, 2)
+    (expected,) = torch.autograd.grad(exact, bias, grad.float() * asked)
+    share_of_norm = ((found - expected).norm() / expected.norm()).item()
+    return share_of_norm / TOLERANCES[torch.float16] if share_of_norm == share_of_norm else math.inf
+
+
 def check_equal_values() -> float:
     """128 tokens of one value: whom a query attends to changes nothing, so nothing learns from it.
 
@@ -235,7 +262,7 @@ def main() -> int:
         )
         others = (check_offsets(), check_mixed_types(), check_large_scores(), check_left_out())
         others += (check_growing_scores(), check_equal_values(), check_large_gradients())
-        others += (check_older(),)
+        others += (check_older(), check_last_share())
         worst = max(worst / TOLERANCES[torch.float32], *others)
     print(f"largest difference: {worst:.2e} of what is tolerated")
     return int(not worst < 1)

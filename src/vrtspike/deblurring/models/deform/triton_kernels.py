@@ -128,8 +128,8 @@ def upper_left(y, x, height, width):
 
     Beyond, both corners of a direction are the border's, whatever their shares are.
     """
-    top = tl.floor(tl.minimum(tl.maximum(y, -BORDER), height.to(tl.float32)))
-    left = tl.floor(tl.minimum(tl.maximum(x, -BORDER), width.to(tl.float32)))
+    top = tl.floor(tl.minimum(tl.maximum(y, -BORDER), tl.cast(height, tl.float32)))
+    left = tl.floor(tl.minimum(tl.maximum(x, -BORDER), tl.cast(width, tl.float32)))
     return top.to(tl.int32), left.to(tl.int32), y - top, x - left
 
 
@@ -137,7 +137,7 @@ def upper_left(y, x, height, width):
 def within(row, column, some, height, width):
     """Which corners are inside of the picture: the upper two, then the lower two."""
     # Of unsigned numbers, those before the first are beyond the last.
-    rows, columns = height.to(tl.uint32), width.to(tl.uint32)
+    rows, columns = tl.cast(height, tl.uint32), tl.cast(width, tl.uint32)
     up, low = row.to(tl.uint32) < rows, (row + 1).to(tl.uint32) < rows
     west, east = column.to(tl.uint32) < columns, (column + 1).to(tl.uint32) < columns
     up, low = up & some, low & some

@@ -32,11 +32,16 @@ def normalised(
     Returns:
         ``x`` itself, whose gradient own kernels add to that of the norm; and the normalised
         channels followed by those of ``beside``, (B, T, ..., C), 2C or, if folded, 4C.
+
+    Raises:
+        ValueError: to be folded, with an odd height or width, or with something beside.
     """
     given = (x, norm.weight, norm.bias, beside, dtype)
     # One of the two types may be narrower than float32, and is the one that kernels are tried in.
     narrow = dtype if x.dtype == torch.float32 else x.dtype
     known = dtype in (torch.float32, narrow)
+    if folded and (beside is not None or any(side % 2 for side in x.shape[-3:-1])):
+        raise ValueError(f"2 x 2 blocks alone are folded; got {tuple(x.shape)}")
     if known and norm.weight.numel() <= WIDEST and _is_trusted(x.device, narrow):
         return triton_norm(*given, folded=folded)
     return defined_norm(*given, folded=folded)

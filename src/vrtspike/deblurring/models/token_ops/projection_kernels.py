@@ -103,7 +103,7 @@ def lay_kernel(
                 codes = load_tile(code, place, count, piece, C, BLOCK_P, C, BLOCK_K)
                 rows = load_tile(w_mutual, start, OUT - start, piece, C, BLOCK_O, C, BLOCK_K)
                 rows = tl.trans(rows.to(tl.float32))
-                result = tl.dot(codes, rows, result, input_precision="ieee")
+                result = tl.dot(codes.to(tl.float32), rows, result, input_precision="ieee")
             store_tile(table, place, count, start, OUT, result, BLOCK_P, OUT, BLOCK_O)
 
 

@@ -25,8 +25,10 @@ from vrtspike.deblurring.models.windows import WindowPlan, aligned_tokens
 
 # Of a multiprocessor, from which on more of them would not keep it busier.
 _PROGRAMS = 4
-# Warps that sum the gradient of the bias on each multiprocessor, some times what runs at once.
-_SUMMING_WARPS = 48
+# Warps that sum the gradient of the bias on each multiprocessor, some times what runs at once. Each
+# program writes what it has summed: fewer do so in ``joint_kernel``, of which fewer run at once.
+_BIAS_WARPS = 48
+_JOINT_WARPS = 24
 
 
 # Of the second and the third axis of a grid.
@@ -218,7 +220,7 @@ class _Launch(NamedTuple):
 
 
 def _summing(
-    unmasked: int, windows: int, batch: int, processors: int,
+    unmasked: int, windows: int, batch: int, warps: int,
     shape_of: Callable[[bool], tuple[int, Constants]],
 ) -> Iterator[_Launch]:  # fmt: skip
     """Launches over all windows of samples, in shares that keep a GPU busy.
@@ -227,13 +229,13 @@ def _summing(
         unmasked: how many windows hold one region.
         windows: of a sample.
         batch: samples.
-        processors: multiprocessors.
+        warps: that work on it, on all multiprocessors.
         shape_of: programs for a share, constants and options, with masks and without.
     """
     slots = 0
     for first, last, masked in _ranges(unmasked, windows, windows):
         tiles, shape = shape_of(masked)
-        programs = _SUMMING_WARPS * processors // shape["num_warps"]
+        programs = warps // shape["num_warps"]
         share = -(-(last - first) // max(programs // (tiles * batch), 1))
         shares = -(-(last - first) // share)
         yield _Launch(tiles, batch * shares, (first, last, share, shares, slots), shape)
@@ -251,7 +253,8 @@ def _joint(
     def shape_of(masked: bool) -> tuple[int, Constants]:
         return problem.heads, joint_shape(problem, masked=masked)
 
-    launches = list(_summing(unmasked, len(place), len(qkv), _processors(qkv), shape_of))
+    warps = _JOINT_WARPS * _processors(qkv)
+    launches = list(_summing(unmasked, len(place), len(qkv), warps, shape_of))
     sums = _empty_sums(laid, launches)
     for tiles, parts, numbers, shape in launches:
         joint_kernel[(tiles, parts)](
@@ -274,7 +277,8 @@ def _bias_sums(
         blocks = (-(-problem.tokens // shape[name]) for name in ("BLOCK_M", "BLOCK_N"))
         return problem.heads * math.prod(blocks), shape
 
-    launches = list(_summing(unmasked, len(place), len(qkv), _processors(qkv), shape_of))
+    warps = _BIAS_WARPS * _processors(qkv)
+    launches = list(_summing(unmasked, len(place), len(qkv), warps, shape_of))
     sums = _empty_sums(laid, launches)
     for tiles, parts, numbers, shape in launches:
         bias_kernel[(tiles, parts)](

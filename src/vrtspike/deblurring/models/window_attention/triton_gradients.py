@@ -1,12 +1,13 @@
 """Triton kernels of the backward pass of window attention.
 
-Scores are made twice. :func:`gradient_kernel` has one program for a head of a window; it makes each
-tile of scores once for the gradients of queries, keys and values, and the sums of grad * out that
-the softmax needs. Queries, their gradients' sums and the gradients of the results stay on the chip
-while the keys pass by.
+Scores are made twice where a program has no room for all gradients at once
+(:mod:`.triton_joint`). :func:`gradient_kernel` has one program for a head of a window; it makes
+each tile of scores once for the gradients of queries, keys and values, and the sums of grad * out
+that the softmax needs. Queries, their gradients' sums and the gradients of the results stay on the
+chip while the keys pass by.
 
 The gradient of the bias, N x N for each head, is a sum over all windows. It fits into the registers
-of no program that holds a whole window, and adding N x N numbers for each window to memory would
+of no program that holds a large window, and adding N x N numbers for each window to memory would
 take longer than making the scores again (a number for each score, against some four instructions
 for 32 of them), so :func:`bias_kernel` makes them again for one tile of the bias, window after
 window, with the sum in registers. It writes a sum for each share of the windows, which are added in
@@ -30,6 +31,7 @@ import triton.language as tl
 
 from vrtspike.deblurring.models.window_attention.triton_kernels import (
     LOG2_E,
+    NUMBERS,
     biased_scores,
     elements,
     features,
@@ -199,7 +201,7 @@ def gradient_kernel(
         )  # fmt: skip
 
 
-@triton.jit(do_not_specialize_on_alignment=["keep"])
+@triton.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=["keep"])
 def bias_kernel(
     qkv, bias, place, regions, keep, lse, grad, delta, sums, first, last, share, shares, slot,
     windows, length, scale,

@@ -18,6 +18,7 @@ import triton.language as tl
 
 from vrtspike.deblurring.models.window_attention.triton_kernels import (
     LOG2_E,
+    NUMBERS,
     biased_scores,
     elements,
     features,
@@ -32,7 +33,7 @@ from vrtspike.deblurring.models.window_attention.triton_kernels import (
 )
 
 
-@triton.jit(do_not_specialize_on_alignment=["keep"])
+@triton.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=["keep"])
 def joint_kernel(
     qkv, bias, place, regions, keep, out, lse, grad, sums, grads, first, last, share, shares, slot,
     windows, length, scale,

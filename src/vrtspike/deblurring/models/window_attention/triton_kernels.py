@@ -38,6 +38,8 @@ MASKED_SCORE = tl.constexpr(-100.0)
 # Regions of a window have lower numbers.
 _REGIONS = tl.constexpr(MOST_REGIONS)
 LOG2_E = tl.constexpr(1.4426950408889634)
+NUMBERS = ["first", "last", "share", "shares", "slot"]
+"""Of a launch that sums over windows: other numbers are not another kernel."""
 
 
 @triton.jit
