@@ -53,10 +53,21 @@ def test_every_preset_is_counted(roofline: ModuleType) -> None:
     ],
 )
 def test_a_step_is_what_was_written_down(roofline: ModuleType, name: str) -> None:
-    held = RESULTS[name]
     # Without times, for which every kernel would have to be compiled; loops of these are held by
     # the tables of their machine code.
-    found = roofline.count(roofline.presets.load(name), gpus=())
+    compare(roofline.count(roofline.presets.load(name), gpus=()), RESULTS[name])
+
+
+@pytest.mark.endurance
+@pytest.mark.parametrize("name", ["explicit", "definitions"])
+def test_so_is_what_presets_are_compared_with(roofline: ModuleType, name: str) -> None:
+    settings = roofline.presets.load("baseline", roofline.EXPLICIT)
+    with roofline.TWINS[name]():
+        compare(roofline.count(settings, gpus=()), RESULTS[name])
+
+
+def compare(found: dict[str, Any], held: dict[str, Any]) -> None:
+    """Counted now, and as it was written down."""
     assert found["kernels"] == held["kernels"], REFRESH
     for figure in ("gb", "tflop", "kept_gib"):
         assert found[figure] == pytest.approx(held[figure], rel=0.002), f"{figure}; {REFRESH}"

@@ -53,7 +53,7 @@ def test_a_large_gpu_takes_the_fast_preset(project):
 def test_a_small_gpu_does_not(project):
     found = ask("4090")
     assert found.command == "snakemake --cores 16 train_baseline"
-    assert reasons(found)["fast"] == "needs 71 of 24 GiB of GPU memory"
+    assert reasons(found)["fast"] == "needs 70 of 24 GiB of GPU memory"
     hours = {fit.name: fit.hours for fit in found.fits}
     # 80,598 clips of as many milliseconds as the table says.
     ms = table()["presets"]["baseline"]["ms"]["4090"]
@@ -108,7 +108,7 @@ def test_what_a_person_reads(project):
     assert "gopro_spike: data/gopro_spike is not there; the figures are those of GoPro" in lines[3]
     assert lines[5].strip() == "stores of 32 bins need 29.3 GB, 0.0 GB are there"
     (row,) = [line for line in lines if line.startswith("baseline")]
-    assert row.split() == ["baseline", "10.9", "GiB", *row.split()[3:5], "4,473", "7.0", "yes"]
+    assert row.split() == ["baseline", "9.9", "GiB", *row.split()[3:5], "4,473", "6.9", "yes"]
     assert lines[-2] == "recommended: snakemake --cores 16 train_baseline"
 
 
