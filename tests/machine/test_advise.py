@@ -62,7 +62,7 @@ def test_a_small_gpu_does_not(project):
     few = advise(
         load_workflow(["config/config.yaml"]), Machine(8, 64, tiny), Speed(1e12, 0, ""), 336
     )
-    assert reasons(few)["low_memory"] == "needs 11 of 8 GiB of GPU memory"
+    assert reasons(few)["low_memory"] == "needs 10 of 8 GiB of GPU memory"
 
 
 def test_several_gpus_share_the_work(project):
