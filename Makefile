@@ -12,11 +12,11 @@ RUN := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=2000 PATH="$(CURDIR)/$(VENV)/bin:$
 LOCAL := SLURM_CONF=/dev/null
 CORES ?= all
 # Folders of tests that `make endurance` keeps to; none: all.
-ROOMS ?=
+FOLDERS ?=
 # A file's tests run on one core; the longest files begin first (tests/conftest.py).
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test endurance compat on-floor gpu format lock clean
+.PHONY: help setup demo test endurance compat on-lowest gpu format lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 11
@@ -29,12 +29,12 @@ $(READY): $(LOCK) pyproject.toml
 	@echo "Installing Python packages into $(VENV), once: 3.4 GB to download, most of it PyTorch with"
 	@echo "CUDA, and 7 GB of disk; 5 minutes at 100 Mbit/s, then 1 or 2 to unpack. The large ones:"
 	@$(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/pip install --disable-pip-version-check --progress-bar off --requirement $(LOCK) \
+	@$(VENV)/bin/pip install --disable-pip-version-check --progress-bar off --no-compile --requirement $(LOCK) \
 	  | { grep --line-buffered -oE 'Downloading [^ ]+ \([0-9]{3,}(\.[0-9]+)? MB\)|Installing collected' || true; }
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY)  ## generate data, run the whole pipeline on it, end with a table and a report
+demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) demo
 
 test: $(READY)  ## every check: format, lint, types, workflow lint, tests
@@ -42,25 +42,25 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) ruff check .
 	$(RUN) mypy
 	$(RUN) snakefmt --check workflow rules
+	$(RUN) snakemake --lint
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) python benchmarks/presets.py --check
-	$(RUN) python benchmarks/precision.py --check
-	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/learning.py --check
-	$(RUN) python benchmarks/growth.py --check
+	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/spikes_alone.py --check
 	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL)
 
 endurance: $(READY)  ## what takes minutes: real faults, a real Slurm cluster, whole projects; make test leaves it out
-	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m endurance $(ROOMS)
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m endurance $(FOLDERS)
 
-compat:  ## tests of models, training and data with the oldest PyTorch allowed, in .venv-compat
-	@$(MAKE) --no-print-directory VENV=.venv-compat LOCK=requirements-floor.lock on-floor
+compat:  ## tests of models, training, data and plans with the oldest packages allowed, in .venv-compat
+	@$(MAKE) --no-print-directory VENV=.venv-compat LOCK=requirements-lowest.lock on-lowest
 
-on-floor: $(READY)
-	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) tests/deblurring/models tests/training tests/deblurring/data
+on-lowest: $(READY)
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) tests/deblurring/models tests/training \
+	  tests/deblurring/data tests/workflow/test_planning.py tests/workflow/test_snakemake_internals.py
 
-gpu:  ## with a GPU: every check and measurement of it, 8 minutes; needs PyTorch alone
+gpu:  ## with a GPU: what decides in 8 minutes, all else of it in 14 more; needs PyTorch alone
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=src $(PYTHON) benchmarks/gpu.py
 
 format: $(READY)  ## format Python and Snakemake files, write the generated reference
@@ -73,11 +73,11 @@ format: $(READY)  ## format Python and Snakemake files, write the generated refe
 RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --quiet pyproject.toml
 
-lock:  ## resolve requirements.lock and requirements-floor.lock anew from pyproject.toml (needs uv)
-	$(RESOLVE) --all-extras --output-file requirements.lock
-	$(RESOLVE) --extra dev --extra tracking --constraint requirements-floor.in \
-	  --output-file requirements-floor.lock
+lock:  ## resolve requirements.lock and requirements-lowest.lock from pyproject.toml (needs uv)
+	$(RESOLVE) $(patsubst %,--extra %,dev generic grib hub onnx slurm tracking) --output-file requirements.lock
+	$(RESOLVE) --extra dev --extra tracking --constraint requirements-lowest.in \
+	  --output-file requirements-lowest.lock
 
 clean:  ## remove what the demos made
-	rm -rf data/demo results/demo results/*/demo runs/demo data/sst_demo results/sst_demo \
+	rm -rf data/demo results/demo results/*/{demo,light_demo} runs/{demo,light_demo} data/sst_demo results/sst_demo \
 	  results/*/sst_demo results/data/sst_Generated_globe_* runs/sst_demo

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vrtspike.cli import positive_int, run
 from vrtspike.errors import UserError
+from vrtspike.system.cli import positive_int, run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the tests bring the cluster and the project

@@ -7,18 +7,14 @@ data loader. Times are CPU milliseconds of one process (medians), so that a busy
 them less; rates are by the clock. Variants take turns, so that a disturbance meets them all.
 
     python benchmarks/data.py [--spikes FILE.dat --frame FILE.png] [--output benchmarks/results]
-
-``--train`` also trains the baseline preset for four steps (on the GPU, or for minutes on a CPU) and
-says which part of the time waited for data.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import itertools
-import json
+import cProfile
 import math
+import pstats
 import statistics
 import subprocess
 import sys
@@ -31,6 +27,9 @@ from typing import Any, TypeAlias
 import cv2
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader
+
 from data_made import (
     BINS,
     CLIP,
@@ -45,36 +44,33 @@ from data_made import (
     plain_voxels,
     repeat_data,
 )
-from numpy.typing import NDArray
-from torch.utils.data import DataLoader
-
-from vrtspike.cli import run
+from measured_figures import write_figures
 from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_rows
-from vrtspike.deblurring.data.store.cache import MEMORY_PER_BYTE, cache_use
-from vrtspike.deblurring.data.store.readers import ChunkReader, Reader
-from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, ChunkReader, Store, cache_use
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
 from vrtspike.deblurring.settings.schema import DataSettings
+from vrtspike.io.images import read_rgb
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
+from vrtspike.system.cli import run
 from vrtspike.training.batches import LoaderOptions, ShuffledBatches
 
 Figures: TypeAlias = Iterable[tuple[str, float, str]]
 Works: TypeAlias = dict[str, Callable[[], Any]]
 KINDS = ("counts", "bits")
-READERS: tuple[Reader, ...] = ("tensorstore", "zarr")
+CHECKS = ("align", "view_spikes", "view_frame", "require_order")
+"""Functions of the gate whose share of the time is told."""
 ENOUGH = 2 * 10**9
 """Bytes of cache that hold all of the small data set."""
-ROOT = Path(__file__).parent.parent
 
-# Runs a program and prints its own peak memory: the parent's would count for its children.
-MEASURED = """
-import runpy, sys
-sys.argv = sys.argv[1:]
-try:
-    runpy.run_path(sys.argv[0], run_name="__main__")
-except SystemExit as end:
-    assert not end.code
+# Prints its own peak memory: the parent's would count for its children.
+BUILD = """
+import sys
+from vrtspike.deblurring.data.store.build import build_store
+root, manifest, bins, output = sys.argv[1:]
+build_store(root, manifest, int(bins), output)
 print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
 """
 
@@ -94,7 +90,8 @@ def decoding(path: Path) -> Figures:
     """Spike file to 32 bins."""
 
     def ours() -> NDArray[np.uint8]:
-        return voxelize_packed(read_rows(path, HEIGHT // 2, WIDTH // 2), BINS)
+        bits = read_rows(path, HEIGHT // 2, WIDTH // 2)
+        return voxelize_packed(bits, BINS, spk_gopro_exposure(len(bits)).sharp)
 
     assert np.array_equal(ours(), plain_voxels(path))
     works = {
@@ -113,7 +110,7 @@ def megabytes_per_frame(manifest: Path) -> Figures:
     """Size on disk of each array and of all, per frame."""
     total = 0.0
     store = next(manifest.parent.glob("*/*.zarr"))
-    for name in open_store(store).layout.shapes:
+    for name in Store(store).layout.shapes:
         files = [p for p in manifest.parent.glob(f"*/*.zarr/{name}/**/*") if p.is_file()]
         size = sum(path.stat().st_size for path in files) / (SEQUENCES * FRAMES * 1e6)
         total += size
@@ -122,29 +119,47 @@ def megabytes_per_frame(manifest: Path) -> Figures:
 
 
 def ingestion(folder: Path, manifest: Path) -> Figures:
-    """Time and peak memory of the job that builds the store of one sequence."""
-    options = ["--root", folder / "raw", "--manifest", manifest, "--bins", BINS]
-    program = ROOT / "scripts" / "voxelize.py"
-    command = [sys.executable, "-c", MEASURED, program, *options]
+    """Checking a sequence beside reading its files, and a process that builds its store."""
+    raw = folder / "raw"
+    files = [*raw.glob("train/s0/*/*.png")], [*raw.glob("train/s0/spike/*.dat")]
+
+    def read() -> None:
+        for path in files[0]:
+            read_rgb(path)
+        for path in files[1]:
+            read_rows(path, HEIGHT // 2, WIDTH // 2)
+
+    def check() -> None:
+        ingest_sequence(raw, "train", "s0", blur_dir="blur", source_version="benchmark")
+
+    times = cpu_times({"read": read, "check": check}, 3)
+    found = {name: statistics.median(each) / FRAMES for name, each in times.items()}
+    yield "ingest: one frame", found["check"], "ms"
+    yield "ingest: reading its files", found["read"], "ms"
+    yield "ingest: all / reading", found["check"] / found["read"], "x"
+    profile = cProfile.Profile(time.process_time)
+    profile.runcall(check)
+    calls = pstats.Stats(profile).get_stats_profile().func_profiles
+    for name in CHECKS:
+        yield f"ingest: {name}", 100 * calls[name].cumtime / calls["check"].cumtime, "%"
+    options = (raw, manifest, BINS, folder / "again" / "s.json")
     start = time.perf_counter()
     done = subprocess.run(
-        [str(part) for part in (*command, "--output", folder / "again" / "s.json")],
+        [sys.executable, "-c", BUILD, *map(str, options)],
         check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
     )
     yield "voxelize: one frame", 1e3 * (time.perf_counter() - start) / FRAMES, "ms by the clock"
     yield "voxelize: peak memory", int(done.stdout.split()[-2]) / 1e3, "MB"
 
 
-def clips_of(
-    manifest: Path, kind: str = "counts", reader: Reader = "tensorstore", cache_bytes: int = 0
-) -> ClipDataset:
+def clips_of(manifest: Path, kind: str = "counts", cache_bytes: int = 0) -> ClipDataset:
     """Training clips as the baseline preset cuts them, of stored ``counts`` or of ``bits``."""
     settings = DataSettings(
-        CROP_SIZE=CROP, CLIP_LEN=CLIP, K=BINS, USE_PRECOMPUTED_VOXELS=kind == "counts"
+        CROP_SIZE=CROP, CLIP_LEN=CLIP, NUM_VOXEL_BINS=BINS, USE_PRECOMPUTED_VOXELS=kind == "counts"
     )
-    chunks = ChunkReader(reader, cache_bytes)
+    chunks = ChunkReader(cache_bytes)
     return ClipDataset(manifest, "train", settings, seed=2, reader=chunks)
 
 
@@ -164,15 +179,12 @@ class Samples:
 
 
 def sample_times(manifest: Path, raw: Path) -> Figures:
-    """CPU time of a random training sample, by reader and representation."""
+    """CPU time of a random training sample, by representation."""
     random = np.random.default_rng(1)
     plain: Works = {
         "PNG and spike files (reference)": lambda: plain_sample(raw / "train" / "s0", random)
     }
-    ours: Works = {
-        f"{reader}, {kind}": Samples(clips_of(manifest, kind, reader))
-        for reader, kind in itertools.product(READERS, KINDS)
-    }
+    ours: Works = {f"tensorstore, {kind}": Samples(clips_of(manifest, kind)) for kind in KINDS}
     cached: Works = {
         f"tensorstore, {kind}, all cached": Samples(clips_of(manifest, kind, cache_bytes=ENOUGH))
         for kind in KINDS
@@ -255,7 +267,7 @@ def _rate(stream: Iterable[Any], skip: int) -> float:
 def caching(folder: Path) -> Figures:
     """What a cache does whose chunks can be a fifth of the data: 12 sequences of 48 frames."""
     manifest = repeat_data(folder / "many", folder / "raw", sequences=12, frames=48)
-    shapes = open_store(manifest.parent / "train" / "s0.zarr").layout.shapes
+    shapes = Store(manifest.parent / "train" / "s0.zarr").layout.shapes
     size = 12 * sum(math.prod(shapes[name]) for name in ("blur", "sharp", "voxels"))
     cache_bytes = int(size / 5 * MEMORY_PER_BYTE)
     yield from cache_memory(manifest, cache_bytes)
@@ -296,37 +308,6 @@ def cache_memory(manifest: Path, cache_bytes: int) -> Figures:
     yield "cache of 20 %: memory taken of what was given", 100 * (taken[1] - taken[0]) / budget, "%"
 
 
-def training(folder: Path) -> Figures:
-    """Which part of its time a training of the baseline preset waits for data.
-
-    On a CPU with crops of 64 x 64, where a step takes half a minute instead of several. The first
-    step, in which the workers start, is left out.
-    """
-    manifest = repeat_data(folder / "few", folder / "raw", sequences=1, frames=CLIP + 3)
-    options = {
-        "DATA.VAL_SPLIT": "train",
-        "TRAIN.MAX_STEPS": 4,
-        "TRAIN.GRADIENT_ACCUMULATION_STEPS": 1,
-        **({} if torch.cuda.is_available() else {"DATA.CROP_SIZE": 64}),
-    }
-    preset = ROOT / "config" / "presets" / "baseline.yaml"
-    program = [sys.executable, ROOT / "scripts" / "train.py", "--run-dir", folder / "run"]
-    command = [*program, "--preset", preset, "--dataset", manifest]
-    command += [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
-    subprocess.run([str(part) for part in command], check=True, capture_output=True)
-    steps = [
-        record["ms"]
-        for path in (folder / "run" / "logs").glob("timing_*.jsonl")
-        for record in map(json.loads, path.read_text().splitlines())
-        if record["kind"] == "step"
-    ][1:]
-    whole = statistics.median(step["step"] for step in steps)
-    data = statistics.median(step["step/data"] for step in steps)
-    yield "training: one step of the baseline", whole, "ms by the clock"
-    yield "training: waited for data", data, "ms by the clock"
-    yield "training: waited for data, share", 100 * data / whole, "%"
-
-
 def main() -> None:
     """Measure everything and print a table."""
     parser = argparse.ArgumentParser(
@@ -335,7 +316,6 @@ def main() -> None:
     parser.add_argument("--spikes", type=Path, help="a real 88 x 360 x 640 spike file")
     parser.add_argument("--frame", type=Path, help="a real 720 x 1280 frame")
     parser.add_argument("--samples", type=int, default=800, help="through the DataLoader")
-    parser.add_argument("--train", action="store_true", help="also train for four steps")
     parser.add_argument("--output", type=Path, help="folder for data.csv")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -357,15 +337,7 @@ def main() -> None:
         note(bytes_read(manifest))
         note(loader_rates(manifest, arguments.samples))
         note(caching(folder))
-        if arguments.train:
-            note(training(folder))
-    if arguments.output:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        with (arguments.output / "data.csv").open("w", newline="") as stream:
-            table = csv.writer(stream)
-            table.writerow(["figure", "value", "unit"])
-            table.writerows((name, f"{value:.4g}", unit) for name, value, unit in rows)
-    sys.stdout.flush()
+    write_figures(rows, arguments.output, "data")
 
 
 if __name__ == "__main__":

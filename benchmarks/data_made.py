@@ -14,16 +14,17 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
-from vrtspike.deblurring.data.exposure import bin_edges
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_rows, write_spikes
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
-from vrtspike.files import read_json, write_json
-from vrtspike.images import read_rgb, write_png
+from vrtspike.io.files import read_json, write_json
+from vrtspike.io.images import read_rgb, write_png
 
 HEIGHT, WIDTH, STEPS, BINS, CLIP, CROP = 720, 1280, 88, 32, 5, 256
 SEQUENCES, FRAMES = 2, 16
@@ -70,9 +71,17 @@ def repeat_data(folder: Path, raw: Path, sequences: int, frames: int) -> Path:
     bits = read_rows(raw / "train/s0/spike/000000.dat", HEIGHT // 2, WIDTH // 2)
     names = tuple(f"{number:06d}" for number in range(frames))
     size = (HEIGHT // 2, WIDTH // 2)
-    layout = StoreLayout(names, (len(bits),) * frames, (HEIGHT, WIDTH), size, BINS)
+    layout = StoreLayout(
+        *(names, (len(bits),) * frames, (HEIGHT, WIDTH), size, BINS),
+        exposures=(spk_gopro_exposure(len(bits)),) * frames,
+    )
     sharp = np.ascontiguousarray(picture[:, ::-1])
-    one = StoredFrame(picture, sharp, voxels=voxelize_packed(bits, BINS), bits=bits)
+    one = StoredFrame(
+        picture,
+        sharp,
+        voxels=voxelize_packed(bits, BINS, spk_gopro_exposure(len(bits)).sharp),
+        bits=bits,
+    )
     first = folder / "train" / "s0.json"
     written = write_store(first.with_suffix(".zarr"), layout, (one for _ in range(frames)))
     made = read_json(folder.parent / "k32" / "train" / "s0.json")
@@ -106,14 +115,14 @@ def plain_voxels(path: Path, dtype: type | None = None) -> NDArray[Any]:
     raw = np.fromfile(path, dtype=np.uint8).reshape(-1, HEIGHT * WIDTH // 32)
     bits = np.unpackbits(raw, axis=1, bitorder="little")
     spikes = bits.reshape(-1, HEIGHT // 2, WIDTH // 2)[:, ::-1]
-    edges = bin_edges(len(spikes), BINS)
+    edges = bin_edges(spk_gopro_exposure(len(spikes)), BINS)
     return np.stack([spikes[a:b].sum(axis=0, dtype=dtype) for a, b in pairwise(edges)])
 
 
 def plain_sample(root: Path, random: np.random.Generator) -> None:
     """The reference: decode ten PNG files and five spike files, cut, convert to float32."""
     start = int(random.integers(FRAMES - CLIP + 1))
-    y, x = 2 * int(random.integers(233)), 2 * int(random.integers(513))
+    y, x = (2 * int(random.integers((side - CROP) // 2 + 1)) for side in (HEIGHT, WIDTH))
     for place in range(start, start + CLIP):
         for part in ("blur", "sharp"):
             picture = read_rgb(root / part / f"{place:06d}.png")

@@ -1,8 +1,8 @@
-"""The parts of ``benchmarks/gpu.py``, the most valuable first.
+"""The parts of ``benchmarks/gpu.py``, what decides first.
 
 A part is a function of a module here, called in a process of its own. It yields pairs of a name and
-a figure (a JSON value), each of which is written down at once; a figure with ``"agrees": False``
-makes the part fail, but not stop.
+a figure (a JSON value); each is written down at once, and a later one of the same name replaces it.
+A figure with ``"agrees": False`` makes the part fail, but not stop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from typing import Any
 
 import torch
 
+from preset_values import READERS
+
 Figures = Iterator[tuple[str, Any]]
+
+
+class NotRun(Exception):
+    """A part cannot run here; the message says what it needs."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,11 @@ class Place:
         """Whether problems are tiny: there is no GPU to measure."""
         return self.device.type != "cuda"
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of products: that of the presets; Triton's interpreter has none of bfloat16."""
+        return torch.float16 if self.small else torch.bfloat16
+
 
 @dataclass(frozen=True)
 class Part:
@@ -43,9 +54,9 @@ class Part:
     Attributes:
         name: in the results.
         where: ``module:function``, called with a :class:`Place`.
-        seconds: it may take; what it has found by then is kept.
+        seconds: its limit; what it has found by then is kept.
         needs: packages beside PyTorch's own.
-        cpu: whether it makes sense without a GPU.
+        cpu: whether it can be tried without a GPU.
     """
 
     name: str
@@ -54,41 +65,42 @@ class Part:
     needs: tuple[str, ...] = ()
     cpu: bool = True
 
-    def obstacle(self, place: Place) -> str | None:
-        """Why the part cannot run, if it cannot."""
+    def run(self, place: Place) -> Figures:
+        """What the part finds.
+
+        Raises:
+            NotRun: a GPU or a package is missing.
+        """
         if place.small and not self.cpu:
-            return "needs a GPU"
+            raise NotRun("needs a GPU")
         missing = [package for package in self.needs if find_spec(package) is None]
-        return f"needs the package {', '.join(missing)}" if missing else None
-
-    def function(self) -> Callable[[Place], Figures]:
-        """The function, imported."""
+        if missing:
+            raise NotRun(f"needs the package {', '.join(missing)}")
         module, _, name = self.where.partition(":")
-        found: Callable[[Place], Figures] = getattr(import_module(module), name)
-        return found
+        function: Callable[[Place], Figures] = getattr(import_module(module), name)
+        yield from function(place)
 
 
-PARTS = (
-    Part("machine", "gpu_speed:machine", 40),
-    Part("kernels agree", "gpu_checks:kernels_agree", 110, needs=("triton",), cpu=False),
-    Part("step", "gpu_speed:steps", 150),
-    Part("profile", "gpu_speed:profile", 40),
-    Part("calls", "gpu_speed:calls", 60),
-    Part("golden", "gpu_checks:golden", 60),
-    Part("graph", "gpu_speed:graph", 40, cpu=False),
-    Part("recorded steps", "gpu_checks:recorded", 40, cpu=False),
-    Part("resume", "gpu_checks:resume", 30),
-    Part("events", "gpu_checks:events", 20),
-    Part("memory categories", "gpu_checks:memory_categories", 30, needs=("psutil", "pynvml")),
-    Part(
-        "8-bit optimiser",
-        "gpu_checks:eight_bit_optimiser",
-        30,
-        needs=("bitsandbytes", "pydantic", "ruamel"),
-        cpu=False,
-    ),
-    Part("compiled", "gpu_speed:compiled", 120, cpu=False),
-    Part(
-        "tests", "gpu_checks:marked_tests", 120, needs=("pytest", "pydantic", "ruamel"), cpu=False
-    ),
+BITSANDBYTES = ("bitsandbytes", *READERS)
+
+FIRST = (
+    Part("machine", "gpu_steps:machine", 25),
+    Part("compile kernels", "gpu_agreement:compile_kernels", 75, needs=("triton",), cpu=False),
+    Part("agreement", "gpu_agreement:agreement", 70, needs=("triton",)),
+    Part("cuda graph", "gpu_steps:cuda_graph", 60, cpu=False),
+    Part("steps", "gpu_steps:steps", 90),
+    Part("steps beside torch.compile", "gpu_steps:steps_beside_compile", 80),
+    Part("steps beside flex", "gpu_steps:steps_beside_flex", 80, needs=("triton",), cpu=False),
 )
+"""What decides whether the kernels are worth having."""
+
+REST = (
+    Part("steps of other presets", "gpu_steps:steps_of_other_presets", 240),
+    Part("golden", "gpu_agreement:golden", 120, needs=("safetensors",)),
+    Part("resume", "gpu_training:resume", 60),
+    Part("memory categories", "gpu_training:memory_categories", 60, needs=("psutil", "pynvml")),
+    Part("8-bit optimiser", "gpu_training:eight_bit_optimiser", 60, BITSANDBYTES, cpu=False),
+    Part("tests", "gpu_training:marked_tests", 300, ("pytest", *READERS), cpu=False),
+)
+
+PARTS = (*FIRST, *REST)

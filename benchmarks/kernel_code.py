@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import triton
-from machine_loops import Count, counted
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+from machine_loops import Count, counted
 
 CAPABILITIES = (80, 90, 100)
 """A100; H100 and H200; B200."""

@@ -1,31 +1,30 @@
-"""What helps the network to learn from spikes: three experiments, and the table in docs/model.md.
+"""What helps the network to learn from spikes: two experiments, and the tables in docs/model.md.
 
 - ``linear``: how well a linear regression finds the sharp grey frame from the voxels of 3 x 3
   sensor pixels and the blurry grey frame; what the voxels hold, apart from any network. Trained on
   the training sequences of the demo, PSNR on its test sequences at the sensor's size.
-- ``fusion``: one fusion layer alone. Clips of five frames, spike features e that resemble those of
-  the neighbouring frames (autoregressive, 0.9), features x of the frame that know half of e;
-  wanted is x + A e of the own frame. The share of A e that stays unexplained after training.
-- ``network``: the demo preset without flow, alignment and augmentation of thresholds, trained for
-  so many steps with one change each; PSNR of the test sequences at full size.
+- ``network``: the demo preset without flow, alignment and augmentation of thresholds, trained with
+  several seeds, as it is and changed; PSNR of the test sequences at full size. A run takes half an
+  hour of a core; what is known stays unless ``--only`` names it.
 
-The results go to ``benchmarks/results/learning.json``, part by part, and to ``docs/model.md``.
+The results go to ``benchmarks/results/learning.json``, run by run, and to ``docs/model.md``.
 
 Examples:
     snakemake --cores 2 results/data/demo/k32/dataset.json
     python benchmarks/learning.py
-    python benchmarks/learning.py --parts network --steps 200 --only full
+    python benchmarks/learning.py --parts network --seeds 7 --only shuffled
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,40 +32,42 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from generated_page import require_current
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, RandomSampler
 
-from vrtspike import cli
+from measured_figures import markdown, require_current, with_part
 from vrtspike.config.workflow import load_workflow
+from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
-from vrtspike.deblurring.data.exposure import bin_edges, sharp_step
-from vrtspike.deblurring.data.store.reading import open_store
-from vrtspike.deblurring.evaluation.restore import restore_frames, tiling_for
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import StoredSequence
-from vrtspike.deblurring.losses.charbonnier import charbonnier
+from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.models import spike_encoder
-from vrtspike.deblurring.models.chunking import ChunkPolicy
-from vrtspike.deblurring.models.layers import ClipConv
-from vrtspike.deblurring.models.temporal_attention import TemporalCrossAttn
-from vrtspike.deblurring.models.vrt_spike import VRTSpike
-from vrtspike.deblurring.preset import build_task, build_trainable
+from vrtspike.deblurring.preset import build_task, build_trainable, rate_factors
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.videos import Videos
-from vrtspike.files import atomic_write_text, read_json, write_json
-from vrtspike.images import luma, shrink
-from vrtspike.training.optimizers import build_optimizer, parameter_groups, trainable_groups
-from vrtspike.training.schedules import Schedule
+from vrtspike.io.files import atomic_write_text, read_json, write_json
+from vrtspike.io.images import luma, shrink
+from vrtspike.system import cli
+from vrtspike.training.optimizers import (
+    Schedule,
+    build_optimizer,
+    parameter_groups,
+    trainable_groups,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "learning.json"
 PAGE = ROOT / "docs" / "model.md"
-BEGIN, END = "<!-- learning.py: begin -->", "<!-- learning.py: end -->"
-PARTS = ("linear", "fusion", "network")
+PARTS = ("linear", "network")
+CPU = torch.device("cpu")
+SEEDS = (0, 7, 11)
 
 Bits = NDArray[np.uint8]
 Features = Callable[[Bits], NDArray[np.float64]]
@@ -92,14 +93,14 @@ def equal_bins(steps: int, bins: int) -> NDArray[np.int64]:
 
 def even_halves(steps: int, bins: int) -> NDArray[np.int64]:
     """About the sharp frame, each half divided evenly."""
-    middle, half = sharp_step(steps), bins // 2
+    middle, half = int(spk_gopro_exposure(steps).sharp), bins // 2
     before = np.arange(half) * middle // half
     return np.concatenate([before, middle + np.arange(half + 1) * (steps - middle) // half])
 
 
 def interval(spikes: Bits) -> NDArray[np.float64]:
     """One over the inter-spike interval around the sharp frame: (T, h, w) -> (1, h, w)."""
-    middle = sharp_step(len(spikes))
+    middle = int(spk_gopro_exposure(len(spikes)).sharp)
     before, after = spikes[:middle][::-1], spikes[middle:]
     back = np.where(before.any(0), before.argmax(0) + 1, middle + 1)
     ahead = np.where(after.any(0), after.argmax(0), len(after))
@@ -108,7 +109,7 @@ def interval(spikes: Bits) -> NDArray[np.float64]:
 
 def short_windows(spikes: Bits) -> NDArray[np.float64]:
     """Rates of 4, 8 and 16 steps around the sharp frame: (T, h, w) -> (3, h, w)."""
-    middle = sharp_step(len(spikes))
+    middle = int(spk_gopro_exposure(len(spikes)).sharp)
     return np.stack([spikes[middle - n : middle + n].mean(axis=0) for n in (2, 4, 8)])
 
 
@@ -121,12 +122,14 @@ LINEAR: dict[str, Callable[[int], Features]] = {
     "16 equal bins": lambda steps: rates(equal_bins(steps, 16)),
     "32 equal bins": lambda steps: rates(equal_bins(steps, 32)),
     "32 bins about the sharp frame, even": lambda steps: rates(even_halves(steps, 32)),
-    "**32 bins, narrow at the sharp frame**": lambda steps: rates(bin_edges(steps, 32)),
+    "**32 bins, narrow at the sharp frame**": lambda steps: rates(
+        bin_edges(spk_gopro_exposure(steps), 32)
+    ),
     "the same and rates of 4, 8, 16 steps": lambda steps: joined(
-        rates(bin_edges(steps, 32)), short_windows
+        rates(bin_edges(spk_gopro_exposure(steps), 32)), short_windows
     ),
     "the same and the inter-spike interval": lambda steps: joined(
-        rates(bin_edges(steps, 32)), interval
+        rates(bin_edges(spk_gopro_exposure(steps), 32)), interval
     ),
 }
 
@@ -143,7 +146,7 @@ def pixels(dataset: DatasetManifest, split: str, features: Callable[[int], Featu
     """All pixels of a split: 3 x 3 neighbours of every feature, and sharp minus blurry grey."""
     inputs, wanted = [], []
     for entry in dataset.split(split):
-        store = open_store(entry.store)
+        store = Store(entry.store)
         assert store.gain is not None, "the demo has spikes"
         assert store.layout.spike_size is not None
         gain, (height, width), everything = store.gain, store.layout.spike_size, slice(None)
@@ -180,117 +183,7 @@ def linear_part(dataset: DatasetManifest) -> dict[str, float]:
     return found
 
 
-# --- fusion: one layer alone ----------------------------------------------------------------------
-
-
-def without_table(layer: TemporalCrossAttn) -> None:
-    """Attention along time sees a set of frames."""
-    layer.time.slopes.zero_()
-    layer.time.correction.requires_grad_(False)
-
-
-def without_direct(layer: TemporalCrossAttn) -> None:
-    """The direct path stays at zero."""
-    layer.direct.requires_grad_(False)
-
-
-def normalised_direct(layer: TemporalCrossAttn) -> None:
-    """The direct path sees normalised spikes."""
-    channels = layer.norm_direct.normalized_shape[0]
-
-    def normalise(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-        x, spikes = inputs[0].split(channels, dim=-1)
-        return (torch.cat((x, functional.layer_norm(spikes, (channels,))), dim=-1),)
-
-    layer.direct.register_forward_pre_hook(normalise)
-
-
-FUSIONS: dict[str, tuple[Callable[[TemporalCrossAttn], None], ...]] = {
-    "attention alone": (without_table, without_direct),
-    "and a table of time": (without_direct,),
-    "and a direct path": (without_table,),
-    "both, spikes normalised in the direct path": (normalised_direct,),
-    "**both**": (),
-}
-
-
-def unexplained(changes: tuple[Callable[[TemporalCrossAttn], None], ...], steps: int) -> float:
-    """Share of the signal that one fusion layer does not find after ``steps`` steps."""
-    torch.manual_seed(0)
-    channels, frames, clips = 32, 5, 256
-    layer = TemporalCrossAttn(channels, 4, frames - 1, ChunkPolicy(), identity=True)
-    for change in changes:
-        change(layer)
-    mix = torch.randn(channels, channels) / math.sqrt(channels)
-    hint = torch.randn(channels, channels) / math.sqrt(channels)
-
-    def batch() -> tuple[Tensor, Tensor, Tensor]:
-        noise = torch.randn(frames, clips, channels)
-        e = [noise[0]]
-        for t in range(1, frames):
-            e.append(0.9 * e[-1] + math.sqrt(1 - 0.9**2) * noise[t])
-        spikes = torch.stack(e)
-        x = 0.5 * spikes @ hint + torch.randn_like(spikes)
-        return x, spikes, spikes @ mix
-
-    trained = [p for p in layer.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=2e-3)
-    shape = (1, frames, clips, 1, channels)  # each clip is a pixel of one large clip
-    for step in range(steps + 20):
-        x, spikes, signal = batch()
-        out = layer(x.view(shape), spikes.view(shape)).view_as(x)
-        share = (out - x - signal).square().mean() / signal.square().mean()
-        if step == steps:
-            total = 0.0
-        if step >= steps:  # twenty batches that it has not learned from
-            total += share.item() / 20
-            continue
-        optimizer.zero_grad()
-        share.backward()
-        optimizer.step()
-    return total
-
-
-def fusion_part(steps: int) -> dict[str, float]:
-    """Unexplained share of each kind of fusion."""
-    found = {}
-    for name, changes in FUSIONS.items():
-        found[name] = unexplained(changes, steps)
-        print(f"fusion, {name}: {found[name]:.3f}", flush=True)
-    return found
-
-
-# --- network: the demo preset with one change each ------------------------------------------------
-
-
-def each_fusion(change: Callable[[TemporalCrossAttn], None]) -> Callable[[VRTSpike], None]:
-    """A change of all fusion layers."""
-
-    def apply(model: VRTSpike) -> None:
-        for layer in model.fusion:
-            assert isinstance(layer, TemporalCrossAttn)
-            change(layer)
-
-    return apply
-
-
-def time_unknown(model: VRTSpike) -> None:
-    """Neither attention along time knows the distance in time."""
-    for layer in (*model.fusion, *model.spike_attention):
-        layer.time.slopes.zero_()
-        layer.time.correction.requires_grad_(False)
-
-
-def default_start(model: VRTSpike) -> None:
-    """The spike encoder starts as PyTorch starts convolutions."""
-    for layer in model.spike_encoder.modules():
-        if isinstance(layer, ClipConv):
-            layer.reset_parameters()
-
-
-def without_readout(model: VRTSpike) -> None:
-    """Spikes reach the picture through the backbone only."""
-    model.readout.requires_grad_(False)
+# --- network: the demo preset, changed ------------------------------------------------------------
 
 
 @contextmanager
@@ -304,21 +197,12 @@ def equal_input() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def nothing_else() -> Iterator[None]:
-    """No change of what is computed."""
-    yield
-
-
 @dataclass(frozen=True)
 class Variant:
     """A network and its training."""
 
-    changes: tuple[Callable[[VRTSpike], None], ...] = ()
-    around: Callable[[], Any] = nothing_else
-    settings: dict[str, str] = field(default_factory=dict)
-    auxiliary: float = 0.0
-    """Weight of a loss of the spike features against the grey sharp frame."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 # Flow and alignment cost half of the time and tell nothing of spikes; clips seen as by other
@@ -328,97 +212,54 @@ GIVEN: dict[str, object] = {
     "TRAIN.FREEZE_FLOW_STEPS": "null",
     "DATA.THRESHOLD_AUGMENT": 0,
 }
-OLD_FUSION = (time_unknown, each_fusion(without_direct))
-ONE_RATE = {"TRAIN.OPTIM.LR_FACTORS.BACKBONE": "1.0"}
+TABLE = {"MODEL.FUSE.TIME_BIAS": "true", "MODEL.SPIKE_TSA.TIME_BIAS": "true"}
 NETWORKS: dict[str, Variant] = {
-    "attention along time without a code of time": Variant(
-        (*OLD_FUSION, default_start, without_readout), equal_input, ONE_RATE
-    ),
-    "+ table of time": Variant(
-        (each_fusion(without_direct), default_start, without_readout), equal_input, ONE_RATE
-    ),
-    "+ direct path": Variant((default_start, without_readout), equal_input, ONE_RATE),
-    "+ mean and contrast of the bins, He's gain": Variant(
-        (without_readout,), nothing_else, ONE_RATE
-    ),
-    "+ readout": Variant((), nothing_else, ONE_RATE),
-    "**+ backbone at a quarter of the rate: the demo**": Variant(),
-    "the demo, other seed": Variant(settings={"SEED": "7"}),
-    "the demo without the table of time": Variant((time_unknown,)),
-    "the demo without the direct path": Variant((each_fusion(without_direct),)),
-    "the demo without the readout": Variant((without_readout,)),
-    "the demo without mean and contrast": Variant(around=equal_input),
-    "the demo with PyTorch's start of the encoder": Variant((default_start,)),
-    "the demo and an auxiliary loss": Variant(auxiliary=0.2),
-    "an auxiliary loss and no readout": Variant((without_readout,), auxiliary=0.2),
-    "the demo without spikes": Variant(settings={"MODEL.USE_SPIKE": "false"}),
-    "the demo with shuffled spikes": Variant(settings={"MODEL.SPIKE_ORDER": "shuffled"}),
+    "**the network**": Variant(),
+    "+ table of time": Variant(TABLE),
+    "+ table of time, direct path": Variant({"MODEL.FUSE.DIRECT": "true", **TABLE}),
+    "the network without mean and contrast": Variant(around=equal_input),
+    "the network with shuffled spikes": Variant({"MODEL.SPIKE_ORDER": "shuffled"}),
+    "without spikes": Variant({"MODEL.USE_SPIKE": "false"}),
 }
 
 
-class GreyLoss(nn.Module):
-    """Charbonnier distance of a grey frame, read from the finest spike features, to the sharp one.
-
-    As the spike branch of SpkDeblurNet (Chen et al., NeurIPS 2023) has one, for training only.
-
-    Args:
-        model: whose finest spike features are watched.
-    """
-
-    def __init__(self, model: VRTSpike) -> None:
-        super().__init__()
-        attention = model.spike_attention[0]
-        self.head = nn.Conv2d(model.vrt.embed_dims[0], 1, 3, padding=1)
-        self.features: list[Tensor] = []
-        attention.register_forward_hook(lambda _, __, out: self.features.append(out))
-
-    def forward(self, sharp: Tensor) -> Tensor:
-        """The loss of the last forward pass; sharp (B, T, 3, H, W) in [0, 1]."""
-        features = self.features.pop().flatten(0, 1).permute(0, 3, 1, 2)
-        grey = torch.einsum("btchw,c->bthw", sharp, sharp.new_tensor((0.299, 0.587, 0.114)))
-        return charbonnier(self.head(features).view_as(grey), grey)
-
-
-def demo_settings(overrides: Mapping[str, object]) -> Settings:
-    """The demo preset with some keys set otherwise."""
+def preset_settings(name: str, overrides: Mapping[str, object]) -> Settings:
+    """A preset with some keys set otherwise."""
     pairs = " ".join(f"{key}={value}" for key, value in overrides.items())
-    return Videos(load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs})).preset("demo")
+    return Videos(load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs})).preset(name)
 
 
 def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifest) -> float | None:
     """PSNR in dB of the test sequences after training a variant; None where it diverges."""
-    settings = demo_settings({**given, **variant.settings})
-    device = torch.device("cpu")
+    settings = preset_settings("demo", {**given, **variant.settings})
+    model = trained(settings, dataset)
+    return None if model is None else test_psnr(model, settings, dataset, CPU)
+
+
+def trained(settings: Settings, dataset: DatasetManifest) -> nn.Module | None:
+    """The model of a preset after its steps; None where it diverges."""
     torch.manual_seed(settings.SEED)
     model = build_trainable(settings)
-    if isinstance(model, VRTSpike):
-        for change in variant.changes:
-            change(model)
-    task = build_task(settings, dataset, device)
+    task = build_task(settings, dataset, CPU)
     total, rate = settings.TRAIN.MAX_STEPS or 1, settings.TRAIN.OPTIM.LR
-    groups = parameter_groups(trainable_groups(model), rate, settings.TRAIN.OPTIM.LR_FACTORS)
-    grey = GreyLoss(model) if variant.auxiliary and isinstance(model, VRTSpike) else None
-    if grey is not None:
-        groups.append({"params": list(grey.head.parameters()), "lr": rate})
+    groups = parameter_groups(trainable_groups(model), rate, rate_factors(settings.TRAIN))
     optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
     schedule = Schedule(optimizer, settings.TRAIN.SCHED, rate, total)
     clips = ClipDataset(dataset, settings.DATA.TRAIN_SPLIT, settings.DATA, seed=settings.SEED)
-    order = RandomSampler(clips, replacement=True, num_samples=total)
-    loader = DataLoader(clips, settings.TRAIN.BATCH_SIZE, sampler=order)
-    for step, batch in enumerate(loader):
+    size = settings.TRAIN.BATCH_SIZE
+    order = RandomSampler(clips, replacement=True, num_samples=total * size)
+    for step, batch in enumerate(DataLoader(clips, size, sampler=order)):
         clips.set_epoch(step)
         schedule.apply(step)
-        work = task.prepare(batch, device)
+        work = task.prepare(batch, CPU)
         loss = torch.stack(list(task.losses(task.forward(model, work), work, step).values())).sum()
-        if grey is not None:
-            loss = loss + variant.auxiliary * grey(work.sharp)
         if not loss.isfinite():
             return None
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), settings.TRAIN.MAX_GRAD_NORM or math.inf)
         optimizer.step()
-    return test_psnr(model.eval(), settings, dataset, device)
+    return model.eval()
 
 
 def test_psnr(
@@ -426,14 +267,14 @@ def test_psnr(
 ) -> float:
     """Mean PSNR in dB of all frames of the test split."""
     values = []
+    known = dataset.statistics_for(settings.DATA) if settings.MODEL.USE_SPIKE else None
     for entry in dataset.split(settings.DATA.VAL_SPLIT):
-        source = StoredSequence(open_store(entry.store))
+        source = StoredSequence(Store(entry.store))
         restored = restore_frames(
-            model,
+            torch_compute(model, known, device),
             source,
-            dataset.statistics_for(settings.DATA) if settings.MODEL.USE_SPIKE else None,
-            device,
             tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
+            with_spikes=known is not None,
         )
         values += [psnr(frame, source.read_sharp(n)) for n, frame in enumerate(restored)]
     return statistics.fmean(values)
@@ -443,74 +284,71 @@ def blurry_psnr(dataset: DatasetManifest) -> float:
     """Mean PSNR in dB of the blurry frames of the test split."""
     values = []
     for entry in dataset.split("test"):
-        source = StoredSequence(open_store(entry.store))
+        source = StoredSequence(Store(entry.store))
         blurry = source.read(slice(0, len(source.names))).blur
         values += [psnr(frame, source.read_sharp(n)) for n, frame in enumerate(blurry)]
     return statistics.fmean(values)
 
 
+Values = dict[str, dict[str, float | None]]
+"""By network and by seed."""
+
+
 def network_part(
-    dataset: DatasetManifest, steps: int, only: str | None, known: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """PSNR of the variants so far; those known for as many steps are kept unless asked for."""
-    given = {**GIVEN, "TRAIN.MAX_STEPS": steps}
-    values: dict[str, float | None] = dict(known["psnr"]) if known.get("steps") == steps else {}
-    for name, variant in NETWORKS.items():
-        if only is not None and only not in name:
+    dataset: DatasetManifest, steps: int, seeds: Sequence[int], only: str | None, known: Values
+) -> Iterator[Values]:
+    """PSNR of the variants so far, a run more each time; ``known`` is kept, see ``--only``."""
+    values = {name: dict(runs) for name, runs in known.items()}
+    for seed, (name, variant) in itertools.product(seeds, NETWORKS.items()):
+        runs = values.setdefault(name, {})
+        is_wanted = str(seed) not in runs if only is None else only in name
+        if not is_wanted:
             continue
         started = time.monotonic()
         with variant.around():
-            values[name] = train(variant, given, dataset)
+            runs[str(seed)] = train(
+                variant, {**GIVEN, "TRAIN.MAX_STEPS": steps, "SEED": seed}, dataset
+            )
         seconds = time.monotonic() - started
-        print(f"network, {name}: {figure(values[name], 2)} dB, {seconds:.0f} s", flush=True)
-        yield {"steps": steps, "blurry": blurry_psnr(dataset), "psnr": dict(values)}
+        print(f"network, {name}, seed {seed}: {runs[str(seed)]} dB, {seconds:.0f} s", flush=True)
+        yield values
 
 
 # --- the page -------------------------------------------------------------------------------------
 
-HEADS = {
-    "linear": ("voxels", "PSNR, dB"),
-    "fusion": ("fusion layer alone", "unexplained"),
-    "network": ("network", "PSNR, dB"),
-}
 
-
-def figure(value: float | None, digits: int) -> str:
-    """A result as text."""
-    return "diverged" if value is None else f"{value:.{digits}f}"
-
-
-def table(head: tuple[str, str], rows: Mapping[str, float | None], digits: int) -> str:
-    """Markdown of a few figures."""
-    lines = [head, ("---", "---"), *((name, figure(value, digits)) for name, value in rows.items())]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def summary(runs: Mapping[str, float | None]) -> tuple[str, str]:
+    """Mean over the seeds, and the lowest and highest of them."""
+    found = [value for value in runs.values() if value is not None]
+    diverged = f"{len(runs) - len(found)} diverged" if len(found) < len(runs) else ""
+    if not found:
+        return diverged, "-"
+    spread = f"{min(found):.2f} to {max(found):.2f}" if len(found) > 1 else "one seed"
+    return f"{statistics.fmean(found):.2f}", ", ".join(filter(None, (spread, diverged)))
 
 
 def section(results: Mapping[str, Any]) -> str:
     """The part of the page that this program writes."""
-    network, machine = results["network"], results["machine"]
-
-    def ordered(names: Iterable[str], rows: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: rows[name] for name in names if name in rows}
-
-    linear = ordered(("blurry frame", *LINEAR), results["linear"])
+    linear, network, machine = results["linear"], results["network"], results["machine"]
+    names = ("blurry frame", *LINEAR)
+    voxels = [(name, f"{linear[name]:.2f}") for name in names if name in linear]
+    psnr = network["psnr"]
+    networks = [(name, *summary(psnr[name])) for name in NETWORKS if psnr.get(name)]
+    seeds = sorted({int(seed) for runs in psnr.values() for seed in runs})
     return "\n\n".join(
         (
-            BEGIN,
-            table(HEADS["linear"], linear, 2),
-            table(HEADS["fusion"], ordered(FUSIONS, results["fusion"]), 3),
-            table(HEADS["network"], ordered(NETWORKS, network["psnr"]), 2),
-            f"{network['steps']} steps; the blurry frames have {network['blurry']:.2f} dB. "
-            f"PyTorch {machine['torch']}, `python benchmarks/learning.py`.",
-            END,
+            markdown(("voxels", "PSNR, dB"), voxels),
+            markdown(("network", "PSNR, dB, mean", "range of seeds"), networks),
+            f"{network['steps']} steps; seeds {', '.join(map(str, seeds))}; the blurry frames have "
+            f"{network['blurry']:.2f} dB. PyTorch {machine['torch']}, "
+            "`python benchmarks/learning.py`.",
         )
     )
 
 
 def page(results: Mapping[str, Any]) -> str:
     """docs/model.md with these results."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    return before + section(results) + rest.split(END)[1]
+    return with_part(PAGE, "learning.py", section(results))
 
 
 def main() -> None:
@@ -523,11 +361,9 @@ def main() -> None:
         default=Path("results/data/demo/k32/dataset.json"),
         help="the demo's",
     )
-    parser.add_argument("--steps", type=int, default=100, help="of a network's training")
-    parser.add_argument(
-        "--fusion-steps", type=int, default=400, help="of a fusion layer's training"
-    )
-    parser.add_argument("--only", help="networks whose name has this in it")
+    parser.add_argument("--steps", type=int, default=300, help="of a network's training")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of the networks")
+    parser.add_argument("--only", help="train again the networks whose name has this in it")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
     arguments = parser.parse_args()
@@ -537,17 +373,16 @@ def main() -> None:
         return
     torch.set_num_threads(arguments.threads)
     results["machine"] = {"torch": torch.__version__, "processor": platform.machine()}
-    if "fusion" in arguments.parts:
-        results["fusion"] = fusion_part(arguments.fusion_steps)
-        write_json(RESULTS, results)
     if "linear" in arguments.parts:
         results["linear"] = linear_part(load_dataset(arguments.dataset))
         write_json(RESULTS, results)
     if "network" in arguments.parts:
-        known = results.get("network", {})
+        steps, before = arguments.steps, results.get("network", {})
+        known = before["psnr"] if before.get("steps") == steps else {}
         dataset = load_dataset(arguments.dataset)
-        for found in network_part(dataset, arguments.steps, arguments.only, known):
-            results["network"] = found
+        results["network"] = {"steps": steps, "blurry": blurry_psnr(dataset), "psnr": known}
+        for found in network_part(dataset, steps, arguments.seeds, arguments.only, known):
+            results["network"]["psnr"] = found
             write_json(RESULTS, results)
     atomic_write_text(PAGE, page(results))
 

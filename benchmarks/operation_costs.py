@@ -62,7 +62,8 @@ def kernels_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: A
         return _convolution(func, args, out)
     if name == "aten::convolution_backward":
         return _convolution_backward(func, args, out)
-    read = sum(size_of(t) for t in tensors_in([*args, *kwargs.values()]))
+    others = [value for name, value in kwargs.items() if name not in _WRITTEN]
+    read = sum(size_of(t) for t in tensors_in([*args, *others]))
     if func.overloadpacket in flop_registry:
         flops = flop_registry[func.overloadpacket](*args, **kwargs, out_val=out)
         kind = _arithmetic(next(tensors_in(args)), is_convolution=False)
@@ -137,6 +138,7 @@ FREE = frozenset(
         "aten::_reshape_alias",
         "aten::sym_size.int",
         "aten::is_same_size",
+        "aten::squeeze_.dim",
     }
 )
 """Operations that launch nothing, beside those that are views."""
@@ -146,6 +148,8 @@ _FILLS = frozenset(
     + [f"aten::new_{name}" for name in ("zeros", "ones", "full")]
     + [f"aten::{name}_" for name in ("fill", "zero", "bernoulli")]
 )
+# Arguments that take a result.
+_WRITTEN = frozenset({"out", "grad_input"})
 _GATHERS = frozenset({"aten::index_select", "aten::gather", "aten::index"})
 # Kernels of operations that launch more than one.
 _LAUNCHES = {"aten::native_layer_norm_backward": 3}

@@ -15,10 +15,9 @@ from typing import Any
 from gpus import GPUS
 from preset_values import REPOSITORY, load
 from presets import PRESETS
-
-from vrtspike import cli
 from vrtspike.deblurring.costs import FILE, model_digest
-from vrtspike.files import read_json, write_json
+from vrtspike.io.files import read_json, write_json
+from vrtspike.system import cli
 
 RESULTS = REPOSITORY / "benchmarks/results"
 
@@ -40,7 +39,10 @@ def costs(results: Path) -> dict[str, Any]:
             "ms": {gpu: round(ms, 1) for gpu, ms in row["ms"].items()},
         }
     demo = load("demo")
-    rows["demo"] |= {"settings": demo.MODEL.model_dump(mode="json"), "bins": demo.DATA.K}
+    rows["demo"] |= {
+        "settings": demo.MODEL.model_dump(mode="json"),
+        "bins": demo.DATA.NUM_VOXEL_BINS,
+    }
     baseline = timed["presets"]["baseline"]
     clips, frames, _, height, width = baseline["timed_clip"]
     share = clips * frames * height * width

@@ -8,6 +8,7 @@ written from ``config/presets``, and a test holds them together:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -16,8 +17,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from vrtspike import cli
-from vrtspike.files import read_json, write_json
+from vrtspike.deblurring.models.ops.dispatch import VARIABLE
+from vrtspike.io.files import read_json, write_json
+from vrtspike.system import cli
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FILE = Path(__file__).with_name("presets.json")
@@ -25,7 +27,7 @@ EXPLICIT = ("MODEL.VRT.ATTENTION=explicit", "MODEL.VRT.RECOMPUTE=none")
 """Attention by its readable definition, nothing of a layer recomputed."""
 # What a step needs to know of each section; all of MODEL.
 KEYS: dict[str, Any] = {
-    "DATA": {"CROP_SIZE", "CLIP_LEN", "K"},
+    "DATA": {"CROP_SIZE", "CLIP_LEN", "NUM_VOXEL_BINS"},
     "MODEL": ...,
     "TRAIN": {
         "BATCH_SIZE": ...,
@@ -51,15 +53,15 @@ def load(name: str, overrides: Sequence[str] = ()) -> Any:  # noqa: ANN401 - Set
     """
     if any(find_spec(package) is None for package in READERS):
         return from_file(name, overrides)
-    from vrtspike.deblurring.settings.loading import load_video_preset
+    from vrtspike.deblurring.settings.schema import load_video_preset
 
     return load_video_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
 
 
 @contextmanager
 def defined() -> Iterator[None]:
-    """Every layer is computed by its readable definition, by none of our own kernels."""
-    with mock.patch("vrtspike.deblurring.models.kernel_trust.has_triton", return_value=False):
+    """Every operation is computed by its reference, by none of our own kernels."""
+    with mock.patch.dict(os.environ, {VARIABLE: "all"}):
         yield
 
 
@@ -78,7 +80,7 @@ def from_file(name: str, overrides: Sequence[str] = ()) -> SimpleNamespace:
             section = section[parent]
         if key not in section:
             raise KeyError(path)
-        section[key] = {"true": True, "false": False}.get(value, value)
+        section[key] = {"true": True, "false": False, "[all]": ["all"]}.get(value, value)
     found: SimpleNamespace = _namespace(sections)
     return found
 

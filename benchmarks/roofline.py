@@ -25,8 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import presets
 import torch
+from torch import Tensor, nn
+
+import presets
 from gpus import (
     BANDWIDTH_SHARE,
     EAGER_US,
@@ -43,20 +45,22 @@ from model_step import GIB, PRECISIONS
 from operation_costs import Kernel
 from preset_values import EXPLICIT, defined
 from step_trace import DEVICE, Launch, Trace, trace, without_gpu
-from torch import Tensor, nn
-
-from vrtspike import cli
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.models import Restorer
 from vrtspike.deblurring.settings import Settings
-from vrtspike.files import read_json, write_json
+from vrtspike.io.files import read_json, write_json
+from vrtspike.system import cli
 
-TWINS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "explicit": nullcontext,
-    "definitions": defined,
+RIVAL = ("MODEL.VRT.ATTENTION=fused", "MODEL.VRT.RECOMPUTE=none")
+TWINS: dict[str, tuple[Sequence[str], Callable[[], AbstractContextManager[None]]]] = {
+    "explicit": (EXPLICIT, nullcontext),
+    "definitions": (EXPLICIT, defined),
+    "rival": (RIVAL, defined),
 }
-"""What the presets are compared with: ``baseline`` with attention by its readable definition, and
-all of it by definitions."""
+"""What the presets are compared with, as settings that ``baseline`` gets and what is around it:
+attention by its readable definition; all operations by their definitions; these with PyTorch's
+``scaled_dot_product_attention``, launched one by one: code that ``torch.compile`` would make is not
+known without a GPU."""
 MOMENT_BYTES = {"adamw": 8, "adamw8bit": 2}
 
 
@@ -94,13 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(report(name, options))
         return 0
     results = options.output / "roofline.json"
-    rows = read_json(results)["rows"] if options.presets else {}
+    rows = read_json(results)["rows"] if results.is_file() else {}
     for name in options.presets or (*presets.PRESETS, *TWINS):
         print(f"counting {name}", flush=True)
-        settings = presets.load("baseline", EXPLICIT) if name in TWINS else presets.load(name)
-        with TWINS.get(name, nullcontext)():
-            rows[name] = count(settings)
-    write_json(results, {"schema": 1, "rows": rows})
+        rows[name] = count_named(name)
+        write_json(results, {"schema": 1, "rows": rows})
     return presets.write_page(options.output, options.page)
 
 
@@ -110,7 +112,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("presets", nargs="*", help="count these anew (default: all)")
+    add("presets", nargs="*", help="count these again (default: all)")
     add("--show", nargs="+", metavar="PRESET", help="print by part instead of writing")
     add("--gpu", choices=tuple(GPUS), default="H200", help="whose time is shown")
     add("--crop", type=int, help="side of the crop instead of the preset's")
@@ -148,11 +150,20 @@ def expected_seconds(launch: Launch, gpu: Gpu) -> float:
     return whole + launch.dropped * (rest - whole)
 
 
+def count_named(name: str, gpus: Collection[str] = tuple(GPUS)) -> dict[str, Any]:
+    """:func:`count` of a preset or of one of ``TWINS``."""
+    if name not in TWINS:
+        return count(presets.load(name), gpus=gpus)
+    overrides, around = TWINS[name]
+    with around():
+        return count(presets.load("baseline", overrides), gpus=gpus)
+
+
 def trace_preset(settings: Settings, crop: int | None = None) -> Trace:
     """The micro-step of a preset, with one clip."""
     side = crop or settings.DATA.CROP_SIZE
     dtype = PRECISIONS[settings.TRAIN.PRECISION]
-    with without_gpu():
+    with without_gpu() as mode:
         with torch.device(DEVICE):
             model = presets.build(settings, side)
             clips = presets.inputs(settings, side, 1)
@@ -163,7 +174,7 @@ def trace_preset(settings: Settings, crop: int | None = None) -> Trace:
                 restored = model(*clips)
             return charbonnier(restored.float(), sharp)
 
-        return trace(model, run, part_of)
+        return trace(mode, model, run, part_of)
 
 
 def count(
@@ -235,37 +246,27 @@ _PLACES = {
     "DeformableAlignment": "offset convolutions, warping",
 }
 _OPERATIONS = {
-    "vrtspike::triton_attention": "window attention",
-    "vrtspike::window_attention": "window attention",
-    "vrtspike::deform_by_kernel": "deformable convolution",
-    "vrtspike::guided_deform_conv": "deformable convolution",
-    "vrtspike::alignment_guide": "offset convolutions, warping",
-    "vrtspike::triton_projections": "norms and projections",
-    "vrtspike::triton_output": "norms and projections",
-    "vrtspike::normalised_linear": "norms and projections",
-    "vrtspike::triton_feed_forward": "feed-forward layers",
-    "vrtspike::triton_joined": "feed-forward layers",
-    "vrtspike::layer_norm": "layer norms",
-    "vrtspike::triton_gate": "feed-forward layers",
-    "vrtspike::normalised_geglu": "feed-forward layers",
     "aten::mm": "matrix products",
     "aten::addmm": "matrix products",
     "aten::bmm": "matrix products",
     "aten::native_layer_norm": "layer norms",
 }
-_CONVOLUTIONS = ("aten::convolution", "vrtspike::sum_of_taps")
+_KERNELS = {
+    "ops.window_attention": "window attention",
+    "ops.projections": "norms and projections",
+    "ops.feed_forward": "feed-forward layers",
+    "ops.deform_conv": "deformable convolution",
+    "ops.ops": "gradients of weights",
+}
 _BLOCK = "TMSABlock"
 
 
 def part_of(modules: Sequence[nn.Module], operation: str) -> str:
     """The part of a step that an operation belongs to."""
-    own = operation.removesuffix("_backward")
     names = [type(module).__name__ for module in modules]
-    if operation.startswith("vrtspike") and own in _OPERATIONS:
-        return _OPERATIONS[own]
-    if operation.startswith(_CONVOLUTIONS) and names[-1:] == ["VRT"]:
-        # Those of the alignment, which runs its layers without calling them as modules.
-        return _PLACES["DeformableAlignment"]
+    kernel = operation.rpartition(".")[0]
+    if kernel in _KERNELS:
+        return _KERNELS[kernel]
     for name in reversed(names):
         if name in _PLACES:
             return _PLACES[name]

@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from generated_page import require_current
 
-from vrtspike import cli
+from measured_figures import markdown, require_current, with_part
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
-from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
@@ -33,21 +32,20 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
     gray_frame,
     to_frame,
 )
-from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.metrics.psnr import PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM_Y
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.metrics.tof import TOF
 from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
-from vrtspike.files import atomic_write_text, read_json, write_json
+from vrtspike.io.files import atomic_write_text, read_json, write_json
+from vrtspike.system import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "spikes_alone.json"
 PAGE = ROOT / "docs" / "metrics.md"
-BEGIN, END = "<!-- spikes_alone.py: begin -->", "<!-- spikes_alone.py: end -->"
 
 WINDOWS = (8, 16, 24, 32, 40, 48, 64, 88)
-MEASURED: tuple[ImageMetric, ...] = (PSNR_Y, SSIM_Y, TOF)
+MEASURED = (PSNR_Y, SSIM_Y, TOF)
 INTERVALS = "intervals (TFI)"
 
 
@@ -73,7 +71,7 @@ def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[
 
 def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
     """What the spikes show of each frame, and the sharp frame in grey."""
-    store = open_store(entry.store)
+    store = Store(entry.store)
     stored, alone = StoredSequence(store), SpikesAlone(store, rate)
     for number in range(entry.frames):
         seen = to_frame(alone.read(number), stored.size)
@@ -85,23 +83,19 @@ def table(results: Mapping[str, Any]) -> str:
     rows = {row["reconstruction"]: row for row in results["figures"]}
     metrics = [METRICS[name] for name in results["metrics"]]
     best = {m.name: m.best(row[m.name] for row in rows.values()) for m in metrics}
-    lines = [
-        "| " + " | ".join(["reconstruction", *(metric.title for metric in metrics)]) + " |",
-        "|---" * (len(metrics) + 1) + "|",
-    ]
+    body = []
     for name, row in rows.items():
         cells = [
             f"**{m.text(row[m.name])}**" if row[m.name] == best[m.name] else m.text(row[m.name])
             for m in metrics
         ]
-        lines.append("| " + " | ".join([name, *cells]) + " |")
-    return "\n".join(lines)
+        body.append([name, *cells])
+    return markdown(["reconstruction", *(metric.title for metric in metrics)], body)
 
 
 def page(results: Mapping[str, Any]) -> str:
     """The page with today's table."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    return f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{rest.split(END)[1]}"
+    return with_part(PAGE, "spikes_alone.py", table(results))
 
 
 def main() -> None:
@@ -119,7 +113,7 @@ def main() -> None:
         require_current(PAGE, page(read_json(RESULTS)), "spikes_alone.py")
         return
     entries = load_dataset(arguments.dataset).split("test")
-    scores = select_metrics([m.name for m in MEASURED], "no weights needed", torch.device("cpu"))
+    scores = select_metrics(MEASURED, "no weights needed", torch.device("cpu"))
     figures: list[dict[str, Any]] = []
     for name, rate in reconstructions().items():
         rows = [measure(entry, rate, scores) for entry in entries]

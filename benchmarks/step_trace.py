@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
@@ -23,19 +22,20 @@ from typing import Any
 from unittest import mock
 
 import torch
-from operation_costs import FREE, Kernel, kernels_of, size_of, tensors_in
 from torch import Tensor, nn
-from torch._library.custom_ops import OPDEFS
 from torch._prims_common import suggest_memory_format
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.function import FunctionCtx
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from triton.runtime.jit import JITFunction
-from triton_costs import launched
 
-import vrtspike.deblurring.models.windows
-from vrtspike.deblurring.models.layers import DropPath
+from operation_costs import FREE, Kernel, kernels_of, size_of, tensors_in
+from triton_costs import launched
+from vrtspike.deblurring.models.ops.launch import TracingMode
+from vrtspike.deblurring.models.ops.window_attention import windows
+from vrtspike.deblurring.models.stochastic_depth import StochasticDepth
+from vrtspike.deblurring.models.tmsa import TMSABlock
+from vrtspike.deblurring.traced_step import WITHOUT_CUDNN, LiveStorages
 
 DEVICE = torch.device("cuda", 0)
 _ADDED_AT_ONCE = 64
@@ -75,13 +75,13 @@ class Trace:
 
 
 @contextmanager
-def without_gpu() -> Iterator[None]:
-    """Tensors without data on a CUDA device that need not be there.
+def without_gpu() -> Iterator[TracingMode]:
+    """Tensors without data on a CUDA device that need not be there, and no launches.
 
     Autocast asks whether there is CUDA before it obeys, checkpointing before it counts a graph's
     pass, and plans of windows are not remembered while tensors have no data.
     """
-    plans = cache(vrtspike.deblurring.models.windows.build_plan)
+    plans = cache(windows.build_plan)
     set_materialize = FunctionCtx.set_materialize_grads
 
     def note(node: Any, value: bool) -> None:  # noqa: ANN401
@@ -93,41 +93,48 @@ def without_gpu() -> Iterator[None]:
         "torch.cuda.amp.common.amp_definitely_not_available": lambda: False,
         "torch.cuda.is_bf16_supported": lambda *_, **__: True,
         "torch._C._current_graph_task_id": lambda: 0,
-        "torch.cuda.device_of": lambda _: nullcontext(),
         "torch.cuda.get_device_capability": lambda *_: (9, 0),
         "torch.cuda.get_device_properties": lambda *_: SimpleNamespace(multi_processor_count=132),
-        "vrtspike.deblurring.models.windows.build_plan": plans,
+        f"{windows.__name__}.build_plan": plans,
+        "torch.nn.functional.scaled_dot_product_attention": _sdpa_as_on_cuda,
     }
+    mode = TracingMode(lambda *_: None)
     with ExitStack() as stack:
         for name, answer in answers.items():
             stack.enter_context(mock.patch(name, answer))
-        stack.enter_context(FakeTensorMode())
-        yield
+        stack.enter_context(mode)
+        yield mode
 
 
 def trace(
-    model: nn.Module, run: Callable[[], Tensor], part_of: Callable[[Sequence[nn.Module], str], str]
+    mode: TracingMode,
+    model: nn.Module,
+    run: Callable[[], Tensor],
+    part_of: Callable[[Sequence[nn.Module], str], str],
 ) -> Trace:
     """Trace forward and backward pass of a scalar; inside of :func:`without_gpu`.
 
     Args:
+        mode: that of :func:`without_gpu`.
         model: what ``run`` runs; its parameters count as memory.
         run: makes the scalar.
         part_of: names the part of an operation by the modules around it, the outermost first, and
             the operation's name.
     """
-    memory = _Memory()
+    memory = LiveStorages()
     for parameter in model.parameters():
         if parameter.requires_grad:
             # Gradients add up over micro-steps; only the first of a step finds none.
             parameter.grad = torch.zeros_like(parameter)
     gradients = (p.grad for p in model.parameters() if p.grad is not None)
     for tensor in itertools.chain(model.parameters(), model.buffers(), gradients):
-        memory.add(tensor)
+        if tensor.device.type == "cuda":
+            memory.add(tensor)
     before = memory.now
-    recorder = _Recorder(part_of, memory)
-    plans = recorder.unrecorded(vrtspike.deblurring.models.windows.build_plan)
-    once = mock.patch("vrtspike.deblurring.models.windows.build_plan", plans)
+    recorder = _Recorder(model, part_of, memory)
+    plans = recorder.unrecorded(windows.build_plan)
+    once = mock.patch.object(windows, "build_plan", plans)
+    mode.note = recorder.note
     with once, _modules(recorder.stack), recorder, _Parts(recorder):
         loss = run()
         kept = memory.now - before
@@ -135,25 +142,11 @@ def trace(
     return Trace(recorder.launches, kept, memory.peak)
 
 
-class _Memory:
-    """Bytes of the storages that are alive, and the most there were."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[int, int] = {}
-        self.now = self.peak = 0
-
-    def add(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        key = storage._cdata
-        if tensor.device.type != "cuda" or key in self._sizes:
-            return
-        self._sizes[key] = storage.nbytes()
-        self.now += storage.nbytes()
-        self.peak = max(self.peak, self.now)
-        weakref.finalize(storage, self._free, key)
-
-    def _free(self, key: int) -> None:
-        self.now -= self._sizes.pop(key)
+def drop_rates(model: nn.Module) -> dict[nn.Module, float]:
+    """Rate of stochastic depth of each block of a model."""
+    blocks = [module for module in model.modules() if isinstance(module, TMSABlock)]
+    rates = [m.rates for m in model.modules() if isinstance(m, StochasticDepth)]
+    return dict(zip(blocks, rates[0], strict=True)) if rates else {}
 
 
 @contextmanager
@@ -179,6 +172,24 @@ def _modules(stack: list[nn.Module]) -> Iterator[None]:
             handle.remove()
 
 
+_sdpa = functional.scaled_dot_product_attention
+
+
+def _sdpa_as_on_cuda(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> Tensor:
+    """The kernel that PyTorch chooses on CUDA where there is a mask with a gradient.
+
+    That is the memory-efficient one, for channels in multiples of eight; for others all scores are
+    written out. A machine without CUDA chooses the latter for all.
+    """
+    if query.shape[-1] % 8:
+        return _sdpa(query, key, value, attn_mask)
+    mask = attn_mask.expand(*query.shape[:2], -1, -1)
+    out: Tensor = torch.ops.aten._scaled_dot_product_efficient_attention(
+        query, key, value, mask, True
+    )[0]
+    return out
+
+
 def _as_cudnn_lays_it_out(out: Any, x: Tensor, weight: Tensor) -> Any:  # noqa: ANN401
     """Results of a convolution: channels last where an operand is.
 
@@ -193,26 +204,15 @@ def _as_cudnn_lays_it_out(out: Any, x: Tensor, weight: Tensor) -> Any:  # noqa: 
     return (None if x_grad is None else torch.empty_like(x_grad, memory_format=last), *others)
 
 
-def _sample(x: Tensor, grid: Tensor) -> Tensor:
-    return torch.ops.aten.grid_sampler_2d(x, grid, 0, 0, True)
-
-
-def _sample_backward(x: Tensor, grid: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    mask = [True, True]
-    return torch.ops.aten.grid_sampler_2d_backward(grad, x, grid, 0, 0, True, mask)
-
-
-# cuDNN's sampling knows no tensors without data; PyTorch's own moves the same bytes.
-_STAND_INS: dict[str, Callable[..., Any]] = {
-    "aten::cudnn_grid_sampler": _sample,
-    "aten::cudnn_grid_sampler_backward": _sample_backward,
-}
-
-
 class _Recorder(TorchDispatchMode):
     """Writes down the kernels of every operation."""
 
-    def __init__(self, part_of: Callable[[Sequence[nn.Module], str], str], memory: _Memory) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        part_of: Callable[[Sequence[nn.Module], str], str],
+        memory: LiveStorages,
+    ) -> None:
         super().__init__()
         self.launches: list[Launch] = []
         self.stack: list[nn.Module] = []
@@ -220,11 +220,10 @@ class _Recorder(TorchDispatchMode):
         self.node: tuple[nn.Module, ...] | None = None
         # Gradients of parameters, added to those of earlier micro-steps at the end.
         self.made: list[Tensor] = []
-        # The operation of our own whose body runs.
-        self._inside: str | None = None
         self._paused = False
         self._part_of = part_of
         self._memory = memory
+        self._rates = drop_rates(model)
 
     def unrecorded(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that a model calls once and not in each step, none of whose kernels count."""
@@ -247,17 +246,9 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401 - as PyTorch calls it
         kwargs = kwargs or {}
         name = func.name()
-        if name in OPDEFS:
-            # An operation of our own is what it does and launches.
-            outside, self._inside = self._inside, self._inside or name
-            try:
-                with self, _launches(self._launched):
-                    return OPDEFS[name]._init_fn(*args, **kwargs)
-            finally:
-                self._inside = outside
-        if name in _STAND_INS:
+        if func in WITHOUT_CUDNN:
             with self:
-                return _STAND_INS[name](*args)
+                return WITHOUT_CUDNN[func](*args)
         if not name.startswith("prim") and _is_composite(name):
             with self:
                 return func.decompose(*args, **kwargs)
@@ -267,44 +258,34 @@ class _Recorder(TorchDispatchMode):
             out = _as_cudnn_lays_it_out(out, x, weight)
         results = list(tensors_in(out))
         for tensor in results:
-            self._memory.add(tensor)
-        if results and not func.is_view and name not in FREE and not self._paused:
-            part = self._part_of(self.modules(), self._inside or name)
+            if tensor.device.type == "cuda":
+                self._memory.add(tensor)
+        launches = any(t.numel() for t in results) and not func.is_view and name not in FREE
+        if launches and not self._paused:
+            part = self._part_of(self.modules(), name)
             found = kernels_of(func, args, kwargs, out)
             self.launches += [Launch(part, name, kernel) for kernel in found]
         return out
 
     def add_gradients(self) -> None:
-        """Add all gradients that were made, as :meth:`FlatGradients.adding` does."""
+        """Add all gradients that were made, as a captured micro-step does."""
         for first in range(0, len(self.made), _ADDED_AT_ONCE):
             moved = 3.0 * sum(size_of(t) for t in self.made[first : first + _ADDED_AT_ONCE])
             name = "aten::_foreach_add_"
             self.launches.append(Launch(self._part_of((), name), name, Kernel(moved)))
         self.made.clear()
 
-    def _launched(self, kernel: Any, grid: Any, arguments: dict[str, Any]) -> None:  # noqa: ANN401
-        part = self._part_of(self.modules(), self._inside or "")
+    def note(self, kernel: Any, grid: Any, arguments: dict[str, Any]) -> None:  # noqa: ANN401
+        """Write down the launch of a kernel of our own."""
         name = f"{kernel.__module__.split('.')[-2]}.{kernel.__name__}"
+        part = self._part_of(self.modules(), f"ops.{name}")
         cost = launched(kernel, grid, arguments)
-        self.launches.append(Launch(part, name, cost, drop_rate(self.modules())))
+        self.launches.append(Launch(part, name, cost, self._drop_rate()))
 
-
-def drop_rate(modules: Sequence[nn.Module]) -> float:
-    """The rate of the innermost of some modules that has stochastic depth."""
-    layers = [getattr(module, "drop_path", None) for module in modules]
-    rates = [layer.rate for layer in layers if isinstance(layer, DropPath)]
-    return rates[-1] if rates else 0.0
-
-
-@contextmanager
-def _launches(note: Callable[[Any, Any, dict[str, Any]], None]) -> Iterator[None]:
-    """Launches of Triton's kernels are noted instead of made."""
-
-    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:  # noqa: ANN401
-        note(kernel, grid, {**dict(zip(kernel.arg_names, args, strict=False)), **options})
-
-    with mock.patch.object(JITFunction, "run", run):
-        yield
+    def _drop_rate(self) -> float:
+        """The rate of stochastic depth of the block that runs."""
+        running = set(self.modules())
+        return next((rate for block, rate in self._rates.items() if block in running), 0.0)
 
 
 @cache

@@ -14,10 +14,11 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from kernel_code import compile_kernel
 from machine_loops import Count
 from operation_costs import Arithmetic, Kernel, size_of
-from torch import Tensor
 
 CAPABILITY = 90
 _TYPES = {
@@ -38,15 +39,15 @@ class Work:
         flops: of all its matrix products, padding not counted.
         share: of the bytes of its tensors that it touches.
         added: bytes of atomic additions beside that, which the cache makes one by one.
-        left: share of the bytes that are moved where the sample's branch is dropped; None if all
-            is done.
+        left: names of the tensors that are read or written where the sample's branch is dropped:
+            of results zeros are written; None if all is done.
     """
 
     trips: tuple[float, ...] = ()
     flops: float = 0.0
     share: float = 1.0
     added: float = 0.0
-    left: float | None = 0.0
+    left: Sequence[str] | None = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def launched(kernel: Any, grid: Sequence[int], arguments: Mapping[str, Any]) -> 
         grid: programs in each direction.
         arguments: all of the launch by name, tensors, numbers, constants and options.
     """
-    name = f"{'.'.join(kernel.__module__.split('.')[-2:])}.{kernel.__name__}"
+    name = f"{kernel.__module__.split('.')[-1]}.{kernel.__name__}"
     if name not in WORK:
         raise ValueError(f"benchmarks/triton_costs.py knows no kernel {name}; add it to WORK")
     programs = math.prod(grid)
@@ -96,12 +97,18 @@ def launched(kernel: Any, grid: Sequence[int], arguments: Mapping[str, Any]) -> 
     half = any(t.dtype in (torch.bfloat16, torch.float16) for t in tensors)
     kind: Arithmetic = "half" if half else "float32"
     left = None
-    if (arguments.get("KEEP") or arguments.get("KEEP_FED")) and work.left is not None:
-        left = work.left * moved
+    if arguments.get("KEEP") and work.left is not None:
+        left = work.share * sum(size_of(arguments[name]) for name in work.left)
     return Kernel(moved, work.flops, kind, instructions, left)
 
 
 def _code(kernel: Any, arguments: Mapping[str, Any]) -> Code:  # noqa: ANN401
+    """The code that runs for a sample whose branch is not dropped.
+
+    Code for both has the instructions of both, and its loops that write zeros.
+    """
+    if "KEEP" in arguments:
+        arguments = {**arguments, "KEEP": False}
     types, constants, options = {}, {}, {}
     constant = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
     for name, value in arguments.items():
@@ -134,36 +141,33 @@ def _blocks(length: float, block: int) -> int:
     return math.ceil(length / block)
 
 
-def _attention(products: int, trips: Callable[[Mapping[str, Any]], tuple[float, ...]]) -> Any:  # noqa: ANN401
-    """Work of a kernel of window attention that makes so many products of N x N x D."""
+def _attention(
+    products: int, trips: Callable[[Mapping[str, Any]], tuple[float, ...]], *results: str
+) -> Callable[[Mapping[str, Any]], Work]:
+    """Work of a kernel of window attention that makes so many products of N x N x D.
+
+    ``results`` are zeros of samples that are dropped.
+    """
 
     def work(a: Mapping[str, Any]) -> Work:
         samples = a["qkv"].shape[0]
         count = a["last"] - a["first"] if "last" in a else a["grid"][1]
         flops = 2.0 * products * samples * count * a["HEADS"] * a["N"] ** 2 * a["D"]
-        return Work(trips(a), flops, count / a["windows"])
+        return Work(trips(a), flops, count / a["windows"], left=("place", *results))
 
     return work
 
 
-def _over_keys(a: Mapping[str, Any]) -> tuple[float, ...]:
-    keys = _blocks(a["N"], a["BLOCK_N"])
-    # A loop of one turn is none.
-    return (a["HEADS"],) if a["ALL_HEADS"] else (keys,) * (keys > 1)
-
-
 def _over_queries(a: Mapping[str, Any]) -> tuple[float, ...]:
     queries = _blocks(a["N"], a["BLOCK_M"])
-    # What begins anew, over queries and over keys, is not run.
-    return (queries,) if a["RUNNING"] else (queries, 0, 0)
+    # A loop of one turn is none.
+    return (queries,) * (queries > 1)
 
 
 def _over_groups(a: Mapping[str, Any]) -> tuple[float, ...]:
     queries, keys = _blocks(a["N"], a["BLOCK_M"]), _blocks(a["N"], a["BLOCK_N"])
-    if queries == 1:
-        return (a["HEADS"],) if a["ALL_HEADS"] else ()
     if queries <= a["GROUP"]:
-        return (keys,)
+        return (keys,) * (keys > 1)
     groups, rest = divmod(queries, a["GROUP"])
     # A loop over one group is none.
     around = (groups,) if groups > 1 else ()
@@ -177,41 +181,22 @@ def _hidden(products: int, without: int) -> Callable[[Mapping[str, Any]], Work]:
         rows = a["x"].shape[0] * a["length"]
         # Fewer by those of the value where there is none.
         flops = 2.0 * (products if a["GATED"] else products - without) * rows * a["C"] * a["H"]
-        # The tokens are handed on, or their gradient.
-        ways = ("grad", "grad_x") if "grad" in a else ("x", "out")
-        return Work((_blocks(a["H"], a["BLOCK_H"]),), flops, left=_share(a, *ways))
+        # The tokens are passed through, or their gradient; sums over all samples read zeros.
+        sums = ("partial", "normed", "scaled", "grad_hidden", "products")
+        left = ("grad", "grad_x", *sums) if "grad" in a else ("x", "out")
+        return Work((_blocks(a["H"], a["BLOCK_H"]),), flops, left=left)
 
     return work
-
-
-def _share(a: Mapping[str, Any], *names: str) -> float:
-    """Share of the bytes of all tensors that some have."""
-    tensors = {id(t): size_of(t) for t in a.values() if isinstance(t, Tensor)}
-    return sum(size_of(a[name]) for name in names) / sum(tensors.values())
-
-
-def _joined(a: Mapping[str, Any]) -> Work:
-    """Of a projection and the feed-forward layer after it."""
-    first, second = _output(a), _hidden(3, 1)(a)
-    # Where the feed-forward layer is dropped everything else is done.
-    return Work(second.trips, first.flops + second.flops, left=1.0)
-
-
-def _lay(a: Mapping[str, Any]) -> Work:
-    """Of weights that are laid; products with the codes of places are instructions like others."""
-    places, pieces = _blocks(a["PLACES"], a["BLOCK_P"]), _blocks(a["C"], a["BLOCK_K"])
-    # A loop over one block of places is none.
-    return Work((pieces,) if places == 1 else (places, places * pieces))
 
 
 def _outputs(a: Mapping[str, Any]) -> Work:
     """Of the projections before attention, forward and backward."""
     trips = (_blocks(a["OUT"], a["BLOCK_O"]),) * (1 + a["MUTUAL"])
     flops = 2.0 * a["x"].shape[0] * a["length"] * a["C"] * a["OUT"] * len(trips)
-    # Without the projections the gradient of the tokens is what reaches them by other ways.
-    ways = ("through", "grad_x", *(("around",) if a.get("AROUND") else ()))
-    left = _share(a, *ways) if "through" in a else 0.0
-    return Work(trips, flops, left=left)
+    # Without the projections the gradient of the tokens is what reaches them by other ways; what
+    # the gradients of weights are sums over is written all the same.
+    backward = ("x", "through", "grad_x", "normed", "coded", "partial")
+    return Work(trips, flops, left=backward if "through" in a else ("out_own", "out_mutual"))
 
 
 def _output(a: Mapping[str, Any]) -> Work:
@@ -219,22 +204,7 @@ def _output(a: Mapping[str, Any]) -> Work:
     rows = a["own"].shape[0] if "own" in a else a["grad_own"].shape[0]
     flops = 2.0 * rows * a["length"] * a["C"] ** 2 * (1 + a["MUTUAL"])
     # The backward kernel does not look: it writes zeros, from products with zeros.
-    return Work((), flops, left=_share(a, "x", "out") if "own" in a else None)
-
-
-def _weights(a: Mapping[str, Any]) -> Work:
-    """Of the gradients of weights; programs with lines run beside those of products."""
-    names = ("", "_B")[: 1 + a["TWO"]]
-    programs, shares = a["grid"]
-    trips, flops = [], 0.0
-    for name in names:
-        length, outputs = a[f"length{name.lower()}"], a[f"OUT{name}"]
-        share = _blocks(outputs, a["BLOCK_O"]) / programs
-        samples = a["samples"] * share
-        trips += [samples, samples * _blocks(length, a["BLOCK"] * shares)]
-        flops += 2.0 * a["samples"] * length * outputs * a["C"]
-    lines = _blocks(a["count"], a["LINES"] * shares) / programs
-    return Work((*trips[:2], lines, *trips[2:]), flops)
+    return Work((), flops, left=("x", "out") if "own" in a else None)
 
 
 def _columns(a: Mapping[str, Any]) -> int:
@@ -247,63 +217,40 @@ def _pixels(a: Mapping[str, Any]) -> int:
     return int(a["flow"].numel()) // 2
 
 
-def _deform(products: int) -> Callable[[Mapping[str, Any]], Work]:
-    """Work of a kernel that goes over the nine sampling points of a tile."""
-
-    def work(a: Mapping[str, Any]) -> Work:
-        return Work((9,), 2.0 * products * _columns(a) * a["FAN_OUT"])
-
-    return work
+def _deform(a: Mapping[str, Any]) -> Work:
+    """Of a kernel that goes over the nine taps of a tile."""
+    return Work((9,), 2.0 * _columns(a) * a["FAN_OUT"])
 
 
 _CORNERS = 4
 
 
-def _deform_inputs(a: Mapping[str, Any]) -> Work:
+def _deform_backward(a: Mapping[str, Any]) -> Work:
     """Gradients of the columns, of what was sampled (added corner by corner) and of offsets.
 
     Of some pairs, whose columns are written.
     """
-    work = _deform(1)(a)
+    work = _deform(a)
     share = a["programs"] * a["TILE_H"] * a["TILE_W"] / _pixels(a)
-    added = _CORNERS * 4.0 * _columns(a) * share if a["FOR_X"] else 0.0
+    added = _CORNERS * 4.0 * _columns(a) * share
     added += (1 - share) * size_of(a["columns"])  # all of these
     return Work(work.trips, work.flops * share, share, added)
 
 
-def _guide_gradient(a: Mapping[str, Any]) -> Work:
-    return Work(added=_CORNERS * 4.0 * _pixels(a) * a["CHANNELS"] if a["FOR_X"] else 0.0)
-
-
 WORK: dict[str, Callable[[Mapping[str, Any]], Work]] = {
-    "window_attention.triton_kernels.layout_kernel": lambda _: Work(),
-    "window_attention.triton_forward.forward_kernel": _attention(2, _over_keys),
-    "window_attention.triton_forward.whole_kernel": _attention(2, _over_queries),
-    "window_attention.triton_gradients.gradient_kernel": _attention(5, _over_groups),
-    "window_attention.triton_joint.joint_kernel": _attention(5, lambda a: (a["share"],)),
-    "window_attention.triton_gradients.bias_kernel": _attention(2, lambda a: (a["share"],)),
-    "token_ops.feed_forward_kernels.forward_kernel": _hidden(3, 1),
-    "token_ops.feed_forward_kernels.rows_kernel": _hidden(5, 2),
-    "token_ops.feed_forward_kernels.fold_kernel": lambda _: Work(),
-    "token_ops.feed_forward_kernels.unfold_kernel": lambda a: Work(
-        (_blocks(a["H"], a["BLOCK_H"]),)
-    ),
-    "token_ops.gate_kernels.gate_kernel": lambda _: Work(),
-    "token_ops.gate_kernels.gate_gradient_kernel": lambda a: Work((a["TILES"],)),
-    "token_ops.projection_kernels.lay_kernel": _lay,
-    "token_ops.projection_kernels.input_kernel": _outputs,
-    "token_ops.projection_kernels.input_rows_kernel": _outputs,
-    "token_ops.projection_kernels.output_kernel": _output,
-    "token_ops.projection_kernels.output_rows_kernel": _output,
-    "token_ops.joined_kernels.joined_kernel": _joined,
-    "token_ops.weight_kernels.weights_kernel": _weights,
-    "norms.kernels.norm_kernel": lambda _: Work(),
-    "norms.kernels.norm_gradient_kernel": lambda a: Work((a["TILES"],)),
-    "tap_sums.kernels.sum_kernel": lambda _: Work(),
-    "tap_sums.kernels.sum_gradient_kernel": lambda _: Work(),
-    "deform.triton_kernels.forward_kernel": _deform(1),
-    "deform.triton_kernels.input_kernel": _deform_inputs,
-    "deform.guide_kernels.guide_kernel": lambda _: Work(),
-    "deform.guide_kernels.guide_gradient_kernel": _guide_gradient,
+    "kernel_parts.packing_kernel": lambda _: Work(),
+    "forward_kernel.forward_kernel": _attention(2, _over_queries, "out"),
+    "gradient_kernels.gradient_kernel": _attention(5, _over_groups, "grads"),
+    "gradient_kernels.bias_kernel": _attention(2, lambda a: (a["share"],), "sums"),
+    "feed_forward_kernels.forward_kernel": _hidden(3, 1),
+    "feed_forward_kernels.rows_kernel": _hidden(5, 2),
+    "feed_forward_kernels.fold_kernel": lambda _: Work(),
+    "projection_kernels.packing_kernel": lambda _: Work(),
+    "projection_kernels.input_kernel": _outputs,
+    "projection_kernels.input_rows_kernel": _outputs,
+    "projection_kernels.output_kernel": _output,
+    "projection_kernels.output_rows_kernel": _output,
+    "kernels.forward_kernel": _deform,
+    "kernels.backward_kernel": _deform_backward,
 }
 """What each kernel does, by its module and name."""

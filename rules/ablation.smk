@@ -1,9 +1,6 @@
 """What a part of a model is worth: presets beside those that differ in it alone (of videos: spikes)."""
 
 
-include: "functions/ablation.smk"
-
-
 rule ablation:
     """The presets named by PRESETS beside those of their ablations: table, report."""
     input:
@@ -34,10 +31,9 @@ rule ablation_of_preset:
     params:
         *code("ablation.py", uses=SHOWN),
         runs=run_folders,
-        evaluations=evaluation_folders,
         folder=subpath(output.table, parent=True),
     shell:
-        "python scripts/ablation.py --train-dirs {params.runs:q} --evaluate-dirs {params.evaluations:q}"
+        "python scripts/ablation.py --train-dirs {params.runs:q}"
         " --output {params.folder:q} > {log:q} 2>&1"
 
 

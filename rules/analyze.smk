@@ -1,13 +1,10 @@
 """Logs to findings: where a run's time and memory went, and how presets compare."""
 
 
-include: "functions/analyze.smk"
-
-
 rule analyze_performance:
     """Tables, plots and ranked findings from a run's logs, and the preset they suggest."""
     input:
-        missing=unless_there("performance/{preset}/findings.json"),
+        restored=restored("performance/{preset}/findings.json"),
         run="<results>/train/{preset}/run.json",
         settled=settled(),
         logs=multiext(
@@ -51,12 +48,6 @@ rule analyze_performance:
             category="Performance",
             labels={"preset": "{preset}", "result": "time per section"},
         ),
-        share=report(
-            "<results>/performance/{preset}/share_of_step.svg",
-            caption="../workflow/report/share.rst",
-            category="Performance",
-            labels={"preset": "{preset}", "result": "share of a step"},
-        ),
         throughput=report(
             "<results>/performance/{preset}/throughput.svg",
             caption="../workflow/report/throughput.rst",
@@ -85,7 +76,7 @@ rule analyze_performance:
 rule compare:
     """The presets named by PRESETS side by side: speed, memory, quality, and how they differ."""
     input:
-        missing=unless_there("compare/table.csv"),
+        restored=restored("compare/table.csv"),
         settled=settled(*PLAN.settings.PRESETS),
         runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
         logs=expand(
@@ -124,8 +115,7 @@ rule compare:
     params:
         *code("compare.py", uses=SHOWN),
         runs=run_folders,
-        evaluations=evaluation_folders,
         folder=subpath(output.table, parent=True),
     shell:
-        "python scripts/compare.py --train-dirs {params.runs:q} --evaluate-dirs {params.evaluations:q}"
+        "python scripts/compare.py --train-dirs {params.runs:q}"
         " --output {params.folder:q} > {log:q} 2>&1"

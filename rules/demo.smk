@@ -1,14 +1,13 @@
 """The whole way on generated data."""
 
 
-include: "functions/demo.smk"
-
-
 rule demo:
-    """Generate data, train, evaluate and report on it; end with a table of the results."""
+    """Generate data, train both models on it, evaluate and compare them; end with a table."""
     input:
-        settled=settled("demo"),
-        sequences="<results>/evaluate/demo/sequences.csv",
+        settled=settled(*DEMO_PRESETS),
+        sequences=expand(
+            "<results>/evaluate/{preset}/sequences.csv", preset=DEMO_PRESETS
+        ),
         report="<results>/demo/report.html",
     output:
         "<results>/demo/summary.txt",
@@ -16,17 +15,19 @@ rule demo:
         "<logs>/demo.log",
     benchmark:
         "<benchmarks>/demo.tsv"
+    retries: 0
     localrule: True
     params:
         *code("demo_summary.py", uses=METRICS),
         task="deblurring",
-        benchmarks=demo_benchmarks,
+        benchmarks=demo_benchmarks(*DEMO_PRESETS),
         folder=f"{PLAN.settings.RESULTS}/benchmarks",
+        reuse=f"--trained {PLAN.settings.RESULTS}/train/light_demo",
     shell:
         # The terminal shows it at the end, once.
         "python scripts/demo_summary.py --sequences {input.sequences:q}"
         " --benchmarks {params.benchmarks:q} --benchmark-folder {params.folder:q}"
-        " --task {params.task} --output {output:q} > {log:q} 2>&1"
+        " --task {params.task} {params.reuse} --output {output:q} > {log:q} 2>&1"
 
 
 use rule demo as sst_demo with:
@@ -43,5 +44,6 @@ use rule demo as sst_demo with:
     localrule: True
     params:
         task="sst",
-        benchmarks=sst_demo_benchmarks,
+        benchmarks=demo_benchmarks("sst_demo"),
         folder=f"{PLAN.settings.RESULTS}/benchmarks",
+        reuse="",

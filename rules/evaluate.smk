@@ -1,13 +1,10 @@
 """Weights to figures: the whole test split."""
 
 
-include: "functions/evaluate.smk"
-
-
 rule evaluate:
     """Measure the test split: metrics per frame and sequence, pictures, examples."""
     input:
-        missing=unless_there("evaluate/{preset}/summary.json"),
+        restored=restored("evaluate/{preset}/summary.json"),
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
         dataset=dataset_manifest,

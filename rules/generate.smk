@@ -1,7 +1,4 @@
-"""Data that is made, not recorded: the demo's, and simulated spikes for high-speed frames."""
-
-
-include: "functions/generate.smk"
+"""Data that is made of others: the demo's, simulated spikes, recordings on the sensor's grid."""
 
 
 rule demo_data:
@@ -33,8 +30,29 @@ rule simulate:
         mem_mb=2000,
     params:
         *code("simulate.py"),
-        options=simulation,
-        version=version_of_frames,
+        options=lambda wildcards: simulation_options(
+            VIDEOS.settings.SIMULATE, source_of(wildcards)
+        ),
+        version=lambda wildcards: frames_version(source_of(wildcards).FRAMES),
     shell:
         "python scripts/simulate.py {params.options} --split={wildcards.split:q}"
         " --sequence={wildcards.sequence:q} > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
+
+
+rule calibrate:
+    """Frames of one's own camera on the grid and the clock of its spike sensor (CALIBRATE)."""
+    output:
+        f"{VIDEOS.settings.CALIBRATE.ROOT}/calibrated.txt",
+    log:
+        "<logs>/calibrate.log",
+    benchmark:
+        "<benchmarks>/calibrate.tsv"
+    retries: 0
+    resources:
+        mem_mb=4000,
+    params:
+        *code("calibrate.py"),
+        options=calibration_options(VIDEOS.settings.CALIBRATE),
+        version=lambda wildcards: recordings_version(VIDEOS.settings.CALIBRATE),
+    shell:
+        "python scripts/calibrate.py {params.options} > {log:q} 2>&1 && cp {log:q} {output:q}"

@@ -1,15 +1,12 @@
 """Raw files to manifests: what is there, whether it fits together, and one gate for all of it."""
 
 
-include: "functions/ingest.smk"
-
-
 rule survey:
     """Find the sequences below a data root; those with faults are set aside for the gate."""
     input:
-        generated,
-        missing=unless_there(
-            "data/{dataset}/survey.json", "data/{dataset}/alignment.csv"
+        lambda wildcards: RAW_DATA.generated_before(dataset_of(wildcards)),
+        restored=restored(
+            "data/{dataset}/survey.json", SURVEY, ["data/{dataset}/alignment.csv"]
         ),
     output:
         "<results>/data/{dataset}/survey.json",
@@ -17,6 +14,7 @@ rule survey:
         "<logs>/survey/{dataset}.log",
     benchmark:
         "<benchmarks>/survey/{dataset}.tsv"
+    retries: 0
     localrule: True
     params:
         *code("survey.py"),
@@ -32,41 +30,47 @@ rule survey:
 
 
 rule ingest:
-    """Check the sequences of a share completely; each gets a manifest, faults included."""
+    """Check the sequences of a shard completely; each gets a manifest, faults included."""
     input:
-        survey_before,
-        missing=unless_there(
-            "data/{dataset}/ingest/shares/{share}.json", "data/{dataset}/alignment.csv"
+        survey="<results>/data/{dataset}/survey.json",
+        restored=restored(
+            "data/{dataset}/ingest/shards/{shard}.json",
+            INGEST_SHARD,
+            ["data/{dataset}/alignment.csv"],
+            lambda wildcards: SHARDS.damaged_checks(
+                dataset_of(wildcards), wildcards.shard
+            ),
         ),
     output:
-        "<results>/data/{dataset}/ingest/shares/{share}.json",
+        "<results>/data/{dataset}/ingest/shards/{shard}.json",
     log:
-        "<logs>/ingest/{dataset}/{share}.log",
+        "<logs>/ingest/{dataset}/{shard}.log",
     benchmark:
-        "<benchmarks>/ingest/{dataset}/{share}.tsv"
-    threads: sequences_of_share
+        "<benchmarks>/ingest/{dataset}/{shard}.tsv"
+    threads: sequences_of_shard
     resources:
-        mem_mb=share_memory,
+        mem_mb=shard_memory,
     params:
         *code("ingest.py"),
         raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
         sensor=lambda wildcards: sensor_option(dataset_of(wildcards)),
         folder=subpath(output[0], ancestor=2),
-        asked=checks_asked,
+        versions=raw_versions,
     shell:
         # A process for each of several sequences: they need no threads of their own.
         "OMP_NUM_THREADS=1 python scripts/ingest.py {params.raw_files} {params.sensor}"
-        " --survey {input:q} --ingested {params.folder:q} --share {wildcards.share}"
-        " --threads {threads} --asked {params.asked} --output {output:q} > {log:q} 2>&1"
+        " --survey {input.survey:q} --ingested {params.folder:q} --shard {wildcards.shard}"
+        " --threads {threads} --output {output:q} > {log:q} 2>&1"
 
 
 rule alignment:
     """Where each exposure lies in time, and how well its spikes show its sharp frame."""
     input:
-        missing=unless_there(
-            "data/{dataset}/alignment.csv", "data/{dataset}/k*/accepted.json"
+        restored=restored(
+            "data/{dataset}/alignment.csv",
+            made_of_it=["data/{dataset}/k*/accepted.json"],
         ),
-        shares=ingest_shares,
+        shards=ingest_shards,
         survey="<results>/data/{dataset}/survey.json",
     output:
         table=report(
@@ -85,6 +89,7 @@ rule alignment:
         "<logs>/alignment/{dataset}.log",
     benchmark:
         "<benchmarks>/alignment/{dataset}.tsv"
+    retries: 0
     localrule: True
     params:
         *code("alignment_table.py"),
@@ -97,13 +102,14 @@ rule alignment:
 rule accept:
     """The gate: go on only if no sequence has a fault, else list all faults (or leave them out)."""
     input:
-        missing=unless_there(
+        restored=restored(
             "data/{dataset}/k{bins}/accepted.json",
-            "data/{dataset}/k{bins}/dataset.json",
+            ACCEPTED,
+            ["data/{dataset}/k{bins}/dataset.json"],
         ),
-        shares=ingest_shares,
-        survey=survey_before_gate,
-        # Whoever is stopped by faults wants to look at it.
+        shards=ingest_shards,
+        survey="<results>/data/{dataset}/survey.json",
+        # Faults that stop a run show there.
         alignment="<results>/data/{dataset}/alignment.csv",
     output:
         "<results>/data/{dataset}/k{bins}/accepted.json",
@@ -111,16 +117,19 @@ rule accept:
         "<logs>/accept/{dataset}/k{bins}.log",
     benchmark:
         "<benchmarks>/accept/{dataset}/k{bins}.tsv"
+    retries: 0
     localrule: True
     params:
         *code("accept.py"),
         on_error=lambda wildcards: dataset_of(wildcards).on_error,
+        context=lambda wildcards: dataset_of(wildcards).context,
         clips=lambda wildcards: clip_options(VIDEOS, wildcards.dataset),
+        splits=lambda wildcards: split_options(dataset_of(wildcards)),
         folder=subpath(input.survey, parent=True),
     shell:
         # What passed and what was left out also goes to the terminal; an error stands in the log,
         # which Snakemake shows.
         "python scripts/accept.py --survey {input.survey:q} --ingested {params.folder:q}/ingest"
-        " --bins {wildcards.bins} {params.clips} --on-error {params.on_error}"
+        " --bins {wildcards.bins} --context {params.context} {params.clips} {params.splits} --on-error {params.on_error}"
         " --output {output:q} 2> {log:q}"
         " | tee -a {log:q} >&2"

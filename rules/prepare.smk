@@ -1,14 +1,15 @@
-"""Raw files to a dataset, for problems without stages of their own (vrtspike.problems)."""
-
-
-include: "functions/prepare.smk"
+"""Raw files to a dataset, for problems without stages of their own (vrtspike.config.problems)."""
 
 
 # A checkpoint, so that data that come out with the digest they had train nothing again.
 checkpoint prepare:
     """Make the data of presets of another problem than deblurring ready for training."""
     input:
-        raw_files,
+        raw=raw_files,
+        restored=restored(
+            "data/{prepared}/dataset.json",
+            damage=lambda wildcards: PREPARED.damage(wildcards.prepared),
+        ),
     output:
         "<results>/data/{prepared}/dataset.json",
     log:
@@ -16,12 +17,13 @@ checkpoint prepare:
     benchmark:
         "<benchmarks>/prepare/{prepared}.tsv"
     wildcard_constraints:
-        prepared=one_of(PLAN.prepared) or "(?!)",
+        prepared=one_of(PLAN.prepared),
     resources:
         mem_mb=4000,
     params:
         *problem_code("prepare", "prepare.py", preset_of_data),
         *settings(data_settings, preset_of_data),
+        versions=lambda wildcards: PREPARED.versions(wildcards.prepared),
         preset=lambda wildcards, resources: preset_of_data(wildcards),
         configuration=configuration,
     shell:

@@ -1,13 +1,10 @@
 """What people are shown: a page of its own, and everything with a caption in Snakemake's report."""
 
 
-include: "functions/report.smk"
-
-
 rule page:
     """One offline page to show on the presets named by PRESETS: pictures, figures, curves, origin."""
     input:
-        missing=unless_there("index.html"),
+        restored=restored("index.html"),
         assets=PAGE_ASSETS,
         settled=settled(*PLAN.settings.PRESETS),
         runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
@@ -40,14 +37,14 @@ rule page:
 
 use rule page as demo_page with:
     input:
-        missing=unless_there("demo/index.html"),
+        restored=restored("demo/index.html"),
         assets=PAGE_ASSETS,
-        settled=settled("demo"),
-        runs=expand("<results>/train/{preset}/run.json", preset="demo"),
-        logs=expand("<results>/train/{preset}/metrics.csv", preset="demo"),
-        evaluations=expand(rules.evaluate.output, preset="demo"),
-        performance=expand(rules.analyze_performance.output, preset="demo"),
-        alignments=alignments(["demo"]),
+        settled=settled(*DEMO_PRESETS),
+        runs=expand("<results>/train/{preset}/run.json", preset=DEMO_PRESETS),
+        logs=expand("<results>/train/{preset}/metrics.csv", preset=DEMO_PRESETS),
+        evaluations=expand(rules.evaluate.output, preset=DEMO_PRESETS),
+        performance=expand(rules.analyze_performance.output, preset=DEMO_PRESETS),
+        alignments=alignments(DEMO_PRESETS),
     output:
         "<results>/demo/index.html",
     log:
@@ -66,6 +63,7 @@ rule report:
             *expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
             *expand(rules.analyze_performance.output, preset=PLAN.settings.PRESETS),
             *rules.compare.output,
+            *seeds_tables(*PLAN.settings.PRESETS),
             *alignments(PLAN.settings.PRESETS),
         ],
     output:
@@ -74,6 +72,7 @@ rule report:
         "<logs>/report.log",
     benchmark:
         "<benchmarks>/report.tsv"
+    retries: 0
     localrule: True
     params:
         options=nested_call,
@@ -83,7 +82,7 @@ rule report:
 
 use rule page as sst_demo_page with:
     input:
-        missing=unless_there("sst_demo/index.html"),
+        restored=restored("sst_demo/index.html"),
         assets=PAGE_ASSETS,
         settled=settled("sst_demo"),
         runs=expand("<results>/train/{preset}/run.json", preset="sst_demo"),
@@ -100,14 +99,14 @@ use rule page as sst_demo_page with:
 
 use rule report as demo_report with:
     input:
-        missing=unless_there("demo/report.html"),
+        restored=restored("demo/report.html"),
         page="<results>/demo/index.html",
-        settled=settled("demo"),
+        settled=settled(*DEMO_PRESETS),
         captions=CAPTIONS,
         results=[
-            *expand(rules.evaluate.output, preset="demo"),
-            *expand(rules.analyze_performance.output, preset="demo"),
-            *alignments(["demo"]),
+            *expand(rules.evaluate.output, preset=DEMO_PRESETS),
+            *expand(rules.analyze_performance.output, preset=DEMO_PRESETS),
+            *alignments(DEMO_PRESETS),
         ],
     output:
         "<results>/demo/report.html",
@@ -120,7 +119,7 @@ use rule report as demo_report with:
 
 use rule report as sst_demo_report with:
     input:
-        missing=unless_there("sst_demo/report.html"),
+        restored=restored("sst_demo/report.html"),
         page="<results>/sst_demo/index.html",
         settled=settled("sst_demo"),
         captions=CAPTIONS,

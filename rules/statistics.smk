@@ -1,14 +1,16 @@
 """Stores to a dataset: its sequences, the exact statistics of its training split, one digest."""
 
 
-include: "functions/statistics.smk"
-
-
 # A checkpoint, so that a dataset that comes out with the digest it had trains nothing again.
 checkpoint statistics:
     """Merge the histograms of all stores into the mean and deviation of the training split."""
     input:
-        shares=store_shares,
+        restored=restored(
+            "data/{dataset}/k{bins}/dataset.json",
+            DATASET,
+            ["data/{dataset}/k{bins}/shards/*.json", "data/{dataset}/k{bins}/*.zarr"],
+        ),
+        shards=lambda wildcards: shard_files(wildcards, f"k{wildcards.bins}"),
         accepted="<results>/data/{dataset}/k{bins}/accepted.json",
     output:
         "<results>/data/{dataset}/k{bins}/dataset.json",
@@ -16,6 +18,7 @@ checkpoint statistics:
         "<logs>/statistics/{dataset}/k{bins}.log",
     benchmark:
         "<benchmarks>/statistics/{dataset}/k{bins}.tsv"
+    retries: 0
     localrule: True
     params:
         *code("dataset_statistics.py"),

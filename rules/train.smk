@@ -1,9 +1,6 @@
 """Datasets to weights. A run's state lives in RUNS and is no rule's output: see the launcher."""
 
 
-include: "functions/train.smk"
-
-
 rule train:
     """Train a preset, or continue where its run stopped; publish weights and logs when done."""
     input:
@@ -31,15 +28,14 @@ rule train:
         **TRAINING_DEVICES,
         mem_mb=32000,
     params:
-        # No code: who renames a helper does not want to train for days again.
-        *settings(result_settings),
-        given=given_weights,
+        # Neither settings nor code: the plan compares settings with those of the run, and changed
+        # code retrains nothing by itself.
         configuration=configuration,
-        anew=anew,
+        new_run=new_run,
         devices=training_devices,
         folder=subpath(output.weights, parent=True),
     shell:
         # The full text goes to the log; the terminal shows what one waits for, and redraws it.
         "VRTSPIKE_CPUS={threads} python scripts/launch_training.py --preset {wildcards.preset}"
-        " {params.configuration} {params.devices} {params.anew}"
+        " {params.configuration} {params.devices} {params.new_run}"
         " --dataset {input.dataset:q} --output {params.folder:q} --log {log:q} 2>> {log:q}"

@@ -1,32 +1,37 @@
 """Sequences to stores: frames and spike counts, chunked for crops."""
 
 
-include: "functions/voxelize.smk"
-
-
 rule voxelize:
-    """Write the stores of a share's sequences, a manifest beside each, and all their digests."""
+    """Write the stores of a shard's sequences, a manifest beside each, and all their digests."""
     input:
-        ingested=ingested_before,
-        accepted=accepted_before,
+        ingested="<results>/data/{dataset}/ingest/shards/{shard}.json",
+        accepted="<results>/data/{dataset}/k{bins}/accepted.json",
+        restored=restored(
+            "data/{dataset}/k{bins}/shards/{shard}.json",
+            STORE_SHARD,
+            ["data/{dataset}/k{bins}/dataset.json"],
+            lambda wildcards: SHARDS.damaged_stores(
+                dataset_of(wildcards), int(wildcards.bins), wildcards.shard
+            ),
+        ),
     output:
-        "<results>/data/{dataset}/k{bins}/shares/{share}.json",
+        "<results>/data/{dataset}/k{bins}/shards/{shard}.json",
     log:
-        "<logs>/voxelize/{dataset}/k{bins}/{share}.log",
+        "<logs>/voxelize/{dataset}/k{bins}/{shard}.log",
     benchmark:
-        "<benchmarks>/voxelize/{dataset}/k{bins}/{share}.tsv"
-    threads: sequences_of_share
+        "<benchmarks>/voxelize/{dataset}/k{bins}/{shard}.tsv"
+    threads: sequences_of_shard
     resources:
-        mem_mb=share_memory,
+        mem_mb=shard_memory,
     params:
         *code("voxelize.py"),
         root=lambda wildcards: dataset_of(wildcards).root,
+        context=lambda wildcards: dataset_of(wildcards).context,
         ingested=subpath(input.ingested, ancestor=2),
         stores=subpath(output[0], ancestor=2),
-        asked=stores_asked,
     shell:
         # A process for each of several sequences: they need no threads of their own.
         "OMP_NUM_THREADS=1 python scripts/voxelize.py --root {params.root:q}"
         " --accepted {input.accepted:q} --ingested {params.ingested:q} --stores {params.stores:q}"
-        " --bins {wildcards.bins} --share {wildcards.share} --threads {threads}"
-        " --asked {params.asked} --output {output:q} > {log:q} 2>&1"
+        " --bins {wildcards.bins} --context {params.context} --shard {wildcards.shard}"
+        " --threads {threads} --output {output:q} > {log:q} 2>&1"

@@ -1,7 +1,7 @@
 """Pretrained backbones for perceptual losses and LPIPS: fetched only when asked for."""
 
-from vrtspike.planning.devices import EVERY_CORE
-from vrtspike.pretrained import PUBLISHED, SOURCE
+from vrtspike.workflow.local_devices import EVERY_CORE
+from vrtspike.io.pretrained import PUBLISHED, SOURCE
 
 WEIGHT_FILES = sorted(PUBLISHED)
 WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in VIDEOS.presets.values()})
@@ -27,6 +27,7 @@ rule fetch_weights:
         file=one_of(WEIGHT_FILES),
     # First of all, and alone: what cannot be fetched is told before anything is computed.
     priority: 1000
+    retries: 0
     localrule: True
     threads: EVERY_CORE
     params:

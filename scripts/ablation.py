@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from vrtspike.analysis.ablation import compare_variants
-from vrtspike.cli import add_run_folders, run
+from vrtspike.system.cli import add_run_folders, run
 
 
 def main() -> None:
@@ -13,9 +13,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_run_folders(parser)
     arguments = parser.parse_args()
-    table, sentences = compare_variants(
-        arguments.train_dirs, arguments.evaluate_dirs, arguments.output
-    )
+    table, sentences = compare_variants(arguments.train_dirs, arguments.output)
     print(table.to_string(index=False, na_rep="-"), *sentences, sep="\n")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, run
 from vrtspike.deblurring.data.gate.accept import accept
 from vrtspike.deblurring.data.manifests import SURVEY, manifest_paths, surveyed
-from vrtspike.files import write_json
-from vrtspike.manifests import read_manifest
+from vrtspike.io.files import write_json
+from vrtspike.io.manifests import read_manifest
+from vrtspike.system.cli import HelpFormatter, run
 
 
 def split_and_size(text: str) -> tuple[str, int]:
@@ -35,7 +35,10 @@ def main() -> None:
         type=int,
         nargs="*",
         default=[],
-        help="voxel bins in use (DATA.K): exposures with fewer spike frames are faults",
+        help="voxel bins (DATA.NUM_VOXEL_BINS): exposures with fewer spike frames are faults",
+    )
+    parser.add_argument(
+        "--context", type=int, default=0, help="steps of the closed shutter (DATA.CONTEXT_STEPS)"
     )
     parser.add_argument(
         "--clip-length",
@@ -57,19 +60,31 @@ def main() -> None:
         default="stop",
         help="stop with a list of all faults, or leave out the sequences that have any",
     )
+    parser.add_argument("--train-split", default="train", help="split that is trained on")
+    parser.add_argument("--val-split", default="test", help="split that is tested on")
+    parser.add_argument(
+        "--test-on-training-frames",
+        action="store_true",
+        help="accept test sequences that hold frames of training sequences, and say so",
+    )
     parser.add_argument("--output", type=Path, required=True, help="acceptance to write (JSON)")
     arguments = parser.parse_args()
     survey = read_manifest(arguments.survey, SURVEY)
     accepted = accept(
         manifest_paths(arguments.ingested, surveyed(survey)),
         arguments.bins,
+        context=arguments.context,
         clip_length=arguments.clip_length,
         crop_sizes=dict(arguments.crop_sizes),
         exclude=arguments.on_error == "exclude",
+        splits=(arguments.train_split, arguments.val_split),
+        test_on_training_frames=arguments.test_on_training_frames,
         surveyed=survey["excluded"],
     )
     write_json(arguments.output, accepted)
     print(f"{len(accepted['sequences'])} sequences without faults")
+    for test, training in accepted["overlaps"].items():
+        print(f"NOTE {test} holds frames of {training} (DATA.TEST_ON_TRAINING_FRAMES)")
     for name, faults in accepted["excluded"].items():
         print(f"EXCLUDED {name}: {'; '.join(faults)}")
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.cli import run
-from vrtspike.deblurring.analysis.alignment_plot import plot_alignment
-from vrtspike.deblurring.data.gate.alignment_table import (
+from vrtspike.deblurring.analysis.spike_view import plot_alignment
+from vrtspike.deblurring.data.gate.accept import (
     COLUMNS,
     alignment_rows,
-    write_alignment_table,
 )
 from vrtspike.deblurring.data.manifests import SURVEY, manifest_paths, surveyed
-from vrtspike.manifests import read_manifest
+from vrtspike.io.files import atomic_write_text
+from vrtspike.io.manifests import read_manifest
+from vrtspike.system.cli import run
 
 
 def main() -> None:
@@ -33,8 +33,8 @@ def main() -> None:
     arguments = parser.parse_args()
     names = surveyed(read_manifest(arguments.survey, SURVEY))
     rows = alignment_rows(manifest_paths(arguments.ingested, names))
-    write_alignment_table(arguments.table, rows)
     table = pd.DataFrame(rows, columns=COLUMNS).astype({"center": float, "correlation": float})
+    atomic_write_text(arguments.table, table.to_csv(index=False, lineterminator="\n"))
     plot_alignment(arguments.plot, table)
     correlation = f", median correlation {table['correlation'].median():.3f}" if rows else ""
     print(f"{len(rows)} exposures{correlation}")

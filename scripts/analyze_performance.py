@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.performance import analyze_run, finding_lines
-from vrtspike.cli import run
+from vrtspike.analysis.findings import finding_lines
+from vrtspike.analysis.performance import analyze_run
+from vrtspike.system.cli import run
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Hand in, look after and withdraw jobs of a batch system: LSF, PBS, Grid Engine or Slurm.
+"""Submit, watch and cancel jobs of a batch system: LSF, PBS, Grid Engine or Slurm.
 
 Snakemake's generic executor calls it (workflow/profiles/generic). A job is named by what `submit`
 prints.
@@ -10,20 +10,21 @@ import argparse
 import sys
 from pathlib import Path
 
-from vrtspike.cli import run
-from vrtspike.queueing.batch_systems import FOLDER, SYSTEMS, Job, cancel, state, submit
+from vrtspike.cluster.batch_systems import FOLDER, SYSTEMS, Job, cancel, state, submit
+from vrtspike.errors import EXIT_USER_ERROR
+from vrtspike.system.cli import run
 
 _DEFAULT = "none"
 """What a profile writes where the batch system's own default is meant."""
 
 
-def main() -> None:
+def main() -> int:
     """Parse the arguments, call the batch system."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    add = commands.add_parser("submit", help="hand in a script; prints the job").add_argument
+    add = commands.add_parser("submit", help="submit a script; prints the job").add_argument
     add("system", choices=SYSTEMS, help="the batch system")
     add("--name", required=True, help="of the job")
     add("--cores", type=int, required=True, help="on one machine")
@@ -36,16 +37,19 @@ def main() -> None:
     add("script", type=Path, help="to run")
     add = commands.add_parser("state", help="print running, success or failed").add_argument
     add("job", help="what submit printed")
-    add = commands.add_parser("cancel", help="withdraw jobs").add_argument
+    add = commands.add_parser("cancel", help="cancel jobs").add_argument
     add("jobs", nargs="+", help="what submit printed")
     arguments = parser.parse_args()
     if arguments.command == "submit":
-        print(submit(arguments.system, _job(arguments)))
+        name = submit(arguments.system, _job(arguments))
+        if name is None:
+            return EXIT_USER_ERROR  # why has been told
+        print(name)
     elif arguments.command == "state":
         print(state(arguments.job))
-    else:
-        for line in cancel(arguments.jobs):
-            print(line, file=sys.stderr)
+    elif fault := cancel(arguments.jobs):
+        print(fault, file=sys.stderr)
+    return 0
 
 
 def _job(arguments: argparse.Namespace) -> Job:

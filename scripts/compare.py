@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.compare import compare_runs
-from vrtspike.cli import add_run_folders, run
+from vrtspike.analysis.compare import find_candidate, write_comparison
+from vrtspike.system.cli import add_run_folders, run
 
 
 def main() -> None:
@@ -13,7 +13,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_run_folders(parser)
     arguments = parser.parse_args()
-    table = compare_runs(arguments.train_dirs, arguments.evaluate_dirs, arguments.output)
+    table = write_comparison(list(map(find_candidate, arguments.train_dirs)), arguments.output)
     print(table.set_index("preset").T.to_string(na_rep="-"))
 
 

@@ -1,8 +1,9 @@
 """Write what follows from the schema and the tables, or check that it is current.
 
 That is config/README.md, the same page in Chinese (docs/zh/configuration.md), config/schema.json,
-and the names of metrics, layouts and models that presets may use
-(src/vrtspike/deblurring/settings/names.py).
+the names of metrics, layouts and models that presets may use
+(src/vrtspike/deblurring/settings/names.py), and a list of what is missing in Chinese
+(docs/zh/missing.md), which is not checked.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vrtspike import cli
-from vrtspike.config.chinese import TRANSLATIONS, chinese_page, needless, untranslated
-from vrtspike.config.reference import preset_json_schema, reference_page
+from vrtspike.config.reference import chinese_page, missing_page, preset_json_schema, reference_page
 from vrtspike.deblurring.settings import names
 from vrtspike.errors import ConfigError
-from vrtspike.files import atomic_write_text
+from vrtspike.io.files import atomic_write_text
+from vrtspike.system import cli
+
+PROJECT = Path(__file__).parents[1]
 
 
 def main() -> int:
@@ -38,24 +40,17 @@ def main() -> int:
     }
     for name, text in pages.items():
         _write(arguments.root / name, text, check=arguments.check)
-    _tell_translations()
+    if not arguments.check:  # what is not translated yet is no fault
+        _write(arguments.root / "docs/zh/missing.md", missing_page(PROJECT), check=False)
     return 0
 
 
 def _write_names(*, check: bool) -> bool:
     """Write the module of names if it is out of date; tells whether it was written."""
     # Here, because it takes PyTorch, which the pages do without.
-    from vrtspike.deblurring.doors import names_module
+    from vrtspike.deblurring.extension_points import names_module
 
     return _write(Path(names.__file__), names_module(), check=check)
-
-
-def _tell_translations() -> None:
-    """Say what stands in English on the Chinese page, and what nobody asks for any more."""
-    if lines := untranslated():
-        print(f"to be translated in {TRANSLATIONS}:", *lines, sep="\n", flush=True)
-    if names := needless():
-        print(f"not needed any more in {TRANSLATIONS}: {', '.join(names)}", flush=True)
 
 
 def _write(path: Path, text: str, *, check: bool) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, run
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.manifests import ACCEPTED, manifest_paths
-from vrtspike.files import write_json
-from vrtspike.manifests import read_manifest
+from vrtspike.io.files import write_json
+from vrtspike.io.manifests import read_manifest
+from vrtspike.system.cli import HelpFormatter, run
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
         help="folder of their stores' manifests, <split>/<sequence>.json",
     )
     parser.add_argument("--dataset", required=True, help="name of the data set")
-    parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.K)")
+    parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.NUM_VOXEL_BINS)")
     parser.add_argument("--train-split", default="train", help="split the statistics come from")
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
@@ -40,6 +40,7 @@ def main() -> None:
         folder=arguments.output.parent,
         train_split=arguments.train_split,
         excluded=accepted["excluded"],
+        overlaps=accepted["overlaps"],
     )
     write_json(arguments.output, merged)
     statistics = merged["statistics"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, run
 from vrtspike.deblurring.data.simulation.demo import make_demo_data
+from vrtspike.system.cli import HelpFormatter, run
 
 
 def main() -> None:

@@ -9,18 +9,24 @@ from pathlib import Path
 from rich.console import Console
 
 from vrtspike.analysis.stage_times import demo_summary
-from vrtspike.cli import run
-from vrtspike.files import atomic_write_text
-from vrtspike.problems import DEFAULT, PROBLEMS, find_problem
+from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.run_schema import DEFAULT_TASK
+from vrtspike.io.files import atomic_write_text
+from vrtspike.system.cli import run
 
 WIDTH = 100
+REUSE = """
+restore frames:  vrtspike restore {run} FRAMES --spikes SPIKES -o restored
+give it away:    vrtspike pack {run} -o {name}_model
+without PyTorch: vrtspike export {run} -o {name}.onnx
+"""
 
 
 def main() -> None:
     """Parse the arguments, print the summary and write it as text."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--sequences", type=Path, required=True, help="sequences.csv of the evaluation"
+        "--sequences", type=Path, nargs="+", required=True, help="sequences.csv of evaluations"
     )
     parser.add_argument(
         "--benchmarks",
@@ -32,7 +38,10 @@ def main() -> None:
     parser.add_argument(
         "--benchmark-folder", type=Path, required=True, help="folder of all benchmark files"
     )
-    parser.add_argument("--task", default=DEFAULT, choices=PROBLEMS, help="problem of the demo")
+    parser.add_argument(
+        "--task", default=DEFAULT_TASK, choices=PROBLEMS, help="problem of the demo"
+    )
+    parser.add_argument("--trained", type=Path, help="result folder that the end says how to use")
     parser.add_argument("--output", type=Path, required=True, help="text file to write as well")
     arguments = parser.parse_args()
     summary = demo_summary(
@@ -41,9 +50,11 @@ def main() -> None:
         arguments.benchmark_folder,
         find_problem(arguments.task).METRICS.values(),
     )
-    Console().print(summary)
     text = io.StringIO()
     Console(file=text, width=WIDTH).print(summary)
+    if arguments.trained is not None:
+        text.write(REUSE.format(run=arguments.trained, name=arguments.trained.name))
+    print(text.getvalue(), end="")
     atomic_write_text(arguments.output, text.getvalue())
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, run
-from vrtspike.evaluation.device import DEVICE_NAMES, take_device
-from vrtspike.problems import find_problem
-from vrtspike.progress_bar import progress_bar
+from vrtspike.cluster.gpus import DEVICE_NAMES, take_device
+from vrtspike.runs.evaluation import evaluated_problem
 from vrtspike.runs.published import read_published
+from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.progress_bar import progress_bar
 
 
 def main() -> None:
@@ -29,21 +29,17 @@ def main() -> None:
         help="settings of the evaluation to replace, such as TEST.TILE.SIZE=128",
     )
     parser.add_argument("--device", choices=DEVICE_NAMES, default="auto", help="where to compute")
-    parser.add_argument(
-        "--error-map", action="store_true", help="add the error as a fourth column of pictures"
-    )
     arguments = parser.parse_args()
     identity = read_published(arguments.settings.parent).with_overrides(arguments.set)
     title = f"evaluate {identity.name}"
     with take_device(arguments.device) as device, progress_bar(title) as progress:
-        lines = find_problem(identity.settings.TASK).evaluate(
+        lines = evaluated_problem(identity.settings.TASK).evaluate(
             arguments.weights,
             identity,
             arguments.dataset,
             arguments.output,
             device,
             progress,
-            error_map=arguments.error_map,
         )
     print("\n".join(lines))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, run
-from vrtspike.pretrained import PUBLISHED, SOURCE, fetch_weights
+from vrtspike.io.pretrained import PUBLISHED, SOURCE, fetch_weights
+from vrtspike.system.cli import HelpFormatter, run
 
 
 def main() -> None:

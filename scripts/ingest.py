@@ -1,4 +1,4 @@
-"""Check the sequences of a share and write a manifest of each.
+"""Check the sequences of a shard and write a manifest of each.
 
 A sequence with faults still gets a manifest, in which they are listed; scripts/accept.py turns the
 faults of all sequences into one error. Manifests that still hold are kept.
@@ -10,19 +10,19 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, add_share, run
-from vrtspike.deblurring.data.bundles import make_share
-from vrtspike.deblurring.data.gate.ingest_share import Ingestion
 from vrtspike.deblurring.data.manifests import SURVEY, surveyed
 from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS
-from vrtspike.deblurring.data.shares import Share
-from vrtspike.manifests import read_manifest
+from vrtspike.deblurring.data.shard_jobs import Ingestion, make_shard
+from vrtspike.deblurring.data.shards import Shard
+from vrtspike.io.manifests import read_manifest
+from vrtspike.system.cli import HelpFormatter, add_shard, run
 
 
 def main() -> None:
     """Parse the arguments, check the sequences and write their manifests."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--root", required=True, help="folder of the data set")
+    parser.add_argument("--spike-root", help="folder of the spikes, if not beside the frames")
     parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
     parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="of the files")
     parser.add_argument(
@@ -40,23 +40,23 @@ def main() -> None:
         required=True,
         help="folder of the manifests to write, <split>/<sequence>.json",
     )
-    add_share(parser)
+    add_shard(parser)
     arguments = parser.parse_args()
     size = arguments.spike_size
-    make_share(
+    make_shard(
         Ingestion(
             root=arguments.root,
             folder=arguments.ingested,
             blur_dir=arguments.blur_dir,
             layout=arguments.layout,
             spike_size=(size[0], size[1]) if size else None,
+            spike_root=arguments.spike_root,
         ),
-        Share.parse(arguments.share).of(surveyed(read_manifest(arguments.survey, SURVEY))),
+        Shard.parse(arguments.shard).of(surveyed(read_manifest(arguments.survey, SURVEY))),
         arguments.ingested,
         arguments.output,
         arguments.threads,
         partial(print, flush=True),
-        asked=arguments.asked,
     )
 
 

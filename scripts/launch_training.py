@@ -2,7 +2,7 @@
 
 The run's state stays in RUNS/<preset>/<fingerprint>; the fingerprint names settings, data and
 weights that enter, so a changed configuration starts a new run beside the old one; changed code
-does not (--anew). The exit status is 75 where the run was stopped (SIGTERM, SIGUSR1, SIGHUP,
+does not (--retrain). The exit status is 75 where the run was stopped (SIGTERM, SIGUSR1, SIGHUP,
 Ctrl-C) and has saved its state: the same command continues it.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import add_preset, run
-from vrtspike.launching.launch import Request, gpus_option, launch
+from vrtspike.cluster.launch import gpus_option, launch
+from vrtspike.system.cli import add_preset, run
 
 
 def main() -> int:
@@ -31,32 +31,18 @@ def main() -> int:
         "--most-gpus", type=int, metavar="N", help="that auto takes (default: all that are free)"
     )
     parser.add_argument(
-        "--anew",
+        "--retrain",
         action="store_true",
         help="set a run of other code aside (<run folder>.1) and train it again",
     )
     parser.add_argument(
         "--log",
         type=Path,
-        help="file for the full text, begun anew; the terminal then shows progress, validations "
-        "and warnings only (default: all on the terminal)",
+        help="file for the full text, replaced; the terminal then shows progress, validations and "
+        "warnings only (default: all on the terminal)",
     )
-    arguments = parser.parse_args()
-    return launch(
-        Request(
-            preset=arguments.preset,
-            configfiles=tuple(arguments.configfile),
-            config=arguments.config,
-            dataset=arguments.dataset,
-            output=arguments.output,
-            program=Path(__file__).with_name("train.py"),
-            runs=arguments.runs,
-            gpus=arguments.gpus,
-            most_gpus=arguments.most_gpus,
-            anew=arguments.anew,
-            log=arguments.log,
-        )
-    )
+    program = Path(__file__).with_name("train.py")
+    return launch(program, **vars(parser.parse_args()))
 
 
 if __name__ == "__main__":

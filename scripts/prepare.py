@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import add_preset, run
+from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import load_workflow
-from vrtspike.problems import find_problem
+from vrtspike.system.cli import add_preset, run
 
 
 def main() -> None:

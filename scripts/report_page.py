@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, run
 from vrtspike.reporting.page import write_report_page
+from vrtspike.system.cli import HelpFormatter, run
 
 
 def main() -> None:

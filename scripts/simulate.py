@@ -1,7 +1,8 @@
 """Make sequences with blurry frames and spikes from folders of high-frame-rate frames.
 
 Blurry frames are means of successive frames, the sharp frame is the middle one, and spikes come
-from an integrate-and-fire sensor at half the frames' resolution, in the Spk-GoPro layout.
+from an integrate-and-fire sensor at half the frames' resolution, in the Spk-GoPro layout. Of pairs
+of blurry and sharp videos only the spikes are missing: they are written below a root of their own.
 """
 
 from __future__ import annotations
@@ -10,22 +11,53 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, run
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
+from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS, find_sequence
+from vrtspike.deblurring.data.raw.survey import survey
+from vrtspike.deblurring.data.simulation.sensor import SensorModel
 from vrtspike.deblurring.data.simulation.sequence import (
     FrameFolder,
     frame_files,
     frame_folders,
     simulate_folder,
+    simulate_pairs,
 )
 from vrtspike.errors import DataError, list_faults
-from vrtspike.progress_bar import progress_bar
+from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.progress_bar import progress_bar
 
 FRAMES_PER_EXPOSURE = 11
+STEPS_OF_PAIRS = 88
 
 
-def gamma_or_none(text: str) -> float | None:
-    """Read the argument of ``--gamma``."""
+def number_or_none(text: str) -> float | None:
+    """Read an argument that may be ``none``."""
     return None if text == "none" else float(text)
+
+
+SENSOR_OPTIONS: dict[str, tuple[Callable[[str], float | None], str]] = {
+    "theta": (float, "threshold for firing"),
+    "theta_spread": (float, "deviation of the threshold between pixels, as a share of it"),
+    "noise": (float, "noise of a step, as a share of full scale"),
+    "dark_counts": (float, "probability of a spike without light, for each pixel and step"),
+    "hot_pixels": (float, "share of the pixels that always fire"),
+    "dead_pixels": (float, "share of the pixels that never fire"),
+    "jitter": (float, "probability that a spike is read out a step late"),
+    "light_gamma": (
+        number_or_none,
+        "'none' integrates coded values as Spk-GoPro does; a number such as 2.2 linear light as a "
+        "real sensor does",
+    ),
+    "start_phase": (
+        number_or_none,
+        "charge at the start, as a share of the threshold; 'none': another one at each pixel",
+    ),
+}
+
+
+def option(name: str) -> str:
+    """The option of a field of the sensor."""
+    return f"--{name.replace('_', '-')}"
 
 
 def main() -> None:
@@ -39,6 +71,15 @@ def main() -> None:
         help="folder with many such folders below it (GOPRO_Large_all, X4K1000FPS, any other): "
         "each becomes a sequence",
     )
+    source.add_argument(
+        "--pairs",
+        type=Path,
+        help="data set with blurry and sharp frames; --output is then what DATA.SPIKE_ROOT names",
+    )
+    parser.add_argument(
+        "--splits", nargs="+", default=["train", "test"], help="those of a data set of pairs"
+    )
+    parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="of the pairs")
     parser.add_argument("--output", type=Path, required=True, help="folder of the data set")
     parser.add_argument("--split", default="train", help="split of sequences that have none")
     parser.add_argument("--sequence", help="name of the new sequence; default: the folder's name")
@@ -49,15 +90,18 @@ def main() -> None:
         f"GOPR0372_07_00, else {FRAMES_PER_EXPOSURE}",
     )
     parser.add_argument(
-        "--steps-per-frame", type=int, default=8, help="spike steps from one frame to the next"
+        "--steps-per-frame",
+        type=int,
+        help="spike steps from one frame to the next; default: "
+        f"{STEPS_PER_SOURCE_FRAME}, {STEPS_OF_PAIRS} of pairs",
     )
-    parser.add_argument("--theta", type=float, default=2.0, help="firing threshold of the sensor")
-    parser.add_argument(
-        "--noise", type=float, default=0.0, help="noise of a step, as a share of full scale"
-    )
+    for name, (kind, text) in SENSOR_OPTIONS.items():
+        parser.add_argument(
+            option(name), type=kind, default=getattr(SensorModel, name), help=f"sensor: {text}"
+        )
     parser.add_argument(
         "--gamma",
-        type=gamma_or_none,
+        type=number_or_none,
         default=None,
         help="'none' averages coded values into blur/; a number such as 2.2 averages linear light "
         "into blur_gamma/",
@@ -73,6 +117,10 @@ def main() -> None:
         help="between frames: mix them, or move them by optical flow",
     )
     arguments = parser.parse_args()
+    sensor_model(arguments)  # refused before anything is read
+    if arguments.pairs:
+        simulate_spikes_of_pairs(arguments)
+        return
     if arguments.source:
         folders = frame_folders(arguments.source, arguments.split)
     else:
@@ -83,13 +131,13 @@ def main() -> None:
         folders,
         lambda folder: frame_files(folder.path),
         "folders that cannot be simulated, nothing was written",
-        "Mend these and run again.",
+        "Fix these and run again.",
     )
     for_each(
         folders,
         lambda folder: simulate(folder, arguments),
         "folders that could not be simulated",
-        "The other folders are done; mend these and run again.",
+        "The other folders are done; fix these and run again.",
     )
 
 
@@ -116,6 +164,35 @@ def for_each(
         raise DataError(list_faults(title, faults, advice))
 
 
+def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
+    """Simulate the spikes of all sequences of a data set without any."""
+    root = arguments.pairs
+    found = survey(root, arguments.splits, "blur", arguments.layout)
+    if found["spikes"]:
+        raise DataError(f"{root}: has spikes already; expected a data set without any")
+    for number, sequence in enumerate(found["sequences"]):
+        split, name = sequence["split"], sequence["name"]
+        folder = arguments.output / split / name
+        with progress_bar(f"simulate {split}/{name}") as progress:
+            written = simulate_pairs(
+                root,
+                find_sequence(root, split, name, "blur", arguments.layout),
+                folder,
+                steps_per_frame=arguments.steps_per_frame or STEPS_OF_PAIRS,
+                sensor=sensor_model(arguments),
+                seed=arguments.seed + number,
+                downscale=arguments.downscale,
+                interpolation=arguments.interpolation,
+                progress=progress,
+            )
+        print(f"{folder}: spikes of {written.exposures} frames")
+
+
+def sensor_model(arguments: argparse.Namespace) -> SensorModel:
+    """The sensor that the options describe."""
+    return SensorModel(**{name: getattr(arguments, name) for name in SENSOR_OPTIONS})
+
+
 def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
     """Simulate one sequence."""
     folder = arguments.output / source.split / source.sequence
@@ -126,9 +203,8 @@ def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
             folder,
             frames_per_exposure=arguments.frames_per_exposure or known,
             gamma=arguments.gamma,
-            steps_per_frame=arguments.steps_per_frame,
-            theta=arguments.theta,
-            noise=arguments.noise,
+            steps_per_frame=arguments.steps_per_frame or STEPS_PER_SOURCE_FRAME,
+            sensor=sensor_model(arguments),
             seed=arguments.seed,
             downscale=arguments.downscale,
             interpolation=arguments.interpolation,

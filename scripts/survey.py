@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, run
 from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.errors import named_faults
-from vrtspike.files import write_json
+from vrtspike.io.files import write_json
+from vrtspike.system.cli import HelpFormatter, run
 
 
 def main() -> None:
@@ -21,12 +21,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--root", required=True, help="folder of the data set")
     parser.add_argument("--dataset-name", help="name used in messages; default: the folder's name")
+    parser.add_argument("--spike-root", help="folder of the spikes, if not beside the frames")
     parser.add_argument("--blur-dir", default="blur", help="folder of the blurry frames")
     parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="how to look")
     parser.add_argument("--splits", nargs="+", default=["train", "test"], help="splits to look for")
     parser.add_argument("--output", type=Path, required=True, help="survey to write (JSON)")
     arguments = parser.parse_args()
-    found = survey(arguments.root, arguments.splits, arguments.blur_dir, arguments.layout)
+    found = survey(
+        *(arguments.root, arguments.splits, arguments.blur_dir, arguments.layout),
+        spike_root=arguments.spike_root,
+    )
     write_json(arguments.output, found)
     frames = sum(sequence["frames"] for sequence in found["sequences"])
     name = arguments.dataset_name or Path(arguments.root).name

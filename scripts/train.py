@@ -32,15 +32,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from vrtspike.cli import run
+from vrtspike.cluster.signals import leave, process_number, report_status, restore_stops
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.launching.gpu_locks import join_locks
-from vrtspike.launching.signals import heed_stops
-from vrtspike.launching.status import leave, process_number, report_status
-from vrtspike.processes import stop_with_parent
 from vrtspike.runs.code import describe_code, settle_code
-from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.prepare import prepare_folder
+from vrtspike.runs.identity import RunIdentity, prepare_folder
+from vrtspike.system.cli import run
+from vrtspike.system.processes import stop_with_parent
 
 
 def main() -> int:
@@ -69,10 +66,9 @@ def main() -> int:
         "may be repeated; a run that exists takes only keys that leave its result as it is",
     )
     arguments = parser.parse_args()
-    heed_stops()
+    restore_stops()
     stop_with_parent()
     try:
-        join_locks()
         prepare_folder(
             arguments.run_dir,
             preset=arguments.preset,
@@ -84,7 +80,7 @@ def main() -> int:
         if changed and not process_number():
             print(f"code has changed since this run began: {describe_code(changed)}")
         # Imported here: PyTorch takes seconds, a wrong argument should not.
-        from vrtspike.training.presets import run_preset
+        from vrtspike.training.fit import run_preset
 
         status = run_preset(arguments.run_dir, changed)
     except UserError as error:

@@ -1,6 +1,6 @@
 """Start the training processes of one of several nodes; the launcher calls this on each.
 
-They find those of the other nodes at the endpoint. SIGTERM, SIGUSR1 and SIGINT are handed on: the
+They find those of the other nodes at the endpoint. SIGTERM, SIGUSR1 and SIGINT are forwarded: the
 processes save their state and end.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.cli import run
-from vrtspike.launching.launch import gpus_option, train_on_node
-from vrtspike.launching.torchrun import Rendezvous
+from vrtspike.cluster.launch import gpus_option, train_on_node
+from vrtspike.cluster.torchrun import Rendezvous
+from vrtspike.system.cli import run
 
 
 def main() -> int:

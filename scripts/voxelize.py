@@ -1,4 +1,4 @@
-"""Build the Zarr stores (frames, spike counts, spike bits) of a share's sequences.
+"""Build the Zarr stores (frames, spike counts, spike bits) of a shard's sequences.
 
 Each has a manifest beside it. Stores that are complete and still hold are kept.
 """
@@ -9,12 +9,11 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from vrtspike.cli import HelpFormatter, add_share, run
-from vrtspike.deblurring.data.bundles import make_share
 from vrtspike.deblurring.data.manifests import ACCEPTED
-from vrtspike.deblurring.data.shares import Share
-from vrtspike.deblurring.data.store.build_share import Building
-from vrtspike.manifests import read_manifest
+from vrtspike.deblurring.data.shard_jobs import Building, make_shard
+from vrtspike.deblurring.data.shards import Shard
+from vrtspike.io.manifests import read_manifest
+from vrtspike.system.cli import HelpFormatter, add_shard, run
 
 
 def main() -> None:
@@ -34,18 +33,23 @@ def main() -> None:
         required=True,
         help="folder of the stores to write, <split>/<sequence>.zarr, and of their manifests",
     )
-    parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.K)")
-    add_share(parser)
+    parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.NUM_VOXEL_BINS)")
+    parser.add_argument(
+        "--context", type=int, default=0, help="steps of the closed shutter (DATA.CONTEXT_STEPS)"
+    )
+    add_shard(parser)
     arguments = parser.parse_args()
     accepted = read_manifest(arguments.accepted, ACCEPTED)
-    make_share(
-        Building(arguments.root, arguments.ingested, arguments.bins, arguments.stores),
-        Share.parse(arguments.share).of(accepted["sequences"]),
+    make_shard(
+        Building(
+            *(arguments.root, arguments.ingested, arguments.bins, arguments.stores),
+            context=arguments.context,
+        ),
+        Shard.parse(arguments.shard).of(accepted["sequences"]),
         arguments.stores,
         arguments.output,
         arguments.threads,
         partial(print, flush=True),
-        asked=arguments.asked,
     )
 
 

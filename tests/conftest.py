@@ -1,12 +1,17 @@
-"""Fixtures that several rooms share."""
+"""Fixtures that several packages share."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import signal
 import sys
 from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +19,11 @@ import pytest
 pytest_plugins = ["tests.published_runs"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# What runs in the background ignores Ctrl-C (and, under nohup, the end of its terminal), and so
+# would all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 SEED = int(os.environ.get("VRTSPIKE_TEST_SEED", "0"))
@@ -38,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """Random numbers begin anew for every test, so that no test depends on those before it."""
+    """Random numbers begin again for every test, so that no test depends on those before it."""
     random.seed(SEED)
     np.random.seed(SEED)
     if "torch" in sys.modules:  # importing it takes seconds that many tests do not need
@@ -58,3 +68,25 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the real samples: no folder 'shared' beside the checkout")
     return folder
+
+
+@pytest.fixture
+def install_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets the driver (``tests/fake_driver``) list GPUs, for programs too; none until it is called.
+
+    They are mappings; memory is in GiB.
+    """
+    monkeypatch.setattr(
+        "vrtspike.monitoring.nvml.pynvml", import_module("tests.fake_driver.pynvml")
+    )
+    paths = [str(REPOSITORY / "tests/fake_driver"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    monkeypatch.setenv("VRTSPIKE_GPU_LOCKS", str(tmp_path / "locks"))
+    for name in ("FAKE_GPUS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+    def install(*gpus: dict[str, Any]) -> None:
+        (tmp_path / "gpus.json").write_text(json.dumps(gpus))
+        monkeypatch.setenv("FAKE_GPUS", str(tmp_path / "gpus.json"))
+
+    return install

@@ -1,16 +1,16 @@
-"""Published runs with logs as training writes them: the fixture `publish` of several rooms."""
+"""Published runs with logs as training writes them: the fixture `publish` of several packages."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vrtspike.deblurring.settings import Settings
-from vrtspike.files import write_json
+from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
 
 Publish = Callable[..., Path]
@@ -72,7 +72,8 @@ def memory_lines(gpu: bool) -> list[dict[str, Any]]:
     return [line, categories]
 
 
-def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
+def write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from vrtspike.deblurring.models import windows
+from vrtspike.deblurring.models.ops.window_attention import windows
 
 GPU = torch.device("cuda", 0)
 

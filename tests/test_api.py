@@ -17,7 +17,7 @@ from tests.deblurring.evaluation.conftest import small_run
 from tests.deblurring.evaluation.test_sources import arrays
 from vrtspike.deblurring.evaluation.trained import load
 from vrtspike.deblurring.video import read_video
-from vrtspike.images import read_rgb
+from vrtspike.io.images import read_rgb
 
 __all__ = ["small_run"]
 

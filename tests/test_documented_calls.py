@@ -6,9 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
-
-from vrtspike.main import COMMANDS, parser_for
+from vrtspike.commands.main import COMMANDS, parser_for
 
 _CALL = re.compile(r"^(?:\$ )?(vrtspike [a-z][^`\n]*)|`(vrtspike [a-z][^`]*)`", re.MULTILINE)
 
@@ -33,21 +31,3 @@ def test_documented_calls_are_accepted(repository, capsys):
         except SystemExit:
             refused.append(f"{call}: {capsys.readouterr().err.splitlines()[-1:]}")
     assert refused == []
-
-
-def test_every_command_is_shown_somewhere(repository):
-    shown = {shlex.split(call)[1] for call in calls(repository)}
-    assert set(COMMANDS) - shown == set()
-
-
-def test_a_wrong_call_is_noticed():
-    with pytest.raises(SystemExit):
-        parser_for("verify").parse_args(["verify", "--no-such-option"])
-
-
-def test_the_lines_of_the_readme_are_those_that_the_page_on_python_is_tested_with(repository):
-    readme, page = (
-        re.findall(r"^```python\n(.*?)^```", (repository / name).read_text("utf-8"), re.M | re.S)
-        for name in ("README.md", "docs/api.md")
-    )
-    assert readme[0] == page[0]

@@ -37,15 +37,9 @@ class Block:
             imports, entry = self._parts()
             lines[_entries(lines, name) : _entries(lines, name)] = [f"{entry}\n"]
             lines[_first_import(lines) : _first_import(lines)] = imports
-        elif way == "last":
-            end = _statement(lines, name.removeprefix("in ")).end_lineno
-            assert end is not None
-            lines[end - 1 : end - 1] = [self.text]
         elif way == "above":
             first = _statement(lines, name).lineno - 1
             lines[first:first] = [self.text, "\n\n"]
-        elif self.place == "at the end":
-            lines += ["\n\n", self.text]
         else:
             assert self.place == "after the other stages"
             last = max(n for n, line in enumerate(lines) if line.startswith("include:"))
@@ -68,24 +62,13 @@ def read_walks(page: Path) -> dict[str, list[Block]]:
         for indented in re.findall(r"^ *```\w*\n.*?^ *```$", section, re.MULTILINE | re.DOTALL):
             _, head, *text = textwrap.dedent(indented).splitlines(keepends=True)[:-1]
             where = re.fullmatch(
-                r"# ([\w./]+\.(?:py|smk|rst|yaml)|workflow/Snakefile)(?:, (.*))?\n", head
+                r"# ([\w./]+\.(?:py|smk|yaml)|workflow/Snakefile)(?:, (.*))?\n", head
             )
             if where is not None:
                 found.append(Block(where[1], where[2] or "", "".join(text)))
         if found:
             walks[title] = found
     return walks
-
-
-def costs(page: Path) -> dict[str, str]:
-    """What each walk says runs again because of it."""
-    text = page.read_text(encoding="utf-8")
-    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    found = {
-        s.partition("\n")[0]: re.search(r"\*Runs again:\*(.*?)\n\n", s + "\n\n", re.S)
-        for s in sections
-    }
-    return {title: " ".join(match[1].split()) for title, match in found.items() if match}
 
 
 def _statement(lines: list[str], name: str) -> ast.stmt:

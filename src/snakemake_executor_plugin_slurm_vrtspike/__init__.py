@@ -1,17 +1,36 @@
-"""Slurm for workflows that nobody watches: ``executor: slurm-vrtspike``.
+"""Slurm for unattended workflows: ``executor: slurm-vrtspike``.
 
-The jobs are submitted by Snakemake's Slurm plugin; asked for, and ended, by what stands here. All
-Snakemake calls import this package, also where the Slurm plugin is not installed.
+Every call of Snakemake imports this package, also where Snakemake's own Slurm plugin is missing or
+of a version that does not fit: then only a run that asks for this executor ends, with a message.
 """
 
-from importlib import import_module
-from importlib.util import find_spec
+from typing import NoReturn
 
-_module = import_module(
-    f"{__name__}.absent"
-    if find_spec("snakemake_executor_plugin_slurm") is None
-    else f"{__name__}.executor"
-)
-Executor = _module.Executor
-ExecutorSettings = _module.ExecutorSettings
-common_settings = _module.common_settings
+from snakemake_interface_common.exceptions import WorkflowError
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+from snakemake_interface_executor_plugins.settings import CommonSettings
+
+try:
+    from snakemake_executor_plugin_slurm_vrtspike.executor import (
+        Executor,
+        ExecutorSettings,
+        common_settings,
+    )
+except ImportError as error:
+    _FAULT = str(error)
+    common_settings = CommonSettings(
+        non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=False
+    )
+
+    class Executor(RemoteExecutor):  # type: ignore[no-redef]
+        """Ends a run before anything is computed."""
+
+        def __new__(cls, *arguments: object) -> NoReturn:
+            """Raise a message for the user."""
+            raise WorkflowError(
+                "the profile submits jobs through snakemake-executor-plugin-slurm, which is not "
+                f"installed or does not fit ({_FAULT}): pip install 'vrtspike[slurm]'"
+            )
+
+
+__all__ = ["Executor", "ExecutorSettings", "common_settings"]

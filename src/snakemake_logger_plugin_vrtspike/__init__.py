@@ -1,46 +1,73 @@
-"""A plain message where Snakemake answers a wrong ``--configfile`` with a traceback.
+"""How Snakemake shows plans and runs of this project: ``--logger vrtspike``, as in its profiles.
 
-Snakemake opens these files before it reads a Snakefile, where nothing of a workflow can help yet.
-It imports every package whose name begins as this one does when it starts, whichever handler is
-chosen; so the package puts a filter on its log, and that is all it does.
+``--verbose``, ``--printshellcmds`` and ``--debug-dag`` show Snakemake's own messages.
 """
 
 from __future__ import annotations
 
 import logging
-import re
+import os
+import signal
+import sys
+import threading
+from typing import NoReturn
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-SNAKEMAKE = "snakemake.logging"
-_READER = "load_configfile"
-"""Function of Snakemake that reads such a file; it stands in the traceback."""
-_CAUSE = re.compile(r"^\w+: \[Errno \d+\] (?P<reason>.*): '(?P<file>.*)'$", re.MULTILINE)
-_ADVICE = (
-    "--configfile takes every word up to the next option as a file: write targets before it, or "
-    "after --"
-)
+from vrtspike.workflow.messages import Answers
+from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunView
 
+__all__ = ["LogHandler"]
 
-class PlainConfigfileErrors(logging.Filter):
-    """Turns the traceback of a configuration file that cannot be opened into a sentence."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Change such a record; let every record pass."""
-        text = str(record.msg)
-        cause = _CAUSE.search(text)
-        if cause is not None and _READER in text and record.levelno >= logging.ERROR:
-            record.msg = f"error: {cause['file']}: {cause['reason'].lower()}\n{_ADVICE}"
-        return True
+INTERRUPTED = 128 + signal.SIGINT
 
 
 class LogHandler(LogHandlerBase):
-    """What Snakemake asks every such package for; it adds nothing to the log."""
+    """Snakemake's handler, for a person."""
+
+    def __post_init__(self) -> None:
+        """Choose what is shown."""
+        settings = self.common_settings
+        self._answers = Answers(sys.argv[1:])
+        self._view: PlanView | RunView | None = None
+        if os.environ.get(SUMMARY_ONLY):
+            self._view = PlanView(self._show, sys.stdout, None)
+        elif settings.dryrun:
+            self._view = PlanView(self._show, sys.stderr, SUMMARY_LINES)
+        elif not (settings.verbose or settings.printshellcmds or settings.debug_dag):
+            self._view = RunView(self._show, sys.stderr, bool(settings.quiet))
+        if threading.current_thread() is threading.main_thread() and not settings.verbose:
+            signal.signal(signal.SIGINT, _leave)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a message."""
+        answered = self._answers.answered(record)
+        if answered is not None and self._view is not None:
+            self._view.show(answered)
+        elif answered is not None:
+            self._show(answered)
+
+    def _show(self, record: logging.LogRecord) -> None:
+        """Show a message as Snakemake does."""
+        event, settings = getattr(record, "event", None), self.common_settings
+        if event == "shellcmd" and not settings.printshellcmds:
+            return
+        if event == "debug_dag" and not settings.debug_dag:
+            return
+        if not settings.quiet or record.levelno >= logging.WARNING:
+            print(self.format(record), file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Say what a plan or a run came to."""
+        if self._view is not None:
+            self._view.end()
+            self._view = None
+        super().close()
 
     @property
     def writes_to_stream(self) -> bool:
-        """No."""
-        return False
+        """Yes."""
+        return True
 
     @property
     def writes_to_file(self) -> bool:
@@ -49,21 +76,22 @@ class LogHandler(LogHandlerBase):
 
     @property
     def has_filter(self) -> bool:
-        """Yes: nothing comes here that another filter would take out."""
+        """Yes: with ``--quiet`` errors are shown nevertheless."""
         return True
 
     @property
     def has_formatter(self) -> bool:
-        """Yes: nothing is formatted."""
-        return True
+        """No: what is passed on looks as Snakemake writes it."""
+        return False
 
     @property
     def needs_rulegraph(self) -> bool:
         """No."""
         return False
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Leave the record to the other handlers."""
 
-
-logging.getLogger(SNAKEMAKE).addFilter(PlainConfigfileErrors())
+def _leave(number: int, frame: object) -> NoReturn:
+    """Before a run begins there is nothing to end in order."""
+    # Not by print: the thread of the log may be in the middle of a line.
+    os.write(sys.stderr.fileno(), b"stopped before anything was run\n")
+    os._exit(INTERRUPTED)

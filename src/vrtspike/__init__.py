@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from vrtspike.cpus import sleep_while_waiting
+from vrtspike.system.cpus import sleep_while_waiting
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.data.raw.spikes import read_spikes

@@ -1,5 +1,19 @@
 """``python -m vrtspike`` is the command ``vrtspike``."""
 
-from vrtspike.main import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command; Ctrl-C while its modules are imported ends it without a traceback."""
+    try:
+        from vrtspike.commands.main import main as run
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from None  # as cli.run does, which is not imported yet
+    run()
+
+
+if __name__ == "__main__":
+    main()

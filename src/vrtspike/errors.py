@@ -1,4 +1,4 @@
-"""The errors a user can cause and can mend.
+"""The errors a user can cause and can fix.
 
 Each message names the file, key or frame, what was found, what was expected and what to do.
 Programs print such an error without a traceback and exit with :data:`EXIT_USER_ERROR`; everything
@@ -26,7 +26,7 @@ class DataError(UserError):
 
 
 class DiskFullError(DataError):
-    """There is no room for what was to be written, and so for nothing that would come after it."""
+    """There is no space for what was to be written, and so for nothing that would come after it."""
 
 
 class RunError(UserError):
@@ -34,8 +34,15 @@ class RunError(UserError):
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether there is no room, or none left to this user, where something was to be written."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    """Whether there is no space, or none left to this user, where something was to be written."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def tell_full(error: OSError) -> str:
+    """What is wrong and what to do where :func:`is_disk_full`: a clause, and an order."""
+    if error.errno == errno.EFBIG:
+        return f"the file may not grow further ({error.strerror}); raise the limit (ulimit -f)"
+    return f"the disk is full ({error.strerror}); free space"
 
 
 def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | None = None) -> str:
@@ -47,11 +54,11 @@ def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | 
         advice: what to do.
         limit: how many are listed, followed by the number of the others; all if None.
 
-    >>> print(list_faults("a.yaml", ["K is 0", "no ROOT"], "Mend them.", limit=1))
+    >>> print(list_faults("a.yaml", ["K is 0", "no ROOT"], "Fix them.", limit=1))
     a.yaml (2):
       - K is 0
       ... and 1 more
-    Mend them.
+    Fix them.
     """
     lines = [f"  - {fault}" for fault in faults[:limit]]
     if len(lines) < len(faults):

@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from tests.analysis.test_compare import evaluation
+from tests.analysis.test_compare import evaluation, find_candidates
 from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
-from vrtspike.analysis.compare import find_candidates
+from vrtspike.commands.main import run_command
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.files import read_json, write_json
-from vrtspike.main import run_command
+from vrtspike.io.files import read_json, write_json
 
 FIGURES = {"psnr restored": 31.5, "ssim restored": 0.9, "lpips restored": 0.125, "samples/s": 2.0}
 

@@ -1,11 +1,25 @@
 from __future__ import annotations
 
+import io
+import math
+import shutil
+
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.compare import compare_runs
+from vrtspike.analysis.compare import (
+    Candidate,
+    comparison_text,
+    find_candidate,
+    told_apart,
+    write_comparison,
+)
 from vrtspike.errors import RunError
-from vrtspike.files import write_json
+from vrtspike.io.files import read_json, write_json
+
+
+def find_candidates(folders) -> list[Candidate]:
+    return told_apart([find_candidate(folder) for folder in folders], folders)
 
 
 def evaluation(folder, name: str, psnr: float):
@@ -25,26 +39,25 @@ def test_runs_side_by_side(publish, tmp_path):
         publish("one", TRAIN={"GRADIENT_ACCUMULATION_STEPS": 1}),
         publish("two", gpu=True, TRAIN={"GRADIENT_ACCUMULATION_STEPS": 2, "COMPILE_MODEL": True}),
     ]
-    evaluations = [evaluation(tmp_path / "evaluate", "two", 31.5)]
-    table = compare_runs(folders, evaluations, tmp_path / "compare").set_index("preset")
-    assert table["forward ms"].tolist() == [220, 110]
-    assert table["step ms"].tolist() == [1000, 1000]
-    assert table["waits for data"].tolist() == pytest.approx([0.3, 0.3])
-    assert table["samples/s"].tolist() == pytest.approx([2, 2])
-    assert table["memory MB"].tolist() == [1000, 1000]
-    assert table.at["two", "GPU peak MB"] == 10_000
-    assert pd.isna(table.at["one", "GPU peak MB"])
-    assert pd.isna(table.at["one", "psnr restored"])
-    assert table.at["two", "psnr gain"] == 6.5
-    assert table.at["one", "parameters"] == 1234567
+    evaluation(tmp_path / "evaluate/two", "two", 31.5)
+    table = write_comparison(find_candidates(folders), tmp_path / "compare").set_index("preset")
+    expected = {
+        "forward ms": (220, 110), "step ms": (1000, 1000), "waits for data": (0.3, 0.3),
+        "samples/s": (2, 2), "memory MB": (1000, 1000), "GPU peak MB": (None, 10_000),
+        "psnr restored": (None, 31.5), "psnr gain": (None, 6.5), "parameters": (1234567, 1234567),
+    }  # fmt: skip
+    for column, values in expected.items():
+        assert table[column].astype(float).tolist() == pytest.approx(
+            [math.nan if value is None else value for value in values], nan_ok=True
+        )
     stored = pd.read_csv(tmp_path / "compare" / "table.csv").set_index("preset")
     assert stored.at["two", "psnr restored"] == 31.5
     page = (tmp_path / "compare" / "table.html").read_text()
-    assert "<td>+6.50</td>" in page
-    assert "<td>+0.1250</td>" in page
-    assert "psnr (dB), ssim, lpips. A gain above 0 is better, also of lpips" in page
-    assert "<td>1,234,567</td>" in page
-    assert "<td>30.0%</td>" in page
+    for said in (
+        *("<td>+6.50</td>", "<td>+0.1250</td>", "<td>1,234,567</td>", "<td>30.0%</td>"),
+        "psnr (dB), ssim, lpips. A gain above 0 is better, also of lpips",
+    ):
+        assert said in page
     for plot in ("loss.svg", "validation.svg"):
         text = (tmp_path / "compare" / plot).read_text()
         assert ">one<" in text
@@ -58,7 +71,7 @@ def test_only_differing_keys_are_listed(publish, tmp_path):
             "two", TRAIN={"BATCH_SIZE": 3, "EARLY_STOPPING": {"PATIENCE": 9}}, LOG={"ON_END": "key"}
         ),
     ]
-    compare_runs(folders, [], tmp_path / "compare")
+    write_comparison(find_candidates(folders), tmp_path / "compare")
     differences = pd.read_csv(tmp_path / "compare" / "differences.csv", keep_default_na=False)
     assert differences.values.tolist() == [
         ["TRAIN.BATCH_SIZE", "1", "3"],
@@ -69,14 +82,113 @@ def test_only_differing_keys_are_listed(publish, tmp_path):
     ]
 
 
-def test_a_single_run_is_a_table_of_one_row(publish, tmp_path):
-    table = compare_runs([publish("one")], [], tmp_path / "compare")
+def test_one_run_is_a_table_of_one_row_and_twice_the_same_is_refused(publish, tmp_path):
+    one = find_candidate(publish("one"))
+    table = write_comparison([one], tmp_path / "compare")
     assert table["preset"].tolist() == ["one"]
     assert not [column for column in table if "restored" in column]
     assert pd.read_csv(tmp_path / "compare" / "differences.csv").empty
-
-
-def test_two_runs_of_one_name_are_refused(publish, tmp_path):
-    folder = publish("one")
     with pytest.raises(RunError, match="different names, found: one, one"):
-        compare_runs([folder, folder], [], tmp_path / "compare")
+        write_comparison([one, one], tmp_path / "compare")
+
+
+def test_figures_of_two_protocols_share_no_column(publish, tmp_path):
+    names = ("one", "two", "both")
+    folders = [publish(name) for name in names]
+    paths = [
+        evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json" for name in names
+    ]
+    vrt = {"protocol": "vrt", "metrics": {"psnr": {"restored": 34.0, "restored_error": 0.5}}}
+    write_json(paths[1], read_json(paths[1]) | vrt)
+    write_json(paths[2], read_json(paths[2]) | {"other_protocols": {"vrt": vrt}})
+    table = write_comparison(find_candidates(folders), tmp_path / "compare")
+    columns = ["psnr restored", "psnr (vrt) restored", "psnr (vrt) standard error"]
+    assert table[columns].fillna(0).to_numpy().tolist() == [
+        [31.5, 0, 0], [0, 34, 0.5], [31.5, 34, 0.5],
+    ]  # fmt: skip
+    page = (tmp_path / "compare" / "table.html").read_text()
+    assert "two: protocol vrt" in page
+
+
+@pytest.fixture
+def runs(publish, tmp_path):
+    folders = [publish("one"), publish("second", TRAIN={"BATCH_SIZE": 3})]
+    evaluation(tmp_path / "evaluate/second", "second", 31.5)
+    # Of other weights than those of the run beside it.
+    evaluation(tmp_path / "evaluate/one", "another run", 40.0)
+    return find_candidates(folders)
+
+
+def test_text(runs):
+    lines = comparison_text(runs, "text").splitlines()
+    assert lines[0].split() == ["figure", "one", "second"]
+    cells = {line[:16].strip(): line[16:].split() for line in lines}
+    assert cells["psnr restored"] == ["–", "31.50"]
+    assert cells["psnr gain"] == ["–", "+6.50"]
+    assert cells["waits for data"] == ["30.0%", "30.0%"]
+    assert "GPU peak MB" not in cells  # no run has it
+    assert ["TRAIN.BATCH_SIZE", "1", "3"] in [line.split() for line in lines]
+    assert lines[-1].startswith("Means over the test set: psnr (dB)")
+    # Every column ends at one place.
+    assert len({len(line) for line in lines[:10]}) == 1
+
+
+def test_csv_has_a_row_per_run_and_nothing_else_and_markdown_is_a_table(runs):
+    table = pd.read_csv(io.StringIO(comparison_text(runs, "csv"))).set_index("preset")
+    assert list(table.index) == ["one", "second"]
+    assert table.at["second", "psnr restored"] == 31.5
+    assert table.at["one", "samples/s"] == pytest.approx(2)
+    lines = comparison_text(runs, "markdown").splitlines()
+    assert lines[:2] == ["| figure | one | second |", "| --- | ---: | ---: |"]
+    assert "| psnr restored | – | 31.50 |" in lines
+    assert "| key | one | second |" in lines
+    assert "| TRAIN.BATCH_SIZE | 1 | 3 |" in lines
+
+
+def test_two_runs_of_one_preset_are_called_by_their_folders(publish, tmp_path):
+    folder = publish("one")
+    runs = find_candidates([folder, folder])
+    assert [run.run.name for run in runs] == [str(folder), str(folder)]
+    assert [run.preset for run in runs] == ["one", "one"]
+    assert "The settings of all runs are the same." in comparison_text(runs, "text")
+    assert "settings" not in comparison_text(runs[:1], "text")
+
+
+def test_each_copy_of_a_run_has_its_own_evaluation(publish, tmp_path):
+    first = publish("one")
+    shutil.copytree(tmp_path / "train", tmp_path / "copy/train")
+    evaluation(tmp_path / "evaluate/one", "one", 31.5)
+    evaluation(tmp_path / "copy/evaluate/one", "one", 29.5)
+    runs = find_candidates([first, tmp_path / "copy/train/one"])
+    table = pd.read_csv(io.StringIO(comparison_text(runs, "csv")))
+    assert table["psnr restored"].tolist() == [31.5, 29.5]
+
+
+def test_a_run_that_looked_at_the_test_split_says_so_in_table_and_page(publish, tmp_path):
+    folders = [publish("one"), publish("two")]
+    for name, warnings in (("one", ["chosen on the test split"]), ("two", [])):
+        summary = evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
+        write_json(summary, read_json(summary) | {"warnings": warnings})
+    write_comparison(find_candidates(folders), tmp_path / "compare")
+    table = pd.read_csv(tmp_path / "compare/table.csv", keep_default_na=False)
+    assert table["note"].tolist() == ["chosen on the test split", ""]
+    page = (tmp_path / "compare/table.html").read_text()
+    assert "one: chosen on the test split." in page
+    write_comparison(find_candidates(folders[1:]), tmp_path / "compare")
+    assert "note" not in pd.read_csv(tmp_path / "compare/table.csv")
+    text = comparison_text(find_candidates(folders), "markdown")
+    assert "| note | chosen on the test split |" in text
+
+
+@pytest.mark.parametrize("key", ["dataset", "split", "blur_dir", "scale", "sequences", "frames"])
+def test_figures_of_different_frames_are_told(publish, tmp_path, key):
+    folders = [publish("one"), publish("two"), publish("three")]
+    for name, value in (("one", 1), ("two", 2)):
+        summary = evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
+        write_json(summary, read_json(summary) | {key: value})
+    told = "The runs were evaluated on different frames"
+    runs = find_candidates(folders)
+    assert f"do not compare (one: {key} 1; two: {key} 2)." in comparison_text(runs, "markdown")
+    write_comparison(runs, tmp_path / "compare")
+    assert told in (tmp_path / "compare/table.html").read_text()
+    assert told not in comparison_text([runs[0], runs[2]], "text")

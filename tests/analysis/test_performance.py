@@ -1,14 +1,22 @@
 from __future__ import annotations
 
-import subprocess
-import sys
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.performance import FINDINGS, PLOTS, PROPOSED, TABLES, analyze_run
+from vrtspike.analysis.figures import summarize_sections
+from vrtspike.analysis.performance import (
+    FINDINGS,
+    PLOTS,
+    PROPOSED,
+    TABLES,
+    analyze_run,
+    plot_lines,
+    plot_time_per_section,
+)
 from vrtspike.config import load_preset
-from vrtspike.files import read_json, write_json
+from vrtspike.io.files import read_json, write_json
 
 
 @pytest.fixture
@@ -18,19 +26,11 @@ def analysed(publish, tmp_path):
     return analyze_run(folder, output), output
 
 
-def test_every_file_is_written_and_nothing_else(analysed):
+def test_tables_hold_what_was_logged_and_nothing_else_is_written(analysed):
     _, output = analysed
-    expected = {
-        *TABLES,
-        *PLOTS,
-        PROPOSED,
-        *(f"{FINDINGS}.{kind}" for kind in ("json", "csv", "html")),
-    }
+    findings = (f"{FINDINGS}.{kind}" for kind in ("json", "csv", "html"))
+    expected = {*TABLES, *PLOTS, PROPOSED, *findings}
     assert {path.name for path in output.iterdir()} == expected
-
-
-def test_tables_hold_what_was_logged(analysed):
-    _, output = analysed
     timing = pd.read_csv(output / "timing.csv").set_index("section")
     assert timing.at["step/data", "p50"] == 300
     assert timing.at["step/data", "share"] == pytest.approx(0.3)
@@ -56,6 +56,8 @@ def test_findings_name_figures_and_keys(analysed):
         "TRAIN.BATCH_SIZE": 6,
         "TRAIN.GRADIENT_ACCUMULATION_STEPS": 1,
     }
+    (output / "slow.yaml").write_text("DATALOADER:\n  TOTAL_WORKERS: 2\n")
+    assert load_preset(output / PROPOSED).TRAIN.BATCH_SIZE == 6
     page = (output / "findings.html").read_text()
     assert "50.0 ms wait for each batch" in page
     assert '<td class="text">10000 MB</td>' in page
@@ -71,33 +73,45 @@ def test_the_batch_of_all_processes_is_the_base_of_a_scaled_rate(publish, tmp_pa
     }  # fmt: skip
 
 
-def test_the_proposed_preset_loads_on_top_of_its_base(analysed):
-    _, output = analysed
-    (output / "slow.yaml").write_text("DATALOADER:\n  TOTAL_WORKERS: 2\n")
-    assert load_preset(output / PROPOSED).TRAIN.BATCH_SIZE == 6
-
-
 def test_a_run_without_timing_is_analysed_all_the_same(publish, tmp_path):
     folder = publish()
     for name in ("timing.jsonl", "memory.jsonl"):
         (folder / name).write_text("")
     assert analyze_run(folder, tmp_path / "out") == []
     assert "no symptom crossed its limit" in (tmp_path / "out" / "findings.html").read_text()
-    assert "was timed" in (tmp_path / "out" / "share_of_step.svg").read_text()
+    assert "was timed" in (tmp_path / "out" / "time_per_section.svg").read_text()
 
 
-def test_the_program_prints_the_findings(publish, tmp_path, repository):
-    folder = publish()
-    done = subprocess.run(
-        [sys.executable, "scripts/analyze_performance.py", "--train", folder, "--output", tmp_path],
-        cwd=repository, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "1. waiting for data (warning): 50.0 ms" in done.stdout
-    (folder / "run.json").unlink()
-    failed = subprocess.run(
-        [sys.executable, "scripts/analyze_performance.py", "--train", folder, "--output", tmp_path],
-        cwd=repository, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert failed.returncode == 2
-    assert "run.json: no such file" in failed.stderr
-    assert "Traceback" not in failed.stderr
+def words(path, plot, *arguments, **options) -> str:
+    plot(path, *arguments, **options)
+    return " ".join(ElementTree.parse(path).getroot().itertext())
+
+
+def test_sections_are_named_with_their_times_and_shares(tmp_path):
+    rows = [(step, name, ms * step) for step in (1, 2, 3) for name, ms in
+            {"step": 10.0, "step/data": 2.0, "step/forward": 5.0}.items()]  # fmt: skip
+    sections = summarize_sections(pd.DataFrame(rows, columns=["step", "section", "ms"]))
+    text = words(tmp_path / "time.svg", plot_time_per_section, sections)
+    assert all(said in text for said in ("forward", "12.5 ms, 50%", "milliseconds per step"))
+
+
+def test_curves_in_panels_with_gaps(tmp_path):
+    x = pd.Series([1, 2, 3])
+    panels = {
+        "loss": {"demo": (x, pd.Series([1.0, float("nan"), 0.1]))},
+        "PSNR, dB": {"a": (x, pd.Series([20.0, 21.0, 22.0])), "b": (x, x * 1.0)},
+        "nothing": {"empty": (x, pd.Series([float("nan")] * 3))},
+    }
+    options = {"logarithmic": frozenset({"loss"}), "missing": "no metrics"}
+    text = words(tmp_path / "l.svg", plot_lines, panels, **options)
+    assert "PSNR, dB" in text
+    assert "optimiser step" in text
+    assert "nothing" not in text
+
+
+def test_without_data_the_picture_says_why(tmp_path):
+    path, empty = tmp_path / "a.svg", summarize_sections(pd.DataFrame(columns=["step"]))
+    assert "LOG.ENABLE_TIMING_LOG" in words(path, plot_time_per_section, empty)
+    assert "no validation in this run" in words(
+        path, plot_lines, {}, missing="no validation in this run"
+    )

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.analysis.finding import Finding
-from vrtspike.analysis.proposal import preset_text, proposed_keys
+from vrtspike.analysis.findings import Finding, preset_text, proposed_keys
 from vrtspike.config import load_preset
 from vrtspike.deblurring.settings import Settings
 
@@ -45,24 +44,16 @@ def test_what_the_schema_refuses_is_left_out(preset):
     assert proposed_keys(findings, preset) == {"TRAIN.BATCH_SIZE": 2}
 
 
-def test_the_text_is_a_preset_that_loads(tmp_path, preset):
+@pytest.mark.parametrize(
+    "keys", [{}, {"TRAIN.BATCH_SIZE": 2, "DATALOADER.TOTAL_WORKERS": "cpu*1.0"}]
+)
+def test_the_text_is_a_preset_that_differs_from_its_base_in_these_keys(tmp_path, keys):
     (tmp_path / "slow.yaml").write_text("TRAIN:\n  EPOCHS: 7\n")
-    findings = [
-        finding("waiting", DATALOADER__TOTAL_WORKERS="cpu*1.0", TRAIN__BATCH_SIZE=2),
-    ]
-    text = preset_text("slow", proposed_keys(findings, preset), findings)
-    (tmp_path / "proposed.yaml").write_text(text)
-    loaded = load_preset(tmp_path / "proposed.yaml")
-    assert loaded.TRAIN.EPOCHS == 7
-    assert loaded.TRAIN.BATCH_SIZE == 2
-    assert loaded.DATALOADER.TOTAL_WORKERS == "cpu*1.0"
-    assert "# TRAIN.BATCH_SIZE: waiting: figure of waiting" in text
-
-
-def test_without_findings_the_preset_equals_its_base(tmp_path):
-    (tmp_path / "base.yaml").write_text("TRAIN:\n  EPOCHS: 7\n")
-    (tmp_path / "proposed.yaml").write_text(preset_text("base", {}, []))
-    assert load_preset(tmp_path / "proposed.yaml") == load_preset(tmp_path / "base.yaml")
+    findings = [finding("waiting", **{key.replace(".", "__"): keys[key] for key in keys})]
+    (tmp_path / "proposed.yaml").write_text(preset_text("slow", keys, findings))
+    overrides = [f"{key}={value}" for key, value in keys.items()]
+    expected = load_preset(tmp_path / "slow.yaml", overrides)
+    assert load_preset(tmp_path / "proposed.yaml") == expected
 
 
 def test_every_key_stands_with_the_figure_that_proposed_it(preset):

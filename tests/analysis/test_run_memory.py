@@ -12,9 +12,9 @@ from vrtspike.analysis.run_memory import (
     memory_advice,
     memory_lines,
 )
+from vrtspike.commands.main import run_command
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
-from vrtspike.main import run_command
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
 from vrtspike.runs.logs import read_run_logs
 from vrtspike.sst.settings import SSTSettings
@@ -50,13 +50,17 @@ def test_processes_sums_and_machine(state):
     assert lines[12] == "stores of its data set: 5.0 GiB"
     assert lines[13].startswith("cache of decoded chunks: at most 4 GB for all workers together")
     assert len(lines) == 14
+    on_gpu = replace(PROCESSES[0], gpu=2000.0)
+    lines = memory_lines(replace(state, processes=(on_gpu, *PROCESSES[1:])))
+    assert [line.split()[-1] for line in lines[2:5]] == ["GPU", "MB", "-"]
+    assert lines[3].endswith(" 2000 MB")
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         (Settings.model_validate({"DATA": {"CACHE_SIZE_GB": 3.5}}), "at most 3.5 GB for all work"),
-        (Settings.model_validate({"DATA": {"USE_RAM_CACHE": False}}), "none (DATA.USE_RAM_CACHE,"),
+        (Settings.model_validate({"DATA": {"USE_RAM_CACHE": False}}), "none (DATA.USE_RAM_CACHE)"),
         (SSTSettings(), "none"),
     ],
 )
@@ -66,14 +70,6 @@ def test_a_cache_is_told_where_there_can_be_one(state, settings, said):
     ]
     text = line.removeprefix("cache of decoded chunks: ")
     assert text == said if said == "none" else text.startswith(said)
-
-
-def test_a_gpu_has_a_column(state):
-    on_gpu = replace(PROCESSES[0], gpu=2000.0)
-    lines = memory_lines(replace(state, processes=(on_gpu, *PROCESSES[1:])))
-    assert lines[2].split()[-1] == "GPU"
-    assert lines[3].split()[-2:] == ["2000", "MB"]
-    assert lines[4].split()[-1] == "-"
 
 
 def advice(state, **changes):
@@ -86,28 +82,30 @@ def test_nothing_is_said_where_all_is_well(state):
     assert advice(state, system=replace(CALM, available=10.1 * GB)) == []
 
 
-def test_a_full_machine_names_what_fills_it(state):
-    state = replace(state, stores_mb=None)
-    full = replace(CALM, available=9 * GB)
-    (other,) = advice(state, system=full)
-    assert (
-        "memory is 91 % full, and only 10.1 GiB of it are this run's: end other programs" in other
-    )
-    small = replace(CALM, total=11 * GB, available=0.5 * GB)
-    little = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": 1}})
-    (training,) = advice(state, system=small, settings=little)
-    assert training == (
-        "memory is 95 % full: the training processes take most of it: fewer GPUs (--gpus), or "
-        "another machine"
-    )
-    workers = tuple(replace(p, proportional=8 * GB) for p in PROCESSES[2:])
-    (told,) = advice(
-        state, system=replace(small, total=20 * GB), processes=(*PROCESSES[:2], *workers)
-    )
-    assert told.endswith("lower DATALOADER.TOTAL_WORKERS (auto) or TRAIN_PREFETCH_FACTOR (4)")
-    cached = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": 6}})
-    (told,) = advice(state, system=small, settings=cached)
-    assert told.endswith("lower DATA.CACHE_SIZE_GB (6)")
+LARGE_WORKERS = PROCESSES[:2] + tuple(replace(p, proportional=8 * GB) for p in PROCESSES[2:])
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "cache_gb", "processes", "said"),
+    [
+        (100, 9, 4, PROCESSES, "memory is 91 % full, and only 10.1 GiB of it are this run's: end"),
+        (11, 0.5, 1, PROCESSES, "memory is 95 % full: the training processes take most of it: few"),
+        (
+            20,
+            0.5,
+            4,
+            LARGE_WORKERS,
+            "lower DATALOADER.TOTAL_WORKERS (auto) or TRAIN_PREFETCH_FACTOR",
+        ),
+        (11, 0.5, 6, PROCESSES, "lower DATA.CACHE_SIZE_GB (6)"),
+    ],
+)
+def test_a_full_machine_names_what_fills_it(state, total, free, cache_gb, processes, said):
+    system = replace(CALM, total=total * GB, available=free * GB)
+    settings = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": cache_gb}})
+    options = {"system": system, "settings": settings, "processes": processes}
+    (told,) = advice(state, stores_mb=None, **options)
+    assert said in told
 
 
 def test_a_container_is_full_before_its_machine(state):
@@ -152,8 +150,8 @@ def test_a_run_that_keeps_growing_is_named(state):
     found = grown(state, [1000 * n for n in range(1, 13)])
     (told,) = advice(found)
     assert told == (
-        "memory grows: 3000 MB more within 500 steps, of 12000 MB at most: workers that begin anew "
-        "in every epoch; DATALOADER.PERSISTENT_WORKERS: false"
+        "memory grows: 3000 MB more within 500 steps, of 12000 MB at most: workers that start "
+        "again in every epoch; DATALOADER.PERSISTENT_WORKERS: false"
     )
     # Its log is newer than its record.
     assert memory_lines(found)[0].endswith("training, step 57 of 90")

@@ -1,67 +1,31 @@
-"""Sensors that differ from the one of training."""
+"""What the table of other sensors measures."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
-import pytest
-from numpy.typing import NDArray
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def robustness(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import robustness
-
-    return robustness
+import robustness
+from vrtspike.deblurring.data.simulation.demo import SCENES
+from vrtspike.deblurring.data.simulation.sensor import SensorModel
 
 
-@pytest.fixture
-def frames() -> list[NDArray[np.uint8]]:
-    random = np.random.default_rng(0)
-    return list(random.integers(40, 200, (6, 32, 48), dtype=np.uint8))
+def test_exposures_are_those_of_the_frames_and_one_bit_in_a_hundred_is_flipped() -> None:
+    video = robustness.filmed(SCENES[0], 0, 3, (32, 48))
+    spikes = robustness.exposures(video, SensorModel())
+    assert [each.shape for each in spikes] == [(88, 16, 24)] * 3
+    doubled = robustness.exposures(video, SensorModel(theta=4))
+    assert 0.45 < np.mean(doubled) / np.mean(spikes) < 0.55
+    flipped = robustness.flipped(spikes)
+    changed = np.mean([a != b for a, b in zip(spikes, flipped, strict=True)])
+    assert 0.009 < changed < 0.011
 
 
-def test_late_spikes_come_late(robustness: ModuleType, frames: list[NDArray[np.uint8]]) -> None:
-    known = robustness.Sensor().see(frames, seed=1)
-    assert known.shape == (40, 16, 24)
-    late, early = (robustness.Sensor(shift=n).see(frames, seed=1) for n in (3, -3))
-    np.testing.assert_array_equal(late[3:], known[:-3])
-    np.testing.assert_array_equal(late[:3], known[[0, 0, 0]])
-    # The frame behind the last one has the steps that come from after the end.
-    np.testing.assert_array_equal(early[:-3], known[3:])
-    assert not np.array_equal(early[-3:], known[-3:])
-
-
-def test_a_higher_threshold_has_fewer_spikes(
-    robustness: ModuleType, frames: list[NDArray[np.uint8]]
-) -> None:
-    rates = [robustness.Sensor(theta=theta).see(frames, seed=1).mean() for theta in (1, 2, 4)]
-    assert rates[0] == pytest.approx(2 * rates[1], rel=0.05)
-    assert rates[1] == pytest.approx(2 * rates[2], rel=0.05)
-
-
-def test_noise_does_what_it_says(robustness: ModuleType, frames: list[NDArray[np.uint8]]) -> None:
-    known = robustness.Sensor().see(frames, seed=1).astype(bool)
-    dark = robustness.Sensor(dark=0.1).see(frames, seed=1).astype(bool)
-    assert (dark >= known).all()
-    assert (dark & ~known).sum() / (~known).sum() == pytest.approx(0.1, abs=0.01)
-    dead = robustness.Sensor(dead=0.2).see(frames, seed=1).astype(bool)
-    silent = ~dead.any(axis=0) & known.any(axis=0)
-    assert silent.mean() == pytest.approx(0.2, abs=0.05)
-    np.testing.assert_array_equal(dead[:, ~silent], known[:, ~silent])
-    flipped = robustness.Sensor(flipped=0.1).see(frames, seed=1).astype(bool)
-    assert (flipped ^ known).mean() == pytest.approx(0.1, abs=0.01)
-
-
-def test_the_page_states_differences_from_the_sensor_of_training(robustness: ModuleType) -> None:
-    found = {name: 27.0 + 0.25 * n for n, name in enumerate(robustness.SENSORS)}
-    page = robustness.page({"psnr": found, "steps": 7, "blurry": 24.961})
-    assert "(7 steps" in page
-    assert "have 24.96 dB" in page
-    assert "| threshold 2, as in training | 27.00 | +0.00 |" in page
-    assert "| threshold 4 | 27.50 | +0.50 |" in page
+def test_the_table_has_differences_from_the_sensor_of_the_training_data() -> None:
+    names = (*robustness.SENSORS, robustness.FLIPPED)
+    known = {"none": {name: 30.0 - number for number, name in enumerate(names)}}
+    lines = robustness.section(known).splitlines()
+    assert lines[0] == "| sensor; augmentation: | none |"
+    assert f"| {robustness.CLEAN}: PSNR, dB | 30.00 |" in lines
+    assert "| threshold 1 | -1.00 |" in lines
+    assert f"| {robustness.FLIPPED} | -{len(names) - 1}.00 |" in lines
+    assert len(lines) == 2 + len(names)

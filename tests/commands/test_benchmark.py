@@ -1,4 +1,4 @@
-"""``vrtspike benchmark`` as a user types it; tests/benchmarking has the turns."""
+"""``vrtspike benchmark`` as a user types it; tests/analysis/test_turns.py has the turns."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from statistics import median
 
 import pytest
 
-from tests.benchmarking.conftest import asked, files, planned, temporary
+from tests.analysis.benchmarked import asked, files, planned, temporary
+from vrtspike.commands.main import run_command
 from vrtspike.errors import UserError
-from vrtspike.main import run_command
 
 __all__ = ["planned", "temporary"]
 
-LENGTH = ["--turns", "2", "--steps", "3", "--warm-up", "1"]
-TIMES = [[9e3, 400.0, 420.0, 410.0], [9e3, 100.0, 110.0, 90.0]] * 2
+LENGTH = ["--turns", "3", "--steps", "3", "--warm-up", "1"]
+TIMES = [[9e3, 400.0, 420.0, 410.0], [9e3, 100.0, 110.0, 90.0]] * 3
 CHANGE = ["--against", "TRAIN.EMA=0.9", "DATALOADER.TRAIN_WORKERS=1"]
 
 
@@ -25,7 +25,7 @@ def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
     assert not run_command(["benchmark", "tiny", *CHANGE, *LENGTH, "-o", "out/b.txt"])
     shown = capsys.readouterr()
     steps = [ms[1:] for ms in TIMES]
-    ratio = math.sqrt(math.prod(median(steps[n]) / median(steps[n + 1]) for n in (0, 2)))
+    ratio = math.prod(median(steps[n]) / median(steps[n + 1]) for n in (0, 2, 4)) ** (1 / 3)
     assert f"ratio of step times: {ratio:.3f} (95 %: " in shown.out
     assert shown.out.endswith(f"changed is {ratio:.2f} x as fast\n")
     assert shown.out.splitlines()[1:3] == [
@@ -33,12 +33,12 @@ def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
         "  TRAIN.EMA: 0.0 -> 0.9",
     ]
     assert shown.err.splitlines()[1] == (
-        "turn 2 of 4, changed (DATALOADER.TRAIN_WORKERS=1 TRAIN.EMA=0.9): 0.1 s a step"
+        "turn 2 of 6, changed (DATALOADER.TRAIN_WORKERS=1 TRAIN.EMA=0.9): 0.1 s a step"
     )
     assert shown.err.endswith("written to out/b.txt\n")
     assert (folder / "out/b.txt").read_text() == shown.out
     given = [each["settings"]["TRAIN"]["EMA"] for each in asked(folder)]
-    assert given == [0.0, 0.9, 0.0, 0.9]
+    assert given == [0.0, 0.9] * 3
     assert asked(folder)[0]["workflow"]["GPUS"] == 0
     assert files(folder) - before == {"asked.jsonl", "out/b.txt"}
     assert list(temporary.iterdir()) == []
@@ -48,7 +48,7 @@ def test_json_and_what_first_steps_are(planned, capsys):
     planned(*({"ms": ms} for ms in TIMES))
     run_command(["benchmark", "phases", *CHANGE, *LENGTH, "--format", "json"])
     found = json.loads(capsys.readouterr().out)
-    assert found["sides"]["changed"]["step_s"] == [[0.1, 0.11, 0.09]] * 2
+    assert found["sides"]["changed"]["step_s"] == [[0.1, 0.11, 0.09]] * 3
     assert found["notes"] == ["crops of 32, the first of 2 phases (TRAIN.PROGRESSIVE)"]
     assert found["difference_seen"] is True
 
@@ -78,7 +78,7 @@ def test_a_configuration_is_heard(planned, capsys):
         ),
         # The change asks for other data.
         (
-            ["tiny", "--against", "DATA.K=4"],
+            ["tiny", "--against", "DATA.NUM_VOXEL_BINS=4"],
             "snakemake --cores 2 results/data/tiny/k4/dataset.json",
         ),
     ],
@@ -90,7 +90,7 @@ def test_nothing_is_trained_for_what_cannot_be_compared(planned, words, match):
     assert not (folder / "asked.jsonl").exists()
 
 
-def test_one_pair_of_turns_is_too_little(capsys):
+def test_too_few_turns_are_refused(capsys):
     with pytest.raises(SystemExit):
-        run_command(["benchmark", "tiny", *CHANGE, "--turns", "1"])
-    assert "--turns: found 1, expected 2 or more" in capsys.readouterr().err
+        run_command(["benchmark", "tiny", *CHANGE, "--turns", "2"])
+    assert "--turns: found 2, expected 3 or more" in capsys.readouterr().err

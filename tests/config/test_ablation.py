@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.workflow import load_workflow
-from vrtspike.deblurring.settings.ablation import ABLATION
+from vrtspike.deblurring.settings.schema import ABLATION
 from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
 

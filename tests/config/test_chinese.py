@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.config import chinese as module
-from vrtspike.config.chinese import chinese, chinese_page, digest, needless, untranslated
+from vrtspike.config import reference as module
+from vrtspike.config.reference import (
+    chinese,
+    chinese_page,
+    digest,
+    missing_page,
+    needless,
+    untranslated,
+)
 from vrtspike.errors import ConfigError
 
 BINS = "Bins of the voxel grid"
@@ -26,17 +33,17 @@ def translations(tmp_path, monkeypatch):
 
 
 def test_a_translation_counts_as_long_as_its_english_stands(translations):
-    translations(f'"DATA.K" = ["{digest(BINS)}", "时间段数"]\n')
-    assert chinese("DATA.K", BINS) == "时间段数"
-    assert chinese("DATA.K", "Bins of another grid") == "Bins of another grid"
-    assert "| `DATA.K` | `32` | 时间段数 | yes |" in chinese_page()
+    translations(f'"DATA.NUM_VOXEL_BINS" = ["{digest(BINS)}", "时间段数"]\n')
+    assert chinese("DATA.NUM_VOXEL_BINS", BINS) == "时间段数"
+    assert chinese("DATA.NUM_VOXEL_BINS", "Bins of another grid") == "Bins of another grid"
+    assert "| `DATA.NUM_VOXEL_BINS` | `32` | 时间段数 |" in chinese_page()
 
 
 def test_a_stale_translation_is_named_with_the_line_that_belongs_there(translations):
-    translations('"DATA.K" = ["00000000", "时间段数"]\n')
-    lines = [line for line in untranslated() if line.startswith('"DATA.K"')]
-    assert lines == [f'"DATA.K" = ["{digest(BINS)}", "{BINS}"]']
-    assert f"| `DATA.K` | `32` | {BINS} | yes |" in chinese_page()
+    translations('"DATA.NUM_VOXEL_BINS" = ["00000000", "时间段数"]\n')
+    lines = [line for line in untranslated() if line.startswith('"DATA.NUM_VOXEL_BINS"')]
+    assert lines == [f'"DATA.NUM_VOXEL_BINS" = ["{digest(BINS)}", "{BINS}"]']
+    assert f"| `DATA.NUM_VOXEL_BINS` | `32` | {BINS} |" in chinese_page()
 
 
 def test_a_line_of_the_list_is_a_translation_once_it_is_put_there(translations):
@@ -47,13 +54,21 @@ def test_a_line_of_the_list_is_a_translation_once_it_is_put_there(translations):
     assert untranslated() == []
 
 
-def test_a_translation_that_nothing_asks_for_is_named(translations):
+def test_a_translation_that_nothing_asks_for_is_named(translations, repository):
     translations('"DATA.GONE" = ["00000000", "没有了"]\n')
     assert needless() == ["DATA.GONE"]
+    assert "Not needed any more: DATA.GONE\n" in missing_page(repository)
 
 
-@pytest.mark.parametrize("text", ["DATA.K = 时间", '"DATA.K" = "时间"', '"DATA.K" = ["a", 1]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DATA.NUM_VOXEL_BINS = 时间",
+        '"DATA.NUM_VOXEL_BINS" = "时间"',
+        '"DATA.NUM_VOXEL_BINS" = ["a", 1]',
+    ],
+)
 def test_a_broken_file_of_translations_is_named(text, translations):
     translations(text)
     with pytest.raises(ConfigError, match=r"chinese\.toml"):
-        chinese("DATA.K", BINS)
+        chinese("DATA.NUM_VOXEL_BINS", BINS)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
+import json
 import warnings
 
 import pytest
 
 from vrtspike.config import load_preset
+from vrtspike.config.documents import overlay, parse_overrides, parse_yaml
 from vrtspike.config.loading import settings_from
-from vrtspike.config.merging import overlay, parse_overrides
-from vrtspike.config.reading import parse_yaml
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
 
 
@@ -28,12 +26,13 @@ def value_of(settings: Settings, name: str) -> object:
     ("name", "inside", "outside"),
     [
         ("SEED", 0, -1),
-        ("DATA.K", 255, 256),
-        ("DATA.K", 1, 0),
+        ("DATA.NUM_VOXEL_BINS", 255, 256),
+        ("DATA.NUM_VOXEL_BINS", 1, 0),
         ("DATA.CROP_SIZE", 8, 12),
         ("DATA.CACHE_SIZE_GB", 0.0, -0.1),
         ("DATA.THRESHOLD_AUGMENT", 1.0, 1.01),
         ("DATA.THRESHOLD_AUGMENT", 0.0, -0.01),
+        ("DATA.FAULT_AUGMENT", 1.0, 1.01),
         ("DATA.NORM", "{MEAN: 0, STD: 0.1}", "{MEAN: 0, STD: 0}"),
         ("DATALOADER.TOTAL_WORKERS", "cpu*1", "cpu*1.1"),
         ("DATALOADER.TOTAL_WORKERS", "cpu*.5", "cpu*2"),
@@ -54,6 +53,7 @@ def value_of(settings: Settings, name: str) -> object:
         ("TRAIN.FREEZE_FLOW_STEPS", 0, -1),
         ("LOG.PROFILE_STEPS", "[20, 20]", "[20, 19]"),
         ("TEST.TILE.SIZE", 64, 65),
+        ("TEST.TILE.SIZE", 0, -8),  # 0: whole frames, whatever OVERLAP is
         ("TEST.TILE.OVERLAP", 128, 130),  # at most half of 256
         ("TEST.TILE.OVERLAP", 0, 1),
         ("TEST.METRICS", "[psnr]", "[]"),
@@ -75,8 +75,9 @@ def test_limits(name: str, inside: object, outside: object) -> None:
     ("given", "name", "value"),
     [
         ("TOTAL_WORKERS=3", "DATALOADER.TOTAL_WORKERS", 3),
+        ("TRAIN.NUM_WORKERS=3", "DATALOADER.TRAIN_WORKERS", 3),
         ("DATA.TRAIN_CROP_SIZE=64", "DATA.CROP_SIZE", 64),
-        ("DATA.NUM_VOXEL_BINS=9", "DATA.K", 9),
+        ("DATA.K=9", "DATA.NUM_VOXEL_BINS", 9),
         ("MODEL.VRT.use_checkpoint_attn=false", "MODEL.VRT.USE_CHECKPOINT_ATTN", False),
         ("MODEL.VRT.use_checkpoint_ffn=false", "MODEL.VRT.USE_CHECKPOINT_FFN", False),
         ("TRAIN.AMP_ENABLED=false", "TRAIN.PRECISION", "32"),
@@ -85,6 +86,8 @@ def test_limits(name: str, inside: object, outside: object) -> None:
         ("TRAIN.AMP_OPT_LEVEL=O0", "TRAIN.PRECISION", "32"),
         ("TRAIN.AMP_OPT_LEVEL=O1", "TRAIN.PRECISION", "mixed"),
         ("TRAIN.AMP_OPT_LEVEL=O2", "TRAIN.PRECISION", "bf16-true"),
+        ("TRAIN.PRECISION=32", "TRAIN.PRECISION", "32"),
+        ("MODEL.VRT_DEPTHS=[8,7,8,8,4,4,4,6]", "MODEL.VRT_DEPTHS", (8, 7, 8, 8, 4, 4, 4, *[6] * 4)),
         ("MODEL.WINDOW_SIZE=4", "MODEL.window", (6, 4, 4)),
         ("MODEL.WINDOW_SIZE=[2,3,5]", "MODEL.window", (2, 3, 5)),
     ],
@@ -93,7 +96,7 @@ def test_other_spellings(given: str, name: str, value: object) -> None:
     assert value_of(settings_from(parse_overrides([given])), name) == value
     # Also where the key itself says the same, and not where it says something else.
     key = given.partition("=")[0]
-    if name.rpartition(".")[2] != "window":
+    if not isinstance(value, tuple):
         text = str(value).lower() if isinstance(value, bool) else repr(value)
         settings_from(overlay(parse_overrides([given]), parse_overrides([f"{name}={text}"])))
         with pytest.raises(ConfigError, match=rf"{key.rpartition('.')[2]}"):
@@ -121,93 +124,63 @@ def test_the_nearest_of_several_parents_wins(tmp_path) -> None:
 
 
 def test_every_argument_of_vrt_has_its_key(tmp_path) -> None:
-    arguments = tmp_path / "vrt.yaml"
-    arguments.write_text(
-        textwrap.dedent(
-            """
-            embed_dims: [48, 48, 48, 48, 48, 48, 48, 60]
-            num_heads: 3
-            mlp_ratio: 1.5
-            mul_attn_ratio: 0.5
-            drop_path_rate: 0.1
-            pa_frames: 2
-            deformable_groups: 8
-            indep_reconsts: [7]
-            use_checkpoint_attn: false
-            use_checkpoint_ffn: false
-            depths: [1, 2, 3, 4, 5, 6, 7, 8]
-            window_size: [2, 4, 8]
-            """
-        )
-    )
-    text = "MODEL: {VRT: {EMBED_DIMS: "
-    document = parse_yaml(f"{text}{[48] * 7 + [60] * 4}}}, VRT_CFG: {arguments}}}\n", "preset.yaml")
-    model = settings_from(document).MODEL
-    vrt = model.VRT
+    arguments = {
+        "embed_dims": [48] * 7 + [60], "num_heads": 3, "mlp_ratio": 1.5, "mul_attn_ratio": 0.5,
+        "drop_path_rate": 0.1, "pa_frames": 2, "deformable_groups": 8, "indep_reconsts": [7],
+        "use_checkpoint_attn": False, "use_checkpoint_ffn": False,
+    }  # fmt: skip
+    sizes = {"depths": [1, 2, 3, 4, 5, 6, 7, 8], "window_size": [2, 4, 8]}
+    path = tmp_path / "vrt.yaml"
+    path.write_text(json.dumps(arguments | sizes))
+    dims = [48] * 7 + [60] * 4
+    text = f"MODEL: {{VRT: {{EMBED_DIMS: {dims}}}, VRT_CFG: {path}}}\n"
+    model = settings_from(parse_yaml(text, "preset.yaml")).MODEL
     # What the preset says wins over the file.
-    assert vrt.EMBED_DIMS == (48,) * 7 + (60,) * 4
-    assert (vrt.NUM_HEADS, vrt.MLP_RATIO, vrt.MUL_ATTN_RATIO) == (3, 1.5, 0.5)
-    assert (vrt.DROP_PATH_RATE, vrt.PA_FRAMES, vrt.DEFORMABLE_GROUPS) == (0.1, 2, 8)
-    assert (vrt.INDEP_RECONSTS, vrt.USE_CHECKPOINT_ATTN) == ((7,), False)
-    assert vrt.USE_CHECKPOINT_FFN is False
+    found = json.loads(model.VRT.model_dump_json())
+    expected = {name.upper(): value for name, value in arguments.items()} | {"EMBED_DIMS": dims}
+    assert {name: found[name] for name in expected} == expected
     assert model.VRT_DEPTHS == (1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8)
     assert model.window == (2, 4, 8)
 
 
-def test_faults_of_a_backbone_each_by_its_stage() -> None:
-    widths = {"VRT_DEPTHS": [1] * 8}
+SOUND = [48] * 7 + [60] * 4
 
-    def fault(dims: list[int], **vrt: object) -> str:
-        with pytest.raises(ValueError, match="EMBED_DIMS") as caught:
-            Settings.model_validate(
-                {"MODEL": {**widths, "VRT": {"EMBED_DIMS": dims, "NUM_HEADS": 2, **vrt}}}
+
+def backbone(dims: list[int], **vrt: object) -> Settings:
+    sizes = {"VRT_DEPTHS": [1] * 8, "VRT": {"EMBED_DIMS": dims, "NUM_HEADS": 2, **vrt}}
+    return Settings.model_validate({"MODEL": sizes})
+
+
+@pytest.mark.parametrize(
+    ("dims", "vrt", "message"),
+    [
+        *(
+            (
+                [*SOUND[:late], 96, *SOUND[late + 1 :]],
+                {},
+                rf"VRT.EMBED_DIMS\[{late}\] is 96 and VRT.EMBED_DIMS\[{early}\] is 48",
             )
-        return str(caught.value)
-
-    sound = [48] * 7 + [60] * 4
-    Settings.model_validate({"MODEL": {**widths, "VRT": {"EMBED_DIMS": sound, "NUM_HEADS": 2}}})
-    for late, early in ((4, 2), (5, 1), (6, 0)):
-        other = list(sound)
-        other[late] = 96
-        message = f"VRT.EMBED_DIMS[{late}] is 96 and VRT.EMBED_DIMS[{early}] is 48"
-        assert message in fault(other)
-    assert "of stage 8 are [60, 60, 60, 64]" in fault([*sound[:-1], 64])
-    assert "no multiple of VRT.DEFORMABLE_GROUPS, 5" in fault(sound, DEFORMABLE_GROUPS=5)
+            for late, early in ((4, 2), (5, 1), (6, 0))
+        ),
+        ([*SOUND[:-1], 64], {}, r"of stage 8 are \[60, 60, 60, 64\]"),
+        (SOUND, {"DEFORMABLE_GROUPS": 5}, "no multiple of VRT.DEFORMABLE_GROUPS, 5"),
+    ],
+)
+def test_faults_of_a_backbone_each_by_its_stage(dims, vrt, message) -> None:
+    backbone(SOUND)
     # A network without alignment has no groups.
-    Settings.model_validate(
-        {
-            "MODEL": {
-                **widths,
-                "VRT": {
-                    "EMBED_DIMS": sound,
-                    "NUM_HEADS": 2,
-                    "PA_FRAMES": 0,
-                    "DEFORMABLE_GROUPS": 5,
-                },
-            }
-        }
-    )
-
-
-def test_what_recomputes_and_in_which_order_to_switch_it_off() -> None:
-    def model(attn: bool, ffn: bool) -> tuple[str, ...]:
-        switches = {"USE_CHECKPOINT_ATTN": attn, "USE_CHECKPOINT_FFN": ffn}
-        return Settings.model_validate({"MODEL": {"VRT": switches}}).MODEL.recomputing
-
-    names = ("MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN")
-    assert model(attn=True, ffn=True) == names
-    assert model(attn=False, ffn=True) == names[:1]
-    assert model(attn=True, ffn=False) == names[1:]
-    assert model(attn=False, ffn=False) == ()
+    backbone(SOUND, PA_FRAMES=0, DEFORMABLE_GROUPS=5)
+    with pytest.raises(ValueError, match=message):
+        backbone(dims, **vrt)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "presets").mkdir()
-    (tmp_path / "presets/one.yaml").write_text("SEED: 1\nDATA: {K: 16}\n")
+    (tmp_path / "presets/one.yaml").write_text("SEED: 1\nDATA: {NUM_VOXEL_BINS: 16}\n")
     (tmp_path / "config.yaml").write_text(
-        "PRESETS: [one]\nPRESET_DIR: presets\nDATA: {ROOT: a, K: 24}\n"
+        "PRESETS: [one]\nPRESET_DIR: presets\nDATA: {ROOT: a, NUM_VOXEL_BINS: 24}\n"
         "SETTINGS: {SEED: 2, DATA: {CLIP_LEN: 4}}\n"
     )
     (tmp_path / "over.yaml").write_text("SETTINGS: {SEED: 3}\nGPUS: 2\n")
@@ -225,39 +198,8 @@ def test_later_layers_of_the_workflow_win(folder) -> None:
     assert (given.SEED, given.DATA.CLIP_LEN) == (4, 5)
     assert data("config.yaml", SETTINGS={"SEED": 4}, SET="SEED=5 SEED=6").SEED == 6
     # DATA of the configuration is beneath presets, SETTINGS above.
-    assert (given.DATA.ROOT, given.DATA.K) == ("a", 16)
+    assert (given.DATA.ROOT, given.DATA.NUM_VOXEL_BINS) == ("a", 16)
     assert load_workflow(["config.yaml", "over.yaml"], {"GPUS": 1}).settings.GPUS == 1
-
-
-def test_names_of_data_sets_tell_apart_what_differs(folder) -> None:
-    def dataset(**data: object):
-        return Videos(load_workflow(["config.yaml"], {"SETTINGS": {"DATA": data}})).dataset("one")
-
-    assert dataset().name == "a"
-    assert dataset(ON_ERROR="exclude").name == "a-exclude"
-    both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma")
-    assert (both.name, both.on_error, both.blur_dir) == (
-        "a-blur_gamma-exclude",
-        "exclude",
-        "blur_gamma",
-    )
-    given = dataset(TRAIN_SPLIT="x", VAL_SPLIT="y", SPIKE_SIZE=[3, 8], LAYOUT="kair")
-    assert (given.train_split, given.val_split) == ("x", "y")
-    assert (given.spike_size, given.layout) == ((3, 8), "kair")
-    assert dataset(ROOT="data/demo").kind == "demo"
-    assert dataset(ROOT="data/simulated").kind == "simulated"
-    assert dataset(ROOT="b/Go Pro!").name == "Go_Pro"
-    assert dataset().kind == "raw"
-
-
-def test_retrain_takes_one_or_several_names(folder) -> None:
-    def retrain(value: object) -> tuple[str, ...]:
-        return load_workflow(["config.yaml"], {"RETRAIN": value}).settings.RETRAIN
-
-    assert retrain("one") == retrain(["one"]) == ("one",)
-    assert retrain("one one-without-spikes") == ("one", "one-without-spikes")
-    with pytest.raises(ConfigError, match="RETRAIN names 'two'"):
-        retrain("two")
 
 
 def test_no_warning_without_an_old_key() -> None:

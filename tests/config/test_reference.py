@@ -12,8 +12,7 @@ from ruamel.yaml import YAML
 
 from vrtspike.config.aliases import dotted
 from vrtspike.config.checking import known_keys
-from vrtspike.config.chinese import chinese_page
-from vrtspike.config.reference import preset_json_schema, reference_page
+from vrtspike.config.reference import chinese_page, preset_json_schema, reference_page
 from vrtspike.deblurring.settings import Settings
 
 

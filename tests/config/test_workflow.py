@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import create_model
 
+from vrtspike.config.documents import parse_overrides
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
-from vrtspike.config.merging import parse_overrides
 from vrtspike.config.workflow import load_workflow, workflow_schema
 from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
@@ -21,43 +22,30 @@ def folder(tmp_path, monkeypatch):
     presets = tmp_path / "config/presets"
     presets.mkdir(parents=True)
     (presets / "plain.yaml").write_text("TRAIN: {BATCH_SIZE: 3}\n")
-    (presets / "rooted.yaml").write_text("DATA: {ROOT: data/demo, K: 16}\n")
+    (presets / "rooted.yaml").write_text("DATA: {ROOT: data/demo, NUM_VOXEL_BINS: 16}\n")
     (tmp_path / "config.yaml").write_text(
-        "DATA: {ROOT: /somewhere/go pro, K: 24}\nPRESETS: [plain]\n"
+        "DATA: {ROOT: /somewhere/go pro, NUM_VOXEL_BINS: 24}\nPRESETS: [plain]\n"
     )
     return tmp_path
 
 
-def test_data_of_the_configuration_lies_beneath_presets(folder):
-    presets = load_workflow(["config.yaml"]).presets
-    assert (presets["plain"].DATA.ROOT, presets["plain"].DATA.K) == ("/somewhere/go pro", 24)
-    assert (presets["rooted"].DATA.ROOT, presets["rooted"].DATA.K) == ("data/demo", 16)
-
-
-def test_settings_and_set_lie_above_presets(folder):
-    (folder / "over.yaml").write_text("SETTINGS: {TRAIN: {BATCH_SIZE: 5, EPOCHS: 2}}\n")
-    presets = load_workflow(["config.yaml", "over.yaml"], {"SET": "TRAIN.EPOCHS=9 SEED=1"}).presets
-    assert presets["plain"].TRAIN.BATCH_SIZE == 5
-    assert presets["plain"].TRAIN.EPOCHS == 9
-    assert presets["rooted"].SEED == 1
-
-
-def test_numbers_given_as_text_are_numbers(folder):
-    presets = load_workflow(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "4"}}}).presets
-    assert presets["plain"].TRAIN.EPOCHS == 4
-
-
-def test_data_sets_have_names_and_kinds(folder):
-    workflow = load_workflow(["config.yaml"])
-    assert {name: data.kind for name, data in Videos(workflow).datasets.items()} == {
+def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
+    assert {
+        name: data.kind for name, data in Videos(load_workflow(["config.yaml"])).datasets.items()
+    } == {
         "go_pro": "raw",
         "demo": "demo",
     }
-    gamma = load_workflow(["config.yaml"], {"SET": "DATA.BLUR_DIR=blur_gamma"})
-    assert "go_pro-blur_gamma" in Videos(gamma).datasets
 
+    def dataset(**data: object):
+        return Videos(load_workflow(["config.yaml"], {"SETTINGS": {"DATA": data}})).dataset("plain")
 
-def test_two_sources_of_one_name_are_refused(folder):
+    both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma", TRAIN_SPLIT="x", VAL_SPLIT="y")
+    assert (both.name, both.on_error) == ("go_pro-blur_gamma-exclude", "exclude")
+    assert (both.blur_dir, both.train_split, both.val_split) == ("blur_gamma", "x", "y")
+    given = dataset(ROOT="b/Go Pro!", SPIKE_SIZE=[3, 8], LAYOUT="kair")
+    assert (given.name, given.spike_size, given.layout) == ("Go_Pro", (3, 8), "kair")
+    assert dataset(ROOT="data/simulated").kind == "simulated"
     (folder / "config/presets/other.yaml").write_text("DATA: {ROOT: elsewhere/demo}\n")
     with pytest.raises(ConfigError, match=r"would both\s+be called 'demo'"):
         _ = Videos(load_workflow(["config.yaml"])).datasets
@@ -112,6 +100,36 @@ def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
         plan.preset("cut")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("TRAIN.BATCHSIZE=2", "unknown key TRAIN.BATCHSIZE; did you mean TRAIN.BATCH_SIZE?"),
+        # Where one problem alone knows a key of this kind.
+        ("MODEL.WINDOW_SIZES=4", "unknown key MODEL.WINDOW_SIZES; did you mean MODEL.WINDOW_SIZE?"),
+        ("DATA.CROP_SIZE=12", "found 12; input should be a multiple of 8"),
+        ("MODEL.D_MODEL=0", "found 0; input should be greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_override_is_refused_once_whatever_presets_there_are(folder, given, said):
+    for name, text in (("arctic", "TASK: sst\n"), ("sea", "TASK: sst\n"), ("film", "SEED: 1\n")):
+        (folder / f"config/presets/{name}.yaml").write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load_workflow(["config.yaml"], {"SET": given})
+    first, advice = str(error.value).splitlines()
+    assert first == f"SET {given.partition('=')[0]}: {said}"
+    assert advice.startswith("Every key is explained")
+
+
+def test_presets_with_one_fault_are_named_together(folder):
+    for name in ("one", "two"):
+        (folder / f"config/presets/{name}.yaml").write_text("BASE: wrong\n")
+    (folder / "config/presets/wrong.yaml").write_text("SEEDING: 1\n")
+    (notice,) = load_workflow(["config.yaml"]).notices
+    first, second, _ = notice.splitlines()
+    assert first == "preset one, two, wrong cannot be used, others can:"
+    assert "wrong.yaml:1: unknown key SEEDING" in second
+
+
 def test_what_all_presets_have_wrong_is_said_once(folder):
     (folder / "config/presets/draft.yaml").write_text("TRAIN:\n  EPOCH: 3\n")
     with pytest.raises(ConfigError) as error:
@@ -124,26 +142,11 @@ def test_what_all_presets_have_wrong_is_said_once(folder):
     assert lines[-1].startswith("Every key is explained")
 
 
-def test_an_error_in_a_command_line_value_names_the_option(folder):
+def test_a_command_line_value_is_a_number_or_an_error_that_names_the_option(folder):
+    presets = load_workflow(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "4"}}}).presets
+    assert presets["plain"].TRAIN.EPOCHS == 4
     with pytest.raises(ConfigError, match=r"--config: TRAIN.EPOCHS: found 'abc'"):
         load_workflow(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "abc"}}})
-
-
-def test_resolving_an_unknown_preset_lists_the_known(folder):
-    with pytest.raises(ConfigError, match="no preset 'x'; there are: plain, rooted"):
-        load_workflow(["config.yaml"]).preset("x")
-
-
-def test_keys_laid_over_every_preset_concern_those_that_have_them(folder):
-    (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
-    given = {"SET": "DATA.CROP_SIZE=64 DATA.SEQ_LEN=3 TRAIN.EPOCHS=7"}
-    plan = load_workflow(["config.yaml"], given)
-    sea, video = plan.preset("sea"), Videos(plan).preset("plain")
-    assert plan.broken == {}
-    assert (sea.DATA.SEQ_LEN, sea.TRAIN.EPOCHS) == (3, 7)
-    assert (video.DATA.CROP_SIZE, video.DATA.K, video.TRAIN.EPOCHS) == (64, 24, 7)
-    with pytest.raises(ConfigError, match=r"unknown key DATA\.NOSUCH"):
-        load_workflow(["config.yaml"], {"SET": "DATA.NOSUCH=1"})
 
 
 def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
@@ -166,39 +169,39 @@ def test_older_names_of_one_problem_are_unknown_keys_of_another(folder):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\nTOTAL_WORKERS: 3\n")
     # The problem is named by the parent alone, and the spike encoder has no layers to ignore.
     (folder / "config/presets/deep.yaml").write_text("BASE: sea\nMODEL: {LAYERS: 4}\n")
-    (folder / "config/presets/old.yaml").write_text(
-        "MODEL: {LAYERS: 4}\nDATA: {NUM_VOXEL_BINS: 8}\n"
-    )
+    (folder / "config/presets/old.yaml").write_text("MODEL: {LAYERS: 4}\nDATA: {K: 8}\n")
     with pytest.warns(DeprecationWarning, match=r"old\.yaml:1: MODEL\.LAYERS decides nothing"):
         plan = load_workflow(["config.yaml"])
     assert plan.preset("sea").DATALOADER.TOTAL_WORKERS == 3
-    assert Videos(plan).preset("old").DATA.K == 8
+    assert Videos(plan).preset("old").DATA.NUM_VOXEL_BINS == 8
     assert "deep.yaml:2: unknown key MODEL.LAYERS" in plan.broken["deep"]
 
 
-def test_older_names_in_the_workflows_data_are_laid_beneath_presets(folder):
-    (folder / "config.yaml").write_text("DATA: {NUM_VOXEL_BINS: 12}\nPRESETS: [plain]\n")
-    presets = load_workflow(["config.yaml"]).presets
-    assert (presets["plain"].DATA.K, presets["rooted"].DATA.K) == (12, 16)
+def test_older_names_in_the_workflow_are_read(folder):
+    (folder / "config.yaml").write_text("DATA: {K: 12}\nPRESETS: [plain]\nSHARES: {SEQUENCES: 7}\n")
+    plan = load_workflow(["config.yaml"])
+    bins = [plan.presets[name].DATA.NUM_VOXEL_BINS for name in ("plain", "rooted")]
+    assert bins == [12, 16]
+    assert plan.settings.SHARDS.SEQUENCES == 7
 
 
 def test_a_task_among_overrides_decides_how_keys_are_spelled(folder):
     path = folder / "config/presets/blank.yaml"
     path.write_text("SEED: 1\n")
-    assert load_preset(path, ["DATA.NUM_VOXEL_BINS=8"]).DATA.K == 8
-    with pytest.raises(ConfigError, match=r"unknown key DATA\.NUM_VOXEL_BINS"):
-        load_preset(path, ["TASK=sst", "DATA.NUM_VOXEL_BINS=8"])
+    assert load_preset(path, ["DATA.K=8"]).DATA.NUM_VOXEL_BINS == 8
+    with pytest.raises(ConfigError, match=r"unknown key DATA\.K"):
+        load_preset(path, ["TASK=sst", "DATA.K=8"])
 
 
 @pytest.mark.parametrize(
     ("key", "video", "sea"),
     [
-        ("DATA.NUM_VOXEL_BINS=8", {"DATA.K": 8}, {}),
+        ("DATA.K=8", {"DATA.NUM_VOXEL_BINS": 8}, {}),
         ("DATA.TRAIN_CROP_SIZE=64", {"DATA.CROP_SIZE": 64}, {}),
         ("MODEL.LAYERS=4", {}, {}),
         ("MODEL.VRT.DROP_PATH_RATE=0.1", {"MODEL.VRT.DROP_PATH_RATE": 0.1}, {}),
         ("TRAIN.FREEZE_FLOW_STEPS=3", {"TRAIN.FREEZE_FLOW_STEPS": 3}, {}),
-        ("TRAIN.DISTILL.TEACHER=t", {"TRAIN.DISTILL.TEACHER": "t"}, {"TRAIN.DISTILL": None}),
+        ("TRAIN.DISTILL.TEACHER=t", {"TRAIN.DISTILL.TEACHER": "t"}, {}),
         ("MODEL.D_MODEL=32", {}, {"MODEL.D_MODEL": 32}),
         ("TRAIN.AMP_OPT_LEVEL=O0", {"TRAIN.PRECISION": "32"}, {"TRAIN.PRECISION": "32"}),
     ],
@@ -219,7 +222,7 @@ def test_keys_of_one_problem_leave_presets_of_another_alone(folder, key, video, 
 
 def test_a_task_among_keys_for_all_decides_which_of_them_concern_a_preset(folder):
     (folder / "config/presets/blank.yaml").write_text("SEED: 1\n")
-    plan = load_workflow(["config.yaml"], {"SET": "TASK=sst DATA.SEQ_LEN=3 DATA.K=8"})
+    plan = load_workflow(["config.yaml"], {"SET": "TASK=sst DATA.SEQ_LEN=3 DATA.NUM_VOXEL_BINS=8"})
     assert (plan.preset("blank").TASK, plan.preset("blank").DATA.SEQ_LEN) == ("sst", 3)
 
 
@@ -236,30 +239,25 @@ def test_names_of_ablations_belong_to_presets_that_have_one(folder):
         load_workflow(["config.yaml"]).preset("sea-without-spikes")
 
 
-def test_problems_may_not_share_sections_of_the_workflow(folder, monkeypatch):
-    class Other(Section):
-        DEMO: int = 1
+@pytest.fixture
+def tides(monkeypatch):
+    """Gives the workflow of another problem sections."""
 
-    monkeypatch.setattr(SSTSettings, "workflow", Other)
-    workflow_schema.cache_clear()
-    try:
-        with pytest.raises(ConfigError, match="have keys DEMO"):
-            load_workflow(["config.yaml"])
-    finally:
+    def add(section: type[Section]) -> None:
+        monkeypatch.setattr(SSTSettings, "workflow", section)
         workflow_schema.cache_clear()
 
-
-def test_a_problem_adds_sections_to_the_workflow(folder, monkeypatch):
-    class Sea(Section):
-        TIDES: int = 1
-
-    monkeypatch.setattr(SSTSettings, "workflow", Sea)
+    yield add
     workflow_schema.cache_clear()
-    try:
-        settings = load_workflow(["config.yaml"], {"TIDES": 4}).settings
-        assert (settings.TIDES, settings.SHARES.SEQUENCES) == (4, 128)
-    finally:
-        workflow_schema.cache_clear()
+
+
+def test_a_problem_adds_sections_to_the_workflow_of_names_of_its_own(folder, tides):
+    tides(create_model("Sea", __base__=Section, TIDES=(int, 1)))
+    settings = load_workflow(["config.yaml"], {"TIDES": 4}).settings
+    assert (settings.TIDES, settings.SHARDS.SEQUENCES) == (4, 128)
+    tides(create_model("Sea", __base__=Section, DEMO=(int, 1)))
+    with pytest.raises(ConfigError, match="have keys DEMO"):
+        load_workflow(["config.yaml"])
 
 
 @pytest.mark.parametrize(("task", "metric"), [("sst", "psnr"), ("deblurring", "rmse")])

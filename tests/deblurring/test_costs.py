@@ -49,7 +49,7 @@ def test_a_gpu_between_those_of_the_table():
 
 
 def test_steps_and_clips_of_gopro_are_those_of_the_page():
-    # docs/training.md, counted by benchmarks/training_hours.py.
+    # The table of docs/training.md.
     baseline = training_cost("baseline", preset("baseline"), gpus=1, **GOPRO)
     assert (baseline.steps, baseline.clips) == (13_433, 80_598)
     reproduce = training_cost("reproduce", preset("reproduce"), gpus=1, **GOPRO)

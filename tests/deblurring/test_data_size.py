@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from tests.deblurring.data.scenes import film
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data_size import GOPRO, DataSize, measure_data
@@ -49,7 +50,9 @@ def test_bytes_of_stores():
     plain = DataSize({"train": 1}, {"train": 10}, (720, 1280), None, 0, {})
     assert plain.store_bytes(32) == 10 * 2 * 720 * 1280 * 3
     # As many as the arrays have, but for the voxels.
-    layout = StoreLayout(("0",) * 4, (88,) * 4, (64, 96), (32, 48), 8)
+    layout = StoreLayout(
+        ("0",) * 4, (88,) * 4, (64, 96), (32, 48), 8, (spk_gopro_exposure(88),) * 4
+    )
     small = DataSize({"train": 1}, {"train": 4}, (64, 96), (32, 48), 88, {})
     voxels = 4 * 8 * 32 * 48
     assert small.store_bytes(8) == pytest.approx(layout.nbytes - voxels + voxels / 7, abs=1)

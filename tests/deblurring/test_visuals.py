@@ -39,13 +39,6 @@ def test_three_columns_in_the_order_blurry_restored_sharp(frames):
         )
 
 
-def test_labels_are_written_and_differ(frames):
-    picture = comparison(*frames)
-    bands = [column(picture, number)[:LABEL_HEIGHT] for number in range(3)]
-    assert all(band.min() < 100 for band in bands)
-    assert not np.array_equal(bands[0], bands[1])
-
-
 def test_the_detail_shows_the_most_blurred_part(frames):
     blur, _, sharp = frames
     picture = comparison(*frames)
@@ -54,32 +47,6 @@ def test_the_detail_shows_the_most_blurred_part(frames):
     assert column(picture, 2)[LABEL_HEIGHT + 270 + GAP : -GAP].max() > 200
     assert blur[30:48, 60:92].max() == 0
     assert sharp.shape == blur.shape
-
-
-def test_error_map_and_missing_sharp_frame(frames):
-    blur, restored, sharp = frames
-    with_error = comparison(blur, restored, sharp, error_map=True)
-    assert with_error.shape[1] == 4 * COLUMN_WIDTH + 3 * GAP
-    error = column(with_error, 3)[LABEL_HEIGHT : LABEL_HEIGHT + 270]
-    assert error[:140].max() == 0
-    assert error[160:230, 310:450].max() > 200
-    assert comparison(blur, restored).shape[1] == 2 * COLUMN_WIDTH + GAP
-    with pytest.raises(ValueError, match="sharp"):
-        comparison(blur, restored, error_map=True)
-
-
-def test_large_frames_are_scaled_down():
-    frame = np.zeros((720, 1280, 3), np.uint8)
-    assert comparison(frame, frame, frame).shape[1] == 3 * COLUMN_WIDTH + 2 * GAP
-
-
-def test_the_error_map_is_four_times_the_difference(frames):
-    blur, restored, sharp = frames
-    picture = comparison(blur, restored, sharp, error_map=True)
-    # Frames of 96 pixels are shown five times enlarged.
-    shown = column(picture, 3)[LABEL_HEIGHT : LABEL_HEIGHT + 270 : 5, ::5]
-    expected = (4 * np.abs(restored.astype(int) - sharp)).clip(0, 255)
-    np.testing.assert_array_equal(shown, expected)
 
 
 def test_the_detail_does_not_depend_on_what_was_restored(frames):

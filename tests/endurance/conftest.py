@@ -13,7 +13,7 @@ from tests.workflow.project import tiny_project
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Two nodes, no accounting; each test leaves them up and without jobs."""
+    """Two nodes; each test leaves them up and without jobs."""
     if reason := missing():
         pytest.skip(reason)
     with start_cluster() as started:

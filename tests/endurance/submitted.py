@@ -15,8 +15,12 @@ from pathlib import Path
 
 import psutil
 
+from tests.faults.processes import is_stopped, resume, stop_all, stop_at
 from tests.workflow.cluster import Cluster
 from tests.workflow.project import Project
+
+SECOND_STEP = r"/step_0+2\.pt$"
+"""The checkpoint of it is about to be there: that of the first one is."""
 
 PATIENCE_S = 600.0
 """Far more than anything takes that is waited for."""
@@ -46,6 +50,26 @@ def options(**train: str) -> list[str]:
     return ["--profile", "workflow/profiles/slurm", *site, "--set-resources", *given]
 
 
+def _processes(*words: str) -> list[psutil.Process]:
+    """The processes on this machine whose command lines have words that begin like these."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+            given = process.cmdline()
+            if all(any(each.startswith(word) for each in given) for word in words):
+                found.append(process)
+    return found
+
+
+def trainers(preset: str) -> list[psutil.Process]:
+    """The launchers of a preset's training on this machine."""
+    return [
+        process
+        for process in _processes("scripts/launch_training.py", preset)
+        if "python" in process.name()
+    ]
+
+
 @dataclass
 class Run:
     """A Snakemake that submits jobs, and what it says."""
@@ -65,6 +89,16 @@ class Run:
             assert self.process.poll() is None, f"it ended before:\n{self.output}"
             assert time.monotonic() < deadline, f"in vain:\n{self.output}"
             time.sleep(0.1)
+
+    @contextlib.contextmanager
+    def held(self, preset: str) -> Iterator[None]:
+        """Let a training stand still within the block, which begins when one has stopped itself."""
+        self.wait_until(lambda: any(map(is_stopped, _processes(f"runs/{preset}/"))))
+        stopped = stop_all(_processes(f"runs/{preset}/"))
+        try:
+            yield
+        finally:
+            resume(stopped)
 
     def finish(self) -> str:
         """Wait for its end, which must be a success; returns what it said."""
@@ -101,16 +135,18 @@ class OnCluster:
     cluster: Cluster
 
     @contextlib.contextmanager
-    def start(self, *arguments: str, **train: str) -> Iterator[Run]:
+    def start(self, *arguments: str, stops_at: str = "", **train: str) -> Iterator[Run]:
         """Start Snakemake; with the block it ends, and all jobs of the cluster.
 
         Args:
             arguments: targets, then options.
+            stops_at: a pattern of a file's path; see :meth:`Run.held`.
             train: resources of the training, over the usual ones.
         """
         command = self.project.command(*arguments, *options(**train))
+        event = stop_at(self.project.folder, publishes=stops_at) if stops_at else {}
         try:
-            with started(command, self.project.folder, self.environment) as run:
+            with started(command, self.project.folder, {**self.environment, **event}) as run:
                 yield run
         finally:
             self.clear()
@@ -148,30 +184,3 @@ class OnCluster:
         """The record of a preset's result."""
         path = self.project.folder / "results/train" / preset / "run.json"
         return json.loads(path.read_text())
-
-
-def trainers(preset: str) -> list[psutil.Process]:
-    """The launchers of a preset's training on this machine."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
-            words = process.cmdline()
-            if any("launch_training.py" in word for word in words[:2]) and preset in words:
-                found.append(process)
-    return found
-
-
-@contextlib.contextmanager
-def held(preset: str) -> Iterator[None]:
-    """Let a training that has begun make no step within the block."""
-    (launcher,) = trainers(preset)
-    processes = launcher.children(recursive=True)
-    assert processes
-    for process in processes:
-        process.suspend()
-    try:
-        yield
-    finally:
-        for process in processes:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import shutil
+import signal
+from contextlib import ExitStack
 
 import pytest
 
-from tests.endurance.submitted import TIMEOUT_S, OnCluster, held, trainers
+from tests.endurance.submitted import SECOND_STEP, TIMEOUT_S, OnCluster, trainers
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.slow]
 pytestmark.append(pytest.mark.timeout(TIMEOUT_S))
 
 AWAY = "Slurm's controller does not answer"
-BACK = "Slurm's controller answers again, after"
+BACK = "Slurm's controller answers again"
 
 
 ON_NODES = "import os\nif 'SLURM_JOB_ID' in os.environ:\n    import not_on_nodes"
@@ -30,9 +33,8 @@ def steps_computed(on: OnCluster, preset: str) -> list[int]:
 def test_a_controller_that_is_away_at_a_status_check_is_asked_again(prepared: OnCluster):
     """The job ends meanwhile; Snakemake's own plugin would wait for ever."""
     prepared.preset("away", 8)
-    with prepared.start("train_away") as run:
-        run.wait_until(lambda: prepared.saved("away") >= 1)
-        with held("away"):
+    with prepared.start("train_away", stops_at=SECOND_STEP) as run:
+        with run.held("away"):
             prepared.cluster.stop_controller()
             run.wait_until(lambda: AWAY in run.output)
         try:
@@ -66,11 +68,10 @@ def test_a_submission_that_meets_no_controller_is_made_later(prepared: OnCluster
 def test_a_job_that_the_controller_has_forgotten_is_made_again(prepared: OnCluster):
     """A controller that has lost its state knows no job; nodes end those that it does not know."""
     prepared.preset("lost", 12)
-    with prepared.start("train_lost") as run:
-        run.wait_until(lambda: prepared.saved("lost") >= 1)
-        with held("lost"):
+    with prepared.start("train_lost", stops_at=SECOND_STEP) as run:
+        with run.held("lost"):
             prepared.cluster.stop_controller()
-            prepared.cluster.start_controller(anew=True)
+            prepared.cluster.start_controller(empty=True)
             run.wait_until(lambda: bool(failures(run.output)))
         output = run.finish()
     (failed,) = failures(output)
@@ -81,9 +82,8 @@ def test_a_job_that_the_controller_has_forgotten_is_made_again(prepared: OnClust
 
 def test_a_cancelled_job_is_continued(prepared: OnCluster):
     prepared.preset("cancelled", 12)
-    with prepared.start("train_cancelled") as run:
-        run.wait_until(lambda: prepared.saved("cancelled") >= 1)
-        with held("cancelled"):
+    with prepared.start("train_cancelled", stops_at=SECOND_STEP) as run:
+        with run.held("cancelled"):
             (job,) = prepared.cluster.jobs("running")
             prepared.cluster.call("scancel", job)
         output = run.finish()
@@ -93,30 +93,86 @@ def test_a_cancelled_job_is_continued(prepared: OnCluster):
     assert first == 0 < second
 
 
-def test_a_training_longer_than_its_wall_time_is_continued(prepared: OnCluster):
+def test_a_training_longer_than_its_wall_time_is_continued_and_uses_up_no_retry(
+    prepared: OnCluster,
+):
     """A job of a minute is stopped after three quarters of it, and has saved every step."""
     prepared.preset("long", 100_000)
-    with prepared.start("train_long", runtime="1", slurm_extra="''") as run:
+    with prepared.start("train_long", "--retries", "0", runtime="1", slurm_extra="''") as run:
         run.wait_until(lambda: len(prepared.record("long").get("starts", [])) == 2)
+        (job,) = prepared.cluster.jobs()[-1:]
+        said = f"Slurm job {job} (train) is queued again: its wall time ended"
+        run.wait_until(lambda: said in run.output)  # Snakemake asks Slurm now and then
         output = run.output
-    (failed,) = failures(output)
-    assert "train long failed" in failed
-    assert re.search(r"saved at step \d+ of \d+; the same command continues", failed), failed
+    assert failures(output) == []
     first, second = prepared.record("long")["starts"]
     assert first["step"] == 0 < second["step"]
 
 
+@pytest.mark.parametrize("partition", ["test", "none_such"])
+def test_a_cause_that_is_not_going_away_is_told_once(prepared: OnCluster, partition):
+    """A program that blames what the user gave (status 2), and a partition that there is not."""
+    prepared.preset("faulty", 2)
+    with (
+        prepared.project.replaced(
+            "scripts/launch_training.py", "import argparse", "raise SystemExit(2)\nimport argparse"
+        ),
+        prepared.start("train_faulty", slurm_partition=partition) as run,
+    ):
+        assert run.process.wait(600) != 0
+        output = run.output
+    (failed,) = failures(output)
+    assert "is tried again" not in output
+    said = {"test": "its program failed", "none_such": "Slurm refused it: sbatch: error: invalid"}
+    assert said[partition] in failed
+
+
+def test_a_program_that_is_killed_on_its_node_is_told_by_the_signal(prepared: OnCluster):
+    prepared.preset("killed", 12)
+    with prepared.start("train_killed", "--retries", "0", stops_at=SECOND_STEP) as run:
+        with run.held("killed"):
+            (launcher,) = trainers("killed")
+            launcher.kill()
+        assert run.process.wait(600) != 0
+        output = run.output
+    (failed,) = failures(output)
+    assert "its program was ended by SIGKILL, as when memory is full" in failed
+
+
+SLOW = """#!/bin/sh
+sleep 6
+SLURM_CONF={folder}/slurm.conf exec {scancel} "$@"
+"""
+
+
+def test_a_run_that_is_stopped_waits_until_its_jobs_are_cancelled(prepared: OnCluster):
+    """However long that takes."""
+    prepared.preset("stopped", 100_000)
+    program = prepared.cluster.folder / "bin/scancel"
+    fast = program.read_text()
+    with prepared.start("train_stopped") as run:
+        run.wait_until(lambda: prepared.saved("stopped") >= 1)
+        program.write_text(SLOW.format(folder=program.parents[1], scancel=shutil.which("scancel")))
+        try:
+            run.process.send_signal(signal.SIGINT)
+            assert run.process.wait(120) != 0
+        finally:
+            program.write_text(fast)
+        assert prepared.cluster.jobs("pending", "running", "suspended") == []
+        assert "jobs may go on" not in run.output
+
+
 def test_a_node_that_goes_down_and_comes_back_costs_no_step_that_was_saved(prepared: OnCluster):
     prepared.preset("down", 12)
-    with prepared.start("train_down") as run:
-        run.wait_until(lambda: prepared.saved("down") >= 1)
-        with held("down"):
+    with prepared.start("train_down", stops_at=SECOND_STEP) as run:
+        with run.held("down"):
             (node,) = prepared.cluster.call("squeue", "-h", "-o", "%N").split()
             prepared.cluster.kill_node(node)
         assert trainers("down") == []
         saved = prepared.saved("down")
         prepared.cluster.start_node(node)
-        run.finish()
+        output = run.finish()
+    assert re.search(r"Slurm job \d+ \(train\) is queued again: .* its node failed", output)
     first, second = steps_computed(prepared, "down")
     assert first == 0
     assert second >= saved >= 1
@@ -124,16 +180,18 @@ def test_a_node_that_goes_down_and_comes_back_costs_no_step_that_was_saved(prepa
 
 def test_a_second_snakemake_waits_for_the_job_of_one_that_was_killed(prepared: OnCluster):
     prepared.preset("orphan", 10)
-    with prepared.start("train_orphan", "--retries", "0") as run:
-        run.wait_until(lambda: prepared.saved("orphan") >= 1)
-        run.kill()
-        (living,) = prepared.cluster.jobs("running")
-        with prepared.start("train_orphan", "--retries", "0") as second:
-            log = prepared.project.folder / "results/logs/train/orphan.log"
+    log = prepared.project.folder / "results/logs/train/orphan.log"
+    with (
+        ExitStack() as stack,
+        prepared.start("train_orphan", "--retries", "0", stops_at=SECOND_STEP) as run,
+    ):
+        with run.held("orphan"):
+            run.kill()
+            (living,) = prepared.cluster.jobs("running")
             waits = re.compile(rf"waiting for Slurm job {living} \(process \d+ on \S+\)")
-            with held("orphan"):
-                second.wait_until(lambda: log.is_file() and bool(waits.search(log.read_text())))
-            output = second.finish()
+            second = stack.enter_context(prepared.start("train_orphan", "--retries", "0"))
+            second.wait_until(lambda: log.is_file() and bool(waits.search(log.read_text())))
+        output = second.finish()
     assert failures(output) == []
     assert steps_computed(prepared, "orphan") == [0]
     assert prepared.published("orphan")["status"] == "finished"
@@ -144,7 +202,7 @@ def test_a_program_that_cannot_begin_is_told_with_its_own_words(prepared: OnClus
     prepared.preset("broken", 2)
     for file, old, new, said in (
         ("scripts/launch_training.py", "import argparse", "import not_installed", "not_installed"),
-        ("rules/watch.smk", "\nfrom vrtspike", f"\n{ON_NODES}\nfrom vrtspike", "not_on_nodes"),
+        ("rules/common.smk", "\nfrom vrtspike", f"\n{ON_NODES}\nfrom vrtspike", "not_on_nodes"),
     ):
         with (
             prepared.project.replaced(file, old, new),
@@ -159,7 +217,7 @@ def test_a_program_that_cannot_begin_is_told_with_its_own_words(prepared: OnClus
 
 def test_a_job_that_needs_more_memory_gets_more(prepared: OnCluster):
     prepared.preset("greedy", 2)
-    with prepared.start("train_greedy", mem_mb="1000") as run:
+    with prepared.start("train_greedy", mem_mb="1000 * attempt") as run:
         output = run.finish()
     jobs = prepared.cluster.jobs()[-2:]
     asked = prepared.cluster.call("squeue", "-h", "-t", "all", "-S", "i", "-o", "%i %m")
@@ -168,7 +226,5 @@ def test_a_job_that_needs_more_memory_gets_more(prepared: OnCluster):
         [jobs[1], "2000M"],
     ]
     (failed,) = failures(output)
-    assert (
-        f"Slurm job {jobs[0]}: it needed more memory than the 1000 MB it asked for; "
-        "it is submitted again and asks for 2000 MB"
-    ) in failed
+    assert f"Slurm job {jobs[0]}: it needed more memory than it asked for" in failed
+    assert "train greedy is tried again" in output

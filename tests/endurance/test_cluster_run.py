@@ -1,30 +1,16 @@
-"""Runs on a real Slurm cluster: from raw data to the report, on two nodes, with accounting."""
+"""Runs on a real Slurm cluster: from raw data to the report, on two nodes."""
 
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Iterator
 
 import pytest
 
 from tests.endurance.submitted import TIMEOUT_S, OnCluster
-from tests.workflow.cluster import missing, start_cluster
 from tests.workflow.project import tiny_project
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.slow]
 pytestmark.append(pytest.mark.timeout(TIMEOUT_S))
-
-
-@pytest.fixture
-def accounted(repository, tmp_path) -> Iterator[OnCluster]:
-    """A project on a cluster with accounting, whose controller forgets a job when it has ended."""
-    if reason := missing(accounting=True):
-        pytest.skip(reason)
-    project = tiny_project(repository, tmp_path / "project")
-    project.make("results/data/tiny/k8/dataset.json")
-    with start_cluster(accounting=True, min_job_age=2) as cluster:
-        yield OnCluster(project, cluster)
 
 
 def test_from_raw_data_to_the_report(cluster, repository, tmp_path_factory):
@@ -54,19 +40,17 @@ def test_from_raw_data_to_the_report(cluster, repository, tmp_path_factory):
 
 def test_two_nodes_stop_together_before_the_wall_time(prepared: OnCluster):
     """NODES and GPUS stand in the configuration only; a job that stopped is continued."""
-    # Without a periodic checkpoint: what there is was saved when the signal came.
-    steps = "{MAX_STEPS: 16, SAVE_EVERY_STEPS: 1000}"
-    prepared.project.write("config/presets/nodes.yaml", f"BASE: tiny\nTRAIN: {steps}\n")
+    # Without a periodic checkpoint: what there is was saved when the signal came, which is after
+    # the first validation.
+    steps = "TRAIN: {MAX_STEPS: 16, SAVE_EVERY_STEPS: 1000}\nLOG: {VAL_EVERY_STEPS: 4}"
+    prepared.project.write("config/presets/nodes.yaml", f"BASE: tiny\n{steps}\n")
     prepared.project.write("nodes.yaml", "NODES: 2\nGPUS: 1\n")
-    runs = prepared.project.folder / "runs/nodes"
-    with prepared.start("train_nodes", "--configfile", "nodes.yaml") as run:
-        run.wait_until(
-            lambda: any('"train"' in p.read_text() for p in runs.glob("*/metrics.jsonl"))
-        )
-        running = prepared.cluster.call("squeue", "-h", "-t", "running", "-o", "%i %D %b")
-        job, nodes, devices = running.split()
-        assert (nodes, devices) == ("2", "gres:gpu:1")
-        prepared.cluster.call("scancel", "--signal=TERM", job)
+    with prepared.start("train_nodes", "--configfile", "nodes.yaml", stops_at=r"/best\.pt$") as run:
+        with run.held("nodes"):
+            running = prepared.cluster.call("squeue", "-h", "-t", "running", "-o", "%i %D %b")
+            job, nodes, devices = running.split()
+            assert (nodes, devices) == ("2", "gres:gpu:1")
+            prepared.cluster.call("scancel", "--signal=TERM", job)
         ended = re.compile(r"JobState=FAILED .*ExitCode=1:0", re.DOTALL)
         run.wait_until(lambda: bool(ended.search(prepared.cluster.job(job))))
         record = prepared.record("nodes")
@@ -77,44 +61,3 @@ def test_two_nodes_stop_together_before_the_wall_time(prepared: OnCluster):
     assert [start["step"] for start in starts] == [0, record["step"]]
     assert 0 < record["step"] < 16
     assert re.search(rf"saved at step {record['step']} of 16; the same command continues", output)
-
-
-def forgotten(on: OnCluster, job: str) -> bool:
-    """Whether the controller knows nothing of a job any more."""
-    return job not in on.cluster.jobs()
-
-
-def test_a_job_that_left_the_queue_is_looked_up_in_the_accounting(accounted: OnCluster):
-    """Snakemake is stopped while its jobs end, so that it never sees them in the queue at the end.
-
-    The first is cancelled, the second ends well.
-    """
-    accounted.preset("young", 8)
-    with accounted.start("train_young", slurm_account="lab") as run:
-        for number in (1, 2):
-            run.wait_until(lambda: len(accounted.cluster.jobs("running")) == 1)
-            (job,) = accounted.cluster.jobs("running")
-            if number == 1:
-                run.wait_until(lambda: accounted.saved("young") >= 1)
-            run.process.send_signal(signal.SIGSTOP)
-            if number == 1:
-                accounted.cluster.call("scancel", job)
-            run.wait_until(lambda job=job: forgotten(accounted, job))
-            run.process.send_signal(signal.SIGCONT)
-        output = run.finish()
-    assert len(re.findall(r"it was cancelled, by scancel or by the site", output)) == 1
-    assert output.count("error:") == 1
-    first, second = accounted.published("young")["starts"]
-    assert first["step"] == 0 < second["step"]
-    accounts = accounted.cluster.call("sacct", "-X", "-n", "-o", "account%20")
-    assert set(accounts.split()) == {"lab"}
-
-
-def test_an_account_that_does_not_exist_is_refused_with_slurms_words(accounted: OnCluster):
-    accounted.preset("poor", 2)
-    with accounted.start("train_poor", "--retries", "0", slurm_account="nobody") as run:
-        assert run.process.wait(600) != 0
-        output = run.output
-    assert "error: train poor failed (Slurm refused it: sbatch: error: " in output
-    assert "Invalid account" in output
-    assert accounted.cluster.jobs() == []

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.endurance.submitted import OnCluster, Run, started
+from tests.endurance.submitted import SECOND_STEP, OnCluster, Run, started
+from tests.faults.processes import stop_at
 from tests.workflow.project import tiny_project
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.slow]
@@ -22,12 +23,16 @@ SITE = (
 )
 
 
-def start(on: OnCluster, *arguments: str) -> AbstractContextManager[Run]:
+def start(
+    on: OnCluster, *arguments: str, minutes: int = 30, event: dict[str, str] | None = None
+) -> AbstractContextManager[Run]:
     """Snakemake with the generic profile; its jobs go on when the block ends."""
     # The executor may stand on the path of the tests.
-    paths = [str(on.project.folder / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = {**on.environment, "PYTHONPATH": os.pathsep.join(paths)}
-    call = on.project.command(*arguments, "--profile", "workflow/profiles/generic", *SITE)
+    environment = {**on.environment, **(event or {})}
+    paths = [environment["PYTHONPATH"], os.environ.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    site = [word.replace("train:runtime=30", f"train:runtime={minutes}") for word in SITE]
+    call = on.project.command(*arguments, "--profile", "workflow/profiles/generic", *site)
     return started(call, on.project.folder, environment)
 
 
@@ -41,18 +46,48 @@ def steps_of(on: OnCluster, preset: str) -> list[int]:
 def test_from_raw_data_to_weights_with_snakemake_killed_in_between(cluster, repository, tmp_path):
     pytest.importorskip("snakemake_executor_plugin_cluster_generic")
     on = OnCluster(tiny_project(repository, tmp_path / "project"), cluster)
-    # Long enough to be met in the middle.
     on.preset("goes_on", steps=15)
+    event = stop_at(on.project.folder, publishes=SECOND_STEP)
     try:
-        with start(on, "train_goes_on") as run:
-            run.wait_until(lambda: on.saved("goes_on") > 0)
+        with start(on, "train_goes_on", event=event) as run, run.held("goes_on"):
             run.kill()
-        (job,) = cluster.call("squeue", "-h", "-o", "%i").split()
+            (job,) = cluster.call("squeue", "-h", "-o", "%i").split()
         with start(on, "train_goes_on") as run:
             run.finish()
         # The job that lived on was not disturbed: each step was taken once.
         assert "JobState=COMPLETED" in cluster.job(job)
         assert steps_of(on, "goes_on") == list(range(1, 16))
         assert on.published("goes_on")["step"] == 15
+    finally:
+        on.clear()
+
+
+@pytest.mark.timeout(900)
+def test_a_training_goes_on_after_its_wall_time_and_what_stays_wrong_is_told_once(
+    cluster, repository, tmp_path
+):
+    """Without any retry; a job of a minute is stopped after three quarters of it."""
+    pytest.importorskip("snakemake_executor_plugin_cluster_generic")
+    on = OnCluster(tiny_project(repository, tmp_path / "project"), cluster)
+    on.preset("long", steps=100_000)
+    on.preset("faulty", steps=2)
+    try:
+        with start(on, "train_long", "--retries", "0", minutes=1) as run:
+            run.wait_until(lambda: len(on.record("long").get("starts", [])) == 2)
+            output = run.output
+        on.clear()
+        assert "error:" not in output
+        first, second = on.record("long")["starts"]
+        assert first["step"] == 0 < second["step"]
+        before = "raise SystemExit(2)\nimport argparse"
+        with (
+            on.project.replaced("scripts/launch_training.py", "import argparse", before),
+            start(on, "train_faulty", "--retries", "2") as run,
+        ):
+            assert run.process.wait(600) != 0
+            output = run.output
+        assert output.count("error: train faulty failed; ") == 1
+        assert output.count("error: train faulty failed again, as before") == 2
+        assert len(list((on.project.folder / ".snakemake/batch/logs").glob("*train*"))) == 2
     finally:
         on.clear()

@@ -14,7 +14,7 @@ from tests.faults.results import results
 from tests.workflow.project import TINY, Project, tiny_project
 
 CHANGES = {
-    "MAX_STEPS: 2": "MAX_STEPS: 128\n  SAVE_EVERY_STEPS: 2",
+    "MAX_STEPS: 2": "MAX_STEPS: 96\n  EPOCHS: 96\n  SAVE_EVERY_STEPS: 2",
     "TOTAL_WORKERS: 0": "TOTAL_WORKERS: 2, TRAIN_WORKERS: 1, VAL_WORKERS: 1",
     "VAL_EVERY_STEPS: 100": "VAL_EVERY_STEPS: 64",
     # Without its network for optical flow a step is five times as fast.
@@ -51,7 +51,7 @@ class Undisturbed:
 
 @pytest.fixture(scope="session")
 def undisturbed(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    """Two minutes on a busy machine: once for all tests of this room."""
+    """Two minutes on a busy machine: once for all tests of this folder."""
     project = tiny_project(repository, tmp_path_factory.mktemp("undisturbed") / "project")
     text = TINY
     for old, new in CHANGES.items():

@@ -61,16 +61,6 @@ def full(folder: Path) -> Iterator[None]:
     ballast.unlink()
 
 
-@contextlib.contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """Let nobody write to the disk at a folder within the block."""
-    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
-
-
 def _mount(folder: Path, megabytes: int) -> list[str]:
     return ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
 

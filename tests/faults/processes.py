@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import re
 import secrets
 import signal
 import subprocess
@@ -18,7 +21,7 @@ from tests.workflow.project import Project
 MARK = "VRTSPIKE_TEST_MARK"
 """Environment variable that all processes of a command inherit."""
 
-PATIENCE_S = 240.0
+PATIENCE_S = 800.0
 """How long anything may take; the machine may be slow, but nothing may hang."""
 
 END_S = 10.0
@@ -26,17 +29,39 @@ END_S = 10.0
 processes."""
 
 _LOOK_S = 0.005
-_SLICE_S = 0.01
-"""Of any work that is struck in its midst, many of these must be left."""
 
 ROLES = {
-    "snakemake": ("-m", "snakemake"),
-    "launcher": ("scripts/launch_training.py",),
-    "torchrun": ("-m", "vrtspike.launching.agent"),
-    "rank": ("-u", "scripts/train.py"),
-    "server": ("-c", "from multiprocessing.forkserver import main"),
+    "snakemake": r"-m snakemake ",
+    "nested": r"snakemake .*--report .",
+    "launcher": r"scripts/launch_training\.py ",
+    "torchrun": r"-m vrtspike\.cluster\.torchrun ",
+    "rank": r"-u \S*scripts/train\.py ",
+    "server": r"-c from multiprocessing\.forkserver import main",
 }
-"""What the command line of a process holds; that of another program is its script."""
+"""What the command line of a process of Python holds; that of another program is its script."""
+
+CHECKPOINT = r"/step_\d+\.pt$"
+
+
+def stop_at(folder: Path, count: int = 1, **event: str) -> dict[str, str]:
+    """Environment in which the first process that an event happens to stops itself, once.
+
+    Args:
+        folder: where the event is asked for.
+        count: which one of a process.
+        event: ``begins``: the role of a program, which stands still before its first line;
+            ``publishes``: a pattern of a file's path, to which it is about to be renamed.
+    """
+    if "begins" in event:
+        event["begins"] = _called_as(event["begins"])
+    asked = folder / f"event-{secrets.token_hex(4)}.json"
+    asked.write_text(json.dumps({**event, "count": count}), encoding="utf-8")
+    paths = (str(Path(__file__).parent / "event"), str(folder / "src"))
+    return {"VRTSPIKE_TEST_EVENT": str(asked), "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _called_as(role: str) -> str:
+    return ROLES.get(role, rf"scripts/{role}\.py ")
 
 
 @dataclass(frozen=True)
@@ -61,16 +86,12 @@ class Command:
         if role == "worker":
             servers = {process.pid for process in self.find("server")}
             return [process for process in self.alive() if _parent(process) in servers]
-        if role == "nested":
-            return [process for process in self.alive() if "--report" in _words(process)[:-1]]
-        words = ROLES.get(role, (f"scripts/{role}.py",))
-        found = [process for process in self.alive() if _is_called(process, words)]
+        words = re.compile(_called_as(role))
+        found = [process for process in self.alive() if words.search(_called(process))]
         # What a server or a shell starts has the command line of its parent at first.
         pids = {process.pid for process in found}
-        return sorted(
-            (process for process in found if _parent(process) not in pids),
-            key=lambda process: process.pid,
-        )
+        first = (process for process in found if _parent(process) not in pids)
+        return sorted(first, key=lambda process: process.pid)
 
     def wait_for(self, happened: Callable[[], object]) -> None:
         """Wait for a condition while the command is at work."""
@@ -81,48 +102,17 @@ class Command:
             time.sleep(_LOOK_S)
 
     @contextlib.contextmanager
-    def held(self, role: str, until: Callable[[], object] = lambda: True) -> Iterator[None]:
+    def held(self, role: str) -> Iterator[None]:
         """Let the processes of a role, and all below them, stand still while the body runs.
 
-        A look at a process that runs says how it was, not how it is when it is struck. So they are
-        stopped as soon as they are there, and run in slices until they are where they shall be.
-
-        Args:
-            role: as for :meth:`find`.
-            until: where they shall be, asked while they stand still.
+        It begins when a process has come to the event of :func:`stop_at`.
         """
-        found: list[psutil.Process] = []
-        self.wait_for(lambda: found.extend(self.find(role)) or found)
-        stopped: list[psutil.Process] = []
-        deadline = time.monotonic() + PATIENCE_S
+        self.wait_for(lambda: any(is_stopped(process) for process in self.alive()))
+        stopped = stop_all(self.find(role))
         try:
-            stopped = self._stop(found)
-            while not until():
-                assert time.monotonic() < deadline, f"{role} does not get there:\n{self.text}"
-                _resume(stopped)
-                time.sleep(_SLICE_S)
-                stopped = self._stop(found)
             yield
         finally:
-            _resume(stopped)
-
-    def _stop(self, processes: list[psutil.Process]) -> list[psutil.Process]:
-        """Stop processes and all below them; returns all of these."""
-        stopped: list[psutil.Process] = []
-        waiting = list(processes)
-        while waiting:
-            process = waiting.pop()
-            try:
-                process.suspend()
-                while not _stands(process):
-                    time.sleep(0)
-                # One that stands still starts no others.
-                waiting += process.children()
-            except psutil.NoSuchProcess:
-                assert process not in processes, f"it was over before it was held:\n{self.text}"
-            else:
-                stopped.append(process)
-        return stopped
+            resume(stopped)
 
     def wait(self) -> int:
         """Wait for its end; returns its exit status."""
@@ -132,19 +122,23 @@ class Command:
             living = "\n".join(str(process) for process in self.alive())
             raise AssertionError(f"it hangs:\n{self.text}\n{living}") from None
 
-    def orphans(self) -> list[list[str]]:
+    def orphans(self) -> list[str]:
         """Command lines of its processes that still live :data:`END_S` after its end."""
         deadline = time.monotonic() + END_S
         while (left := self.alive()) and time.monotonic() < deadline:
             time.sleep(0.1)
-        return [_words(process) for process in left]
+        return [_called(process) for process in left]
 
 
 @contextlib.contextmanager
 def started(
     project: Project, *arguments: str, environment: dict[str, str] | None = None
 ) -> Iterator[Command]:
-    """Start a program of Python in a project; whatever is left of it ends with the block."""
+    """Start a program of Python in a project; whatever is left of it ends with the block.
+
+    Args:
+        environment: more of it, as of :func:`stop_at`.
+    """
     mark = secrets.token_hex(8)
     output = project.folder / f"terminal-{mark}.txt"
     with output.open("wb") as stream:
@@ -156,7 +150,7 @@ def started(
             stdout=stream,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_heed_all,
+            preexec_fn=_restore_all,
         )
     command = Command(process, mark, output)
     try:
@@ -168,7 +162,7 @@ def started(
         process.wait()
 
 
-def _heed_all() -> None:
+def _restore_all() -> None:
     """As at a terminal: a shell lets what it runs in the background ignore SIGINT, nohup SIGHUP."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -183,14 +177,8 @@ def _is_marked(process: psutil.Process, mark: str) -> bool:
         return False
 
 
-def _stands(process: psutil.Process) -> bool:
-    """Whether all threads of a process are stopped.
-
-    Raises:
-        psutil.NoSuchProcess: if it has ended.
-    """
-    if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
-        raise psutil.NoSuchProcess(process.pid)
+def is_stopped(process: psutil.Process) -> bool:
+    """Whether all threads of a process are stopped."""
     try:
         threads = [*Path(f"/proc/{process.pid}/task").iterdir()]
         lines = [(thread / "stat").read_text(errors="replace") for thread in threads]
@@ -199,16 +187,42 @@ def _stands(process: psutil.Process) -> bool:
     return {line.rpartition(")")[2].split()[0] for line in lines} == {"T"}
 
 
-def _resume(processes: list[psutil.Process]) -> None:
+def wait_until_told(process: psutil.Process) -> None:
+    """Wait until a process that stands still has been sent a signal, is awake, or has ended."""
+    deadline = time.monotonic() + PATIENCE_S
+    while is_stopped(process) and not _pending(process):
+        assert time.monotonic() < deadline, f"{process} was told nothing"
+        time.sleep(_LOOK_S)
+
+
+def _pending(process: psutil.Process) -> int:
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        return sum(int(line.split()[1], 16) for line in lines if line.startswith("ShdPnd"))
+    return 0
+
+
+def stop_all(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Stop processes and all below them; returns all of these."""
+    stopped: list[psutil.Process] = []
+    waiting = list(processes)
+    while waiting:
+        process = waiting.pop()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
+            while process.status() != psutil.STATUS_ZOMBIE and not is_stopped(process):
+                time.sleep(0)
+            # One that stands still starts no others.
+            waiting += process.children()
+            stopped.append(process)
+    return stopped
+
+
+def resume(processes: list[psutil.Process]) -> None:
+    """Let those go on that live."""
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()
-
-
-def _words(process: psutil.Process) -> list[str]:
-    with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-        return process.cmdline()
-    return []
 
 
 def _parent(process: psutil.Process) -> int:
@@ -217,17 +231,9 @@ def _parent(process: psutil.Process) -> int:
     return 0
 
 
-def _is_called(process: psutil.Process, words: tuple[str, ...]) -> bool:
-    """Whether a process of Python was called with these words, one after the other."""
-    given = _words(process)
-    if not given or "python" not in Path(given[0]).name:
-        return False
-    return any(
-        all(_is(word, said) for word, said in zip(words, given[place:], strict=False))
-        for place in range(len(given) - len(words) + 1)
-    )
-
-
-def _is(word: str, said: str) -> bool:
-    """A script may be named with the folders above it; a program in a word goes on."""
-    return said.startswith(word) or said.endswith(f"/{word}")
+def _called(process: psutil.Process) -> str:
+    """The command line of a process; nothing of a shell's, which holds those of its programs."""
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+        program, *words = process.cmdline() or [""]
+        return " ".join([program, *words, ""]) if "python" in Path(program).name else program
+    return ""

@@ -16,7 +16,7 @@ MEASURED = {
         *("time", "ms", "sections", "samples_per_second", "frames_per_second"),
         *("data_share", "flops_per_second", "flop_utilisation"),
     ),
-    "summary.json": ("seconds_per_frame",),
+    "summary.json": ("seconds_per_frame", "digest"),  # the digest is over all of it
     # When and where a run was begun, each time.
     "run.json": ("starts", "updated"),
 }
@@ -39,7 +39,7 @@ def results(folder: Path, preset: str = "tiny") -> dict[str, Any]:
         name = path.relative_to(top).as_posix()
         if name.startswith(tuple(each.format(preset=preset) for each in WITHOUT)):
             continue
-        if path.suffix == ".lock":  # held while a share is made; its contents say nothing
+        if path.suffix == ".lock":  # held while a shard is made; its contents say nothing
             continue
         found[name] = None if name.startswith(FROM_MEASURED) else _contents(path)
     for run in (folder / "runs" / preset).iterdir():

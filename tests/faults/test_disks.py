@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.conftest import Undisturbed
-from tests.faults.disks import full, missing, read_only, small_disk
-from tests.faults.processes import started
+from tests.faults.disks import full, missing, small_disk
+from tests.faults.processes import CHECKPOINT, started, stop_at
 from tests.faults.results import leftovers, results
-from tests.faults.training import held_in_training
 from tests.workflow.project import Project
 
 pytestmark = [
@@ -48,31 +47,11 @@ def project(undisturbed: Undisturbed, tmp_path: Path) -> Iterator[Project]:
     copy = undisturbed.copy(tmp_path / "project", "training")
     with ExitStack() as stack:
         for name, megabytes in (("results", 64), ("runs", 400)):
-            folder = copy.folder / name
-            stack.enter_context(_moved(folder, megabytes))
+            aside = (copy.folder / name).rename(tmp_path / name)
+            stack.enter_context(small_disk(copy.folder / name, megabytes))
+            # `cp` keeps dates to the nanosecond.
+            subprocess.run(["cp", "-a", f"{aside}/.", str(copy.folder / name)], check=True)
         yield copy
-
-
-def _moved(folder: Path, megabytes: int) -> ExitStack:
-    """Put a small disk where a folder is, with the same contents."""
-    aside = folder.with_name(f"{folder.name}-aside")
-    folder.rename(aside)
-    stack = ExitStack()
-    stack.enter_context(small_disk(folder, megabytes))
-    # `cp` keeps dates to the nanosecond.
-    subprocess.run(["cp", "-a", f"{aside}/.", str(folder)], check=True)
-    shutil.rmtree(aside)
-    return stack
-
-
-def tells_full(project: Project, done: subprocess.CompletedProcess[str], rule: str) -> None:
-    """A stage has failed, said why in plain words, and left nothing half."""
-    assert done.returncode != 0, rule
-    assert f"error: {rule}" in done.stdout, done.stdout
-    assert "the disk is full" in done.stdout, done.stdout
-    assert "results/logs/" in done.stdout, done.stdout
-    assert "Traceback" not in done.stdout, done.stdout
-    assert leftovers(project.folder) == [], rule
 
 
 def test_a_full_disk_is_told_in_each_stage_and_room_is_all_it_takes(project, undisturbed):
@@ -80,39 +59,22 @@ def test_a_full_disk_is_told_in_each_stage_and_room_is_all_it_takes(project, und
         # Its log stands on the same disk.
         with full(project.folder / "results"):
             done = project.snakemake("--cores", "2", "--forcerun", rule, "--", target)
-        tells_full(project, done, rule)
+        assert done.returncode != 0, rule
+        for text in (f"error: {rule}", "the disk is full", "results/logs/"):
+            assert text in done.stdout, done.stdout
+        assert "Traceback" not in done.stdout, done.stdout
+        assert leftovers(project.folder) == [], rule
     project.make("all")
     assert results(project.folder) == undisturbed.results
-
-
-def test_a_full_disk_is_told_by_an_ablation_and_room_is_all_it_takes(project):
-    # Spikes can be shuffled from three frames on.
-    project.write(
-        "config/presets/short.yaml",
-        "BASE: tiny\nDATA: {CLIP_LEN: 3}\nMODEL: {FUSE: {INIT: random}}\nTRAIN: {MAX_STEPS: 2}\n",
-    )
-    project.make("ablation_short")
-    table = project.folder / "results/ablation/short/table.csv"
-    whole = table.read_bytes()
-    for rule, name in (("ablation_report", "report.html"), ("ablation", "table.csv")):
-        with full(project.folder / "results"):
-            done = project.snakemake(
-                *("--cores", "2", "--forcerun", f"{rule}_of_preset"),
-                *("--", f"results/ablation/short/{name}"),
-            )
-        tells_full(project, done, rule)
-    assert not table.exists()
-    project.make("ablation_short")
-    assert table.read_bytes() == whole
-    assert (table.parent / "report.html").exists()
 
 
 def test_a_disk_that_gets_full_in_a_training_costs_no_step(project, undisturbed):
     for name in ("runs/tiny", "results/train"):
         shutil.rmtree(project.folder / name)
     call = project.command("--cores", "2", "train_tiny")
-    with started(project, *call) as command, ExitStack() as stack:
-        with held_in_training(command, project, 0, 3):
+    event = stop_at(project.folder, 2, publishes=CHECKPOINT)
+    with started(project, *call, environment=event) as command, ExitStack() as stack:
+        with command.held("rank"):
             stack.enter_context(full(project.folder / "runs"))
         assert command.wait() != 0
         said = command.text
@@ -121,45 +83,5 @@ def test_a_disk_that_gets_full_in_a_training_costs_no_step(project, undisturbed)
     assert "runs/tiny/" in said
     assert "Traceback" not in said
     assert leftovers(project.folder) == []
-    project.make("all")
-    assert results(project.folder) == undisturbed.results
-
-
-def test_a_full_disk_is_told_where_data_are_made(project):
-    data = project.folder / "made"
-    frames = project.folder / "data/tiny/train/GOPR0001_11_00/sharp"
-    project.write(
-        "made.yaml",
-        "DEMO: {ROOT: made/demo}\n"
-        "SIMULATE:\n  ROOT: made/simulated\n  SEQUENCES:\n"
-        f"  - {{FRAMES: {frames}, SPLIT: train, SEQUENCE: a, FRAMES_PER_EXPOSURE: 1}}\n",
-    )
-    with small_disk(data, 64):
-        for target in ("made/demo/sources.txt", "made/simulated/sources/train/a.txt"):
-            call = ("--cores", "2", "--configfile", "made.yaml", "--", target)
-            with full(data):
-                done = project.snakemake(*call)
-            assert done.returncode != 0
-            assert "the disk is full" in done.stdout, done.stdout
-            assert "made/" in done.stdout, done.stdout
-            assert not [*data.rglob(".*")]
-
-
-def test_results_that_cannot_be_written_are_named(project, undisturbed):
-    folder = project.folder / "results"
-    with read_only(folder):
-        for rule, target in (("report", STAGES["report"]), ("train", STAGES["train"])):
-            done = project.snakemake("--cores", "2", "--forcerun", rule, "--", target)
-            assert done.returncode != 0
-            assert "Read-only file system" in done.stdout, done.stdout
-            assert "results" in done.stdout
-            assert "Traceback" not in done.stdout, done.stdout
-        # To read is all that a plan needs.
-        assert "Nothing to be done" in project.snakemake("--dry-run", "all").stdout
-    with read_only(project.folder / "runs"):
-        done = project.snakemake("--cores", "2", "train_tiny", "--config", "SETTINGS={SEED: 5}")
-        assert done.returncode != 0
-        assert "runs/tiny" in done.stdout
-        assert "mend it or its permissions" in done.stdout, done.stdout
     project.make("all")
     assert results(project.folder) == undisturbed.results

@@ -5,19 +5,23 @@ import shutil
 
 import pytest
 
-from vrtspike.config.workflow import load_workflow
+from vrtspike.io.files import file_digest
+from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.machine import doctor, machine_checks
-from vrtspike.machine import project_checks as project_checks_module
-from vrtspike.machine.check import Check
-from vrtspike.machine.doctor import show_checks
+from vrtspike.machine.doctor import disk_check, project_checks, show_checks, weight_check
+from vrtspike.machine.hardware import GpuKind
 from vrtspike.machine.machine_checks import (
+    MACHINE,
+    OPTIONAL,
+    PRESETS,
+    Check,
     compiler_check,
     driver_fault,
     memory_checks,
     packages_check,
     python_check,
+    torch_checks,
 )
-from vrtspike.machine.project_checks import disk_check, project_checks, weight_check
 from vrtspike.monitoring.process_memory import SystemMemory
 
 
@@ -29,7 +33,7 @@ def project(repository, tmp_path, monkeypatch):
 
 
 def checks(*overrides):
-    return {check.name: check for check in project_checks([], overrides)}
+    return {c.name: c for c in project_checks([], overrides) if isinstance(c, Check)}
 
 
 @pytest.mark.parametrize(
@@ -40,13 +44,8 @@ def test_pythons(version, state):
     assert python_check(version).state == state
 
 
-def test_every_package_of_this_environment_is_there():
-    found = packages_check()
-    assert (found.state, found.mend) == ("ok", "")
-    assert found.found.startswith("all ")
-
-
 def test_a_missing_and_an_old_package_are_named(monkeypatch):
+    assert packages_check() == Check("packages", "ok", "all are there")
     lines = ["numpy>=99", "nosuchpackage>=1", "wandb; extra == 'tracking'", "pandas>=1"]
     monkeypatch.setattr(machine_checks.metadata, "requires", lambda name: lines)
     found = packages_check()
@@ -56,12 +55,20 @@ def test_a_missing_and_an_old_package_are_named(monkeypatch):
     assert "wandb" not in found.found
 
 
-def test_drivers_against_builds():
+def test_drivers_against_builds(monkeypatch):
     assert driver_fault("535.104.05", "13.0") == "CUDA 13.0 needs driver 580 or newer"
     assert driver_fault("580.10", "13.2") is None
     assert driver_fault("525.60", "12.6") is None
     assert driver_fault("470.1", "12.6") == "CUDA 12.6 needs driver 525 or newer"
     assert driver_fault("580.10", None) == "this PyTorch is built without CUDA"
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    _, old = torch_checks(GpuKind("A", 1, 24.0, "535.104.05"))
+    assert old.state == "broken"
+    assert old.found == "1 x A, 24 GiB, driver 535.104.05; CUDA 13.0 needs driver 580 or newer"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    _, unusable = torch_checks(GpuKind("A", 1, 24.0, "580.1"))
+    assert unusable.found.endswith("PyTorch cannot use it")
+    assert [check.state for check in torch_checks(None)] == ["ok", "note"]
 
 
 def test_a_compiler_is_tried(tmp_path, monkeypatch):
@@ -75,7 +82,7 @@ def test_a_compiler_is_tried(tmp_path, monkeypatch):
     found = compiler_check(needed=True)
     assert found.state == "broken"
     assert "no headers" in found.found
-    assert "python3-dev" in found.mend
+    assert "python3-dev" in found.cure
     assert compiler_check(needed=False).state == "note"
     monkeypatch.setenv("CC", "nosuchcompiler")
     assert compiler_check(needed=True).state == "broken"
@@ -89,7 +96,7 @@ def test_little_memory_and_little_shared_memory(monkeypatch):
     assert memory.found.startswith("2.0 of 7.8 GiB free")
     assert shared.state == "broken"
     assert "/dev/shm has 64 MB" in shared.found
-    assert "--shm-size" in shared.mend
+    assert "--shm-size" in shared.cure
     monkeypatch.setattr(
         machine_checks, "system_memory", lambda: SystemMemory(8000, 5000, 0, 2048, 0, 0)
     )
@@ -101,12 +108,14 @@ def test_a_project_without_data_and_weights(project):
     assert found["configuration"].state == "ok"
     assert found["disk (RUNS)"].state == "ok"
     data = found["data (gopro_spike)"]
-    assert data.state == "broken"
+    assert data.state == "missing"
     assert data.found == "data set folder data/gopro_spike does not exist"
-    assert "set DATA.ROOT in config/config.yaml" in data.mend
+    assert "set DATA.ROOT in config/config.yaml" in data.cure
+    (project / "data/gopro_spike").mkdir(parents=True)
+    assert checks()["data (gopro_spike)"].state == "broken"
     weights = found["weights (TEST.METRICS)"]
-    assert weights.state == "broken"
-    assert weights.mend == "snakemake --cores 1 weights"
+    assert weights.state == "missing"
+    assert weights.cure == "snakemake --cores 1 weights"
 
 
 def test_the_demo_needs_nothing(project):
@@ -145,7 +154,8 @@ def test_data_that_are_there(project, tmp_path_factory):
     (project / "over.yaml").write_text(f"DATA: {{ROOT: {root}}}\n")
 
     def data():
-        found = {c.name: c for c in project_checks([project / "over.yaml"], [])}
+        given = project_checks([project / "over.yaml"], [])
+        found = {c.name: c for c in given if isinstance(c, Check)}
         return found["data (walk)"], found["disk (RESULTS)"]
 
     sound, disk = data()
@@ -169,51 +179,71 @@ def test_disks(tmp_path, monkeypatch):
     assert disk_check("RUNS", tmp_path / "a/b", 0.0).state == "ok"
     assert not (tmp_path / "a").exists()
     assert os.listdir(tmp_path) == []  # noqa: PTH208
-    monkeypatch.setattr(project_checks_module, "free_bytes", lambda path: 10**10)
+    monkeypatch.setattr(doctor, "free_bytes", lambda path: 10**10)
     enough, little = (disk_check("RESULTS", tmp_path, need) for need in (7.9e9, 8.1e9))
     assert (enough.state, little.state) == ("ok", "broken")
-    assert little.mend == "free space, or set RESULTS to another disk"
+    assert little.cure == "free space, or set RESULTS to another disk"
     no_folder = disk_check("RUNS", type(tmp_path)("/proc/nosuch"), 0.0)
     assert no_folder.state == "broken"
-    assert "set RUNS to" in no_folder.mend
+    assert "set RUNS to" in no_folder.cure
 
 
-def test_weights(tmp_path):
+def test_weights_that_a_preset_is_trained_to_have_are_no_fault(project):
+    (project / "config/presets/mine.yaml").write_text(
+        "BASE: demo\nTRAIN: {DISTILL: {TEACHER: results/train/demo}}\n"
+    )
+    found = checks("PRESETS=[mine]")["weights (TRAIN.DISTILL.TEACHER)"]
+    assert found.state == "note"
+    assert found.found.endswith("weights.safetensors is not there: that preset is trained first")
+
+
+def test_weights(tmp_path, monkeypatch):
     published = tmp_path / "alexnet-owt-7be5be79.pth"
     published.write_bytes(b"something else")
     wrong = weight_check(published, "TEST.METRICS")
     assert wrong.state == "broken"
     assert "found SHA-256" in wrong.found
+    monkeypatch.setitem(PUBLISHED, published.name, file_digest(published))
+    assert weight_check(published, "TEST.METRICS").state == "ok"
     given = tmp_path / "vrt.pth"
-    assert weight_check(given, "MODEL.VRT.PRETRAINED").state == "broken"
-    assert weight_check(given, "TRAIN.DISTILL.TEACHER").state == "note"
+    assert weight_check(given, "MODEL.VRT.PRETRAINED").state == "missing"
+    assert weight_check(given, "TRAIN.DISTILL.TEACHER", is_made=True).state == "note"
     given.write_bytes(b"weights")
     assert weight_check(given, "MODEL.VRT.PRETRAINED").state == "ok"
 
 
-def test_lines_and_the_number_of_what_is_broken(monkeypatch):
+SOUND, WRONG, ABSENT = (
+    Check("a", "ok", "well"),
+    Check("b", "broken", "no", "do"),
+    Check("c", "missing", "none"),
+)
+
+
+@pytest.mark.parametrize(
+    ("machine", "presets", "ending", "is_sound"),
+    [
+        (SOUND, SOUND, "ready: make demo, and your presets", True),
+        (SOUND, ABSENT, "ready: make demo; your presets need first: c", True),
+        (SOUND, WRONG, "ready: make demo; your presets need first: b", False),
+        (WRONG, ABSENT, "fix first: b", False),
+    ],
+)
+def test_what_is_ready_is_told_at_the_end(machine, presets, ending, is_sound):
     lines = []
-    found = [Check("a", "ok", "well"), Check("b", "note", "so"), Check("c", "broken", "no", "mend")]
-    monkeypatch.setattr(doctor, "_marks", lambda encoding: {"ok": "+", "note": ".", "broken": "x"})
-    assert show_checks(iter(found), lines.append) == 1
-    assert lines == ["+ a: well", ". b: so", "x c: no", "    -> mend"]
-
-
-def test_marks_of_terminals():
-    assert doctor._marks("utf-8")["ok"] == "✓"
-    assert doctor._marks("ascii")["broken"] == "[no]"
-    assert doctor._marks(None)["note"] == "[--]"
-
-
-def test_a_plan_is_read_as_snakemake_reads_it(project):
-    plan = load_workflow(["config/config.yaml"])
-    assert checks()["configuration"].found == f"presets baseline of {len(plan.presets)}"
+    found = [MACHINE, machine, PRESETS, presets, OPTIONAL, Check("git", "note", "none")]
+    assert show_checks(iter(found), lines.append) is is_sound
+    assert lines[-1] == ending
+    if presets is WRONG:
+        assert lines[1:5] == ["✓ a: well", "your presets (PRESETS):", "✗ b: no", "    -> do"]
+    assert [line for line in lines if line.endswith(":")] == [
+        "every command, make demo too:", "your presets (PRESETS):", "optional:",
+    ]  # fmt: skip
 
 
 def test_data_of_another_problem(project):
     """Raw files that the user gives, and those that the workflow generates."""
     missing = checks("PRESETS=sst")
-    assert missing["data (sst)"].state == "broken"
+    assert missing["data (sst)"].state == "missing"
     assert "data/era5" in missing["data (sst)"].found
     assert not any(name.startswith("data (gopro") for name in missing)
     (project / "data/era5").mkdir(parents=True)
@@ -221,4 +251,4 @@ def test_data_of_another_problem(project):
     assert checks("PRESETS=sst")["data (sst)"].found == "1 files"
     found = checks("PRESETS=sst_demo baseline")
     assert found["data (sst_demo)"] == Check("data (sst_demo)", "ok", "generated by the workflow")
-    assert found["data (gopro_spike)"].state == "broken"
+    assert found["data (gopro_spike)"].state == "missing"

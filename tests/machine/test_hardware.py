@@ -1,29 +1,16 @@
 from __future__ import annotations
 
-import json
-
-import pytest
-
-from tests.fake_driver import pynvml as fake
 from vrtspike.deblurring.costs import table
 from vrtspike.machine.hardware import GpuKind, existing, find_gpus
-from vrtspike.monitoring import nvml
+
+GPUS = [
+    {"uuid": f"GPU-{n}", "total": total, "used": 1, "name": f"NVIDIA A100 {n}"}
+    for n, total in enumerate((80, 40, 24))
+]
 
 
-@pytest.fixture
-def driver(tmp_path, monkeypatch):
-    """A driver that lists three GPUs."""
-    gpus = [
-        {"uuid": f"GPU-{n}", "total": total, "used": 1, "name": f"NVIDIA A100 {n}"}
-        for n, total in enumerate((80, 40, 24))
-    ]
-    (tmp_path / "gpus.json").write_text(json.dumps(gpus))
-    monkeypatch.setattr(nvml, "pynvml", fake)
-    monkeypatch.setenv("FAKE_GPUS", str(tmp_path / "gpus.json"))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-
-def test_the_smallest_of_the_gpus_that_can_be_used_counts(driver, monkeypatch):
+def test_the_smallest_of_the_gpus_that_can_be_used_counts(install_gpus, monkeypatch):
+    install_gpus(*GPUS)
     known = table()["gpus"]["A100"]["bandwidth"]
     assert find_gpus() == GpuKind("NVIDIA A100 0", 3, 24.0, "570.1", known)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
@@ -32,8 +19,7 @@ def test_the_smallest_of_the_gpus_that_can_be_used_counts(driver, monkeypatch):
     assert find_gpus() is None
 
 
-def test_without_a_driver_there_is_no_gpu(driver, monkeypatch):
-    monkeypatch.delenv("FAKE_GPUS")
+def test_without_a_driver_there_is_no_gpu(install_gpus, monkeypatch):
     assert find_gpus() is None
     # Names that a batch system gives have no size.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")

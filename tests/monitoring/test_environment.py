@@ -5,7 +5,7 @@ import subprocess
 
 import torch
 
-from vrtspike.monitoring.environment import describe_environment, git_state
+from vrtspike.training.run_log import describe_environment, git_state
 
 
 def test_environment_is_json_and_names_versions():

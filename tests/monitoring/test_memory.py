@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from vrtspike.files import read_json
 from vrtspike.monitoring.memory import (
     categories_line,
     gpu_categories,
@@ -17,21 +16,21 @@ from vrtspike.monitoring.memory import (
     memory_line,
     memory_record,
     memory_warnings,
-    write_snapshot,
 )
 
 CPU = torch.device("cpu")
 
 
 HOLD = "import sys; held = bytearray(300 << 20); print('held', flush=True); sys.stdin.read()"
-PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
 
 
-@pytest.mark.parametrize("command", [["-c", HOLD], ["-c", PARENT, HOLD]], ids=["child", "below"])
-def test_children_of_any_depth_and_the_system_are_measured(command):
+def test_children_of_any_depth_and_the_system_are_measured():
     before = measure_memory(CPU)
     child = subprocess.Popen(
-        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ["sh", "-c", f'{sys.executable} -c "{HOLD}"; true'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout.readline() == "held\n"
     during = measure_memory(CPU)
@@ -64,7 +63,7 @@ def test_full_memory_warns_with_the_keys_to_lower():
     system, gpu = memory_warnings({**record, "system_percent": 93.0})
     for warning, keys in (
         (system, ("DATA.CACHE_SIZE_GB", "DATALOADER.TRAIN_WORKERS")),
-        (gpu, ("TRAIN.BATCH_SIZE", "DATA.CROP_SIZE", "USE_CHECKPOINT_ATTN")),
+        (gpu, ("TRAIN.BATCH_SIZE",)),
     ):
         assert "93 % full" in warning
         assert all(key in warning for key in keys)
@@ -72,14 +71,15 @@ def test_full_memory_warns_with_the_keys_to_lower():
 
 def test_categories_add_up_parameters_gradients_and_moments():
     model = nn.Linear(512, 512, bias=False)
+    model.register_buffer("table", torch.zeros(512, 512, dtype=torch.float64))
     optimizer = torch.optim.AdamW(model.parameters())
     assert gpu_categories(model, optimizer, CPU)["gradients_mb"] == 0
     model(torch.ones(1, 512)).sum().backward()
     optimizer.step()
     found = gpu_categories(model, optimizer, CPU)
-    assert (found["parameters_mb"], found["gradients_mb"], found["optimizer_mb"]) == (1.0, 1.0, 2.0)
+    assert (found["parameters_mb"], found["gradients_mb"], found["optimizer_mb"]) == (3.0, 1.0, 2.0)
     assert found["activations_mb"] is found["peak_mb"] is None
-    line = "memory by category: parameters 1.0 MB, gradients 1.0 MB, optimizer 2.0 MB"
+    line = "memory by category: parameters 3.0 MB, gradients 1.0 MB, optimizer 2.0 MB"
     assert categories_line(found) == line
 
 
@@ -95,22 +95,3 @@ def test_a_line_shows_process_system_gpu_and_cache():
     assert "GPU 900 MB allocated, 1200 MB reserved, peak 1100 MB of 24000 MB" in line
     assert line.endswith("cache 8 items, full, limit 512 MB, 30 hits, 10 misses (75% hits)")
     assert "GPU" not in memory_line(record)
-
-
-def test_buffers_count_as_parameters_in_their_own_type():
-    model = nn.Linear(512, 512, bias=False)
-    model.register_buffer("table", torch.zeros(512, 512, dtype=torch.float64))
-    model.scale = nn.Parameter(torch.zeros(512, 512, dtype=torch.bfloat16), requires_grad=False)
-    optimizer = torch.optim.SGD(model.parameters())
-    found = gpu_categories(model, optimizer, CPU)
-    # Four, eight and two bytes of 2**18 values.
-    assert found["parameters_mb"] == 1.0 + 2.0 + 0.5
-
-
-def test_a_snapshot_holds_the_machine_and_the_categories(tmp_path):
-    path = write_snapshot(tmp_path, {"parameters_mb": 1.5}, CPU)
-    contents = read_json(path)
-    assert contents["categories"] == {"parameters_mb": 1.5}
-    assert contents["process_mb"] > 0
-    assert contents["gpu"] is None
-    assert [each.name for each in tmp_path.iterdir()] == ["out_of_memory.json"]

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 
-import pytest
-
-from tests.fake_driver import pynvml as fake
-from vrtspike.monitoring import nvml
 from vrtspike.monitoring.nvml import Gpu, driver_version, gpu_processes, installed_gpus
 from vrtspike.monitoring.process_memory import gpu_memory
 
 GIB = 2**30
 
 
-@pytest.fixture
-def driver(tmp_path, monkeypatch):
-    """A machine whose GPUs the test gives."""
-    monkeypatch.setattr(nvml, "pynvml", fake)
-
-    def install(*gpus):
-        (tmp_path / "gpus.json").write_text(json.dumps(gpus))
-        monkeypatch.setenv("FAKE_GPUS", str(tmp_path / "gpus.json"))
-
-    monkeypatch.delenv("FAKE_GPUS", raising=False)
-    return install
-
-
-def test_without_a_driver_there_is_nothing(driver):
+def test_without_a_driver_there_is_nothing(install_gpus):
     assert installed_gpus() == []
     assert gpu_processes() == []
     assert driver_version() == ""
     assert gpu_memory() == {}
 
 
-def test_gpus_with_their_memory(driver):
-    driver(
+def test_gpus_with_their_memory(install_gpus):
+    install_gpus(
         {"uuid": "GPU-a", "total": 40, "used": 1.5, "name": "A"},
         {"uuid": "GPU-b", "total": 24, "used": 0},
     )
@@ -46,9 +28,9 @@ def test_gpus_with_their_memory(driver):
     assert driver_version() == "570.1"
 
 
-def test_a_divided_gpu_is_its_parts(driver):
+def test_a_divided_gpu_is_its_parts(install_gpus):
     parts = [{"uuid": f"MIG-{n}", "total": 10, "used": n} for n in (1, 2)]
-    driver(
+    install_gpus(
         {"uuid": "GPU-a", "total": 40, "used": 3, "parts": parts},
         {"uuid": "GPU-b", "total": 40, "used": 0, "parts": parts, "divided": False},
     )
@@ -56,10 +38,10 @@ def test_a_divided_gpu_is_its_parts(driver):
     assert found == [("MIG-1", 0, 9, True), ("MIG-2", 0, 8, True), ("GPU-b", 1, 40, False)]
 
 
-def test_processes_and_their_memory_on_all_gpus(driver):
+def test_processes_and_their_memory_on_all_gpus(install_gpus):
     mine = os.getpid()
     part = {"uuid": "MIG-1", "total": 10, "used": 2, "processes": [77]}
-    driver(
+    install_gpus(
         {"uuid": "GPU-a", "total": 40, "used": 1, "processes": [mine, 77]},
         {"uuid": "GPU-b", "total": 40, "used": 3, "parts": [part]},
     )

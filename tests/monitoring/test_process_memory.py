@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from vrtspike.monitoring import process_memory
 from vrtspike.monitoring.process_memory import (
     SystemMemory,
-    page_sums,
     peak_memory,
     processes_of_run,
     system_memory,
@@ -84,25 +82,6 @@ def test_shared_pages_are_divided(training):
     assert all(process.gpu is None for process in (program, server, worker))
 
 
-def test_sums_of_pages(tmp_path):
-    (tmp_path / "7").mkdir()
-    text = "00400000-7fff rollup [rollup]\nRss:  2048 kB\nPss:   512 kB\nPrivate_Dirty: 256 kB\n"
-    (tmp_path / "7/smaps_rollup").write_text(text)
-    assert page_sums(7, tmp_path) == {"Rss": 2, "Pss": 0.5, "Private_Dirty": 0.25}
-    assert page_sums(8, tmp_path) == {}
-
-
-def test_the_machine_agrees_with_its_own_words():
-    system = system_memory()
-    rows = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    read = {name: int(value.split()[0]) / 1024 for name, value in rows.items()}
-    assert system.total == pytest.approx(read["MemTotal"], rel=1e-6)
-    cache = read["Cached"] + read["Buffers"] + read["SReclaimable"] - read["Shmem"]
-    assert system.page_cache == pytest.approx(cache, rel=0.2, abs=200)
-    assert 0 < system.available < system.total
-    assert system.swap_used <= read["SwapTotal"]
-
-
 def test_shared_memory_is_no_page_cache(monkeypatch):
     mb = 2**20
     memory = SimpleNamespace(
@@ -121,18 +100,18 @@ def test_the_container_s_limit_counts_where_it_is_lower(tmp_path):
         (tmp_path / name).write_text(text)
     system = system_memory(tmp_path)
     assert (system.limit, system.limit_used) == (4, 2)
-    assert (system.bound, system.room) == ((2, 4), 2)
+    assert (system.bound, system.obtainable) == ((2, 4), 2)
     (tmp_path / "memory.current").write_text(f"{9 << 20}\n")
-    assert system_memory(tmp_path).room == 0
+    assert system_memory(tmp_path).obtainable == 0
     (tmp_path / "memory.max").write_text("max\n")
     free = system_memory(tmp_path)
     assert free.limit is None
     assert free.bound == (free.total - free.available, free.total)
-    assert free.room == free.available
+    assert free.obtainable == free.available
     large = SystemMemory(100, 60, 0, None, 0, 0, limit=200, limit_used=1)
-    assert (large.bound, large.room) == ((40, 100), 60)
+    assert (large.bound, large.obtainable) == ((40, 100), 60)
     # A machine may be full before a container's limit is reached.
-    assert SystemMemory(100, 5, 0, None, 0, 0, limit=50, limit_used=20).room == 5
+    assert SystemMemory(100, 5, 0, None, 0, 0, limit=50, limit_used=20).obtainable == 5
 
 
 # Held 100 MB for a moment; its child holds 30 MB.
@@ -146,10 +125,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_the_peak_stays_when_memory_is_given_back(told, tmp_path):
-    # Where the kernel tells nothing, what is resident now counts.
-    root = Path("/proc") if told else tmp_path
+def test_the_peak_stays_when_memory_is_given_back():
     process = subprocess.Popen(
         [sys.executable, "-c", PEAK],
         stdin=subprocess.PIPE,
@@ -159,9 +135,8 @@ def test_the_peak_stays_when_memory_is_given_back(told, tmp_path):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    found = peak_memory(process.pid, root)
+    found = peak_memory(process.pid)
     os.killpg(process.pid, 9)
     process.communicate()
     # Two interpreters beside what is held.
-    least = 130 if told else 30
-    assert least < found < least + 60
+    assert 130 < found < 190

@@ -12,7 +12,7 @@ import pandas as pd
 
 from tests.published_runs import memory_lines, metric_lines, timing_lines, write_lines
 from vrtspike.deblurring.settings import Settings
-from vrtspike.files import write_json
+from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
 
 HEIGHT, WIDTH = 36, 64

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from tests.reporting.results import make_run
 from vrtspike.deblurring.settings import Settings
-from vrtspike.reporting.origin import read_origin, setting_changes, training_seconds
+from vrtspike.reporting.runs import read_origin, setting_changes, training_seconds
+from vrtspike.runs.folder import read_record
 from vrtspike.runs.published import read_published
-from vrtspike.runs.record import read_record
 
 
 def origin(folder, presets, **record):
@@ -14,57 +16,55 @@ def origin(folder, presets, **record):
     return read_origin(folder, read_published(folder), known, [1.0, 3600.0], presets)
 
 
-def test_settings_are_compared_with_the_base_of_the_preset(tmp_path):
-    presets = tmp_path / "presets"
-    presets.mkdir()
-    (presets / "base.yaml").write_text("TRAIN: {MAX_STEPS: 7}\nSEED: 5\n")
-    (presets / "mine.yaml").write_text("BASE: base\nSEED: 6\n")
-    folder = make_run(tmp_path / "results", "mine", TRAIN={"MAX_STEPS": 7}, SEED=6)
-    found = origin(folder, presets)
-    assert found.base == "preset base"
-    assert found.differences == (("SEED", "5", "6"),)
-
-
-def test_what_an_ablation_derives_is_compared_with_its_preset(tmp_path):
-    (tmp_path / "mine.yaml").write_text("SEED: 6\n")
-    name = "mine-without-spikes"
-    folder = make_run(tmp_path, name, SEED=6, MODEL={"USE_SPIKE": False})
-    found = origin(folder, tmp_path)
-    assert found.base == "preset mine"
-    assert found.differences == (("MODEL.USE_SPIKE", "true", "false"),)
-
-
-def test_without_a_base_they_are_compared_with_the_defaults(tmp_path):
-    folder = make_run(tmp_path, "mine", SEED=6)
-    found = origin(folder, tmp_path)
-    assert found.base == "the defaults of all keys"
-    assert found.differences == (("SEED", str(Settings().SEED), "6"),)
+@pytest.mark.parametrize(
+    ("name", "settings", "base", "differences"),
+    [
+        ("mine", {"SEED": 6}, "preset base", ("SEED", "5", "6")),
+        # What an ablation derives has no file.
+        (
+            *("mine-without-spikes", {"SEED": 6, "MODEL": {"USE_SPIKE": False}}, "preset mine"),
+            ("MODEL.USE_SPIKE", "true", "false"),
+        ),
+        ("base", {"SEED": 6}, "the defaults of all keys", ("SEED", str(Settings().SEED), "6")),
+    ],
+)
+def test_settings_are_compared_with_the_base_of_the_preset(
+    tmp_path, name, settings, base, differences
+):
+    (tmp_path / "base.yaml").write_text("SEED: 5\n")
+    (tmp_path / "mine.yaml").write_text("BASE: base\nSEED: 6\n")
+    found = origin(make_run(tmp_path / "results", name, **settings), tmp_path)
+    assert (found["base"], found["differences"]) == (base, (differences,))
 
 
 def test_changes_are_written_as_json():
-    there, here = Settings(), Settings.model_validate({"DATA": {"ROOT": "数据", "AUGMENT": False}})
-    assert setting_changes(there, here) == (
-        ("DATA.ROOT", f'"{there.DATA.ROOT}"', '"数据"'),
-        ("DATA.AUGMENT", "true", "false"),
+    there, here = (
+        Settings(),
+        Settings.model_validate(
+            {"DATA": {"ROOT": "数据", "AUGMENT": False}, "LOG": {"ON_END": "notify --key 7"}}
+        ),
     )
-
-
-def test_a_command_that_may_hold_a_password_is_not_shown():
-    here = Settings.model_validate({"LOG": {"ON_END": "notify --key 7"}})
-    assert setting_changes(Settings(), here) == (("LOG.ON_END", "null", '"(not shown)"'),)
+    assert sorted(setting_changes(there, here)) == [
+        ("DATA.AUGMENT", "true", "false"),
+        ("DATA.ROOT", f'"{there.DATA.ROOT}"', '"数据"'),
+        ("LOG.ON_END", "null", '"(not shown)"'),
+    ]
 
 
 def test_facts_of_a_run(tmp_path):
     folder = make_run(tmp_path, "mine")
     found = origin(folder, tmp_path)
-    assert found.commit == "01234567"
-    facts = dict(found.facts)
-    assert facts["code"] == "0123456789abcdef"
-    assert facts["data set"] == "gopro, " + "ab12" * 16
-    assert facts["machine"] == "1 x H200, 140 GiB of GPU memory, 8 CPUs, host node7"
-    assert facts["training"] == "40 steps, 1 h, begun 1970-01-01 00:00 UTC"
-    assert facts["versions"] == "python 3.11.7, torch 2.11.0, cuda 12.8"
-    assert facts["parameters"] == "1,234,567"
+    assert found["commit"] == "01234567"
+    facts = dict(found["facts"])
+    expected = {
+        "code": "0123456789abcdef",
+        "data set": "gopro, " + "ab12" * 16,
+        "machine": "1 x H200, 140 GiB of GPU memory, 8 CPUs, host node7",
+        "training": "40 steps, 1 h, begun 1970-01-01 00:00 UTC",
+        "versions": "python 3.11.7, torch 2.11.0, cuda 12.8",
+        "parameters": "1,234,567",
+    }
+    assert {name: facts[name] for name in expected} == expected
     digest = hashlib.sha256(b"weights").hexdigest()
     assert facts["weights"] == f"weights.safetensors, 0.0 MB, SHA-256 {digest}"
 
@@ -72,17 +72,21 @@ def test_facts_of_a_run(tmp_path):
 def test_what_else_can_be_said_of_code_and_state(tmp_path):
     folder = make_run(tmp_path, "mine")
     (folder / "weights.safetensors").unlink()
-    environment = {"git": {"commit": "c0ffee", "changed": True}, "device": {"name": "x86"}}
+    environment = {
+        "git": {"commit": "c0ffee", "changed": True},
+        "device": {"name": "x86"},
+        "batch_job": "77",
+    }
     found = origin(folder, tmp_path, environment=environment, code_changed=["a.b"], status="failed")
-    facts = dict(found.facts)
+    facts = dict(found["facts"])
     assert (
         facts["code"] == "c0ffee; with changes that were not committed; other code on the way: a.b"
     )
-    assert facts["machine"] == "x86 (CPU)"
+    assert facts["machine"] == "x86 (CPU), job 77"
     assert facts["training"].endswith(", failed")
     assert facts["weights"] == "not there any more"
     found = origin(folder, tmp_path, environment={"git": None})
-    assert (found.commit, dict(found.facts)["code"]) == (
+    assert (found["commit"], dict(found["facts"])["code"]) == (
         "",
         "no commit known: trained outside a git checkout",
     )

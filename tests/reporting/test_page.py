@@ -18,7 +18,8 @@ from tests.reporting.results import (
     make_run,
 )
 from vrtspike.errors import RunError
-from vrtspike.reporting.page import embedded_videos, script_json, write_report_page
+from vrtspike.io.files import read_json, write_json
+from vrtspike.reporting.page import embedded_videos, script_json, verdict, write_report_page
 from vrtspike.reporting.runs import read_run
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{data}}&amp;"
@@ -143,26 +144,12 @@ def test_a_run_that_was_neither_evaluated_nor_analysed(tmp_path):
     assert report["alignments"] == []
 
 
-def test_each_run_has_its_own_pictures(results):
-    make_run(results, "b")
-    make_evaluation(results, "b", ("GOPR9",), spikes=False)
-    page = Elements(write(results, "a", "b"))
-    first, second = json.loads(page.stored["report"])["runs"]
-    assert [e["id"] for e in first["evaluation"]["examples"]] == [f"e{n}" for n in range(6)]
-    assert [e["id"] for e in second["evaluation"]["examples"]] == ["e6", "e7", "e8"]
-    assert "spikes" not in second["evaluation"]["examples"][0]["pictures"]
-    assert "e6-restored" in page.stored
-
-
-def test_twenty_sequences_stay_below_the_limit(tmp_path):
-    """A 256th of the pixels of 720p; small files take more for a pixel."""
+def test_pictures_are_made_smaller_until_the_page_is_below_its_limit(tmp_path):
     make_run(tmp_path, "a")
-    names = [f"GOPR{number:04d}" for number in range(20)]
-    make_evaluation(tmp_path, "a", names, size=(45, 80))
-    bare = len(write(tmp_path, "a", page_bytes=0).encode())
-    room = 420_000
-    text = write(tmp_path, "a", page_bytes=bare + room)
-    assert bare + room / 2 < len(text.encode()) <= bare + room
+    make_evaluation(tmp_path, "a", [f"GOPR{number:04d}" for number in range(20)], size=(45, 80))
+    whole = len(write(tmp_path, "a").encode())
+    text = write(tmp_path, "a", page_bytes=whole - 1)
+    assert len(text.encode()) < whole
     report = data_of(text)
     assert len(report["runs"][0]["evaluation"]["examples"]) == 60
     assert report["pictures"]["left_out"] == 0
@@ -205,3 +192,109 @@ def test_a_run_that_is_not_there_is_named(tmp_path):
     (make_run(tmp_path, "a") / "metrics.csv").unlink()
     with pytest.raises(RunError, match=r"metrics\.csv: no such file"):
         write(tmp_path, "a")
+
+
+def run(results, name="a", evaluated=True, settings=None, **evaluation):
+    make_run(results, name, **(settings or {}))
+    if evaluated:
+        make_evaluation(results, name, **evaluation)
+    return read_run(results, name, results)
+
+
+def test_one_sentence_says_what_came_out(tmp_path):
+    said = verdict([run(tmp_path)])
+    assert said.text == (
+        "Preset a takes 6 frames of data set gopro from 18.50 dB (blurry) to 22.50 dB (restored): "
+        "a gain of 4.00 dB, at commit 01234567."
+    )
+    assert said.sentence.split("**")[1::2] == [
+        "18.50 dB",
+        "22.50 dB",
+        "4.00 dB",
+    ]
+    assert said.facts == (
+        "PSNR, mean over 2 sequences of split test",
+        "spikes alone 15.00 dB, in grey",
+        "LPIPS 0.5000 → 0.2500",
+        "trained: 40 steps, 40 s, begun 1970-01-01 00:00 UTC, 1 x H200, 140 GiB of GPU memory, "
+        "8 CPUs, host node7",
+    )
+    assert said.about.startswith("A spike camera takes no frames")
+
+
+@pytest.mark.parametrize(
+    ("restored", "words"),
+    [(28.0, "a loss of 2.00 dB"), (29.999, "to 30.00 dB (restored): no change, at")],
+)
+def test_a_loss_is_called_one_and_what_is_not_seen_neither(tmp_path, restored, words):
+    figures = {"psnr": {"blurry": 30.0, "restored": restored, "gain": restored - 30.0}}
+    assert words in verdict([run(tmp_path, metrics=figures)]).text
+
+
+def test_of_several_runs_the_best_is_named(tmp_path):
+    figures = {"blurry": 18.5, "restored": 23.0, "gain": 4.5}
+    runs = [run(tmp_path), run(tmp_path, "b", metrics={"psnr": figures}), run(tmp_path, "c", False)]
+    said = verdict(runs)
+    assert said.text.startswith("Preset b, best of 2, takes 6 frames")
+    assert "23.00 dB" in said.text
+
+
+def test_the_best_is_the_lowest_where_lower_is_better(tmp_path):
+    metrics = [{"lpips": {"blurry": 0.5, "restored": r, "gain": 0.5 - r}} for r in (0.1, 0.2)]
+    runs = [run(tmp_path, n, metrics=m, worst=[]) for n, m in zip("ab", metrics, strict=True)]
+    assert verdict(runs).text == (
+        "Preset a, best of 2, takes 6 frames of data set gopro from LPIPS 0.5000 (blurry) to "
+        "0.1000 (restored, lower is better): a gain of 0.4000, at commit 01234567."
+    )
+
+
+def test_figures_of_other_test_frames_do_not_compare(tmp_path):
+    figures = {"psnr": {"blurry": 30.0, "restored": 40.0, "gain": 10.0}}
+    others = {
+        "data": {"data": "reds"},
+        "split": {"split": "val"},
+        "blur": {"blur_dir": "blur_gamma"},
+        "scale": {"scales": (0.5,)},
+        "frames": {"sequences": ("GOPR1",)},
+    }
+    runs = [run(tmp_path)] + [
+        run(tmp_path, name, metrics=figures, **other) for name, other in others.items()
+    ]
+    said = verdict(runs)
+    assert said.text.startswith("Preset a takes 6 frames")
+    assert said.facts[-1] == (
+        "not compared, of other test frames or metrics: data, split, blur, scale, frames"
+    )
+
+
+@pytest.mark.parametrize(("git", "code"), [(True, []), (False, ["x.py"])])
+def test_code_that_is_not_that_of_the_commit_says_so(tmp_path, git, code):
+    make_run(tmp_path, "a")
+    path = tmp_path / "train/a/run.json"
+    record = read_json(path) | {"code_changed": code}
+    record["environment"]["git"]["changed"] = git
+    write_json(path, record)
+    make_evaluation(tmp_path, "a")
+    words = verdict([read_run(tmp_path, "a", tmp_path)]).text
+    assert words.endswith("at commit 01234567 with changes.")
+
+
+def test_warnings_come_first_and_a_model_without_spikes_says_so(tmp_path):
+    options = {"settings": {"MODEL": {"USE_SPIKE": False}}, "warnings": ["not a test: 1 of 2"]}
+    said = verdict([run(tmp_path, spikes=False, sequences=("one",), **options)])
+    assert said.facts[:2] == ("not a test: 1 of 2", "PSNR, mean over 1 sequence of split test")
+    assert said.facts[-2] == "the model takes no spikes"
+
+
+def test_without_figures_it_says_what_was_trained(tmp_path):
+    alone = run(tmp_path, evaluated=False)
+    said = verdict([alone])
+    assert said.text == (
+        "Preset a was trained for 40 steps, at commit 01234567; "
+        "there are no figures of test frames."
+    )
+    assert said.facts == ("a: not evaluated",)
+    none = {"psnr": {"blurry": None, "restored": None, "gain": None, "reason": "equal"}}
+    said = verdict([alone, run(tmp_path, "b", metrics=none)])
+    assert said.text == "Presets a, b were trained; there are no figures of test frames."
+    assert said.facts == ("a: not evaluated", "b: the evaluation has no finite figure")

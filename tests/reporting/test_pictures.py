@@ -119,36 +119,6 @@ def test_what_fits_in_no_form_is_left_out_evenly(tmp_path):
     assert len(found.of) == len(found.kept)
     assert characters(found) <= size * 6 // 10
     assert encode_examples(examples, 0, forms).kept == ()
-
-
-def test_a_guess_that_was_wrong_is_mended(tmp_path):
-    """The examples that the guess looks at are plain, the others are not."""
-    plain = np.full((64, 64, 3), 90, np.uint8)
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
-    examples = []
-    for number in range(7):
-        image = plain if number in (0, 3, 6) else noise
-        files = {
-            what: tmp_path / f"{number}_{what}.png" for what in ("blurry", "restored", "sharp")
-        }
-        for path in files.values():
-            write_picture(path, image)
-        examples.append(files)
-    forms = (Form(None, 90), Form(16, 40))
-    budget = characters(encode_examples(examples, 10**7, forms[:1])) // 2
-    found = encode_examples(examples, budget, forms)
-    assert found.form == forms[1]
-    assert characters(found) <= budget
-
-
-def test_large_pictures_are_not_tried_without_loss(tmp_path, monkeypatch):
-    monkeypatch.setattr("vrtspike.reporting.pictures._MOST_LOSSLESS_PIXELS", 36 * 64 * 5)
-    one, two = make_examples(tmp_path, 1), make_examples(tmp_path, 2)
-    assert encode_examples(one, 10**7).form == LOSSLESS
-    assert encode_examples(two, 10**7).form == FORMS[1]
-
-
-def test_no_examples_need_nothing():
     assert encode_examples([], 0).kept == ()
 
 

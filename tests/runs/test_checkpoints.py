@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vrtspike.config.train_schema import TrainSettings
+from vrtspike.config.run_schema import TrainSettings
 from vrtspike.errors import RunError
 from vrtspike.runs.checkpoints import (
     checkpoint_path,
@@ -33,32 +33,32 @@ def test_newest_is_read_and_old_ones_are_removed(tmp_path):
 
 @pytest.mark.parametrize("length", [0, 1, 100, 3000, -700, -100, -1])
 def test_truncated_checkpoint_offers_the_next_older_one(tmp_path, length):
-    save(tmp_path, 5, 10)
-    newest = checkpoint_path(tmp_path, 10)
-    newest.write_bytes(newest.read_bytes()[:length])
-    with pytest.raises(RunError, match=r"damaged.*next older one is .*step_00000005\.pt"):
-        latest_checkpoint(tmp_path)
-    newest.unlink()
-    assert latest_checkpoint(tmp_path)["step"] == 5
-
-
-def test_a_changed_bit_is_noticed(tmp_path):
-    save(tmp_path, 5)
-    path = checkpoint_path(tmp_path, 5)
-    contents = bytearray(path.read_bytes())
-    contents[contents.index(bytes([5, 0, 0, 0, 0, 0, 0, 0] * 4)) + 1] ^= 1
-    path.write_bytes(contents)
-    with pytest.raises(RunError, match=r"data/0 is damaged"):
-        read_checkpoint(path)
+    save(tmp_path, 5, 10, 15, 20, keep=4)
+    for step, older in ((20, 15), (15, 10)):
+        newest = checkpoint_path(tmp_path, step)
+        newest.write_bytes(newest.read_bytes()[:length])
+        message = rf"damaged.*next older one is \S*step_000000{older}\.pt"
+        with pytest.raises(RunError, match=message):
+            latest_checkpoint(tmp_path)
+        newest.unlink()
+    assert latest_checkpoint(tmp_path)["step"] == 10
+    # What is asked for need not be the newest.
+    checkpoint_path(tmp_path, 7).write_bytes(b"")
+    with pytest.raises(RunError, match=r"next older one is \S*step_00000005\.pt"):
+        read_checkpoint(checkpoint_path(tmp_path, 7))
 
 
 def test_damage_is_an_error_wherever_it_is(tmp_path):
     save(tmp_path, 5)
     path = checkpoint_path(tmp_path, 5)
     whole = path.read_bytes()
+    inside = whole.index(bytes([5, 0, 0, 0, 0, 0, 0, 0] * 4)) + 1
+    path.write_bytes(whole[:inside] + b"\1" + whole[inside + 1 :])
+    with pytest.raises(RunError, match=r"data/0 is damaged"):
+        read_checkpoint(path)
     refused = 0
     # All around the weights: the headers, the names and the directory of the archive.
-    for place in [*range(600), *range(len(whole) - 700, len(whole))]:
+    for place in [*range(0, 600, 4), *range(len(whole) - 700, len(whole), 4)]:
         damaged = bytearray(whole)
         damaged[place] ^= 0x80
         path.write_bytes(damaged)
@@ -68,23 +68,22 @@ def test_damage_is_an_error_wherever_it_is(tmp_path):
             refused += 1
             continue
         assert torch.equal(state["weights"], torch.full((1000,), 5))
-    assert refused > 500
-
-
-def test_what_cannot_even_be_opened_is_not_called_damaged(tmp_path):
-    folder = checkpoint_path(tmp_path, 5)
-    folder.mkdir()
-    with pytest.raises(IsADirectoryError):
-        read_checkpoint(folder)
+    assert refused > 125
 
 
 def test_foreign_files_are_refused(tmp_path):
-    torch.save({"state_dict": {}}, checkpoint_path(tmp_path, 1))
+    path = checkpoint_path(tmp_path, 1)
+    torch.save({"state_dict": {}}, path)
     with pytest.raises(RunError, match="no checkpoint of this project"):
-        read_checkpoint(checkpoint_path(tmp_path, 1))
-    checkpoint_path(tmp_path, 1).write_text("not a checkpoint")
+        read_checkpoint(path)
+    path.write_text("not a checkpoint")
     with pytest.raises(RunError, match="no older one"):
-        read_checkpoint(checkpoint_path(tmp_path, 1))
+        read_checkpoint(path)
+    # What cannot even be opened is not called damaged.
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        read_checkpoint(path)
 
 
 class Payload:
@@ -115,20 +114,6 @@ def test_a_run_keeps_its_batches_per_step_on_other_numbers_of_processes():
         micro_batches_per_step(train, 5, {"micro_batches": 12})
 
 
-def test_the_next_older_one_is_the_newest_that_is_left(tmp_path):
-    save(tmp_path, 5, 10, 15, 20, keep=4)
-    for step, older in ((20, 15), (15, 10)):
-        checkpoint_path(tmp_path, step).write_bytes(b"")
-        with pytest.raises(RunError, match=rf"next older one is \S*step_000000{older}\.pt"):
-            latest_checkpoint(tmp_path)
-        checkpoint_path(tmp_path, step).unlink()
-    # What is asked for need not be the newest.
-    save(tmp_path, 25, keep=4)
-    checkpoint_path(tmp_path, 10).write_bytes(b"")
-    with pytest.raises(RunError, match=r"next older one is \S*step_00000005\.pt"):
-        read_checkpoint(checkpoint_path(tmp_path, 10))
-
-
 def test_the_best_state_stays_beside_the_newest_ones(tmp_path):
     for best in (5, 10):
         save(tmp_path, best, best + 1, keep=1)
@@ -136,8 +121,3 @@ def test_the_best_state_stays_beside_the_newest_ones(tmp_path):
     assert latest_checkpoint(tmp_path)["step"] == 11
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best.pt", "step_00000011.pt"]
     assert read_checkpoint(tmp_path / "best.pt")["step"] == 10
-
-
-def test_checkpoints_are_ordered_by_number_whenever_they_were_written(tmp_path):
-    save(tmp_path, 99_999_998, 7, 12)
-    assert [step for step, _ in list_checkpoints(tmp_path)] == [99_999_998, 12, 7]

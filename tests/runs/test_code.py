@@ -11,7 +11,6 @@ import pytest
 from vrtspike.runs.checkpoints import save_checkpoint
 from vrtspike.runs.code import (
     changed_code,
-    describe_code,
     read_code,
     training_code,
     write_code,
@@ -26,15 +25,6 @@ def program(tmp_path) -> Path:
     path = folder / "train.py"
     path.write_text("from helper import double\nFACTOR = 3\nprint(double(FACTOR))\n")
     return path
-
-
-def test_each_definition_has_a_digest(program):
-    found = training_code(program)
-    assert set(found) == {
-        "scripts/train.py:FACTOR",
-        "scripts/train.py:(module)",
-        "scripts/helper.py:double",
-    }
 
 
 SETTLE = """
@@ -55,6 +45,8 @@ def test_a_run_keeps_the_code_it_began_with(tmp_path, program):
     folder = tmp_path / "run"
     assert settle(folder, program) == "[]"
     begun = read_code(folder)
+    names = ("train.py:FACTOR", "train.py:(module)", "helper.py:double")
+    assert begun.keys() == {f"scripts/{name}" for name in names}
     helper = program.with_name("helper.py")
     helper.write_text(helper.read_text().replace("2 * x", "x + x"))
     # Nothing was computed yet: the run begins with today's code.
@@ -68,17 +60,9 @@ def test_a_run_keeps_the_code_it_began_with(tmp_path, program):
     assert read_code(folder) == begun
 
 
-def test_what_is_added_or_removed_has_changed():
+def test_what_is_removed_has_changed():
     assert changed_code({"a:f": "1"}, {"a:f": "1"}) == []
-    assert changed_code({"a:f": "1"}, {"a:f": "2"}) == ["a:f"]
     assert changed_code({"a:f": "1", "a:g": "1"}, {"a:f": "1"}) == ["a:g"]
-    assert changed_code({"a:f": "1"}, {"a:f": "1", "a:g": "1"}) == ["a:g"]
-
-
-def test_changes_are_one_short_line():
-    assert describe_code(["training/loop.py:Trainer"]) == "Trainer in training/loop.py"
-    many = [f"models/vrt.py:part{number}" for number in range(9)]
-    assert describe_code(many) == "part0, part1 and part2 in models/vrt.py, and 6 more"
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"definitions": 3}', '{"schema": 1}'])
@@ -91,15 +75,15 @@ def test_nothing_readable_tells_nothing(tmp_path, text):
 
 
 def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(repository):
-    code, room = training_code(repository / "scripts/train.py", "deblurring"), "deblurring"
+    code, folder = training_code(repository / "scripts/train.py", "deblurring"), "deblurring"
     found = {name.partition(":")[0] for name in code}
     assert {
         "training/loop.py",
-        f"{room}/models/vrt.py",
-        f"{room}/data/clips/augmentation.py",
+        f"{folder}/models/vrt.py",
+        f"{folder}/data/clips/augmentation.py",
     } <= found
-    observers = ("monitoring", "launching", "runs", "config", f"{room}/settings")
-    observers += (f"{room}/data/manifests", f"{room}/data/store/build")
-    observers += (f"{room}/data/store/voxels.py:voxelize",)
+    observers = ("monitoring", "cluster", "runs", "config", f"{folder}/settings")
+    observers += (f"{folder}/data/manifests", f"{folder}/data/store/build")
+    observers += (f"{folder}/data/store/voxels.py:voxelize",)
     assert not any(name.startswith(observers) for name in found)
     assert "deblurring/losses/charbonnier.py:charbonnier" in code

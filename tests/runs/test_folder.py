@@ -1,40 +1,59 @@
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
-from vrtspike.files import write_json
-from vrtspike.runs.folder import find_run_folder, hold_run, is_finished, set_aside, take_turn
+from vrtspike.io.files import write_json
+from vrtspike.runs.folder import (
+    RunRecord,
+    find_run_folder,
+    hold_launcher,
+    hold_run,
+    is_finished,
+    read_record,
+    set_aside,
+)
+from vrtspike.runs.identity import RunIdentity
 
-HOLD = """
-import sys
+PROGRAM = """
+import contextlib, sys
 from pathlib import Path
-from vrtspike.runs.folder import hold_run
-with hold_run(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
+from vrtspike.runs.folder import hold_run, hold_launcher
+tell = lambda text: print(text, flush=True)
+folder, is_launcher = Path(sys.argv[1]), sys.argv[2] == "launcher"
+with hold_launcher(folder, tell) if is_launcher else contextlib.nullcontext():
+    with hold_run(folder):  # what trains is another process of the launcher's
+        tell("at work")
+        sys.stdin.read()
 """
 
 
-def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)],
+def start(folder: Path, role: str, job: str = "12") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder), role],
+        env={**os.environ, "SLURM_JOB_ID": job},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert holder.stdout.readline() == "held\n"
+
+
+def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
+    holder = start(tmp_path, "training")
+    assert holder.stdout.readline() == "at work\n"
     notes: list[str] = []
-    refused = pytest.raises(RunError, match=f"process {holder.pid} on .* is training")
+    refused = pytest.raises(RunError, match=rf"process {holder.pid} on .* is training")
     with refused, hold_run(tmp_path, patience_s=0.3, note=notes.append):
         pass
     assert len(notes) == 1
-    assert f"waiting for process {holder.pid}" in notes[0]
     holder.kill()
     holder.communicate()
     with hold_run(tmp_path, patience_s=0, note=notes.append):
@@ -42,37 +61,17 @@ def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
     assert len(notes) == 1
 
 
-TURN = """
-import sys
-from pathlib import Path
-from vrtspike.runs.folder import hold_run, take_turn
-with take_turn(Path(sys.argv[1]), lambda text: print(text, flush=True)):
-    with hold_run(Path(sys.argv[1])):  # what trains is another process of the launcher's
-        print("its turn", flush=True)
-        sys.stdin.read()
-"""
-
-
 def test_a_launcher_says_whom_it_waits_for_and_has_its_turn_when_that_is_gone(tmp_path):
-    def start(job: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-c", TURN, str(tmp_path)],
-            env={**os.environ, "SLURM_JOB_ID": job},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    first = start("12")
-    assert first.stdout.readline() == "its turn\n"
-    second = start("13")
+    first = start(tmp_path, "launcher")
+    assert first.stdout.readline() == "at work\n"
+    second = start(tmp_path, "launcher", "13")
     assert second.stdout.readline() == (
         f"{tmp_path}: waiting for Slurm job 12 (process {first.pid} on {socket.gethostname()}), "
         "which is training there, to end\n"
     )
     first.kill()
     first.communicate()
-    assert second.stdout.readline() == "its turn\n"
+    assert second.stdout.readline() == "at work\n"
     second.kill()
     second.communicate()
 
@@ -97,7 +96,7 @@ def test_a_run_that_makes_room_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "hold", [hold_run, lambda folder: take_turn(folder, print)], ids=["training", "launching"]
+    "hold", [hold_run, lambda folder: hold_launcher(folder, print)], ids=["training", "launching"]
 )
 def test_a_run_at_work_makes_no_room(tmp_path, hold):
     """Nor one whose launcher waits for a GPU: it would train in the place of the next."""
@@ -117,6 +116,53 @@ def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish):
         os.utime(place / "run.json", (date, date))
     assert find_run_folder(folder, runs) == folder
     assert find_run_folder(runs / "preset", tmp_path / "nowhere") == new
-    assert find_run_folder(type(runs)("preset"), runs) == new
+    assert find_run_folder(Path("preset"), runs) == new
     with pytest.raises(RunError, match=r"nosuch: no run there; .*runs of: one, preset"):
-        find_run_folder(type(runs)("nosuch"), runs)
+        find_run_folder(Path("nosuch"), runs)
+
+
+RUN = RunIdentity("small", Settings(), "dataset.json", "abc", "d")
+
+
+def test_record_keeps_every_start(tmp_path):
+    for step in (0, 40):
+        record = RunRecord(tmp_path, enabled=True)
+        record.start(RUN, step, processes=step + 1)
+    record.update("finished", 100, metrics={"psnr": 30.0})
+    RunRecord(tmp_path, enabled=False).update("failed", 0)
+    found = read_record(tmp_path)
+    assert [start["step"] for start in found["starts"]] == [0, 40]
+    assert (found["status"], found["step"], found["processes"]) == ("finished", 100, 41)
+    assert found["metrics"] == {"psnr": 30.0}
+    assert (found["name"], found["fingerprint"], found["dataset_digest"]) == ("small", "abc", "d")
+
+
+def test_a_failure_that_was_overcome_is_forgotten(tmp_path):
+    record = RunRecord(tmp_path, enabled=True)
+    record.start(RUN, 0)
+    record.update("failed", 3, failure="RuntimeError: no space left")
+    assert read_record(tmp_path)["failure"] == "RuntimeError: no space left"
+    record = RunRecord(tmp_path, enabled=True)
+    record.start(RUN, 2)
+    record.update("finished", 10)
+    assert "no space left" not in (tmp_path / "run.json").read_text()
+    assert "failure" not in read_record(tmp_path)
+
+
+def test_figures_that_are_not_finite_are_null(tmp_path):
+    record = RunRecord(tmp_path, enabled=True)
+    record.update("finished", 1, metrics={"psnr": float("inf"), "ssim": 1.0})
+    assert read_record(tmp_path)["metrics"] == {"psnr": None, "ssim": 1.0}
+
+
+def test_no_record_and_a_damaged_one(tmp_path):
+    assert read_record(tmp_path) is None
+    path = tmp_path / "run.json"
+    for text, message in (
+        (json.dumps({"status": "finished"})[:9], "damaged, no JSON"),
+        ("[]", "expected a mapping"),
+        ("{}", "not the record of a run"),
+    ):
+        path.write_text(text)
+        with pytest.raises(RunError, match=rf"run\.json: {message}"):
+            read_record(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,23 @@ from pydantic import BaseModel
 
 from vrtspike.config.fields import names_weights
 from vrtspike.deblurring.data.manifests import DATASET
+from vrtspike.deblurring.data.store.voxels import Statistics
+from vrtspike.deblurring.models import build_model
+from vrtspike.deblurring.problem import evaluation_weights, training_weights
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.weight_files import evaluation_weights, training_weights
+from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, DataError, RunError
-from vrtspike.files import file_digest, write_json
-from vrtspike.pretrained import PUBLISHED
-from vrtspike.runs.identity import RunIdentity, evaluation_settings, identify, result_settings
+from vrtspike.io.files import file_digest, read_json, write_json
+from vrtspike.io.pretrained import PUBLISHED
+from vrtspike.runs.identity import (
+    RunIdentity,
+    evaluation_settings,
+    identify,
+    prepare_folder,
+    result_settings,
+    write_statistics,
+)
+from vrtspike.runs.published import publish
 
 
 def of(**sections):
@@ -23,36 +33,26 @@ def of(**sections):
 
 
 @pytest.mark.parametrize(
-    "sections",
+    ("decides", "sections"),
     [
-        {"DATALOADER": {"TOTAL_WORKERS": 3}},
-        {"LOG": {"VAL_EVERY_STEPS": 7, "TENSORBOARD": False}},
-        {"TEST": {"METRICS": ["psnr"]}},
-        {"DATA": {"CACHE_SIZE_GB": 1.0, "ROOT": "elsewhere", "USE_PRECOMPUTED_VOXELS": False}},
-        {"MODEL": {"FUSE": {"CHUNK_SIZE": 8}, "VRT": {"USE_CHECKPOINT_ATTN": False}}},
-        {"TRAIN": {"KEEP_LAST": 9}},
-        {"TRAIN": {"CUDA_GRAPH": "off"}},
-        {"LOSS": {"LPIPS": {"NET": "vgg"}, "VGG_PERCEPTUAL": {"EVERY": 3}}},
+        (False, {"DATALOADER": {"TOTAL_WORKERS": 3}}),
+        (False, {"LOG": {"VAL_EVERY_STEPS": 7, "TENSORBOARD": False}}),
+        (False, {"TEST": {"METRICS": ["psnr"]}}),
+        (False, {"DATA": {"CACHE_SIZE_GB": 1.0, "ROOT": "x", "USE_PRECOMPUTED_VOXELS": False}}),
+        (False, {"MODEL": {"FUSE": {"CHUNK_SIZE": 8}, "VRT": {"USE_CHECKPOINT_ATTN": False}}}),
+        (False, {"TRAIN": {"KEEP_LAST": 9, "CUDA_GRAPH": "off"}}),
+        (False, {"LOSS": {"LPIPS": {"NET": "vgg"}, "VGG_PERCEPTUAL": {"EVERY": 3}}}),
+        (True, {"SEED": 1}),
+        (True, {"TRAIN": {"OPTIM": {"LR": 1e-3}}}),
+        (True, {"DATA": {"NUM_VOXEL_BINS": 16}}),
+        (True, {"DATALOADER": {"DROP_LAST": False}}),
+        (True, {"MODEL": {"FUSE": {"INIT": "random"}}}),
+        (True, {"LOSS": {"CHARBONNIER": {"DELTA": 0.1}}}),
+        (True, {"LOSS": {"LPIPS": {"WEIGHT": 0.1}}}),
     ],
 )
-def test_operational_keys_change_nothing(sections):
-    assert of(**sections) == of()
-
-
-@pytest.mark.parametrize(
-    "sections",
-    [
-        {"SEED": 1},
-        {"TRAIN": {"OPTIM": {"LR": 1e-3}}},
-        {"DATA": {"K": 16}},
-        {"DATALOADER": {"DROP_LAST": False}},
-        {"MODEL": {"FUSE": {"INIT": "random"}}},
-        {"LOSS": {"CHARBONNIER": {"DELTA": 0.1}}},
-        {"LOSS": {"LPIPS": {"WEIGHT": 0.1}}},
-    ],
-)
-def test_result_keys_change_the_result(sections):
-    assert of(**sections) != of()
+def test_result_keys_decide_the_result_and_operational_ones_do_not(decides, sections):
+    assert (of(**sections) != of()) == decides
 
 
 def test_the_validation_interval_counts_where_early_stopping_watches_it():
@@ -72,10 +72,12 @@ def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str =
         "schema": DATASET.schema,
         "dataset": "x",
         "bins": 4,
+        "context": 0,
         "blur_dir": "auto",
         "excluded": [],
     }
-    write_json(path, {**manifest, "splits": {}, "statistics": statistics, "digest": digest})
+    found = {"splits": {}, "held_out": ["a"], "statistics": statistics, "digest": digest}
+    write_json(path, {**manifest, **found})
     return path
 
 
@@ -91,12 +93,8 @@ def test_fingerprint_names_settings_and_data_that_decide_the_result(tmp_path):
     same = fingerprint_of(tmp_path)
     assert len(same) == 12
     assert same == fingerprint_of(tmp_path, LOG={"TIMING_FILE": False})
-    assert same == fingerprint_of(tmp_path, DATALOADER={"TRAIN_WORKERS": 3})
-    others = {
-        fingerprint_of(tmp_path, TRAIN={"OPTIM": {"LR": 1e-3}}),
-        fingerprint_of(tmp_path, digest="e"),
-    }
-    assert len(others - {same}) == 2
+    rate = fingerprint_of(tmp_path, TRAIN={"OPTIM": {"LR": 1e-3}})
+    assert len({same, rate, fingerprint_of(tmp_path, digest="e")}) == 3
     with pytest.raises(DataError, match=r"none\.json: No such file.* expected a data set manifest"):
         identify("x", Settings(), tmp_path / "none.json")
 
@@ -177,27 +175,22 @@ def test_every_key_that_names_weights_is_among_those_of_a_training():
 
 
 @pytest.mark.parametrize(
-    ("loss", "expected"),
+    ("sections", "training", "evaluation"),
     [
-        ({}, []),
-        ({"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}, ["vgg16-397923af.pth"]),
-        ({"VGG_PERCEPTUAL": {"WEIGHT": 0.1, "WEIGHTS": "random"}}, []),
-        ({"LPIPS": {"WEIGHT": 0.1}}, ["alexnet-owt-7be5be79.pth"]),
-        ({"LPIPS": {"WEIGHT": 0.1, "NET": "vgg"}}, ["vgg16-397923af.pth"]),
+        ({"TEST": {"METRICS": ["psnr", "ssim"]}}, [], []),
+        ({"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}}, ["vgg16-397923af.pth"], None),
+        ({"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1, "WEIGHTS": "random"}}}, [], None),
+        ({"LOSS": {"LPIPS": {"WEIGHT": 0.1}}}, ["alexnet-owt-7be5be79.pth"], None),
+        ({"LOSS": {"LPIPS": {"WEIGHT": 0.1, "NET": "vgg"}}}, ["vgg16-397923af.pth"], None),
+        ({"TEST": {"METRICS": ["lpips"]}}, [], ["alexnet-owt-7be5be79.pth"]),
     ],
 )
-def test_losses_ask_for_their_backbones(loss, expected):
-    settings = Settings.model_validate({"LOSS": loss, "WEIGHTS": {"DIR": "w"}})
-    assert list(training_weights(settings).values()) == [Path("w") / name for name in expected]
-
-
-def test_an_evaluation_asks_for_the_backbone_of_lpips():
-    def files(metrics: list[str]) -> dict[str, Path]:
-        values = {"TEST": {"METRICS": metrics}, "WEIGHTS": {"DIR": "w"}}
-        return evaluation_weights(Settings.model_validate(values))
-
-    assert files(["psnr", "ssim"]) == {}
-    assert files(["lpips"]) == {"TEST.METRICS": Path("w/alexnet-owt-7be5be79.pth")}
+def test_losses_and_metrics_ask_for_their_backbones(sections, training, evaluation):
+    settings = Settings.model_validate({**sections, "WEIGHTS": {"DIR": "w"}})
+    assert list(training_weights(settings).values()) == [Path("w") / name for name in training]
+    if evaluation is not None:
+        files = evaluation_weights(settings)
+        assert list(files.items()) == [("TEST.METRICS", Path("w") / name) for name in evaluation]
 
 
 def test_a_model_with_spikes_is_refused_on_a_data_set_without(tmp_path):
@@ -224,33 +217,259 @@ def test_the_identity_is_read_as_written(tmp_path):
     assert RunIdentity.read(tmp_path) == run
 
 
+def damaged(path: Path, how: str) -> None:
+    contents = read_json(path)
+    match how:
+        case "older":
+            write_json(path, {**contents, "schema": 1})
+        case "newer":
+            write_json(path, {**contents, "settings": {"TRAIN": {"NOVEL": 1}}})
+        case "incomplete":
+            write_json(path, {k: v for k, v in contents.items() if k != "dataset"})
+        case "another":
+            path.write_text("[]")
+        case "cut":
+            path.write_bytes(path.read_bytes()[:200])
+        case _:
+            path.unlink()
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("how", "message"),
     [
-        (lambda c: {k: v for k, v in c.items() if k != "dataset"}, "dataset is missing"),
-        (lambda c: {**c, "settings": {"TRAIN": {"NOVEL": 1}}}, "another version"),
-        (lambda c: {**c, "schema": 1}, "found schema 1, expected 2"),
-        (lambda c: [], "found schema None"),
+        ("incomplete", "dataset is missing"),
+        ("newer", "another version"),
+        ("older", "found schema 1, expected 4"),
+        ("another", "expected a mapping"),
+        ("cut", r"damaged, no JSON .* train the preset again"),
+        ("gone", "no such file; expected the folder of a run"),
     ],
 )
-def test_what_is_no_identity_is_refused(tmp_path, change, message):
+def test_what_is_no_identity_is_refused(tmp_path, how, message):
     RunIdentity("small", Settings(), "dataset.json", "abc").write(tmp_path)
-    path = tmp_path / "settings.json"
-    path.write_text(json.dumps(change(json.loads(path.read_text()))))
-    with pytest.raises(RunError, match=f"settings.json.*{message}"):
+    damaged(tmp_path / "settings.json", how)
+    with pytest.raises(RunError, match=rf"settings\.json.*{message}"):
         RunIdentity.read(tmp_path)
 
 
-def test_a_damaged_identity_is_a_sentence(tmp_path):
-    RunIdentity("small", Settings(), "dataset.json", "abc").write(tmp_path)
+def test_a_run_with_older_names_of_keys_is_read(tmp_path):
+    settings = Settings.model_validate({"DATA": {"NUM_VOXEL_BINS": 16}})
+    RunIdentity("old", settings, "data", "abc").write(tmp_path)
     path = tmp_path / "settings.json"
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(
-        RunError, match=r"settings\.json: damaged, no JSON .* train the preset again"
-    ):
-        RunIdentity.read(tmp_path)
+    contents = read_json(path)
+    data = contents["settings"]["DATA"]
+    data["K"] = data.pop("NUM_VOXEL_BINS")
+    write_json(path, contents)
+    assert RunIdentity.read(tmp_path).settings == settings
+
+
+def test_a_run_of_schema_2_has_the_network_that_was_trained(tmp_path):
+    """Its fusion began with a direct path, and attention along time knew the time."""
+    small = {"EMBED_DIMS": [8] * 11, "NUM_HEADS": 2, "DEFORMABLE_GROUPS": 2}
+    asked = {
+        "VRT_DEPTHS": [1] * 8,
+        "VRT": small,
+        "SPIKE_TSA": {"HEADS": 2, "TIME_BIAS": True},
+        "FUSE": {"HEADS": 2, "TIME_BIAS": True, "DIRECT": True},
+    }
+    settings = Settings.model_validate(
+        {"MODEL": asked, "DATA": {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 3}}
+    )
+    RunIdentity("old", settings, "data", "0" * 12).write(tmp_path)
+    path = tmp_path / "settings.json"
+    contents = read_json(path)
+    sizes = {"bins": 4, "clip_len": 3, "crop_size": 16, "pretrained": False}
+    weights = build_model(settings.MODEL, **sizes).state_dict()
+    assert {"fusion.0.direct.fc2.weight", "spike_attention.3.time.correction"} <= weights.keys()
+    for schema, whole in ((2, True), (3, False)):
+        model = contents["settings"]["MODEL"]
+        for section, keys in (("SPIKE_TSA", ("TIME_BIAS",)), ("FUSE", ("TIME_BIAS", "DIRECT"))):
+            for name in keys:
+                model[section].pop(name, None)
+        write_json(path, {**contents, "schema": schema})
+        found = RunIdentity.read(tmp_path).settings
+        assert (found == settings) == whole
+        network = build_model(found.MODEL, **sizes)
+        assert (network.state_dict().keys() == weights.keys()) == whole
+        if whole:
+            network.load_state_dict(weights)
+
+
+@pytest.fixture
+def place(tmp_path) -> Path:
+    """A preset with given flow weights, and a data set."""
+    (tmp_path / "spynet.pth").write_bytes(b"flow")
+    (tmp_path / "p.yaml").write_text(
+        f"MODEL: {{VRT: {{SPYNET: {tmp_path / 'spynet.pth'}}}}}\nTRAIN: {{OPTIM: {{LR: 1.0e-3}}}}\n"
+    )
+    write_dataset(tmp_path / "dataset.json", STATISTICS)
+    return tmp_path
+
+
+def begin(place: Path, *overrides: str) -> RunIdentity:
+    prepare_folder(
+        place / "run",
+        preset=place / "p.yaml",
+        dataset=place / "dataset.json",
+        overrides=overrides,
+    )
+    return RunIdentity.read(place / "run")
+
+
+def go_on(place: Path, *overrides: str) -> RunIdentity:
+    prepare_folder(place / "run", preset=None, dataset=None, overrides=overrides)
+    return RunIdentity.read(place / "run")
+
+
+def test_a_new_run_is_its_preset_and_goes_on_as_it_began(place):
+    run = begin(place, "SEED=5")
+    assert (run.name, run.settings.SEED, run.settings.TRAIN.OPTIM.LR) == ("p", 5, 1e-3)
+    assert run.dataset == str(place / "dataset.json")
+    assert go_on(place) == run
+    assert begin(place, "SEED=5") == run
+
+
+def test_another_run_does_not_enter_the_folder(place):
+    run = begin(place)
+    with pytest.raises(RunError, match=f"holds run {run.fingerprint}; this would be run"):
+        begin(place, "SEED=5")
+    assert RunIdentity.read(place / "run") == run
+
+
+def test_a_run_takes_what_leaves_its_result(place):
+    run = begin(place)
+    with pytest.raises(RunError, match=r"--set TRAIN\.OPTIM\.LR=1 changes the result"):
+        go_on(place, "TRAIN.OPTIM.LR=1")
+    changed = go_on(place, "LOG.MEMORY_EVERY_STEPS=7")
+    assert changed.settings.LOG.MEMORY_EVERY_STEPS == 7
+    assert changed.fingerprint == run.fingerprint
+
+
+def test_changed_data_are_refused(place):
+    begin(place)
+    write_dataset(place / "dataset.json", STATISTICS, "of other data")
+    with pytest.raises(RunError, match=r"dataset\.json has changed since this run began"):
+        go_on(place)
+
+
+def test_changed_weights_are_refused_wherever_they_are_named(place):
+    run = begin(place)
+    (place / "spynet.pth").write_bytes(b"flaw")
+    with pytest.raises(RunError, match=r"MODEL\.VRT\.SPYNET \(.*spynet\.pth\) has changed since"):
+        go_on(place)
+    # The same weights elsewhere are the same; others are not let in by a new name.
+    (place / "moved.pth").write_bytes(b"flow")
+    assert go_on(place, f"MODEL.VRT.SPYNET={place / 'moved.pth'}").weights == run.weights
+    with pytest.raises(RunError, match="has changed since"):
+        go_on(place, f"MODEL.VRT.SPYNET={place / 'spynet.pth'}")
+    assert RunIdentity.read(place / "run").settings.MODEL.VRT.SPYNET == str(place / "moved.pth")
+
+
+def test_preset_and_dataset_belong_together(place):
+    for preset, dataset in ((place / "p.yaml", None), (None, place / "dataset.json")):
+        with pytest.raises(RunError, match="belong together"):
+            prepare_folder(place / "run", preset=preset, dataset=dataset, overrides=[])
+    with pytest.raises(RunError, match=r"settings\.json: no such file\. Name the folder"):
+        go_on(place)
+    (place / "spynet.pth").unlink()
+    with pytest.raises(ConfigError, match=r"SPYNET: no such file"):
+        begin(place)
+    assert not (place / "run").exists()
+
+
+def make_run(tmp_path, **sections):
+    """A run folder with the identity of a data set in ``tmp_path``."""
+    settings = Settings.model_validate({"DATA": {"NUM_VOXEL_BINS": 4}, **sections})
+    dataset = write_dataset(tmp_path / "dataset.json", STATISTICS)
+    folder = tmp_path / "run"
+    identify("x", settings, dataset).write(folder)
+    return folder
+
+
+def test_the_file_says_with_what_and_of_which_data(tmp_path):
+    folder = make_run(tmp_path)
+    write_statistics(folder)
+    assert read_json(folder / "statistics.json") == {
+        "schema": 1, "dataset": "x", "dataset_digest": "d", "bins": 4, "statistics": STATISTICS,
+    }  # fmt: skip
+    (tmp_path / "dataset.json").unlink()
+    assert read_statistics(folder) == Statistics(0.1, 0.2, 3)
+
+
+@pytest.mark.parametrize(
+    ("sections", "kept", "read"),
+    [
+        # A model without spikes has none, given values win.
+        ({"MODEL": {"USE_SPIKE": False}}, None, None),
+        (
+            {"DATA": {"NUM_VOXEL_BINS": 4, "NORM": {"MEAN": 0.5, "STD": 2.0}}},
+            *({"mean": 0.5, "std": 2.0, "count": 0}, Statistics(0.5, 2.0, 0)),
+        ),
+    ],
+)
+def test_what_the_settings_say_of_them(tmp_path, sections, kept, read):
+    folder = make_run(tmp_path, **sections)
+    write_statistics(folder)
+    found = read_json(folder / "statistics.json")
+    assert (found["statistics"], found["bins"], found["dataset_digest"]) == (kept, 4, "d")
+    assert read_statistics(folder) == read
+
+
+def test_a_run_has_them_from_its_beginning_and_after_an_update(place):
+    begin(place)
+    path = place / "run" / "statistics.json"
+    assert read_json(path)["statistics"] == STATISTICS
     path.unlink()
-    with pytest.raises(
-        RunError, match=r"settings\.json: no such file; expected the folder of a run"
-    ):
-        RunIdentity.read(tmp_path)
+    go_on(place)
+    assert read_json(path)["statistics"] == STATISTICS
+
+
+def finish(folder):
+    """What else a finished run holds."""
+    write_json(folder / "run.json", {"status": "finished"})
+    for name in ("weights.safetensors", "code.json", "metrics.jsonl", "logs/memory.jsonl"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+
+
+def test_a_run_of_an_earlier_version_is_published_with_them(tmp_path):
+    folder = make_run(tmp_path)
+    finish(folder)
+    (folder / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "losses": {"a": 2}}\n')
+    output = tmp_path / "out"
+    publish(folder, output)
+    assert (output / "metrics.csv").read_text().splitlines() == [
+        "kind,step,epoch,loss,lr,grad_norm,losses.a", "train,1,,,,,2",
+    ]  # fmt: skip
+    assert read_json(output / "statistics.json")["statistics"] == STATISTICS
+    kept = read_json(output / "run.json")["digests"]
+    assert kept == {
+        name: file_digest(output / name) for name in ("statistics.json", "weights.safetensors")
+    }
+
+
+def test_a_run_on_data_of_others_is_published_without(tmp_path):
+    folder = make_run(tmp_path)
+    identity = read_json(folder / "settings.json") | {"dataset_digest": None}
+    write_json(folder / "settings.json", identity)
+    finish(folder)
+    publish(folder, tmp_path / "out")
+    assert not (tmp_path / "out" / "statistics.json").exists()
+
+
+def test_what_cannot_be_made_is_told(tmp_path):
+    folder = make_run(tmp_path)
+    write_dataset(tmp_path / "dataset.json", STATISTICS, "of other data")
+    with pytest.raises(RunError, match=r"statistics\.json: no such file.*has changed since"):
+        read_statistics(folder)
+    (tmp_path / "dataset.json").unlink()
+    with pytest.raises(RunError, match=r"statistics\.json: no such file.*dataset\.json"):
+        read_statistics(folder)
+    assert not (folder / "statistics.json").exists()
+
+
+@pytest.mark.parametrize("contents", ["{", "[]", "{}", '{"statistics": {"mean": 1}}'])
+def test_damage_is_told(tmp_path, contents):
+    (tmp_path / "statistics.json").write_text(contents)
+    with pytest.raises(RunError, match=r"statistics\.json: damaged, or not the statistics"):
+        read_statistics(tmp_path)

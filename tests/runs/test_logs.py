@@ -2,18 +2,13 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from pathlib import Path
 
 import pytest
 
+from tests.published_runs import write_lines
 from vrtspike.errors import RunError
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.logs import read_run_logs
-
-
-def write_lines(path: Path, records: list[dict]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def train(step: int, loss: float | None) -> dict:
@@ -22,33 +17,23 @@ def train(step: int, loss: float | None) -> dict:
 
 def test_reads_what_the_timing_logger_writes(tmp_path):
     write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
-    with TimingRun(tmp_path / "logs") as timing:
+    logger = TimingLogger(tmp_path / "logs", "cpu", console=False, file_interval=1)
+    with logger.activate() as timing:
         for _ in range(3):
             with section("step"), section("forward"):
                 timing.log("extra", 2.5)
             timing.step(samples=2, frames=10)
+    logger.print_summary()
+    logger.close()
     logs = read_run_logs(tmp_path)
     assert set(logs.timing["section"]) == {"step", "step/forward", "step/forward/extra"}
     assert logs.timing.loc[logs.timing["section"].str.endswith("extra"), "ms"].tolist() == [2.5] * 3
-    assert logs.steps["step"].tolist() == [1, 2, 3]
-    assert logs.steps["samples"].tolist() == [2, 2, 2]
-    assert logs.steps["frames"].tolist() == [10, 10, 10]
-
-
-class TimingRun:
-    """A timing logger for the length of a test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.logger = TimingLogger(folder, "cpu", console=False, file_interval=1)
-
-    def __enter__(self) -> TimingLogger:
-        self._active = self.logger.activate()
-        return self._active.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._active.__exit__(None, None, None)
-        self.logger.print_summary()
-        self.logger.close()
+    assert logs.steps[["step", "samples", "frames"]].values.tolist() == [
+        [n, 2, 10] for n in (1, 2, 3)
+    ]
+    # There is no validation yet, and no memory was logged.
+    assert logs.memory.empty
+    assert logs.validation.empty
 
 
 def test_a_published_file_is_preferred_to_the_folder_of_logs(tmp_path):
@@ -96,24 +81,13 @@ def test_the_timings_of_a_long_run_are_not_held_as_objects(tmp_path):
     assert peak / len(logs.timing) < 100
 
 
-def test_without_timing_and_memory_the_frames_are_empty(tmp_path):
-    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
-    logs = read_run_logs(tmp_path)
-    assert logs.timing.empty
-    assert logs.steps.empty
-    assert logs.memory.empty
-    assert logs.validation.empty
-
-
-def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(RunError, match=r"no metrics\.jsonl"):
-        read_run_logs(tmp_path)
-
-
 def test_a_damaged_line_is_refused_a_cut_one_is_not(tmp_path):
     path = tmp_path / "metrics.jsonl"
+    with pytest.raises(RunError, match=r"no metrics\.jsonl"):
+        read_run_logs(tmp_path)
     path.write_text(json.dumps(train(1, 0.5)) + '\n{"kind": "tra')
-    assert len(read_run_logs(tmp_path).train) == 1
+    logs = read_run_logs(tmp_path)
+    assert (len(logs.train), len(logs.timing), len(logs.steps)) == (1, 0, 0)
     path.write_text('{"kind": \n' + json.dumps(train(1, 0.5)) + "\n")
     with pytest.raises(RunError, match="line 1"):
         read_run_logs(tmp_path)
@@ -140,7 +114,7 @@ def test_memory_is_read_with_dotted_names_and_the_last_peak(tmp_path):
     assert logs.train[["step", "loss"]].values.tolist() == [[1, 0.5], [2, 0.25]]
 
 
-def test_timings_of_several_starts_are_in_order_and_keep_what_is_missing(tmp_path):
+def test_timings_of_several_starts_are_in_order_and_steps_keep_what_is_missing(tmp_path):
     write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
 
     def step(number: int, **values: float | None) -> dict:
@@ -156,13 +130,4 @@ def test_timings_of_several_starts_are_in_order_and_keep_what_is_missing(tmp_pat
     assert logs.steps["samples"].tolist() == [2, 5, 4]
     assert logs.steps["frames"].fillna(-1).tolist() == [6, -1, 8]
     assert logs.steps["time"].fillna(-1).tolist() == [10, -1, -1]
-    assert logs.timing["ms"].fillna(-1).tolist() == [1.0, 2.0, -1]
-
-
-def test_the_last_of_many_starts_counts(tmp_path):
-    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
-    # Written in an order of their own, in which a folder may list them.
-    for start in (3, 7, 1, 9, 5, 2, 8, 4, 6):
-        record = {"kind": "step", "step": 1, "ms": {"step": float(start)}}
-        write_lines(tmp_path / "logs" / f"timing_20260101-00000{start}.jsonl", [record])
-    assert read_run_logs(tmp_path).timing["ms"].tolist() == [9.0]
+    assert logs.timing["ms"].tolist() == [1.0, 2.0]

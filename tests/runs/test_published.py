@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.published_runs import write_lines
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.runs.published import read_published
+from vrtspike.io.files import file_digest, write_json
+from vrtspike.runs.published import merged_timings, read_published, require_published
+from vrtspike.runs.published import publish as publish_run
 
 
 def test_reads_name_fingerprint_and_settings(publish):
@@ -21,11 +24,24 @@ def test_a_folder_without_its_files_is_refused(publish, name):
         read_published(folder)
 
 
-def test_a_record_without_a_name_is_refused(publish):
-    folder = publish()
-    (folder / "run.json").write_text("{}")
-    with pytest.raises(RunError, match="not the record of a run"):
-        read_published(folder)
+@pytest.mark.parametrize("name", ["weights.safetensors", "statistics.json"])
+def test_what_was_changed_after_it_was_published_is_refused(tmp_path, capsys, name):
+    weights = tmp_path / "weights.safetensors"
+    for number, path in enumerate((weights, tmp_path / "statistics.json")):
+        path.write_bytes(bytes([number]) * 1000)
+    require_published(weights)  # nothing is known of it
+    digests = {path.name: file_digest(path) for path in tmp_path.iterdir()}
+    write_json(tmp_path / "run.json", {"status": "finished", "digests": digests})
+    require_published(str(weights))
+    assert capsys.readouterr().err == ""
+    changed = bytearray((tmp_path / name).read_bytes())
+    changed[500] ^= 1
+    (tmp_path / name).write_bytes(changed)
+    with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
+        require_published(weights)
+    write_json(tmp_path / "run.json", {"status": "finished"})
+    require_published(weights)
+    assert "an earlier version published it, without digests" in capsys.readouterr().err
 
 
 def test_only_the_evaluation_can_be_replaced(publish):
@@ -38,3 +54,28 @@ def test_only_the_evaluation_can_be_replaced(publish):
         run.with_overrides(["TRAIN.OPTIM.LR=1.0"])
     with pytest.raises(ConfigError, match="SIZES"):
         run.with_overrides(["TEST.TILE.SIZES=128"])
+
+
+def test_timings_of_several_starts_have_each_step_once(tmp_path):
+    assert list(merged_timings(tmp_path)) == []
+
+    def step(number, ms):
+        return {"kind": "step", "step": number, "samples": 2, "frames": 6, "ms": {"step": ms}}
+
+    write_lines(tmp_path / "timing_20260101-000000.jsonl", (step(n, 1.0) for n in range(1, 6)))
+    later = tmp_path / "timing_20260101-000100.jsonl"
+    write_lines(later, [step(4, 2.0), step(5, 2.0), {"kind": "summary", "steps": 2}])
+    # One that was killed before its first step was written.
+    write_lines(tmp_path / "timing_20260101-000200.jsonl", [{"kind": "work"}])
+    # A process that was killed leaves a last line that is cut off.
+    later.write_text(later.read_text() + '{"kind": "st')
+    found = list(merged_timings(tmp_path))
+    assert [r.get("step") for r in found] == [1, 2, 3, 4, 5]
+    assert [r["ms"]["step"] for r in found] == [1.0, 1.0, 1.0, 2.0, 2.0]
+
+
+def test_only_finished_runs_are_published(tmp_path):
+    write_json(tmp_path / "run" / "run.json", {"status": "interrupted"})
+    with pytest.raises(RunError, match="the run is interrupted"):
+        publish_run(tmp_path / "run", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,19 +1,53 @@
-"""Small seas for the tests of this room."""
+"""Small seas for the tests of this package."""
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from vrtspike.sst.area import Area
+import numpy as np
+import pytest
+import xarray
+
 from vrtspike.sst.generate import Globe, write_example
-from vrtspike.sst.prepare import prepare
-from vrtspike.sst.store import PreparedStore
-from vrtspike.sst.years import Years
+from vrtspike.sst.grid import Area
+from vrtspike.sst.settings import Years
+from vrtspike.sst.store import PreparedStore, prepare
 
 PACIFIC = Area("Pacific", lon=[120, -80], lat=[-40, 40])
 """Across the date line; the globe's continent and cape lie in it."""
-YEARS = Years((1980, 1984), (1985, 1986), (1987, 1988))
+YEARS = Years(TRAIN=(1980, 1984), VAL=(1985, 1986), TEST=(1987, 1988))
 GLOBE = Globe(years=9, step=8.0, south=-56.0)
+
+
+def changed(path: Path, change) -> Path:
+    """A file whose data set was changed by a function."""
+    with xarray.open_dataset(path, engine="h5netcdf") as opened:
+        dataset = opened.load()
+    path.unlink()
+    change(dataset).to_netcdf(path, engine="h5netcdf")
+    return path
+
+
+def series_store(kelvin: np.ndarray, folder: Path, years: Years, **fields: np.ndarray):
+    """A store of a strip along the equator, whose cells have these temperatures (months, cells)."""
+    cells = kelvin.shape[1]
+    times = (np.arange(len(kelvin)) + 12 * (years.TRAIN[0] - 1970)).astype("datetime64[M]")
+    # Two rows of equal area, with the same values.
+    columns = {"sst": (kelvin, "K"), **{name: (v, "(0 - 1)") for name, v in fields.items()}}
+    dims = ("valid_time", "latitude", "longitude")
+    xarray.Dataset(
+        {
+            name: (dims, np.repeat(values[:, None], 2, axis=1), {"units": units})
+            for name, (values, units) in columns.items()
+        },
+        {
+            "valid_time": times.astype("datetime64[ns]"),
+            "latitude": [2.0, -2.0],
+            "longitude": 4.0 * np.arange(cells) + 2,
+        },
+    ).to_netcdf(folder / "sst.nc", engine="h5netcdf")
+    strip = Area("Strip", lon=[0, 4 * cells], lat=[-4, 4])
+    return prepare(folder, strip, 4, folder / "out" / "p.json", years)
 
 
 @pytest.fixture(scope="session")

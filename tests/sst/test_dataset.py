@@ -1,39 +1,36 @@
 from __future__ import annotations
 
 import pickle
+import shutil
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
 
-from tests.sst.conftest import PACIFIC, YEARS
+from tests.sst.conftest import PACIFIC, YEARS, changed
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.months import month_number
+from vrtspike.sst.settings import month_number
 
 
 def months(store, first: tuple[int, int], count: int) -> np.ndarray:
-    number = month_number(*first)
-    return store.read("anomaly", number, number + count)
+    place = month_number(*first) - store.first_month
+    return store.read("anomaly")[place : place + count]
 
 
 def test_a_sample_is_some_months_and_those_that_follow(store):
     data = ERA5SSTMonthlyDataset(3, store=store.path, lead=2)
+    skipping = ERA5SSTMonthlyDataset(2, offset=3, store=store.path)
+    np.testing.assert_array_equal(skipping[0]["future"], months(store, (1980, 6), 1))
     sample = data[10]
     assert sample["past"].shape == (3, 10, 20)
     np.testing.assert_array_equal(sample["past"], months(store, (1980, 11), 3))
     np.testing.assert_array_equal(sample["future"], months(store, (1981, 2), 2))
     # January 1981 is the last month that is read.
-    assert (int(sample["month"]), int(sample["index"])) == (0, 10)
-    assert data.describe(10) == "1980-11 to 1981-01, then 1981-02 to 1981-03"
-
-
-def test_an_offset_skips_months(store):
-    data = ERA5SSTMonthlyDataset(2, offset=3, store=store.path)
-    sample = data[0]
-    np.testing.assert_array_equal(sample["past"], months(store, (1980, 1), 2))
-    np.testing.assert_array_equal(sample["future"], months(store, (1980, 6), 1))
-    assert data.describe(0) == "1980-01 to 1980-02, then 1980-06"
+    assert int(sample["month"]) == 0
+    assert data.last_month(10) == month_number(1981, 1)
+    np.testing.assert_array_equal(sample["valid"], store.read("valid")[13:15])
 
 
 @pytest.mark.parametrize(
@@ -55,13 +52,12 @@ def test_it_reads_files_as_they_were_downloaded(download, store, tmp_path):
         seq_len=2,
         offset=0,
         resolution=8,
-        area=PACIFIC.as_json(),
+        area=asdict(PACIFIC),
         data=str(download),
-        years=YEARS.as_json(),
+        years=YEARS.model_dump(),
         prepared=tmp_path,
     )
     assert data.store.digest == store.digest
-    np.testing.assert_array_equal(data.mask, store.sea)
 
 
 def test_a_worker_gets_no_data_but_reads_its_own(store):
@@ -70,6 +66,21 @@ def test_a_worker_gets_no_data_but_reads_its_own(store):
     sent = pickle.dumps(data)
     assert len(sent) < 10_000
     assert torch.equal(pickle.loads(sent)[5]["past"], expected)
+
+
+def test_samples_with_missing_months_are_left_out_and_counted(download, tmp_path):
+    """1980-06 is missing: of three months read, one skipped and one forecast, four samples."""
+    shutil.copy(download / "sst.nc", tmp_path)
+    changed(tmp_path / "sst.nc", lambda d: d.drop_isel(valid_time=5))
+    options = {"area": PACIFIC, "data": tmp_path, "years": YEARS.model_dump()}
+    data = ERA5SSTMonthlyDataset(3, 1, 8, **options)
+    assert data.left_out == 4
+    assert len(data) == 56 - 4
+    # The month may be skipped.
+    firsts = [data.last_month(index) - 2 - month_number(1980, 1) for index in range(len(data))]
+    assert firsts == [0, 2, *range(6, 56)]
+    whole = ERA5SSTMonthlyDataset(3, 1, 8, **options | {"split": "test"})
+    assert (whole.left_out, len(whole)) == (0, 20)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +104,8 @@ def test_a_region_or_a_store_is_needed():
 
 
 def test_a_split_shorter_than_a_sample_is_refused(store):
-    with pytest.raises(DataError, match=r"val have 24 months.*takes 25 \(seq_len 20, offset 4"):
+    with pytest.raises(
+        DataError, match=r"val have 24 months, 0 of them missing, .*takes 25 \(seq_len 20, offset 4"
+    ):
         ERA5SSTMonthlyDataset(20, offset=4, store=store.path, split="val")
     assert len(ERA5SSTMonthlyDataset(20, offset=3, store=store.path, split="val")) == 1

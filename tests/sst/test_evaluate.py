@@ -1,113 +1,179 @@
+"""An evaluation against one by hand, field by field, from the store's temperatures alone."""
+
 from __future__ import annotations
 
-import csv
-import json
+import warnings
 
 import matplotlib.image
 import numpy as np
 import pytest
 import torch
 
+from tests.sst.conftest import YEARS
+from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.evaluate import (
-    CLIMATOLOGY,
-    METHODS,
-    MODEL,
-    PERSISTENCE,
-    evaluate,
-    write_evaluation,
-)
-from vrtspike.sst.maps import draw_error_maps, draw_months
+from vrtspike.sst.evaluate import MODEL, Evaluation, draw_evaluation, evaluate
+from vrtspike.sst.generate import Globe, write_example
+from vrtspike.sst.grid import Area
+from vrtspike.sst.report import frame_table, sequence_table
+from vrtspike.sst.store import PreparedStore, prepare
+
+ICY = Area("Pacific", lon=[120, -80], lat=[-40, 64])
+SAMPLES = 19
+"""Three months are read, one is skipped, two are forecast: in two years."""
+
+
+@pytest.fixture(scope="module")
+def icy(tmp_path_factory) -> PreparedStore:
+    """A region whose north freezes in winter, and which holds Niño 3.4."""
+    folder = tmp_path_factory.mktemp("icy")
+    write_example(folder, Globe(years=9, step=8.0, south=-64.0))
+    return prepare(folder, ICY, 8, folder / "out" / "p.json", YEARS)
+
+
+@pytest.fixture(scope="module")
+def data(icy) -> ERA5SSTMonthlyDataset:
+    return ERA5SSTMonthlyDataset(3, offset=1, lead=2, store=icy.path, split="test")
 
 
 def half(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
-    """Two months: half and a quarter of the last anomaly, a month's number more; junk on land."""
-    last = past[:, -1]
-    ahead = torch.stack([last / 2, last / 4], dim=1) + month[:, None, None, None] / 10
-    return torch.where(torch.zeros_like(ahead) == ahead, torch.nan, ahead)
+    """Half of the last anomaly, a quarter for the second lead; warmer late in the year."""
+    last = past[:, -1:]
+    return torch.cat([last / 2, last / 4], dim=1) + month[:, None, None, None] / 10
 
 
 @pytest.fixture(scope="module")
-def data(store):
-    return ERA5SSTMonthlyDataset(3, offset=1, store=store.path, lead=2, split="test")
+def found(data) -> Evaluation:
+    return evaluate(half, data)
+
+
+def score(found: Evaluation, name: str, system: str, lead: int) -> float:
+    return float(found.table[name].sel(system=system, lead=lead))
 
 
 @pytest.fixture(scope="module")
-def found(data):
-    return evaluate(half, data, batch_size=5)
-
-
-@pytest.fixture(scope="module")
-def by_hand(store):
-    """(method, lead) to lists of (month of the year, forecast, observed) in kelvin, (H, W)."""
-    first = store.years.months("test")[0]
-    sst = store.read("sst", first, first + 24).astype(np.float64)
-    kelvin = sst - np.tile(store.climatology, (2, 1, 1))
-    deviation = store.deviation.astype(np.float64)
-    pairs: dict = {(method, lead): [] for method in METHODS for lead in range(2)}
-    # Three months are read, one is skipped, two are forecast: 19 samples in two years.
-    for start in range(19):
+def by_hand(icy) -> dict:
+    """(system, months ahead) to lists of (weights, forecast, observed, trend, month), by cells."""
+    sst = icy.read("sst").astype(np.float64)
+    frozen = icy.read("siconc") >= 0.15
+    training = np.where(frozen, np.nan, sst)[:60].reshape(5, 12, *icy.grid.shape)
+    rows = np.cos(np.deg2rad(icy.grid.latitudes))[:, None] * np.ones(icy.grid.shape[1])
+    open_years = np.isfinite(training).sum(axis=0)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        climatology = np.where(open_years < 2.5, np.nan, np.nanmean(training, axis=0))
+        variance = np.nanmean((training - climatology) ** 2, axis=0)
+    anomaly = np.where(frozen, np.nan, sst) - np.tile(climatology, (9, 1, 1))
+    deviation = np.fmax(np.sqrt(variance), 0.1)
+    slope, middle = (icy.read(name).astype(float) for name in ("trend", "middle"))
+    first, sea = icy.first_month, icy.read("sea")
+    pairs: dict = {}
+    for start in range(84, 84 + SAMPLES):
         last = start + 2
-        for lead in range(2):
-            target = last + 2 + lead
-            standard = kelvin[last] / deviation[last % 12]
-            said = standard / (2 + 2 * lead) + (last % 12) / 10
+        known = np.nan_to_num(anomaly[last])
+        for ahead in (2, 3):
+            target = last + ahead
+            observed = anomaly[target]
+            trend = slope * (first + target - middle) / 12
+            standard = known / deviation[last % 12]
+            said = standard / (2 if ahead == 2 else 4) + (last % 12) / 10
             forecasts = {
-                MODEL: said * deviation[target % 12],
-                PERSISTENCE: kelvin[last],
-                CLIMATOLOGY: 0 * kelvin[last],
+                "model": said * deviation[target % 12],
+                "persistence": known,
+                "climatology": 0 * known,
+                "trend": trend,
             }
-            for method, field in forecasts.items():
-                pairs[method, lead].append((target % 12, field, kelvin[target]))
+            weights = (rows * np.isfinite(observed))[sea]
+            for system, field in forecasts.items():
+                case = [np.nan_to_num(f)[sea] for f in (field, observed, trend)]
+                pairs.setdefault((system, ahead), []).append((weights, *case))
     return pairs
 
 
-def figures(store, pairs):
-    """RMSE and ACC of forecasts, in a few lines."""
-    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None]
-    w = np.broadcast_to(rows, store.sea.shape)[store.sea]
-    f, o = (np.stack([pair[i][store.sea] for pair in pairs]) for i in (1, 2))
-    rmse = np.sqrt(np.average((f - o) ** 2, axis=1, weights=w).mean())
-    own, other = (w * f * f).sum(), (w * o * o).sum()
-    return rmse, (w * f * o).sum() / np.sqrt(own * other) if own > 0 else None
+@pytest.mark.parametrize("ahead", [2, 3])
+@pytest.mark.parametrize("system", ["model", "persistence", "climatology", "trend"])
+def test_every_score_is_that_of_its_definition(found, by_hand, system, ahead):
+    cases = by_hand[system, ahead]
+    error = np.mean([np.average((f - o) ** 2, weights=w) for w, f, o, _ in cases])
+    assert score(found, "rmse_k", system, ahead) == pytest.approx(np.sqrt(error), rel=1e-4)
+    for about in ("", "_detrended"):
+        for centred in ("", "_centred"):
+            sums = []
+            for w, f, o, trend in cases:
+                a, b = (x - trend * bool(about) for x in (f, o))
+                if centred:
+                    a, b = a - np.average(a, weights=w), b - np.average(b, weights=w)
+                sums.append([np.average(x * y, weights=w) for x, y in ((a, b), (a, a), (b, b))])
+            product, own, other = np.mean(sums, axis=0)
+            expected = product / np.sqrt(own * other) if own > 1e-9 else np.nan
+            acc = score(found, f"acc{centred}{about}", system, ahead)
+            assert acc == pytest.approx(expected, abs=1e-4, nan_ok=True)
+    assert found.table.lead.values.tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("lead", [0, 1])
-@pytest.mark.parametrize("method", METHODS)
-def test_figures_over_all_months(store, found, by_hand, method, lead):
-    rmse, acc = figures(store, by_hand[method, lead])
-    score = found.score(method, lead)
-    assert score.samples == 19
-    assert score.rmse_k == pytest.approx(rmse, rel=1e-4)
-    assert score.acc == (None if acc is None else pytest.approx(acc, abs=1e-4))
-    assert (score.acc is None) == (method == CLIMATOLOGY)
+def test_the_share_that_is_masked_is_told(found, by_hand, icy):
+    weights = [case[0].sum() for ahead in (2, 3) for case in by_hand["model", ahead]]
+    rows = np.cos(np.deg2rad(icy.grid.latitudes))[:, None] * icy.read("sea")
+    assert found.masked == pytest.approx(1 - np.mean(weights) / rows.sum(), rel=1e-3)
+    assert 0.001 < found.masked < 0.2
 
 
-@pytest.mark.parametrize("month", range(12))
-def test_figures_of_a_month_of_the_year(store, found, by_hand, month):
-    for method in (MODEL, PERSISTENCE):
-        chosen = [pair for pair in by_hand[method, 1] if pair[0] == month]
-        score = found.score(method, 1, month)
-        assert score.samples == len(chosen) > 0
-        rmse, acc = figures(store, chosen)
-        assert score.rmse_k == pytest.approx(rmse, rel=1e-4)
-        assert score.acc == pytest.approx(acc, abs=1e-4)
+def test_the_index_of_nino34_is_the_mean_of_its_box(found, icy, data):
+    # The box: 190 to 240 E, 5 S to 5 N; rows of 8 degrees from 64 N.
+    edges = np.deg2rad(np.clip(np.arange(64, -41, -8), -5, 5))
+    rows = np.sin(edges[:-1]) - np.sin(edges[1:])
+    west = np.arange(120, 280, 8)
+    columns = np.clip(np.minimum(west + 8, 240) - np.maximum(west, 190), 0, None)
+    box = np.outer(rows, columns) * icy.read("sea")
+    kelvin = icy.read("anomaly").astype(float) * np.tile(icy.read("deviation"), (9, 1, 1))
+    index = (kelvin * box).sum((1, 2)) / box.sum()
+    last = np.array([data.last_month(i) for i in range(SAMPLES)]) - icy.first_month
+    said = found.means["nino34"].sel(system="persistence", lead=3)
+    np.testing.assert_allclose(said, index[last], atol=1e-6)
+    expected = np.corrcoef(index[last], index[last + 3])[0, 1]
+    assert score(found, "nino34", "persistence", 3) == pytest.approx(expected, abs=1e-6)
+    assert np.isnan(score(found, "nino34", "climatology", 2))
 
 
-def test_maps_of_error(store, found, by_hand):
-    for method in METHODS:
-        squares = [(f - o) ** 2 for _, f, o in by_hand[method, 1]]
-        error = found.sums[method].error_map(1)
-        assert (np.isnan(error) == ~store.sea).all()
-        expected = np.sqrt(np.mean(squares, axis=0))[store.sea]
-        np.testing.assert_allclose(error[store.sea], expected, rtol=1e-3)
+def test_without_the_whole_box_there_is_no_index(download, tmp_path):
+    area = Area("East", lon=[-144, -80], lat=[-40, 40])
+    east = prepare(download, area, 8, tmp_path / "east.json", YEARS)
+    short = ERA5SSTMonthlyDataset(20, store=east.path, split="test")
+    found = evaluate(lambda past, month: past[:, -1:], short)
+    assert np.isnan(found.table["nino34"]).all()
 
 
-def test_by_how_much_a_model_is_better(found):
-    own, other = found.score(MODEL, 0).rmse_k, found.score(PERSISTENCE, 0).rmse_k
-    assert found.improvement(0, PERSISTENCE) == pytest.approx((other - own) / other)
-    # Half as large an error is better by a half.
-    assert found.improvement(0, MODEL) == 0
+def test_maps_of_error(found, by_hand, icy):
+    squares = np.array([(f - o) ** 2 for _, f, o, _ in by_hand["persistence", 3]])
+    counts = np.array([w > 0 for w, *_ in by_hand["persistence", 3]])
+    expected = np.sqrt((squares * counts).sum(0) / counts.sum(0))
+    error, sea = found.cells.sel(system="persistence", lead=3).values, icy.read("sea")
+    assert np.isnan(error[~sea]).all()
+    np.testing.assert_allclose(error[sea], expected, rtol=1e-3)
+
+
+def test_the_best_baseline_is_what_a_model_is_compared_with(found):
+    errors = {name: score(found, "rmse_k", name, 2) for name in BASELINES}
+    best = min(errors, key=errors.__getitem__)
+    compared = found.verdicts.loc[2]
+    assert (compared["baseline"], compared["baseline_k"]) == (best, errors[best])
+    difference = score(found, "rmse_k", MODEL, 2) - errors[best]
+    assert compared["difference_k"] == pytest.approx(difference)
+    assert compared["low_k"] < difference < compared["high_k"]
+    # Months late in the year are forecast too warm: worse beyond chance.
+    assert (difference > 0, compared["p"] < 0.05) == (True, True)
+    assert compared["verdict"] == f"worse than {BASELINES[best]}"
+
+
+def test_a_model_that_knows_the_answer_is_better(data):
+    places = iter(range(SAMPLES))
+
+    def knows(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
+        return torch.stack([data[next(places)]["future"] for _ in past]) * 0.95
+
+    found = evaluate(knows, data)
+    assert found.verdicts.loc[3, "verdict"].startswith("better than ")
+    assert found.verdicts.loc[3, "p"] == 0
+    assert score(found, "acc", MODEL, 3) > 0.999
 
 
 def test_a_model_is_asked_as_it_is_used(data):
@@ -122,57 +188,22 @@ def test_a_model_is_asked_as_it_is_used(data):
     assert told == [(8, 19), (16, 19), (19, 19)]
 
 
-def test_what_is_written(store, found, tmp_path):
-    summary = write_evaluation(tmp_path / "x", found, "Pacific")
-    folder = tmp_path / "x"
-    assert json.loads((folder / "summary.json").read_text()) == summary
-    assert summary["data"] == store.digest
-    assert (summary["split"], summary["years"]) == ("test", [1987, 1988])
-    # An offset of one month: the first forecast is two months ahead.
-    assert [lead["lead"] for lead in summary["leads"]] == [2, 3]
-    first = summary["leads"][0]
-    assert first["samples"] == 19
-    assert first["rmse_k"] == {method: found.score(method, 0).rmse_k for method in METHODS}
-    assert first["improvement"]["climatology"] == found.improvement(0, CLIMATOLOGY)
-    with (folder / "metrics.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert len(rows) == 3 * 2 * 13
-    chosen = [r for r in rows if (r["method"], r["lead"], r["month"]) == ("model", "3", "4")]
-    april = found.score(MODEL, 1, 3)
-    assert [(int(r["samples"]), float(r["rmse_k"])) for r in chosen] == [
-        (april.samples, april.rmse_k)
-    ]
-    assert {r["acc"] for r in rows if r["method"] == "climatology"} == {""}
-    for name in ("error_maps.png", "months.png"):
-        assert matplotlib.image.imread(folder / name).std() > 0.05
+def test_scores_and_maps_are_drawn(found, tmp_path):
+    draw_evaluation(tmp_path, found, "Pacific")
+    for name in ("error_maps.png", "leads.png"):
+        assert matplotlib.image.imread(tmp_path / name).std() > 0.05
+    low, error, high = (score(found, f"rmse_k{end}", "lim", 2) for end in ("_low", "", "_high"))
+    assert low < error < high
 
 
-def test_months_without_a_forecast_have_no_row(store):
-    short = ERA5SSTMonthlyDataset(20, store=store.path, split="test")
-    rows = evaluate(lambda past, month: past[:, -1:], short).rows()
-    assert {row["month"] for row in rows} == {"all", 9, 10, 11, 12}
-    assert evaluate(lambda past, month: past[:, -1:], short).score(MODEL, 0, 0).samples == 0
-
-
-def test_maps_share_one_scale_and_show_land(tmp_path, store):
-    sea = np.where(store.sea, 1.0, np.nan)
-    for name, values in (("a", {"low": sea * 0.1, "high": sea}), ("b", {"low": sea, "high": sea})):
-        draw_error_maps(tmp_path / f"{name}.png", values, 2, store.area, "t")
-    a, b = (matplotlib.image.imread(tmp_path / f"{name}.png") for name in "ab")
-    left, right = np.split(a[:, : a.shape[1] // 10 * 8], [a.shape[1] // 5 * 2], axis=1)
-    yellow = np.array([253, 231, 37]) / 255
-    land = np.array([160, 174, 192]) / 255
-
-    def share(picture: np.ndarray, colour: np.ndarray) -> float:
-        return float((np.abs(picture[..., :3] - colour) < 0.02).all(axis=2).mean())
-
-    assert share(left, yellow) < 0.01 < 0.2 < share(right, yellow)
-    assert share(left, land) > 0.02
-    assert share(b, yellow) > 0.35
-
-
-def test_a_month_without_figures_is_a_gap(tmp_path):
-    draw_months(tmp_path / "m.png", {"model": [1.0] * 5 + [None] * 7}, "t")
-    draw_months(tmp_path / "n.png", {"model": [1.0] * 12}, "t")
-    one, other = ((tmp_path / f"{name}.png").read_bytes() for name in "mn")
-    assert one != other
+def test_tables_of_the_pipeline_agree_with_the_figures(found):
+    frames, sequences = frame_table(found), sequence_table(found)
+    assert list(sequences["sequence"]) == ["2 months ahead", "3 months ahead"]
+    assert list(sequences["frames"]) == [SAMPLES] * 2
+    best = found.verdicts.loc[3, "baseline"]
+    for column, system in (("rmse", MODEL), ("rmse_baseline", best), ("rmse_lim", "lim")):
+        assert sequences[column][1] == pytest.approx(score(found, "rmse_k", system, 3))
+        ahead = frames[frames["sequence"] == "3 months ahead"]
+        assert np.sqrt((ahead[column] ** 2).mean()) == pytest.approx(sequences[column][1])
+    assert (ahead["frame"].iloc[0], ahead["frame"].iloc[-1]) == ("1987-06", "1988-12")
+    assert sequences["acc"][0] == pytest.approx(score(found, "acc", MODEL, 2))

@@ -1,3 +1,5 @@
+"""The generated globe is what it says, part by part."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -5,106 +7,109 @@ import pytest
 import xarray
 
 from tests.sst.conftest import GLOBE
-from vrtspike.sst.generate import EL_NINO_K, PERIODS, WEATHER_K, Globe, write_example
+from vrtspike.sst.generate import (
+    DECAY,
+    FREEZING_K,
+    MEMORY,
+    PERIOD,
+    TREND_K,
+    WEATHER_K,
+    Globe,
+    write_example,
+)
+
+LONG = Globe(years=150, step=15.0)
 
 
-def by_month(kelvin: np.ndarray) -> np.ndarray:
+def by_month(field: np.ndarray) -> np.ndarray:
     """(N, h, w) to (years, 12, h, w)."""
-    return kelvin.reshape(-1, 12, *kelvin.shape[1:])
-
-
-def anomalies(globe: Globe) -> np.ndarray:
-    fields = by_month(globe.kelvin())
-    return (fields - fields.mean(axis=0)).reshape(-1, *fields.shape[2:])
+    return field.reshape(-1, 12, *field.shape[1:])
 
 
 def test_a_file_looks_like_a_download(tmp_path):
-    (path,) = write_example(tmp_path, GLOBE)
+    path = write_example(tmp_path, GLOBE)
     with xarray.open_dataset(path, engine="h5netcdf", decode_times=False) as raw:
         assert raw["sst"].dims == ("valid_time", "latitude", "longitude")
-        assert raw["sst"].attrs["units"] == "K"
+        assert (raw["sst"].attrs["units"], raw["siconc"].attrs["units"]) == ("K", "(0 - 1)")
         assert raw["valid_time"].attrs["units"] == "seconds since 1970-01-01"
         assert raw["valid_time"].values[0] == 10 * 365 * 86_400 + 2 * 86_400
         assert (np.diff(raw["latitude"]) < 0).all()
         assert (raw["longitude"].values[0], raw["longitude"].values[-1]) == (0, 352)
         assert set(raw["expver"].values) == {"0001"}
         land = np.isnan(raw["sst"].values)
+        np.testing.assert_array_equal(land, np.isnan(raw["siconc"].values))
     assert (land == land[0]).all()
     assert 0.02 < land[0].mean() < 0.3
 
 
-def test_an_older_file_is_packed_into_16_bits(tmp_path):
-    (path,) = write_example(tmp_path, GLOBE, variants=["packed"])
-    with xarray.open_dataset(path, engine="h5netcdf", mask_and_scale=False) as raw:
-        assert raw["sst"].dtype == np.int16
-        assert raw["time"].dtype.kind == "M"
-        assert raw["latitude"].dtype == np.float32
-    with xarray.open_dataset(path, engine="h5netcdf") as read:
-        assert np.abs(read["sst"].values - GLOBE.kelvin())[GLOBE.kelvin() > 0].max() < 2e-3
+def test_seasons_are_opposite_in_north_and_south_and_the_tropics_warm():
+    fields = by_month(LONG.expectation()).mean(axis=(0, 3))
+    north, south = fields[:, LONG.latitudes > 20], fields[:, LONG.latitudes < -20]
+    assert (north.mean(1).argmax(), north.mean(1).argmin()) == (8, 2)
+    assert (south.mean(1).argmax(), south.mean(1).argmin()) == (2, 8)
+    tropics = fields[:, np.abs(LONG.latitudes) < 5]
+    assert tropics.mean() > fields[:, np.abs(LONG.latitudes) > 50].mean() + 10
 
 
-def test_preliminary_months_stand_in_a_version_of_their_own(tmp_path):
-    (path,) = write_example(tmp_path, GLOBE, variants=["expver dimension"])
-    with xarray.open_dataset(path, engine="h5netcdf") as read:
-        empty = np.isnan(read["sst"].transpose("expver", "time", ...).values).all(axis=(2, 3))
-        assert read["expver"].values.tolist() == [1, 5]
-    assert empty[0].tolist() == [False] * 106 + [True] * 2
-    assert empty[1].tolist() == [True] * 106 + [False] * 2
+def test_the_sea_warms_by_what_it_says():
+    yearly = by_month(LONG.expectation()).mean(axis=(1, 3))
+    slope = np.polyfit(np.arange(150), yearly, 1)[0]
+    expected = TREND_K * np.cos(np.deg2rad(LONG.latitudes))
+    assert slope == pytest.approx(expected, abs=2e-3)
 
 
-def test_equal_seeds_give_equal_seas():
-    again = Globe(years=9, step=8.0, south=-56.0)
-    assert np.array_equal(GLOBE.kelvin(), again.kelvin(), equal_nan=True)
-    other = Globe(years=9, step=8.0, south=-56.0, seed=1)
-    assert not np.array_equal(GLOBE.kelvin(), other.kelvin(), equal_nan=True)
+def test_it_freezes_where_it_would_be_colder():
+    globe = Globe(years=3, step=5.0)
+    free, kelvin, ice = globe.expectation(), globe.kelvin(), globe.ice()
+    frozen = (free < FREEZING_K) & ~globe.land()
+    assert 0.005 < frozen.mean() < 0.2
+    assert (kelvin[frozen] == np.float32(FREEZING_K)).all()
+    assert (ice[frozen] >= np.float32(0.15)).all()
+    assert (ice[~frozen & ~globe.land()] == 0).all()
+    assert np.abs(globe.latitudes[frozen.any(axis=(0, 2))]).min() > 45
 
 
-def test_seasons_are_opposite_in_north_and_south():
-    fields = by_month(Globe(years=30, step=8.0).kelvin()).mean(axis=0)
-    latitudes = Globe(step=8.0).latitudes
-    north, south = (
-        np.nanmean(fields[:, rows], axis=(1, 2)) for rows in (latitudes > 20, latitudes < -20)
-    )
-    assert (north.argmax(), north.argmin()) == (8, 2)
-    assert (south.argmax(), south.argmin()) == (2, 8)
-    tropics = np.nanmean(fields[:, np.abs(latitudes) < 5])
-    assert tropics > np.nanmean(fields[:, np.abs(latitudes) > 50]) + 10
+def test_the_best_forecast_is_as_good_as_theory_says():
+    """Errors of the expectation: what chance has added since, and nothing of what was known."""
+    truth = LONG.expectation()
+    lat, lon = np.meshgrid(LONG.latitudes, LONG.longitudes, indexing="ij")
+    # Patterns from their definition: a core at the equator and waves far from it.
+    patterns = []
+    for centre, phase in ((215, 0), (160, 1.5)):
+        core = np.exp(-((lat / 14) ** 2) - ((lon - centre) / 45) ** 2)
+        waves = np.sin(2 * np.deg2rad(lat)) * np.cos(2 * np.deg2rad(lon) + phase)
+        patterns.append(0.9 * (core + 0.8 * waves))
+    strength = patterns[0] ** 2 + patterns[1] ** 2
+    for ahead in (1, 3, 6):
+        error = (LONG.expectation(ahead)[:-ahead] - truth[ahead:]) ** 2
+        swing = strength * (1 - np.exp(-2 * ahead / DECAY))
+        expected = swing + WEATHER_K**2 * (1 - MEMORY ** (2 * ahead))
+        assert error.mean() == pytest.approx(expected.mean(), rel=0.05)
+        # Each of its errors is new: nothing of the month before says it.
+        here = LONG.expectation(ahead)[:-ahead] - truth[ahead:]
+        known = truth[:-ahead] - by_month(truth).mean(axis=0)[np.arange(len(here)) % 12]
+        assert abs(np.corrcoef(here.ravel(), known.ravel())[0, 1]) < 0.03
 
 
-def test_two_anomalies_travel_one_west_one_east():
-    # Along the circle at the latitude next to 30 S, where El Nino is weak: waves 5 and 4.
-    globe = Globe(years=40, step=8.0, south=-60.0)
-    row = int(np.abs(globe.latitudes + 36).argmin())
-    sea = np.nan_to_num(anomalies(globe)[:, row])
-    spectrum = np.abs(np.fft.fft2(sea))
-    months = len(sea)
-    for number, period, way in ((5, PERIODS[0], 1), (4, PERIODS[1], -1)):
-        # cos(k x + w t) stands at (w, k) and (-w, -k); going east, the signs differ.
-        frequency = round(months / period) * way
-        near = spectrum[[(frequency + d) % months for d in (-1, 0, 1)], number].max()
-        opposite = spectrum[[(-frequency + d) % months for d in (-1, 0, 1)], number].max()
-        assert near > 5 * opposite
-
-
-def test_el_nino_swings_where_it_belongs():
-    globe = Globe(years=60, step=4.0)
-    strength = anomalies(globe).std(axis=0)
+def test_the_oscillation_turns_and_decays():
+    """Its autocorrelation, where only it and a little weather are."""
     row, column = (
-        int(np.abs(globe.latitudes).argmin()),
-        int(np.abs(globe.longitudes - 220).argmin()),
+        int(np.abs(a - b).argmin()) for a, b in ((LONG.latitudes, 0), (LONG.longitudes, 215))
     )
-    quiet = strength[row, int(np.abs(globe.longitudes - 20).argmin())]
-    assert strength[row, column] ** 2 - quiet**2 == pytest.approx(EL_NINO_K**2, rel=0.4)
-    swing = anomalies(globe)[:, row, column]
-    assert np.corrcoef(swing[:-1], swing[1:])[0, 1] > 0.7
+    series = LONG.expectation()[:, row, column]
+    series = series - np.polyval(
+        np.polyfit(np.arange(len(series)), series, 1), np.arange(len(series))
+    )
+    for lag in (int(PERIOD / 2), int(PERIOD)):
+        found = np.corrcoef(series[:-lag], series[lag:])[0, 1]
+        expected = np.exp(-lag / DECAY) * np.cos(2 * np.pi * lag / PERIOD)
+        assert found == pytest.approx(expected, abs=0.15)
 
 
 def test_without_anomalies_only_weather_is_left():
-    sea = anomalies(Globe(years=40, step=8.0, anomalies=False))
-    sea = sea[:, ~np.isnan(sea[0])]
-    assert sea.std() == pytest.approx(WEATHER_K * np.sqrt(39 / 40), rel=0.02)
+    globe = Globe(years=60, step=15.0, anomalies=False)
+    fields = by_month(globe.expectation())
+    sea = (fields - fields.mean(axis=0)).reshape(720, -1)
+    assert sea.std() == pytest.approx(WEATHER_K * np.sqrt(59 / 60), rel=0.02)
     # Nothing of one month is left in the next.
     assert abs(np.mean(sea[1:] * sea[:-1])) < 0.05 * sea.var()
-    # It is the weather of the sea with anomalies.
-    rest = Globe(years=40, step=8.0).kelvin() - Globe(years=40, step=8.0, anomalies=False).kelvin()
-    assert np.nanstd(np.diff(rest, n=2, axis=0)) < 1

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from vrtspike.errors import DataError
-from vrtspike.sst.area import Area
-from vrtspike.sst.grid import Grid, Regridder, axis_edges
+from vrtspike.errors import ConfigError, DataError
+from vrtspike.sst.grid import Area, Grid, Regridder
 
 GLOBE = Area("Globe", lon=[0, 360], lat=[-90, 90])
 
@@ -17,16 +16,10 @@ def era5_axes(step: float) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(90, -90 - step / 2, -step), np.arange(0, 360, step)
 
 
-def test_rows_run_from_north_to_south_and_columns_from_west_to_east():
-    grid = Grid(Area("A", lon=[170, -170], lat=[0, 4]), 2)
-    assert grid.shape == (2, 10)
-    assert grid.latitudes.tolist() == [3, 1]
-    assert grid.longitudes.tolist() == [171, 173, 175, 177, 179, 181, 183, 185, 187, 189]
-
-
 def test_areas_are_those_of_a_sphere():
     # Between the equator and 30 degrees lies half of a hemisphere: the sine of 30 degrees.
-    areas = Grid(Area("North", lon=[0, 180], lat=[0, 90]), 30).areas()
+    north = Area("North", lon=[0, 180], lat=[0, 90])
+    areas = Grid(north, 30).shares(north)
     assert areas.sum() == pytest.approx(1)
     assert areas.sum(axis=1) == pytest.approx(
         [1 - math.sqrt(3) / 2, math.sqrt(3) / 2 - 0.5, 0.5], rel=1e-12
@@ -49,14 +42,6 @@ def test_a_cell_is_the_mean_over_its_own_area():
             assert found[i, j] == pytest.approx((weights * part).sum() / weights.sum(), rel=1e-12)
 
 
-def test_parts_of_cells_count_by_their_part():
-    # One row; a cell from 0 to 3 degrees over points with cells of 2: all of one, half the next.
-    lon, lat = np.array([1.0, 3.0, 5.0]), np.array([1.0, -1.0])
-    grid = Grid(Area("A", lon=[0, 6], lat=[-1.5, 1.5]), 3)
-    found = Regridder(lat, lon, grid, "a.nc")(np.array([[6.0, 0.0, 3.0], [6.0, 0.0, 3.0]]))
-    assert found[0] == pytest.approx([(2 * 6 + 0) / 3, (0 + 2 * 3) / 3])
-
-
 @pytest.mark.parametrize("step", [1.0, 2.0])
 @pytest.mark.parametrize("resolution", [2.0, 5.0, 6.0])
 def test_the_mean_over_the_globe_stays(step, resolution):
@@ -67,7 +52,7 @@ def test_the_mean_over_the_globe_stays(step, resolution):
     # The cells at the poles are caps of half a step.
     edges = np.clip(np.append(lat + step / 2, -90), -90, 90)
     weights = -np.diff(np.sin(np.deg2rad(edges)))[:, None] * np.ones(len(lon))
-    assert (found * grid.areas()).sum() == pytest.approx(np.average(field, weights=weights))
+    assert (found * grid.shares(GLOBE)).sum() == pytest.approx(np.average(field, weights=weights))
 
 
 def test_all_ways_of_writing_axes_give_the_same():
@@ -116,29 +101,18 @@ def test_land_is_left_out_and_half_a_cell_of_sea_is_enough():
     assert np.isnan(found[1:]).all()
 
 
-def test_fields_of_many_months_are_done_together():
-    lat, lon = era5_axes(10.0)
-    fields = np.random.default_rng(3).normal(size=(3, len(lat), len(lon)))
-    regrid = Regridder(lat, lon, Grid(GLOBE, 20), "a.nc")
-    assert regrid(fields)[1] == pytest.approx(regrid(fields[1]))
-
-
 @pytest.mark.parametrize(
     ("lat", "lon", "words"),
     [
-        ([3, 1, 2], [0, 1, 2], "latitude is out of order: found"),
-        ([2, 1, 1], [0, 1, 2], "latitude is out of order"),
-        ([1, 1, 1], [0, 1, 2], "latitude is out of order"),
-        ([2, 1, 0], [0, 1, 3], "longitude is out of order"),
-        ([2, 1, 0], [2, 1, 0], "expected evenly rising values"),
-        ([2, 1, 0], [5, 4, 6], "longitude is out of order"),
-        ([1], [0, 1, 2], "latitude has 1 value"),
-        ([2, 1, float("nan")], [0, 1, 2], "latitude has 3 value"),
-        ([2, 1, 0], np.arange(0, 361.0), "goes around more than once"),
-        ([4, 2, 0], [0, 1, 2], "the steps of latitude are 2 degrees, coarser"),
-        ([2, 1, 0], [0, 2, 4], "the steps of longitude are 2 degrees, coarser"),
-        ([3, 2, 1], [0, 1, 2], "latitude covers 0.5 to 3.5.*reaches from 0 to 2"),
-        ([2, 1, 0], [1, 2, 3], "longitude covers 0.5 to 3.5.*reaches from 0 to 2"),
+        ([1], [0, 1, 2], "the steps of latitude are nan degrees"),
+        ([1, 1, 1], [0, 1, 2], "the steps of latitude are 0 degrees, expected some above 0"),
+        ([4, 2, 0], [0, 1, 2], "the steps of latitude are 2 degrees, .* the resolution of 1"),
+        ([2, 1, 0], [0, 2, 4], "the steps of longitude are 2 degrees"),
+        ([2, 1, 1, 0], [0, 1, 2], "latitude are 1 degrees from 0 to 2, which do not cover area A"),
+        ([3, 2, 1], [0, 1, 2], "latitude are 1 degrees from 1 to 3, which do not cover"),
+        ([2, 1, 0], [1, 2, 3], "longitude are 1 degrees from 1 to 3, which do not cover"),
+        ([2, 1, 0], [0, 1, 2.5, 3.5], "longitude .* do not cover area A once and evenly"),
+        ([2, 1, 0], np.arange(0, 361.0), "longitude .* do not cover area A once"),
     ],
 )
 def test_axes_that_cannot_be_used_are_named(lat, lon, words):
@@ -148,7 +122,58 @@ def test_axes_that_cannot_be_used_are_named(lat, lon, words):
     assert str(caught.value).startswith("data/a.nc: ")
 
 
-def test_axes_of_32_bits_are_even_enough():
-    assert axis_edges(np.arange(0, 360, 0.1, dtype=np.float32), "longitude", "a")[-1] == (
-        pytest.approx(359.95, abs=1e-3)
-    )
+def test_axes_may_be_in_any_order_and_of_32_bits():
+    lat, lon = era5_axes(0.5)
+    field = np.random.default_rng(3).normal(size=(len(lat), len(lon)))
+    grid = Grid(GLOBE, 2.0)
+    expected = Regridder(lat, lon, grid, "a")(field)
+    order = np.random.default_rng(4).permutation(len(lon))
+    mixed = Regridder(lat.astype(np.float32), lon[order], grid, "a")(field[:, order])
+    assert mixed == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("lon", "lat", "words"),
+    [
+        ([0, 0], [-1, 1], "that differ"),
+        ([-180, 181], [-1, 1], "a turn apart"),
+        ([-181, 0], [-1, 1], "from -180 to 360"),
+        ([0, 361], [-1, 1], "from -180 to 360"),
+        ([0, 10], [10, 10], "southern one first"),
+        ([0, 10], [20, 10], "southern one first"),
+        ([0, 10], [-91, 10], "from -90 to 90"),
+        ([0, 10], [0, 91], "from -90 to 90"),
+        ([0, 10, 20], [0, 10], "expected two numbers each"),
+        ([360, -0.5], [0, 10], "turn apart"),
+        ([0, 10], "ab", "lat 'ab', expected two numbers each"),
+    ],
+)
+def test_edges_that_enclose_nothing_are_refused(lon, lat, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        Area("Spot", lon=lon, lat=lat)
+    assert "Spot" in str(caught.value)
+
+
+def test_a_region_that_is_no_whole_number_of_cells_is_refused():
+    area = Area("A", lon=[0, 10], lat=[0, 9])
+    with pytest.raises(ConfigError, match=r"9 degrees high.*cells of 2;"):
+        _ = Grid(area, 2).shape
+    with pytest.raises(ConfigError, match=r"10 wide.*cells of 3;"):
+        _ = Grid(area, 3).shape
+    with pytest.raises(ConfigError, match="above 0"):
+        _ = Grid(area, 0).shape
+    # 0.9 / 0.3 is not exactly 3 in binary.
+    assert Grid(Area("B", lon=[0, 0.9], lat=[0, 0.3]), 0.3).shape == (1, 3)
+
+
+def test_shares_of_a_box_are_its_area_on_the_sphere():
+    grid = Grid(Area("Pacific", lon=[160, -80], lat=[-12, 12]), 8)
+    shares = grid.shares(Area("Niño 3.4", lon=[-170, -120], lat=[-5, 5]))
+    rows = [math.sin(math.radians(5)) - math.sin(math.radians(4)), 2 * math.sin(math.radians(4))]
+    rows = np.array([rows[0], rows[1], rows[0]]) / (2 * math.sin(math.radians(5)))
+    # 190 to 240 E: two of 184 to 192, then whole cells up to 240.
+    columns = np.zeros(15)
+    columns[3], columns[4:10] = 2 / 50, 8 / 50
+    np.testing.assert_allclose(shares, np.outer(rows, columns), atol=1e-12)
+    east = Grid(Area("East", lon=[-150, -80], lat=[-10, 10]), 10)
+    assert east.shares(Area("Niño 3.4", lon=[-170, -120], lat=[-5, 5])).sum() == pytest.approx(0.6)

@@ -7,16 +7,23 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from vrtspike.config.loading import load_preset
-from vrtspike.errors import ConfigError, DataError
-from vrtspike.provenance import code_digests
+from vrtspike.errors import ConfigError, DataError, RunError
+from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.code import training_code
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.provenance import code_digests
+from vrtspike.runs.published import PublishedRun
 from vrtspike.sst import problem
+from vrtspike.sst.generate import generate
 from vrtspike.sst.model import RecursiveAttentionTransformer
 from vrtspike.sst.models import build_model
-from vrtspike.sst.prepared import generate, open_split
+from vrtspike.sst.problem import open_split
 from vrtspike.sst.settings import GenerateSettings, SSTSettings
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.workers import Workers
 
 DATA = {
     "AREA": {"NAME": "Pacific", "LON": [120, -80], "LAT": [-40, 40]},
@@ -29,17 +36,6 @@ DATA = {
 
 def settings(**data) -> SSTSettings:
     return SSTSettings.model_validate({"TASK": "sst", "DATA": DATA | data})
-
-
-def test_shipped_presets_differ_in_what_the_demo_needs(repository):
-    whole, demo = (
-        load_preset(repository / f"config/presets/{name}.yaml") for name in ("sst", "sst_demo")
-    )
-    assert isinstance(whole, SSTSettings)
-    assert isinstance(demo, SSTSettings)
-    assert whole.DATA.GENERATE is None
-    assert demo.DATA.GENERATE == GenerateSettings(YEARS=40)
-    assert demo.DATA.ROOT != whole.DATA.ROOT
 
 
 def test_data_are_shared_by_presets_that_ask_for_the_same():
@@ -66,7 +62,7 @@ def test_a_preset_prepares_its_region(download, tmp_path):
     samples = open_split(settings(), manifest, "val")
     assert (len(samples), samples[0]["past"].shape) == (24 - 4, (3, 10, 20))
     problem.check_data(manifest, settings())
-    with pytest.raises(DataError, match=r"years of val have 24 months, but a sample takes 26"):
+    with pytest.raises(DataError, match=r"years of val have 24 months, .* but a sample takes 26"):
         problem.check_data(manifest, settings(SEQ_LEN=24))
 
 
@@ -88,7 +84,7 @@ def test_the_network_is_found_by_name_and_knows_its_cells(store):
     network = build_model(model, store, 3, 2)
     assert isinstance(network, RecursiveAttentionTransformer)
     assert network.recursion_depth == 3
-    assert np.array_equal(network.sea.numpy(), store.sea)
+    assert np.array_equal(network.sea.numpy(), store.read("sea"))
     said = network.eval()(torch.zeros(1, 3, *store.grid.shape), torch.tensor([0]))
     assert said.shape == (1, 2, *store.grid.shape)
 
@@ -96,7 +92,7 @@ def test_the_network_is_found_by_name_and_knows_its_cells(store):
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ({"TRAIN": {"PROGRESSIVE": [{"CROP_SIZE": 8, "EPOCHS": 1}]}}, "PROGRESSIVE belongs to"),
+        ({"TRAIN": {"PROGRESSIVE": [{"CROP_SIZE": 8, "EPOCHS": 1}]}}, "unknown key TRAIN"),
         ({"MODEL": {"TYPE": "vrt_spike"}}, "expected one of recursive_attention"),
         ({"DATA": {"YEARS": {"TRAIN": [1980, 1990], "VAL": [1985, 1986], "TEST": [1991, 1992]}}},
          "TRAIN|train"),
@@ -109,16 +105,21 @@ def test_what_makes_no_sense_is_refused(tmp_path, section, said):
         load_preset(path)
 
 
-def test_memory_is_counted_without_data():
-    few, many = (
-        problem.memory(SSTSettings.model_validate({"TASK": "sst", "DATA": DATA | {"SEQ_LEN": n}}))
-        for n in (3, 12)
+def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
+    model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
+    path = tmp_path / "weights.safetensors"
+    asked = SSTSettings.model_validate(
+        {"TASK": "sst", "DATA": DATA, "MODEL": model | {"PRETRAINED": str(path)}}
     )
-    height, width = 12, 20  # whole patches
-    # What a sample is read from is kept, nine months more of it, for the first layer.
-    assert (many[1] - few[1]) * 2**30 == 4 * 9 * height * width
-    wide = SSTSettings.model_validate({"TASK": "sst", "DATA": DATA, "MODEL": {"D_MODEL": 128}})
-    assert problem.memory(wide)[0] > 2 * few[0]
+    assert problem.training_weights(asked) == {"MODEL.PRETRAINED": path}
+    assert problem.training_weights(settings()) == {}
+    before = build_model(asked.MODEL, store, 3, 2)
+    torch.nn.init.normal_(before.head.weight)
+    save_file(before.state_dict(), path)
+    run = RunIdentity("sea", asked, str(store.path), "")
+    ranks = Ranks(0, 0, 1, 1, torch.device("cpu"))
+    built = problem.build(run, ranks, Workers(1, 1, 0, 0))
+    assert torch.equal(built.model.head.weight, before.head.weight)
 
 
 def test_the_network_is_code_of_training_and_evaluation(repository):
@@ -127,4 +128,34 @@ def test_the_network_is_code_of_training_and_evaluation(repository):
     assert "sst/model.py:Block" in training_code(scripts / "train.py", "sst")
     assert "sst/model.py:Block" not in training_code(scripts / "train.py", "deblurring")
     uses = ["vrtspike.sst.problem.evaluate"]
-    assert "vrtspike/sst/model.py" in dict(code_digests(scripts / "evaluate.py", uses=uses))
+    assert "vrtspike/sst/model.py" in code_digests(scripts / "evaluate.py", uses=uses)
+
+
+def test_a_run_of_schema_3_is_read_without_the_keys_of_videos(tmp_path):
+    settings = SSTSettings.model_validate({"TASK": "sst", "SEED": 5})
+    RunIdentity("sea", settings, "dataset.json", "abc", "digest").write(tmp_path)
+    contents = read_json(tmp_path / "settings.json")
+    train = contents["settings"]["TRAIN"]
+    train |= {"PROGRESSIVE": [], "DISTILL": None, "FREEZE_FLOW_STEPS": None}
+    train["OPTIM"]["LR_FACTORS"] = {"NEW": 1.0, "BACKBONE": 1.0, "FLOW": 0.125}
+    write_json(tmp_path / "settings.json", {**contents, "schema": 3})
+    assert RunIdentity.read(tmp_path).settings == settings
+    write_json(tmp_path / "settings.json", contents)
+    with pytest.raises(RunError, match="another version"):
+        RunIdentity.read(tmp_path)
+
+
+@pytest.mark.slow
+def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
+    model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
+    asked = SSTSettings.model_validate(
+        {"TASK": "sst", "DATA": DATA, "MODEL": model, "TEST": {"SPLIT": "val"}}
+    )
+    weights = tmp_path / "weights.safetensors"
+    save_file(build_model(asked.MODEL, store, 3, 2).state_dict(), weights)
+    run = PublishedRun("sea", asked, str(store.path), "0123")
+    cpu = torch.device("cpu")
+    problem.evaluate(weights, run, store.path, tmp_path / "out", cpu, lambda done, total: None)
+    (warning,) = read_json(tmp_path / "out/summary.json")["warnings"]
+    assert warning.startswith("not a test: validation looked at these years")
+    assert warning in (tmp_path / "out/metrics.html").read_text()

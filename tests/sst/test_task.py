@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from vrtspike.sst.task import SSTTask, side_by_side
-from vrtspike.training.tasks import lower_is_better
 
 SEA = np.array([[True, True, False], [True, False, True]])
 WEIGHTS = np.array([[0.4, 0.2, 0.0], [0.1, 0.0, 0.3]])
@@ -23,17 +22,22 @@ def batch(lead: int = 2) -> dict[str, torch.Tensor]:
     }
 
 
+def test_ice_does_not_count():
+    task, given, said = SSTTask(WEIGHTS, DEVIATION), batch(), output()
+    valid = torch.rand(3, 2, 2, 3, generator=torch.Generator().manual_seed(1)) > 0.3
+    weights = WEIGHTS * valid.numpy()
+    error = (said - given["future"]).numpy().astype(np.float64) ** 2
+    expected = ((error * weights).sum((2, 3)) / weights.sum((2, 3))).mean()
+    given["valid"] = valid
+    assert float(task.losses(said, given, 0)["mse"]) == pytest.approx(expected, rel=1e-5)
+    kelvin = DEVIATION[(given["month"].numpy()[:, None] + [1, 2]) % 12]
+    means = (error * kelvin**2 * weights).sum((2, 3)) / weights.sum((2, 3))
+    found = [metrics["rmse"] for metrics in task.metrics(said, given)]
+    assert found == pytest.approx(np.sqrt(means.mean(1)), rel=1e-5)
+
+
 def output(lead: int = 2) -> torch.Tensor:
     return torch.randn(3, lead, 2, 3, generator=torch.Generator().manual_seed(6))
-
-
-def test_the_loss_weighs_cells_by_their_area():
-    task, given, said = SSTTask(WEIGHTS, DEVIATION), batch(), output()
-    error = (said - given["future"]).numpy().astype(np.float64)
-    expected = (error**2 * WEIGHTS).sum(axis=(2, 3)).mean()
-    found = task.losses(said, task.prepare(given, CPU), 0)
-    assert found.keys() == {"mse"}
-    assert float(found["mse"]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_no_gradient_comes_from_land_even_where_it_is_not_a_number():
@@ -71,18 +75,6 @@ def test_a_forecast_without_anomalies_has_no_correlation():
     assert [x["acc"] for x in task.metrics(torch.zeros(3, 2, 2, 3), given)] == [0, 0, 0]
 
 
-def test_lower_errors_are_better():
-    task = SSTTask(WEIGHTS, DEVIATION)
-    assert task.metric == "rmse"
-    assert lower_is_better(task) == {"rmse"}
-    assert task.variant(0) == task.variant(17)
-
-
-def test_the_size_counts_samples_and_months():
-    task, given = SSTTask(WEIGHTS, DEVIATION), batch()
-    assert task.size(given) == (3, 3 * (4 + 2))
-
-
 def test_the_task_is_that_of_the_store(store):
     task = SSTTask.of_store(store)
     given = {
@@ -92,8 +84,10 @@ def test_the_task_is_that_of_the_store(store):
     }
     # An error of one standard deviation everywhere: the weighted mean of January's variances.
     (found,) = task.metrics(torch.ones(1, 1, 10, 20), given)
-    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None] * store.sea
-    expected = np.sqrt((rows / rows.sum() * store.deviation[0].astype(np.float64) ** 2).sum())
+    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None] * store.read("sea")
+    expected = np.sqrt(
+        (rows / rows.sum() * store.read("deviation")[0].astype(np.float64) ** 2).sum()
+    )
     assert found["rmse"] == pytest.approx(expected, rel=1e-5)
 
 
@@ -106,16 +100,7 @@ def test_pictures_show_cold_blue_warm_red_and_land_grey():
     assert picture.shape == (2 * times, 11 * times, 3)
     small = picture[::times, ::times]
     assert small[0, 0].tolist() == [5, 48, 97]
-    assert small[0, 4].tolist() == [247, 247, 247]
+    assert np.abs(small[0, 4].astype(int) - 247).max() <= 1
     assert small[0, 8].tolist() == [103, 0, 31]
     assert small[0, 2].tolist() == small[1, 9].tolist() == [160, 160, 160]
     assert small[0, 3].tolist() == small[1, 7].tolist() == [255, 255, 255]
-
-
-def test_the_picture_is_of_the_first_sample_and_month():
-    task, given, said = SSTTask(WEIGHTS, DEVIATION), batch(), output()
-    expected = side_by_side(
-        [given["past"][0, 3].numpy(), said[0, 0].numpy(), given["future"][0, 0].numpy()], SEA
-    )
-    found = task.pictures(said, task.prepare(given, CPU))
-    np.testing.assert_array_equal(found["forecast"], expected)

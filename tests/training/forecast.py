@@ -6,6 +6,8 @@ ones. Nothing here knows images, blur or spikes.
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from vrtspike.monitoring.timing import section
-from vrtspike.training.seeding import mix_seed
+from vrtspike.training.batches import mix_seed
 
 PAST, FUTURE, SIZE = 3, 2, 16
 
@@ -65,15 +67,12 @@ class Forecaster(nn.Module):
             x = x + checkpoint(self.body, x, use_reentrant=False)
         return self.outlet(x)
 
-
-class FlowForecaster(Forecaster):
-    """The same with parts that learn at rates of their own; the outlet is new."""
-
     def rate_groups(self) -> dict[str, list[str]]:
+        """Parts that may learn at rates of their own; the outlet is in none."""
         named = [name for name, _ in self.named_parameters()]
         return {
-            "flow": [name for name in named if name.startswith("inlet.")],
-            "backbone": [name for name in named if name.startswith("body.")],
+            "inlet": [name for name in named if name.startswith("inlet.")],
+            "body": [name for name in named if name.startswith("body.")],
         }
 
 
@@ -116,3 +115,18 @@ class ForecastTask:
         pair = torch.cat([output[0, 0], batch["future"][0, 0]], dim=1)
         grey = ((pair.clamp(-1, 1) + 1) * 127.5).to(torch.uint8).cpu().numpy()
         return {"forecast": np.repeat(grey[..., None], 3, axis=2)}
+
+
+class StopAfter(ForecastTask):
+    """Sends this process a signal while it computes a given micro-batch; never for 0."""
+
+    def __init__(self, micro_batches: int, number: int) -> None:
+        super().__init__()
+        self._left = micro_batches
+        self._signal = number
+
+    def losses(self, output, batch, step):
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), self._signal)
+        return super().losses(output, batch, step)

@@ -7,42 +7,95 @@ tenth of a second. Started by test_distributed.py; prints what happened as JSON.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import torch
 import torch._dynamo
 
-import tests.training.setup_run
-from tests.ports import free_port
-from tests.training.forecast_run import train_as_one_of_many
-from vrtspike.processes import stop_with_parent
+from tests.concurrency import free_port
+from tests.training.forecast import StopAfter
+from tests.training.setup_run import forecast_settings, forecast_trainer
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest
+from vrtspike.monitoring.records import read_records
+from vrtspike.system.processes import stop_with_parent
+from vrtspike.training.distributed import join
 
 RANKS = 2
-PATIENCE_S = 20.0
-AGENT_PATIENCE_S = 1.5
+PATIENCE_S = 0.3
 """Time for the survivors of a kill to notice it, before they are ended as torchrun would."""
 
 
-def start(folder: Path, train: dict[str, Any]) -> list[int]:
+FROZEN = 12
+"""Steps in which a part of the model does not learn."""
+
+
+def train_as_one_of_many(
+    folder: Path, train: dict[str, Any], last: int = 0, end: signal.Signals = signal.SIGKILL
+) -> int:
+    """Train as the environment's RANK says; after ``last`` micro-batches get a signal, if not 0.
+
+    Returns:
+        the exit status.
+    """
+    with StopRequest() as stop, join("cpu") as ranks:
+        trainer = forecast_trainer(
+            folder,
+            forecast_settings(train),
+            ranks=ranks,
+            timing=ranks.is_main,
+            task=StopAfter(last, end),
+            samples=11,
+            drop_last=False,
+            # Some stops and kills come before it, some after.
+            frozen_steps={"inlet": FROZEN},
+        )
+        outcome = trainer.run(stop)
+        trainer.timing.close()
+        # Every process must have learned the same weights.
+        sums = ranks.gather(
+            sum(float(p.detach().double().sum()) for p in trainer.model.parameters())
+        )
+        assert len(set(sums)) == 1, sums
+    return 0 if outcome == "finished" else EXIT_INTERRUPTED
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of a process by itself.
+
+    Attributes:
+        last: micro-batches before it gets a signal; 0 for none.
+        end: the signal.
+    """
+
+    last: int = 0
+    end: signal.Signals = signal.SIGKILL
+
+
+def start(folder: Path, train: dict[str, Any], fates: dict[int, Fate]) -> list[int]:
     """Fork the processes of a run; returns their ids."""
     pids = []
     for rank in range(RANKS):
         pid = os.fork()
         if pid == 0:
-            _be(rank, folder, train)
+            _be(rank, folder, train, fates.get(rank, Fate()))
         pids.append(pid)
     return pids
 
 
-def _be(rank: int, folder: Path, train: dict[str, Any]) -> None:
+def _be(rank: int, folder: Path, train: dict[str, Any], fate: Fate) -> None:
     stop_with_parent()
     os.environ |= {
         **{"RANK": str(rank), "LOCAL_RANK": str(rank)},
@@ -50,56 +103,30 @@ def _be(rank: int, folder: Path, train: dict[str, Any]) -> None:
     }
     status = 1
     try:
-        status = train_as_one_of_many(folder, train)
+        status = train_as_one_of_many(folder, train, fate.last, fate.end)
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(status)
 
 
-def is_saving(folder: Path) -> bool:
-    return any((folder / "checkpoints").glob(".*.tmp.pt"))
-
-
-def steps_done(folder: Path) -> int:
-    path = folder / "metrics.jsonl"
-    return path.read_bytes().count(b'"kind": "train"') if path.is_file() else 0
-
-
 def last_step(folder: Path) -> int:
-    return json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["step"]
+    path = folder / "metrics.jsonl"
+    found = read_records(path) if path.exists() else []
+    return found[-1]["step"] if found else 0
 
 
-def wait_for_steps(folder: Path, steps: int) -> None:
-    begin, deadline = steps_done(folder), time.monotonic() + PATIENCE_S
-    while steps_done(folder) < begin + steps and time.monotonic() < deadline:
-        time.sleep(0.001)
-
-
-def wait_for_the_moment(folder: Path, number: int, rng: random.Random) -> str:
-    """Wait until it is time to kill; every second time that is while a checkpoint is written."""
-    if number % 5 == 0:
-        time.sleep(rng.uniform(0.0, 0.3))
-        return "start"
-    wait_for_steps(folder, rng.randrange(1, 6))
-    if number % 2 == 0:
-        time.sleep(rng.uniform(0.0, 0.03))
-        return "step"
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_saving(folder) and time.monotonic() < deadline:
-        time.sleep(0.0002)
-    return "save"
-
-
-def end(pids: list[int], patience_s: float) -> list[int]:
-    """Wait for the end of all processes, at most so long; returns their statuses."""
-    left, deadline, found = list(pids), time.monotonic() + patience_s, []
+def end(pids: list[int]) -> list[int]:
+    """Wait for the end of all processes, for those that survive another not long."""
+    left, deadline, found = list(pids), math.inf, []
     while left:
         for pid in list(left):
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
                 left.remove(pid)
                 found.append(os.waitstatus_to_exitcode(status))
+                if found[-1] == -signal.SIGKILL:
+                    deadline = min(deadline, time.monotonic() + PATIENCE_S)
         if time.monotonic() > deadline:
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
@@ -107,40 +134,19 @@ def end(pids: list[int], patience_s: float) -> list[int]:
     return found
 
 
-def train_undisturbed(folder: Path, train: dict[str, Any]) -> list[int]:
-    return end(start(folder, train), 10 * PATIENCE_S)
-
-
-def train_with_stops(folder: Path, train: dict[str, Any], rng: random.Random) -> list[dict]:
-    """Ask one process to stop, three times, and finish the run."""
-    history = []
-    for name in ("SIGTERM", "SIGUSR1", "SIGTERM"):
-        pids = start(folder, train)
-        wait_for_steps(folder, rng.randrange(3, 9))
-        asked = time.monotonic()
-        os.kill(pids[rng.randrange(RANKS)], getattr(signal, name))
-        statuses = end(pids, PATIENCE_S)
-        seconds, last = time.monotonic() - asked, last_step(folder)
-        history.append({"statuses": statuses, "seconds": seconds, "step": last})
-        history[-1]["saved"] = (folder / "checkpoints" / f"step_{last:08d}.pt").is_file()
-    history.append({"statuses": train_undisturbed(folder, train)})
-    return history
-
-
-def train_with_kills(
-    folder: Path, train: dict[str, Any], kills: int, rng: random.Random
+def interrupted(
+    folder: Path, train: dict[str, Any], ends: Sequence[signal.Signals], rng: random.Random
 ) -> list[dict]:
-    """Kill one process or both, again and again, and finish the run."""
-    history = []
-    for number in range(kills):
-        pids = start(folder, train)
-        moment = wait_for_the_moment(folder, number, rng)
-        one = pids[0 if moment == "save" else rng.randrange(RANKS)]
-        for pid in pids if rng.random() < 0.3 else [one]:
-            os.kill(pid, signal.SIGKILL)
-        statuses = end(pids, AGENT_PATIENCE_S)
-        history.append({"moment": moment, "statuses": statuses, "torn": is_saving(folder)})
-    history.append({"statuses": train_undisturbed(folder, train)})
+    """Have one process or both get a signal, start after start, and finish the run."""
+    history: list[dict] = []
+    for number in ends:
+        both = number == signal.SIGKILL and rng.random() < 0.3
+        victims = list(range(RANKS)) if both else [rng.randrange(RANKS)]
+        fate = Fate(rng.randrange(1, 9), number)
+        statuses = end(start(folder, train, dict.fromkeys(victims, fate)))
+        saved = (folder / "checkpoints" / f"step_{last_step(folder):08d}.pt").is_file()
+        history.append({"statuses": statuses, "saved": saved})
+    history.append({"statuses": end(start(folder, train, {}))})
     return history
 
 
@@ -149,13 +155,13 @@ def main() -> None:
     rng = random.Random(int(sys.argv[4]))
     with free_port() as port:
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        whole = train_undisturbed(folder / "whole", train)
-        stopped = train_with_stops(folder / "stopped", train, rng)
-        killed = train_with_kills(folder / "killed", train, kills, rng)
+        whole = end(start(folder / "whole", train, {}))
+        stops = (signal.SIGTERM, signal.SIGUSR1, signal.SIGTERM)
+        stopped = interrupted(folder / "stopped", train, stops, rng)
+        killed = interrupted(folder / "killed", train, [signal.SIGKILL] * kills, rng)
     print(json.dumps({"whole": whole, "stopped": stopped, "killed": killed}))
 
 
 if __name__ == "__main__":
     assert torch._dynamo
-    assert tests.training.setup_run
     main()

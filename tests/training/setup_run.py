@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,24 @@ from typing import Any
 import torch
 
 from tests.training.forecast import Forecaster, ForecastTask, Waves
-from vrtspike.deblurring.settings import Settings
-from vrtspike.monitoring.display import SilentDisplay
+from vrtspike.cluster.signals import StopRequest
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.monitoring.display import Display
+from vrtspike.monitoring.records import read_records
 from vrtspike.monitoring.timing import TimingLogger
-from vrtspike.training.batches import LoaderOptions, ShuffledBatches, ValidationBatches
-from vrtspike.training.compiling import Compiler, compile_whole
+from vrtspike.training.batches import (
+    LoaderOptions,
+    ShuffledBatches,
+    ValidationBatches,
+    seed_everything,
+)
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.seeding import seed_everything
+from vrtspike.training.tasks import Trainable
 
 
-def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> Settings:
+def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> RunSettings:
     values = {
         "BATCH_SIZE": 2,
         "GRADIENT_ACCUMULATION_STEPS": 2,
@@ -34,12 +39,22 @@ def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> S
         **(train or {}),
     }
     log = {"VAL_EVERY_STEPS": 5, "TENSORBOARD": False, "MEMORY_EVERY_STEPS": 5}
-    return Settings.model_validate({"TRAIN": values, "LOG": log, **sections})
+    return RunSettings.model_validate({"TRAIN": values, "LOG": log, **sections})
+
+
+class Notes(Display):
+    """Keeps what a person would be told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def forecast_trainer(
     folder: Path,
-    settings: Settings,
+    settings: RunSettings,
     *,
     ranks: Ranks | None = None,
     task: ForecastTask | None = None,
@@ -49,32 +64,42 @@ def forecast_trainer(
     drop_last: bool = True,
     fingerprint: str = "test",
     timing: bool = False,
-    compiler: Compiler = compile_whole,
+    display: Display | None = None,
+    **options: Any,
 ) -> Trainer:
     ranks = ranks or Ranks(0, 0, 1, 1, torch.device("cpu"))
     seed_everything(settings.SEED)
-    options = LoaderOptions(workers)
+    loader = LoaderOptions(workers)
     train = settings.TRAIN
-    display = SilentDisplay()
-    return Trainer(
-        model=model().to(ranks.device),
-        task=task or ForecastTask(),
-        batches=ShuffledBatches(
-            Waves(samples), train.BATCH_SIZE, settings.SEED, drop_last, options=options
-        ),
-        validation=ValidationBatches(Waves(5), 2, ranks.rank, ranks.world_size, options),
-        settings=settings,
-        ranks=ranks,
-        log=RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display),
-        timing=TimingLogger(folder / "logs", ranks.device, enabled=timing, console=False),
-        display=display,
-        compiler=compiler,
+    display = display or Display()
+    problem = Trainable(
+        model().to(ranks.device),
+        task or ForecastTask(),
+        ShuffledBatches(Waves(samples), train.BATCH_SIZE, settings.SEED, drop_last, options=loader),
+        ValidationBatches(Waves(5), 2, ranks.rank, ranks.world_size, loader),
+        **options,
     )
+    log = RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display)
+    timer = TimingLogger(folder / "logs", ranks.device, enabled=timing, console=False)
+    return Trainer(problem, settings, ranks, log, timer, display)
+
+
+def train(folder: Path, settings: RunSettings, **options: Any) -> Trainer:
+    """Build a trainer and run it, as a process of its own would; it has the ``outcome``."""
+    return run(forecast_trainer(folder, settings, **options))
+
+
+def run(trainer: Trainer) -> Trainer:
+    with StopRequest() as stop:
+        trainer.outcome = trainer.run(stop)  # type: ignore[attr-defined]
+    trainer.log.close()
+    trainer.timing.close()
+    return trainer
 
 
 def records(folder: Path, *, timeless: bool = True) -> list[dict[str, Any]]:
     """The metrics of a run, without what depends on the clock."""
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = read_records(folder / "metrics.jsonl")
     if timeless:
         for line in lines:
             for name in ("time", "seconds", "samples_per_second", "data_ms"):

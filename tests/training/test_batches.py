@@ -5,15 +5,17 @@ from itertools import chain, pairwise
 import pytest
 import torch
 
-from tests.training.forecast import Waves
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
-from vrtspike.monitoring.cache_use import CacheUse
+from vrtspike.monitoring.records import CacheUse
 from vrtspike.training.batches import (
     LoaderOptions,
     PhasedBatches,
     ShuffledBatches,
     ValidationBatches,
+    loader_options,
 )
+from vrtspike.training.distributed import Ranks
 
 
 class Recorder:
@@ -118,33 +120,6 @@ def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, proces
     assert ShuffledBatches(Counted(16), 2, 1).cache_use() is None
 
 
-def test_reads_of_others_are_not_counted():
-    READS["count"] = 0
-    batches = ShuffledBatches(Counted(16), 2, 1, observer=observe)
-    for number, _ in enumerate(batches.stream(0, 1, 8)):
-        READS["count"] += 10 * number
-    assert batches.cache_use().lookups == 16
-
-
-def test_use_of_the_cache_is_added_up_over_the_phases():
-    READS["count"] = 0
-    phases = [(ShuffledBatches(Counted(4), 2, 1, observer=observe), 1) for _ in range(2)]
-    batches = PhasedBatches(phases)
-    assert len(list(batches.stream(0, 1, 4))) == 4
-    assert batches.cache_use() == CacheUse(lookups=8, reads=3, evictions=1, limit_bytes=100)
-    assert PhasedBatches([(ShuffledBatches(Counted(4), 2, 1), 1)]).cache_use() is None
-
-
-def test_noise_depends_on_epoch_and_index_alone():
-    waves = Waves(3)
-    waves.set_epoch(1)
-    first = waves[2]["past"]
-    waves.set_epoch(2)
-    assert not waves[2]["past"].equal(first)
-    waves.set_epoch(1)
-    assert waves[2]["past"].equal(first)
-
-
 def test_blocks_of_successive_samples_stay_together():
     batches = ShuffledBatches(Recorder(22), 1, seed=3, block=5)
     whole = [index for [(_, index)] in batches.keys(0, 1, 22)]
@@ -184,13 +159,11 @@ def test_reading_draws_nothing_from_the_global_generator():
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_use_of_the_cache_in_phases_is_added_up_under_one_limit():
-    READS["count"] = 0
-    phases = [ShuffledBatches(Counted(4), 2, 1, observer=observe) for _ in range(2)]
-    batches = PhasedBatches([(phases[0], 4), (phases[1], 4)])
-    assert len(list(batches.stream(0, 1, 16))) == 16
-    uses = [phase.cache_use() for phase in phases]
-    use = batches.cache_use()
-    assert use.lookups == uses[0].lookups + uses[1].lookups > max(each.lookups for each in uses)
-    assert use.reads == uses[0].reads + uses[1].reads
-    assert use.limit_bytes == 100
+@pytest.mark.parametrize(
+    ("device", "asked", "pinned"),
+    [("cuda", True, True), ("cuda", False, False), ("cpu", True, False)],
+)
+def test_batches_for_a_gpu_come_from_page_locked_memory(device, asked, pinned):
+    settings = Settings.model_validate({"DATALOADER": {"PIN_MEMORY": asked}})
+    ranks = Ranks(0, 0, 1, 1, torch.device(device))
+    assert loader_options(settings, 3, 2, ranks) == LoaderOptions(3, 2, pinned, False)

@@ -4,9 +4,7 @@ import torch
 from torch import nn
 
 from tests.training.forecast import Forecaster
-from tests.training.setup_run import forecast_settings
-from tests.training.test_loop import train
-from vrtspike.training.compiling import compile_whole
+from tests.training.setup_run import forecast_settings, train
 
 
 def test_a_run_compiles_what_its_compiler_says(tmp_path):
@@ -28,9 +26,3 @@ def test_a_run_compiles_what_its_compiler_says(tmp_path):
     assert asked == ["max-autotune"]
     for name, value in results[0].items():
         torch.testing.assert_close(results[1][name], value, rtol=1e-3, atol=1e-4)
-
-
-def test_without_blocks_the_whole_model_is_compiled():
-    model = Forecaster()
-    compile_whole(model, "default")
-    assert model._compiled_call_impl is not None

@@ -1,8 +1,7 @@
-"""Two processes: against one, stopped, killed at twenty moments, on two nodes, restarted."""
+"""Two processes: against one, stopped, killed at ten moments."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -19,28 +18,24 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.ports import free_port
-from tests.training.forecast import FlowForecaster
-from tests.training.setup_run import forecast_settings, forecast_trainer, records
+from tests.training.kill_run import FROZEN
+from tests.training.setup_run import forecast_settings, forecast_trainer, records, run
+from vrtspike.cluster.signals import EXIT_INTERRUPTED
 from vrtspike.errors import RunError
-from vrtspike.launching.signals import EXIT_INTERRUPTED, StopRequest
 from vrtspike.runs.checkpoints import list_checkpoints, read_checkpoint
-from vrtspike.training.batches import LoaderOptions, ValidationBatches
 from vrtspike.training.distributed import Ranks, Replica
+
+pytestmark = pytest.mark.timeout(900)  # one after the other; two busy processes beside it
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-KILLS = 20
-CRASH = 20
-"""Step in which a process of the first start on two nodes is killed."""
+KILLS = 10
 
 RUN = {
     "GRADIENT_ACCUMULATION_STEPS": 1,
     "MAX_STEPS": 90,
     "SAVE_EVERY_STEPS": 3,
     "EMA": 0.9,
-    # Some stops and kills come before it, some after.
-    "FREEZE_FLOW_STEPS": 12,
 }
 
 
@@ -62,7 +57,7 @@ def runs(tmp_path_factory) -> Runs:
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=560,
     )
     assert done.returncode == 0, done.stderr
     history = json.loads(done.stdout.splitlines()[-1])
@@ -91,11 +86,8 @@ def assert_close_result(one: Path, other: Path) -> None:
 
 
 def train_alone(folder: Path, train: dict[str, Any]) -> None:
-    trainer = forecast_trainer(
-        folder, forecast_settings(train), model=FlowForecaster, samples=11, drop_last=False
-    )
-    with StopRequest() as stop:
-        assert trainer.run(stop) == "finished"
+    options = {"samples": 11, "drop_last": False, "frozen_steps": {"inlet": FROZEN}}
+    run(forecast_trainer(folder, forecast_settings(train), **options))
 
 
 def test_two_processes_compute_what_one_computes_with_accumulation(runs, tmp_path):
@@ -129,15 +121,12 @@ def test_a_signal_to_one_process_stops_all_at_the_same_step(runs):
 
 
 @pytest.mark.slow
-def test_twenty_kills_leave_the_result_as_it_is(runs):
+def test_ten_kills_leave_the_result_as_it_is(runs):
     *kills, last = runs.history["killed"]
     assert len(kills) == KILLS
     assert all(-signal.SIGKILL in kill["statuses"] for kill in kills)
-    # Some died while they wrote a checkpoint and left a part of it behind.
-    assert sum(kill["torn"] for kill in kills) >= 3
     assert last["statuses"] == [0, 0]
     assert_same_result(runs.killed, runs.whole)
-    assert not list((runs.killed / "checkpoints").glob(".*.tmp.pt"))
 
 
 def test_continues_on_another_number_of_processes(runs, tmp_path):
@@ -147,34 +136,6 @@ def test_continues_on_another_number_of_processes(runs, tmp_path):
     assert newest(tmp_path)["step"] < RUN["MAX_STEPS"]
     train_alone(tmp_path, RUN)
     assert_close_result(tmp_path, runs.whole)
-
-
-def start_node(folder: Path, port: int) -> subprocess.Popen:
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"),
-        *("--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "test"),
-        *("--max-restarts", "1", str(HERE / "forecast_run.py"), str(folder), json.dumps(RUN)),
-        str(CRASH),
-    ]
-    # As the launcher sets it: restarted processes find the store of their predecessors otherwise.
-    environment = {**ENVIRONMENT, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-
-@pytest.mark.endurance
-def test_two_nodes_restart_after_a_crash(runs, tmp_path):
-    with contextlib.ExitStack() as stack:
-        port = stack.enter_context(free_port())
-        nodes = [start_node(tmp_path, port) for _ in range(2)]
-        for node in nodes:
-            stack.callback(node.kill)
-        outputs = [node.communicate(timeout=240)[0] for node in nodes]
-        assert [node.returncode for node in nodes] == [0, 0], "".join(outputs)
-        assert "exitcode: -9" in "".join(outputs)
-    assert len(list((tmp_path / "logs").glob("timing_*.jsonl"))) == 2
-    assert_same_result(tmp_path, runs.whole)
 
 
 @pytest.fixture
@@ -191,26 +152,8 @@ def test_parameters_without_a_gradient_are_named(group, exchange):
     model.forward = lambda x: model["used"](x)
     replica = Replica(model, Ranks(0, 0, 2, 2, torch.device("cpu")))
     advice = pytest.raises(RunError, match=r"2 parameters .*idle\.weight for one.*requires_grad")
-    with advice, replica.accumulate(exchange), replica.backward(None, exchange):
+    with advice, replica.accumulate(exchange), replica.backward(None):
         replica.module(torch.ones(1, 2)).sum().backward()
-
-
-class CountingReplica(Replica):
-    exchanges = 0
-
-    def _exchange(self, group, bucket):
-        self.exchanges += 1
-        return super()._exchange(group, bucket)
-
-
-def test_gradients_are_exchanged_once_per_step(group):
-    model = torch.nn.Linear(2, 1)
-    replica = CountingReplica(model, Ranks(0, 0, 2, 2, torch.device("cpu")))
-    for expected, exchange in ((0, False), (0, False), (1, True)):
-        with replica.accumulate(exchange), replica.backward(None, exchange):
-            replica.module(torch.ones(1, 2)).sum().backward()
-        assert replica.exchanges == expected
-    assert model.weight.grad.tolist() == [[3.0, 3.0]]
 
 
 def test_a_replaced_replica_leaves_nothing_behind(group):
@@ -223,23 +166,8 @@ def test_a_replaced_replica_leaves_nothing_behind(group):
     assert model.bias.grad is None
     model.weight.grad = None
     model.bias.requires_grad_(True)
-    replica = CountingReplica(model, alone)
+    replica = Replica(model, alone)
     assert remembered() is None
-    with replica.accumulate(True), replica.backward(None, True):
+    with replica.accumulate(True), replica.backward(None):
         replica.module(torch.ones(1, 2)).sum().backward()
-    assert replica.exchanges == 1
     assert (model.weight.grad.tolist(), model.bias.grad.tolist()) == ([[1.0, 1.0]], [1.0])
-
-
-def test_every_validation_sample_belongs_to_one_process():
-    class Numbers:
-        def __len__(self) -> int:
-            return 11
-
-        def __getitem__(self, index: int) -> int:
-            return index
-
-    parts = [ValidationBatches(Numbers(), 2, rank, 3, LoaderOptions()) for rank in range(3)]
-    seen = [int(n) for part in parts for batch in part for n in batch]
-    assert sorted(seen) == list(range(11))
-    assert [part.rounds for part in parts] == [2, 2, 2]

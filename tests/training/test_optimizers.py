@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import sys
 import warnings
+from itertools import pairwise
 
 import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vrtspike.config.train_schema import OptimSettings, RateFactors, TrainSettings
+from vrtspike.config.run_schema import OptimSettings, ScheduleSettings, TrainSettings
 from vrtspike.training.optimizers import (
+    FrozenStart,
+    Schedule,
     build_optimizer,
+    cosine_factor,
     parameter_groups,
     scaled_learning_rate,
     trainable_groups,
@@ -24,7 +28,7 @@ def test_learning_rate_scales_with_the_global_batch(kind, expected):
 
 
 class Parts(nn.Module):
-    """Three layers, the first of which is flow and the second the rest of the backbone."""
+    """Three layers, some of which are groups."""
 
     def __init__(self, **groups: list[str]) -> None:
         super().__init__()
@@ -35,30 +39,32 @@ class Parts(nn.Module):
         return self.groups
 
 
-def test_a_factor_multiplies_the_rate_and_that_of_flow_the_backbones():
-    model = Parts(backbone=["body.weight", "body.bias"], flow=["flow.weight", "flow.bias"])
-    factors = RateFactors(NEW=2.0, BACKBONE=0.5, FLOW=0.25)
-    groups = parameter_groups(trainable_groups(model), 1e-3, factors)
+def test_a_factor_multiplies_the_rate_of_a_group_and_others_have_the_rate_itself():
+    model = Parts(body=["body.weight", "body.bias"], flow=["flow.weight", "flow.bias"])
+    groups = parameter_groups(trainable_groups(model), 1e-3, {"flow": 0.25, "others": 2.0})
     assert [(group["name"], group["lr"]) for group in groups] == [
-        ("new", pytest.approx(2e-3)),
-        ("backbone", pytest.approx(5e-4)),
-        ("flow", pytest.approx(1.25e-4)),
+        ("others", pytest.approx(2e-3)),
+        ("body", pytest.approx(1e-3)),
+        ("flow", pytest.approx(2.5e-4)),
     ]
     for group, layer in zip(groups, (model.head, model.body, model.flow), strict=True):
         assert [id(p) for p in group["params"]] == [id(p) for p in layer.parameters()]
 
 
-def test_by_default_flow_learns_at_an_eighth_of_the_backbones_rate():
-    model = Parts(backbone=["body.weight"], flow=["flow.weight"])
-    groups = parameter_groups(trainable_groups(model), 1e-3, RateFactors())
-    assert [group["lr"] for group in groups] == [1e-3, 1e-3, 1.25e-4]
+def test_a_group_that_the_model_does_not_name_is_an_error():
+    groups = trainable_groups(Parts(flow=["flow.weight"]))
+    for use in (
+        lambda: parameter_groups(groups, 1e-3, {"head": 2.0}),
+        lambda: FrozenStart(groups, {"head": 2}),
+    ):
+        with pytest.raises(ValueError, match="no group 'head' of parameters; others, flow"):
+            use()
 
 
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
         ({"flow": ["9.weight"]}, r"'9\.weight' is no parameter of the model"),
-        ({"head": ["head.bias"]}, r"names 'head'; there are 'backbone' and 'flow'"),
         ({"flow": ["body.bias"], "backbone": ["body.bias"]}, r"'body\.bias' is in two groups"),
     ],
 )
@@ -68,7 +74,7 @@ def test_wrong_groups_are_errors(groups, message):
 
 
 def rates_of(model: nn.Module) -> list[dict[str, object]]:
-    return parameter_groups(trainable_groups(model), 1e-3, RateFactors())
+    return parameter_groups(trainable_groups(model), 1e-3, {})
 
 
 def test_parameters_without_gradient_are_left_out():
@@ -78,19 +84,16 @@ def test_parameters_without_gradient_are_left_out():
     assert group["params"] == [model.weight]
 
 
-def test_settings_reach_the_optimiser():
-    settings = OptimSettings(BETAS=(0.8, 0.95), WEIGHT_DECAY=0.3)
-    optimizer = build_optimizer(rates_of(nn.Linear(2, 2)), settings)
-    assert type(optimizer) is torch.optim.AdamW
-    assert optimizer.param_groups[0]["betas"] == (0.8, 0.95)
-    assert optimizer.param_groups[0]["weight_decay"] == 0.3
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_eight_bit_moments_take_a_byte_each():
+@pytest.mark.parametrize("paged", [False, True])
+def test_eight_bit_moments_take_a_byte_each(paged):
     pytest.importorskip("bitsandbytes")
     model = nn.Linear(100, 100)
-    optimizer = build_optimizer(rates_of(model), OptimSettings(TYPE="adamw8bit"))
+    settings = OptimSettings(TYPE="adamw8bit", BETAS=(0.8, 0.95), WEIGHT_DECAY=0.3, PAGED=paged)
+    optimizer = build_optimizer(rates_of(model), settings)
+    (group,) = optimizer.param_groups
+    assert (group["lr"], group["betas"], group["weight_decay"]) == (1e-3, (0.8, 0.95), 0.3)
+    assert optimizer.is_paged is paged
     model(torch.ones(1, 100)).sum().backward()
     optimizer.step()
     assert optimizer.state[model.weight]["state1"].dtype == torch.uint8
@@ -106,54 +109,6 @@ def test_missing_bitsandbytes_falls_back_with_one_warning(monkeypatch):
     assert "bitsandbytes is not installed" in str(caught[0].message)
 
 
-def test_settings_reach_the_eight_bit_optimiser():
-    pytest.importorskip("bitsandbytes")
-    for paged in (False, True):
-        settings = OptimSettings(TYPE="adamw8bit", BETAS=(0.8, 0.95), WEIGHT_DECAY=0.3, PAGED=paged)
-        optimizer = build_optimizer(rates_of(nn.Linear(2, 2)), settings)
-        (group,) = optimizer.param_groups
-        assert (group["lr"], group["betas"], group["weight_decay"]) == (1e-3, (0.8, 0.95), 0.3)
-        assert optimizer.is_paged is paged
-
-
-def stepped(optimizer: torch.optim.Optimizer, model: nn.Module) -> torch.optim.Optimizer:
-    model(torch.ones(1, 3)).square().sum().backward()
-    optimizer.step()
-    return optimizer
-
-
-@pytest.mark.parametrize("fused", [None, True])
-def test_a_state_changes_no_implementation_whoever_wrote_it(fused):
-    torch.manual_seed(3)
-    wrote = nn.Linear(3, 2)
-    state = stepped(build_optimizer(rates_of(wrote), OptimSettings()), wrote).state_dict()
-    # As a machine with a GPU writes it, and as older versions did.
-    state["param_groups"][0].update(fused=True, capturable=True, foreach=False, lr=0.5)
-    if fused is None:
-        del state["param_groups"][0]["fused"]
-    before = [dict(group) for group in state["param_groups"]]
-    reader = nn.Linear(3, 2)
-    optimizer = build_optimizer(rates_of(reader), OptimSettings())
-    optimizer.load_state_dict(state)
-    (group,) = optimizer.param_groups
-    assert (group["fused"], group["foreach"], group["capturable"]) == (None, None, False)
-    assert group["lr"] == 0.5
-    assert state["param_groups"] == before
-    for a, b in zip(wrote.parameters(), reader.parameters(), strict=True):
-        assert optimizer.state[b]["step"] == 1
-        assert torch.equal(
-            optimizer.state[b]["exp_avg"], state["state"][0 if a.dim() == 2 else 1]["exp_avg"]
-        )
-
-
-def test_a_state_of_other_groups_is_refused():
-    one, two = nn.Linear(3, 2), Parts(flow=["flow.weight"])
-    for wrote, reader in ((one, two), (two, one)):
-        state = build_optimizer(rates_of(wrote), OptimSettings()).state_dict()
-        with pytest.raises(ValueError, match="different number of parameter groups"):
-            build_optimizer(rates_of(reader), OptimSettings()).load_state_dict(state)
-
-
 def test_on_cuda_one_kernel_steps_many_parameters():
     # Without data: the choice is made when the optimiser is built.
     with FakeTensorMode():
@@ -163,18 +118,31 @@ def test_on_cuda_one_kernel_steps_many_parameters():
         assert build_optimizer([host], OptimSettings()).param_groups[0]["fused"] is None
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_the_fused_step_is_the_other_up_to_rounding():
-    found = []
-    for device in ("cpu", "cuda"):
-        torch.manual_seed(3)
-        model = nn.Linear(3, 2).to(device)
-        optimizer = build_optimizer(rates_of(model), OptimSettings())
-        for _ in range(5):
-            model(torch.ones(1, 3, device=device)).square().sum().backward()
-            optimizer.step()
-        if device == "cuda":
-            assert optimizer.state[model.weight]["step"].is_cuda
-        found.append(model.weight.detach().cpu())
-    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
+def test_warm_up_then_cosine_to_the_floor():
+    factors = [cosine_factor(step, 101, 10, 0.1) for step in range(101)]
+    assert factors[:10] == pytest.approx([0.1 * n for n in range(1, 11)])
+    assert factors[10] == 1.0
+    assert factors[55] == pytest.approx(0.55)
+    assert factors[100] == pytest.approx(0.1)
+    assert all(a > b for a, b in pairwise(factors[10:]))
+
+
+@pytest.mark.parametrize(("total", "warmup"), [(1, 0), (1, 10), (5, 5), (5, 100), (2, 1)])
+def test_short_runs_have_positive_rates(total, warmup):
+    factors = [cosine_factor(step, total, warmup, 0.01) for step in range(total)]
+    assert all(0 < factor <= 1 for factor in factors)
+
+
+def test_rates_of_groups_keep_their_ratio_and_end_at_min_lr():
+    groups = [{"params": [torch.zeros(1)], "lr": 5e-5}, {"params": [torch.zeros(1)], "lr": 2e-4}]
+    optimizer = torch.optim.AdamW(groups)
+    settings = ScheduleSettings(WARMUP_STEPS=4, MIN_LR=1e-6)
+    schedule = Schedule(optimizer, settings, 2e-4, total=20)
+    for step in range(20):
+        rate = schedule.apply(step)
+        slow, fast = (group["lr"] for group in optimizer.param_groups)
+        assert fast == rate
+        assert slow == pytest.approx(rate / 4)
+    assert rate == pytest.approx(1e-6)
+    # The rate is a function of the step alone: going back gives the same again.
+    assert schedule.apply(3) == 2e-4

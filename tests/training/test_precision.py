@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from vrtspike.config.train_schema import TrainSettings
+from vrtspike.config.run_schema import TrainSettings
 from vrtspike.deblurring.settings import Settings
-from vrtspike.training.one_process import set_arithmetic
+from vrtspike.training.fit import set_arithmetic
 from vrtspike.training.precision import Precision
 
 CPU = torch.device("cpu")
@@ -26,32 +26,11 @@ def test_types_of_forward_weights_and_losses(name, forward, weights):
     precision = Precision(TrainSettings(PRECISION=name), CPU)
     model = precision.prepare(nn.Linear(4, 4))
     with precision.autocast():
-        output = model(torch.ones(2, 4))
-        assert output.dtype == forward
+        output = model(input=torch.ones(2, 4))
+        assert output.dtype == precision.compute_type == forward
         with precision.exact():
             assert (output.float() @ torch.ones(4, 1)).dtype == torch.float32
     assert model.weight.dtype == weights
-
-
-@pytest.mark.parametrize(
-    ("older", "name"),
-    [
-        ({"AMP_ENABLED": False}, "32"),
-        ({"AMP_ENABLED": True, "AMP_OPT_LEVEL": "O0"}, "32"),
-        ({"AMP_ENABLED": True, "AMP_OPT_LEVEL": "O1"}, "bf16-mixed"),
-        ({"AMP_ENABLED": True, "AMP_OPT_LEVEL": "O2"}, "bf16-true"),
-    ],
-)
-def test_older_spellings(tmp_path, older, name):
-    from vrtspike.config import load_preset
-
-    path = tmp_path / "old.yaml"
-    lines = "".join(
-        f"  {key}: {str(value).lower() if value in (True, False) else value}\n"
-        for key, value in older.items()
-    )
-    path.write_text("TRAIN:\n" + lines)
-    assert Precision(load_preset(path).TRAIN, CPU).name == name
 
 
 def test_scaled_loss_overflow_skips_the_step_and_lowers_the_scale():
@@ -83,26 +62,6 @@ def test_unscaled_gradients_have_their_true_size():
     assert torch.equal(model.weight, before - torch.tensor([[1.0, 1.5]]))
 
 
-def test_sums_of_products_are_not_cut_to_half_precision():
-    matmul = torch.backends.cuda.matmul
-    names = [f"allow_{half}_reduced_precision_reduction" for half in ("bf16", "fp16")]
-    for name in names:
-        setattr(matmul, name, True)
-    try:
-        set_arithmetic(Settings(DETERMINISTIC=False), CPU)
-        assert [getattr(matmul, name) for name in names] == [False, False]
-    finally:
-        for name in names:
-            setattr(matmul, name, True)
-
-
-def test_named_inputs_are_turned_to_bfloat16_too():
-    precision = Precision(TrainSettings(PRECISION="bf16-true"), CPU)
-    model = precision.prepare(nn.Linear(4, 4))
-    assert model(input=torch.ones(2, 4)).dtype == torch.bfloat16
-    assert precision.compute_type == torch.bfloat16
-
-
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_determinism_is_asked_for_and_only_a_warning_on_a_gpu(monkeypatch, kind):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
@@ -118,6 +77,10 @@ def test_determinism_is_asked_for_and_only_a_warning_on_a_gpu(monkeypatch, kind)
         assert not torch.are_deterministic_algorithms_enabled()
         # The fastest algorithm is looked for where results need not repeat.
         assert torch.backends.cudnn.benchmark is (kind == "cuda")
+        # Sums of products are not cut to half precision.
+        matmul = torch.backends.cuda.matmul
+        assert not matmul.allow_bf16_reduced_precision_reduction
+        assert not matmul.allow_fp16_reduced_precision_reduction
     finally:
         torch.use_deterministic_algorithms(False)
         torch.backends.cudnn.benchmark = benchmark

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,23 +10,14 @@ import torch
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from vrtspike.images import read_rgb
-from vrtspike.monitoring.display import SilentDisplay, Status
-from vrtspike.training.batches import CacheUse
+from tests.training.setup_run import Notes
+from vrtspike.io.images import read_rgb
+from vrtspike.monitoring.display import Status
+from vrtspike.monitoring.records import CacheUse, read_records
 from vrtspike.training.progress import StepResult
 from vrtspike.training.run_log import RunLog
 
 CPU = torch.device("cpu")
-
-
-class Notes(SilentDisplay):
-    """Keeps what a person would be told."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 def status(step: int) -> Status:
@@ -40,27 +29,38 @@ def result(step: int) -> StepResult:
     return StepResult(losses, 1e-3 / step, 7.0 + step, step == 2, 4, 12, 8.7654)
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.fixture
 def notes() -> Notes:
     return Notes()
 
 
+class Tracked(list):
+    """A tracker that keeps what it is given."""
+
+    def log(self, step: int, figures: dict[str, float]) -> None:
+        self.append((step, dict(figures)))
+
+    def close(self, finished: bool) -> None:
+        """It keeps them."""
+
+
 @pytest.fixture
-def log(tmp_path, notes) -> RunLog:
-    log = RunLog(tmp_path, "the fingerprint", True, True, notes)
+def tracked() -> Tracked:
+    return Tracked()
+
+
+@pytest.fixture
+def log(tmp_path, notes, tracked) -> RunLog:
+    log = RunLog(tmp_path, "the fingerprint", True, True, notes, None, [tracked])
     log.begin(0)
     return log
 
 
-def test_a_step_stands_in_the_records_and_on_the_board(log, tmp_path):
+def test_a_step_stands_in_the_records_on_the_board_and_in_trackers(log, tmp_path, tracked):
     for step in (1, 2, 3):
         log.step(status(step), result(step))
     log.close()
-    records = lines(tmp_path / "metrics.jsonl")
+    records = read_records(tmp_path / "metrics.jsonl")
     for step, record in enumerate(records, 1):
         assert record.pop("time") > 0
         assert record == {
@@ -76,52 +76,31 @@ def test_a_step_stands_in_the_records_and_on_the_board(log, tmp_path):
         assert shown == expected
     shown = [event.value for event in board.Scalars("loss/pixel")]
     assert shown == pytest.approx([0.5, 1.0, 1.5])
+    step, figures = tracked[1]
+    assert (step, sorted(figures)) == (2, sorted(board.Tags()["scalars"]))
+    assert (figures["train/lr"], figures["loss/other"]) == (5e-4, 0.25)
 
 
-def test_trackers_receive_every_figure_of_the_board(notes, tmp_path):
-    class Tracked(list):
-        def log(self, step: int, figures: dict[str, float]) -> None:
-            self.append((step, dict(figures)))
-
-    tracked = Tracked()
-    log = RunLog(tmp_path, "f", True, False, notes, None, [tracked])
-    log.begin(0)
-    log.step(status(2), result(2))
-    log.validation(2, 1, {"psnr": 31.5}, {})
-    log.epoch(3, 1, {"seconds": 1.0, "samples": 4, "samples_per_second": 4.0})
-    log.close()
-    assert tracked == [
-        (
-            2,
-            {
-                "loss/pixel": 1.0, "loss/other": 0.25, "train/loss": 1.25, "train/lr": 5e-4,
-                "train/grad_norm": 9.0, "train/samples_per_second": 1.2346, "train/data_ms": 8.765,
-            },
-        ),
-        (2, {"validation/psnr": 31.5}),
-        (3, {"epoch/seconds": 1.0, "epoch/samples": 4, "epoch/samples_per_second": 4.0}),
-    ]  # fmt: skip
-
-
-def test_pictures_keep_their_colours(log, tmp_path):
+def test_pictures_keep_their_colours(log, tmp_path, tracked):
     picture = np.random.default_rng(0).integers(0, 256, (8, 12, 3), dtype=np.uint8)
     log.validation(7, 2, {"psnr": 31.5}, {"restored": picture})
     log.close()
     stored = read_rgb(tmp_path / "pictures" / "step_00000007_restored.png")
     np.testing.assert_array_equal(stored, picture)
-    (record,) = lines(tmp_path / "metrics.jsonl")
+    (record,) = read_records(tmp_path / "metrics.jsonl")
     assert record.pop("time") > 0
     assert record == {"kind": "validation", "step": 7, "epoch": 2, "psnr": 31.5}
     board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     (event,) = board.Scalars("validation/psnr")
     assert (event.step, event.value) == (7, 31.5)
+    assert tracked == [(7, {"validation/psnr": 31.5})]
 
 
 def test_an_epoch_is_recorded_and_told(log, notes, tmp_path):
     figures = {"seconds": 125.0, "samples": 50, "samples_per_second": 0.4}
     log.epoch(9, 2, figures)
     log.close()
-    (record,) = lines(tmp_path / "metrics.jsonl")
+    (record,) = read_records(tmp_path / "metrics.jsonl")
     assert record.pop("time") > 0
     assert record == {"kind": "epoch", "step": 9, "epoch": 2, **figures}
     assert notes.notes == ["epoch 2: 2:05, 50 samples, 0.4 samples/s"]
@@ -131,7 +110,7 @@ def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
     log.memory(4, CPU, CacheUse(lookups=40, reads=10, evictions=2, limit_bytes=3 * 2**20))
     log.memory(5, CPU)
     log.close()
-    used, none = lines(tmp_path / "logs" / "memory.jsonl")
+    used, none = read_records(tmp_path / "logs" / "memory.jsonl")
     assert used["cache"] == {
         "hits": 30, "misses": 10, "evictions": 2, "items": 8, "hit_rate": 0.75, "limit_mb": 3.0,
         "full": True,
@@ -141,8 +120,8 @@ def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
 
 def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):
     models = [torch.nn.Linear(2, 3) for _ in range(2)]
-    log.best(models[0])
-    log.final(models[1])
+    log.weights(models[0], "best.safetensors")
+    log.weights(models[1], "weights.safetensors")
     log.close()
     for name, model in zip(("best", "weights"), models, strict=True):
         with safe_open(tmp_path / f"{name}.safetensors", "pt") as stored:
@@ -165,10 +144,10 @@ def test_a_resumed_run_repeats_what_lies_beyond_its_step(tmp_path):
         again = RunLog(tmp_path, "f", True, False, Notes())
         again.begin(**options)
         again.close()
-        records = lines(tmp_path / "metrics.jsonl")
+        records = read_records(tmp_path / "metrics.jsonl")
         kinds = ("train", "validation", "epoch")
         found = [[r["step"] for r in records if r["kind"] == kind] for kind in kinds]
-        return [*found, [r["step"] for r in lines(tmp_path / "logs" / "memory.jsonl")]]
+        return [*found, [r["step"] for r in read_records(tmp_path / "logs" / "memory.jsonl")]]
 
     assert left(step=5, validated_step=4) == [[1, 2, 3, 4, 5], [2, 4], [2, 4], [1, 2, 3, 4, 5]]
     # The checkpoint of step 4 was written before its validation, and its epoch is still open.
@@ -183,6 +162,6 @@ def test_other_processes_write_nothing(tmp_path):
     log.step(status(1), result(1))
     log.validation(1, 1, {"psnr": 1.0}, {"a": np.zeros((2, 2, 3), np.uint8)})
     log.memory(1, CPU)
-    log.final(torch.nn.Linear(2, 3))
+    log.weights(torch.nn.Linear(2, 3), "weights.safetensors")
     log.close()
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ import math
 import os
 import random
 import signal
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,10 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from tests.training.forecast import FlowForecaster, ForecastTask, Waves
-from tests.training.setup_run import forecast_settings, forecast_trainer, records
-from tests.training.stopping import StopAfter
-from vrtspike.deblurring.settings import Settings
-from vrtspike.launching.signals import StopRequest
-from vrtspike.monitoring.display import SilentDisplay, Status
+from tests.training import setup_run
+from tests.training.forecast import Forecaster, ForecastTask, StopAfter, Waves
+from tests.training.setup_run import forecast_settings, records, run
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.runs.checkpoints import list_checkpoints
 from vrtspike.training.loop import Trainer
 
@@ -39,15 +37,16 @@ TRAIN = {
         "LR": 5e-3,
         "BETAS": [0.8, 0.9],
         "WEIGHT_DECAY": 0.1,
-        "LR_FACTORS": {"NEW": 2.0, "BACKBONE": 0.5, "FLOW": 0.25},
     },
     "SCHED": {"WARMUP_STEPS": 2, "MIN_LR": 1e-4},
     "SAVE_EVERY_STEPS": 100,
 }
+RATES = {"others": 2.0, "body": 0.5, "inlet": 0.125}
+forecast_trainer = partial(setup_run.forecast_trainer, rate_factors=RATES)
 LOG = {"VAL_EVERY_STEPS": 2, "TENSORBOARD": False, "MEMORY_EVERY_STEPS": 4}
 
 
-class Plain(FlowForecaster):
+class Plain(Forecaster):
     """Without random numbers, so that it can be computed again."""
 
     def __init__(self) -> None:
@@ -74,17 +73,10 @@ def terms(output: torch.Tensor, batch: dict[str, torch.Tensor]) -> dict[str, tor
     return {"mse": difference.square().mean(), "absolute": 0.5 * difference.abs().mean()}
 
 
-def settings_of(train: dict[str, Any] | None = None, **log: Any) -> Settings:
+def settings_of(train: dict[str, Any] | None = None, **log: Any) -> RunSettings:
     return forecast_settings({**TRAIN, **(train or {})}).model_copy(
         update={"LOG": forecast_settings().LOG.model_copy(update={**LOG, **log})}
     )
-
-
-def run(trainer: Trainer) -> Trainer:
-    with StopRequest() as stop:
-        trainer.run(stop)
-    trainer.log.close()
-    return trainer
 
 
 class ByHand:
@@ -96,7 +88,7 @@ class ByHand:
         self.model, average = Plain(), Plain()
         self.model.load_state_dict(first)
         parts = (self.model.outlet, self.model.body, self.model.inlet)
-        factors = (2.0, 0.5, 0.5 * 0.25)
+        factors = (2.0, 0.5, 0.125)
         optimizer = torch.optim.AdamW(
             [{"params": list(part.parameters())} for part in parts],
             betas=(0.8, 0.9),
@@ -211,36 +203,14 @@ def test_the_average_is_validated_kept_as_the_best_and_published(trained, expect
         )
 
 
-def test_gradients_of_a_scaled_loss_are_recorded_in_their_true_size(tmp_path):
-    norms = []
-    for name in ("32", "16-mixed"):
-        settings = settings_of({"PRECISION": name, "MAX_STEPS": 2})
-        run(forecast_trainer(tmp_path / name, settings, model=Plain, task=TwoTerms()))
-        norms.append([r["grad_norm"] for r in records(tmp_path / name) if r["kind"] == "train"])
-    # Half precision has eleven bits.
-    assert norms[1] == pytest.approx(norms[0], rel=0.05)
-
-
-def test_a_resumed_run_keeps_its_loss_scale(tmp_path):
-    train = {"PRECISION": "16-mixed", "AMP_INIT_SCALE": 2.0**24, "MAX_STEPS": 14}
-    run(forecast_trainer(tmp_path / "whole", settings_of(train), model=Plain))
-    skipped = [r["skipped"] for r in records(tmp_path / "whole") if r["kind"] == "train"]
-    # The scale is halved until nothing overflows any more.
-    assert skipped[0]
-    assert not any(skipped[-6:])
-    task = StopAfter(10 * MICRO, signal.SIGTERM)
-    run(forecast_trainer(tmp_path / "cut", settings_of(train), model=Plain, task=task))
-    run(forecast_trainer(tmp_path / "cut", settings_of(train), model=Plain))
-    assert records(tmp_path / "cut") == records(tmp_path / "whole")
-
-
-class Drawing(ForecastTask):
-    """Notes the random numbers that a model would draw, and how it is called."""
+class Observed(ForecastTask):
+    """Notes the random numbers that a model would draw, how it is called, and types of values."""
 
     def __init__(self) -> None:
         super().__init__()
         self.drawn: list[tuple[float, float, float]] = []
         self.modes: set[tuple[bool, bool]] = set()
+        self.types: set[tuple[str, torch.dtype]] = set()
 
     def forward(self, model, batch):
         training = torch.is_grad_enabled()
@@ -248,36 +218,8 @@ class Drawing(ForecastTask):
         if training:
             numbers = random.random(), float(np.random.random()), float(torch.rand(()))
             self.drawn.append(numbers)
-        return super().forward(model, batch)
-
-
-def test_every_micro_batch_draws_numbers_of_its_own_from_the_seed(tmp_path):
-    drawn = []
-    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
-        task = Drawing()
-        settings = settings_of().model_copy(update={"SEED": seed})
-        run(forecast_trainer(tmp_path / name, settings, task=task, timing=True))
-        drawn.append(task.drawn)
-        # Dropout works in every training pass, after a validation too, and in no other.
-        assert task.modes == {(True, True), (False, True)}
-    assert len(set(drawn[0])) == STEPS * MICRO
-    assert drawn[0] == drawn[1]
-    for place in range(3):
-        numbers = [{each[place] for each in run} for run in (drawn[0], drawn[2])]
-        assert numbers[0].isdisjoint(numbers[1])
-
-
-class Types(ForecastTask):
-    """Notes in which types outputs, products in the loss and metrics are computed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.types: set[tuple[str, torch.dtype]] = set()
-
-    def forward(self, model, batch):
         output = super().forward(model, batch)
-        kind = "training" if torch.is_grad_enabled() else "validation"
-        self.types.add((kind, output.dtype))
+        self.types.add(("training" if training else "validation", output.dtype))
         return output
 
     def losses(self, output, batch, step):
@@ -290,50 +232,30 @@ class Types(ForecastTask):
         return super().metrics(output, batch)
 
 
+def test_every_micro_batch_draws_numbers_of_its_own_from_the_seed(tmp_path):
+    drawn = []
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        task = Observed()
+        settings = settings_of().model_copy(update={"SEED": seed})
+        run(forecast_trainer(tmp_path / name, settings, task=task, timing=True))
+        drawn.append(task.drawn)
+        # Dropout works in every training pass, after a validation too, and in no other.
+        assert task.modes == {(True, True), (False, True)}
+    assert len(set(drawn[0])) == STEPS * MICRO
+    assert drawn[0] == drawn[1]
+    for place in range(3):
+        numbers = [{each[place] for each in run} for run in (drawn[0], drawn[2])]
+        assert numbers[0].isdisjoint(numbers[1])
+
+
 def test_half_precision_ends_before_losses_and_metrics(tmp_path):
-    task = Types()
+    task = Observed()
     settings = settings_of({"PRECISION": "bf16-mixed", "MAX_STEPS": 2})
     run(forecast_trainer(tmp_path, settings, task=task))
-    assert task.types == {
-        ("training", torch.bfloat16),
-        ("validation", torch.bfloat16),
-        ("output", torch.float32),
-        ("product", torch.float32),
-        ("measured", torch.float32),
+    half = {("training", torch.bfloat16), ("validation", torch.bfloat16)}
+    assert task.types == half | {
+        (name, torch.float32) for name in ("output", "product", "measured")
     }
-
-
-class Figures(ForecastTask):
-    """PSNR rises with every validation, SSIM does not; keeps what pictures are made of."""
-
-    metric = "psnr"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.validations = 0
-        self.shown: list[list[int]] = []
-
-    def metrics(self, output, batch):
-        if 0 in batch["index"].tolist():
-            self.validations += 1
-        return [{"psnr": float(self.validations), "ssim": 0.5} for _ in batch["index"]]
-
-    def pictures(self, output, batch):
-        self.shown.append(batch["index"].tolist())
-        return super().pictures(output, batch)
-
-
-@pytest.mark.parametrize(("metric", "last"), [("ssim", 8), ("psnr", 20), ("main", 20)])
-def test_early_stopping_watches_the_metric_that_it_names(tmp_path, metric, last):
-    stopping = {"METRIC": metric, "PATIENCE": 3}
-    settings = settings_of({"MAX_STEPS": 20, "EARLY_STOPPING": stopping})
-    task = Figures()
-    trainer = run(forecast_trainer(tmp_path, settings, task=task))
-    # The first validation, after two steps, is the best SSIM; three more without improvement.
-    assert trainer.progress.step == last
-    # The best weights are those of the main metric all the same.
-    assert trainer.progress.best_step == last
-    assert task.shown == [[0, 1]] * (last // 2)
 
 
 def test_checkpoints_pictures_and_memory_have_their_steps(tmp_path):
@@ -348,23 +270,6 @@ def test_checkpoints_pictures_and_memory_have_their_steps(tmp_path):
     assert [json.loads(line)["step"] for line in lines] == [4, 8]
     validated = [r["step"] for r in records(tmp_path) if r["kind"] == "validation"]
     assert validated == [2, 4, 6, 8, 10, 11]
-
-
-class Slow(ForecastTask):
-    """Takes 20 ms to make a batch ready."""
-
-    def prepare(self, batch, device):
-        time.sleep(0.02)
-        return super().prepare(batch, device)
-
-
-def test_waiting_for_data_is_told_in_milliseconds(tmp_path):
-    started = time.monotonic()
-    run(forecast_trainer(tmp_path, settings_of({"MAX_STEPS": 3}), task=Slow()))
-    whole = 1e3 * (time.monotonic() - started)
-    waits = [r["data_ms"] for r in records(tmp_path, timeless=False) if r["kind"] == "train"]
-    assert all(wait >= MICRO * 20 for wait in waits)
-    assert sum(waits) < whole
 
 
 def test_a_finished_run_is_left_as_it_is(trained):
@@ -405,50 +310,3 @@ def test_a_validation_is_cut_short_and_made_up_for(tmp_path):
     assert len(task.seen) == 2 * MICRO + 1
     run(forecast_trainer(tmp_path / "cut", settings_of()))
     assert records(tmp_path / "cut") == records(tmp_path / "whole")
-
-
-class Watcher(SilentDisplay):
-    """Keeps every status that a person would see."""
-
-    def __init__(self) -> None:
-        self.seen: list[Status] = []
-
-    def update(self, status: Status) -> None:
-        self.seen.append(status)
-
-
-def test_what_is_shown_of_a_step_is_what_is_recorded(tmp_path):
-    trainer = forecast_trainer(tmp_path, settings_of({"MAX_STEPS": 5}), samples=6)
-    watcher = trainer.display = Watcher()
-    run(trainer)
-    found = records(tmp_path, timeless=False)
-    steps = [r for r in found if r["kind"] == "train"]
-    shown = [(s.step, s.total, s.epoch, s.loss) for s in watcher.seen]
-    assert shown == [(r["step"], 5, r["epoch"], r["loss"]) for r in steps]
-    # Three batches are an epoch, a step takes two of them.
-    assert [r["epoch"] for r in steps] == [1, 1, 2, 3, 3]
-    skills = {r["step"]: r["skill"] for r in found if r["kind"] == "validation"}
-    metrics = [None, None, skills[2], skills[2], skills[4]]
-    assert [s.metric for s in watcher.seen] == [m and ("skill", m) for m in metrics]
-    # Of what remains, nothing is left after the last step.
-    assert [s.eta_s > 0 for s in watcher.seen] == [True] * 4 + [False]
-    assert watcher.seen[-1].eta_s == 0.0
-
-
-class Profiled(ForecastTask):
-    """Notes in which steps, counted from 1, a profiler looks on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.steps: set[int] = set()
-
-    def losses(self, output, batch, step):
-        if torch.autograd._profiler_enabled():
-            self.steps.add(step + 1)
-        return super().losses(output, batch, step)
-
-
-def test_the_steps_that_are_asked_for_are_profiled(tmp_path):
-    task = Profiled()
-    run(forecast_trainer(tmp_path, settings_of(PROFILE_STEPS=(2, 3)), task=task))
-    assert task.steps == {2, 3}

@@ -21,8 +21,7 @@ from pathlib import Path
 import psutil
 
 DAEMONS = ("slurmctld", "slurmd")
-ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db", "mariadb")
-PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo", "sacct", "sacctmgr")
+PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 PATIENCE_S = 60.0
 DEATH_S = 10
 """Seconds without a word from a node, after which the controller takes it for dead."""
@@ -48,7 +47,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=1
 JobAcctGatherParams=OverMemoryKill
-AccountingStorageType=accounting_storage/{accounting}
+AccountingStorageType=accounting_storage/none
 SwitchType=switch/none
 MpiDefault=none
 ReturnToService=2
@@ -57,29 +56,8 @@ SelectTypeParameters=CR_Core_Memory
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 SlurmdParameters=config_overrides
 KillWait=5
-MinJobAge={min_job_age}
 GresTypes=gpu
 PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
-ASSOCIATIONS = """\
-AccountingStorageHost=127.0.0.1
-AccountingStoragePort={port}
-AccountingStorageEnforce=associations
-"""
-DATABASE = """\
-AuthType=auth/none
-DbdHost={host}
-DbdAddr=127.0.0.1
-DbdPort={port}
-SlurmUser=root
-LogFile={folder}/slurmdbd.log
-PidFile={folder}/slurmdbd.pid
-StorageType=accounting_storage/mysql
-StorageHost=127.0.0.1
-StoragePort={storage}
-StorageUser=slurm
-StoragePass=slurm
-StorageLoc=accounting
 """
 NODE = (
     "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
@@ -130,13 +108,13 @@ class Cluster:
         chosen = ",".join(states) or "all"
         return self.call("squeue", "-h", "-S", "i", "-t", chosen, "-o", "%i").split()
 
-    def start_controller(self, *, anew: bool = False) -> None:
+    def start_controller(self, *, empty: bool = False) -> None:
         """Start the controller and wait until it answers.
 
         Args:
-            anew: whether it forgets all jobs.
+            empty: whether it forgets all jobs.
         """
-        self._start("slurmctld", "slurmctld", "-D", *["-c"] * anew)
+        self._start("slurmctld", "slurmctld", "-D", *["-c"] * empty)
         self._wait(lambda: "is UP" in self.call("scontrol", "ping"), "the controller")
 
     def stop_controller(self) -> None:
@@ -194,37 +172,6 @@ class Cluster:
         logs = "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
         raise NotUpError(f"waited in vain for {what}:\n{logs}")
 
-    def start_accounting(self, ports: tuple[int, int]) -> None:
-        """Start the database and its daemon; ports of the two."""
-        data = self.folder / "database"
-        subprocess.run(
-            [
-                *("mariadb-install-db", "--user=root", f"--datadir={data}", "--skip-test-db"),
-                "--auth-root-authentication-method=normal",
-            ],
-            check=True,
-            capture_output=True,
-        )
-        socket_path = f"--socket={self.folder}/sql"
-        self._start(
-            "mariadbd",
-            *("mariadbd", "--no-defaults", "--user=root", f"--datadir={data}", socket_path),
-            *("--bind-address=127.0.0.1", f"--port={ports[1]}"),
-            *(f"--log-error={self.folder}/mariadbd.log", "--innodb-buffer-pool-size=64M"),
-        )
-        grants = "".join(
-            f"CREATE USER slurm@'{host}' IDENTIFIED BY 'slurm'; "
-            f"GRANT ALL ON accounting.* TO slurm@'{host}';"
-            for host in ("localhost", "127.0.0.1")
-        )
-        create = ["mariadb", "--no-defaults", "--user=root", socket_path, "-e"]
-        self._wait(lambda: bool(self.call(*create, "SELECT 1")), "the database")
-        self.call(*create, f"CREATE DATABASE accounting; {grants}")
-        self._start("slurmdbd", "slurmdbd", "-D")
-        self._wait(lambda: bool(self.call("sacctmgr", "-i", "add", "cluster", "test")), "slurmdbd")
-        self.call("sacctmgr", "-i", "add", "account", "lab")
-        self.call("sacctmgr", "-i", "add", "user", "root", "account=lab")
-
     def stop(self) -> None:
         """End all jobs, then the daemons."""
         deadline = time.monotonic() + PATIENCE_S
@@ -244,12 +191,10 @@ class Cluster:
                 process.kill()
 
 
-def missing(*, accounting: bool = False) -> str | None:
+def missing() -> str | None:
     """Why there can be no cluster here; None if there can."""
     if any(shutil.which(name) is None for name in (*DAEMONS, *PROGRAMS)):
         return "needs Slurm (apt-get install slurm-wlm)"
-    if accounting and any(shutil.which(name) is None for name in ACCOUNTING):
-        return "needs Slurm's accounting (apt-get install slurmdbd mariadb-server)"
     if os.getuid() != 0:
         return "needs root: Slurm's daemons start jobs for others"
     with tempfile.TemporaryDirectory() as folder:
@@ -261,39 +206,30 @@ def missing(*, accounting: bool = False) -> str | None:
 
 
 @contextlib.contextmanager
-def start_cluster(
-    nodes: int = 2, gpus: int = 2, *, accounting: bool = False, min_job_age: int = 300
-) -> Iterator[Cluster]:
+def start_cluster(nodes: int = 2, gpus: int = 2) -> Iterator[Cluster]:
     """Start a cluster whose nodes claim eight CPUs and some GPUs each; it ends with the block.
 
     Args:
         nodes: how many.
         gpus: of each node; character devices that only look like some.
-        accounting: with a database of all jobs, in which account ``lab`` may submit.
-        min_job_age: seconds for which the controller remembers a job that has ended.
     """
     # Paths of sockets are limited to about a hundred characters.
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        options = (gpus, accounting, min_job_age)
         try:
-            cluster = stack.enter_context(_try_cluster(folder / "1", nodes, *options))
+            cluster = stack.enter_context(_try_cluster(folder / "1", nodes, gpus))
         except NotUpError:
             # Others may have taken a port between its choice and the daemon's start.
-            cluster = stack.enter_context(_try_cluster(folder / "2", nodes, *options))
+            cluster = stack.enter_context(_try_cluster(folder / "2", nodes, gpus))
         yield cluster
 
 
 @contextlib.contextmanager
-def _try_cluster(
-    folder: Path, nodes: int, gpus: int, accounting: bool, min_job_age: int
-) -> Iterator[Cluster]:
+def _try_cluster(folder: Path, nodes: int, gpus: int) -> Iterator[Cluster]:
     cluster = Cluster(folder, tuple(f"n{number}" for number in range(nodes)))
-    ports = _configure(cluster, gpus, accounting, min_job_age)
+    _configure(cluster, gpus)
     try:
-        if accounting:
-            cluster.start_accounting(ports)
-        cluster.start_controller(anew=True)
+        cluster.start_controller(empty=True)
         for name in cluster.nodes:
             cluster.start_node(name)
         yield cluster
@@ -301,27 +237,16 @@ def _try_cluster(
         cluster.stop()
 
 
-def _configure(cluster: Cluster, gpus: int, accounting: bool, min_job_age: int) -> tuple[int, int]:
-    """Write all configuration; returns the ports of slurmdbd and of its database."""
+def _configure(cluster: Cluster, gpus: int) -> None:
+    """Write all configuration."""
     folder, host = cluster.folder, socket.gethostname().split(".")[0]
-    port, dbd, storage, *others = _free_ports(len(cluster.nodes) + 3)
-    text = CONFIGURATION.format(
-        host=host,
-        port=port,
-        folder=folder,
-        death=DEATH_S,
-        min_job_age=min_job_age,
-        accounting="slurmdbd" if accounting else "none",
-    )
-    text += ASSOCIATIONS.format(port=dbd) * accounting
+    port, *others = _free_ports(len(cluster.nodes) + 1)
+    text = CONFIGURATION.format(host=host, port=port, folder=folder, death=DEATH_S)
     for name, node_port in zip(cluster.nodes, others, strict=True):
         text += NODE.format(name=name, host=host, port=node_port, gpus=gpus)
     (folder / "state").mkdir(parents=True)
     (folder / "slurm.conf").write_text(text)
     (folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
-    database = folder / "slurmdbd.conf"
-    database.write_text(DATABASE.format(host=host, port=dbd, folder=folder, storage=storage))
-    database.chmod(0o600)
     # Slurm counts devices only where there is a file for each.
     for number in range(gpus):
         _make_device(folder / f"gpu{number}")
@@ -335,7 +260,6 @@ def _configure(cluster: Cluster, gpus: int, accounting: bool, min_job_age: int) 
             f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which(name)} "$@"\n'
         )
         program.chmod(0o755)
-    return dbd, storage
 
 
 def _make_device(path: Path) -> None:

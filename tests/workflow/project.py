@@ -20,7 +20,7 @@ from vrtspike.deblurring.data.simulation.sequence import write_sequence
 PARTS = ("workflow", "rules", "scripts", "src", "config", "environment.yml")
 
 TINY = """\
-DATA: {CROP_SIZE: 32, CLIP_LEN: 2, K: 8, CACHE_SIZE_GB: 0.1}
+DATA: {CROP_SIZE: 32, CLIP_LEN: 2, NUM_VOXEL_BINS: 8, CACHE_SIZE_GB: 0.1}
 MODEL:
   VRT_DEPTHS: [1, 1, 1, 1, 1, 1, 1, 1]
   WINDOW_SIZE: [2, 4, 4]

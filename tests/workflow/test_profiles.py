@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from tests.concurrency import wait_until
+
 SHARED = ("ingest", "voxelize")
 """Rules whose jobs take as many cores as they are given."""
-LOCAL = "    localrule: True\n"
 
 
 @pytest.fixture(params=["slurm", "generic"])
@@ -29,14 +30,6 @@ def read(repository: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def test_a_job_that_was_stopped_is_continued_and_none_stands_in_the_way(profile):
-    assert profile["retries"] >= 1
-    assert profile["rerun-incomplete"]
-    assert profile["nolock"]
-    # A network file system shows results late.
-    assert profile["latency-wait"] >= 10
-
-
 def test_what_a_rule_is_given_is_given_to_a_rule(profile, repository):
     text = "".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
     rules = set(re.findall(r"^(?:rule|checkpoint) (\w+):", text, re.MULTILINE))
@@ -44,37 +37,6 @@ def test_what_a_rule_is_given_is_given_to_a_rule(profile, repository):
     assert given <= rules
     # Without a number these would ask for every core of a machine.
     assert {*SHARED, "train", "evaluate"} <= profile["set-threads"].keys()
-
-
-def test_a_short_job_is_asked_for_soon(repository):
-    """After its end it waits for half of this. Where Slurm limits questions, two a second pass."""
-    assert read(repository, "slurm")["slurm-vrtspike-init-seconds-before-status-checks"] == 1
-
-
-def test_what_takes_seconds_is_no_job_of_a_cluster(repository):
-    """It would wait for minutes in a queue."""
-    text = "".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
-    parts = re.split(r"^(?:rule|checkpoint) (\w+):\n", text, flags=re.MULTILINE)
-    here = {name for name, body in zip(parts[1::2], parts[2::2], strict=True) if LOCAL in body}
-    assert {"survey", "alignment", "accept", "statistics"} <= here
-    assert here.isdisjoint({"ingest", "voxelize", "train", "evaluate"})
-
-
-def test_every_job_has_bounds(profile):
-    defaults = profile["default-resources"]
-    # Snakemake measures all inputs for a missing one.
-    assert {"mem_mb", "disk_mb", "runtime"} <= defaults.keys()
-    for rule in ("train", "evaluate"):
-        given = profile["set-resources"][rule]
-        assert given["mem_mb"] > defaults["mem_mb"]
-        assert given["runtime"] > defaults["runtime"]
-
-
-def test_slurm_asks_a_training_to_stop_before_it_is_killed(repository):
-    given = read(repository, "slurm")["set-resources"]["train"]["slurm_extra"]
-    found = re.fullmatch(r"'--signal=TERM@(\d+)'", given)
-    assert found is not None
-    assert int(found[1]) >= 60
 
 
 BSUB = """\
@@ -116,3 +78,25 @@ def test_what_a_job_asks_for_reaches_the_batch_system(repository, tmp_path):
         "-P lab",
     ):
         assert words_of_lsf in asked, words_of_lsf
+
+
+BKILL = """\
+#!/bin/sh
+read line < go
+echo "$@" > cancelled
+"""
+
+
+def test_jobs_are_withdrawn_however_long_that_takes(repository, tmp_path):
+    """The generic executor kills the program that does it after two seconds."""
+    path = repository / read(repository, "generic")["cluster-generic-cancel-cmd"]
+    (tmp_path / "bkill").write_text(BKILL)
+    (tmp_path / "bkill").chmod(0o755)
+    (tmp_path / "scripts").symlink_to(repository / "scripts")
+    os.mkfifo(tmp_path / "go")
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run([path, "lsf:7:a", "lsf:8:b"], cwd=tmp_path, env=environment, check=True)
+    assert not (tmp_path / "cancelled").exists()
+    (tmp_path / "go").write_text("now\n")  # it waits for bkill to read
+    cancelled = tmp_path / "cancelled"
+    wait_until(lambda: cancelled.exists() and cancelled.read_text() == "7 8\n")

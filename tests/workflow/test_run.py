@@ -7,36 +7,25 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from tests.workflow.project import Project, stages
+from tests.workflow.staleness import why
 from vrtspike.errors import EXIT_USER_ERROR
-from vrtspike.planning.pictures import workflow_pictures
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TRAIN = "GOPR0001_11_00"
-DATASET = "results/data/tiny/k8/dataset.json"
+STORE = f"data/tiny/k8/train/{TRAIN}.zarr"
 SPIKES = f"data/tiny/train/{TRAIN}/spike/000002.dat"
 
 
-def rules(jobs) -> Counter:
-    return Counter(job.rule for job in jobs)
-
-
-def nothing_to_do(project: Project, *arguments: str) -> bool:
-    done = project.snakemake("--dry-run", "all", *arguments)
-    assert done.returncode == 0, done.stdout
-    return "Nothing to be done" in done.stdout
+OPEN = "decided when the data are made again"
 
 
 def test_publishes_every_result(finished):
@@ -44,15 +33,12 @@ def test_publishes_every_result(finished):
     for preset in ("tiny", "other"):
         for name in ("weights.safetensors", "settings.json", "statistics.json", "metrics.csv"):
             assert (results / "train" / preset / name).is_file()
-        summary = json.loads((results / "evaluate" / preset / "summary.json").read_text())
-        assert summary["preset"] == preset
-        assert summary["frames"] == 3
-        assert summary["metrics"]["tof"]["restored"] is not None
+        evaluated = results / "evaluate" / preset
+        summary = json.loads((evaluated / "summary.json").read_text())
+        assert (summary["preset"], summary["frames"]) == (preset, 3)
         assert set(summary["spikes_alone"]) == {"psnr", "ssim", "tof"}
-        assert len(list((results / "evaluate" / preset / "pictures").glob("*.png"))) == 1
-        examples = json.loads(
-            (results / "evaluate" / preset / "examples/examples.json").read_text()
-        )
+        assert len(list((evaluated / "pictures").glob("*.png"))) == 1
+        examples = json.loads((evaluated / "examples/examples.json").read_text())
         assert len(examples["examples"]) in (2, 3)
     assert (results / "compare/table.csv").is_file()
     # Where Snakemakes tell each other what they make; this one has ended.
@@ -65,11 +51,8 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
     assert [address for address in loaded if not address.endswith(("LICENSE", ".md"))] == []
     for found in ("Metrics", "Pictures", "Training", "Performance", "Comparison"):
         assert f'"{found}"' in report
-    assert "what the model makes beside what goes in" in report
     # The search box of the report looks at paths.
     assert '"results/evaluate/tiny/metrics.html": {' in report
-    assert "loss.svg" in report
-    assert "data:image/png;" in report
 
 
 def test_the_page_says_what_the_evaluations_say(finished):
@@ -86,26 +69,6 @@ def test_the_page_says_what_the_evaluations_say(finished):
             assert metrics[name]["restored"] == figures["restored"]
         assert run["performance"]["sections"]
         assert run["curves"]["train"]["loss"]["steps"] == [1, 2]
-    bases = [run["origin"]["base"] for run in runs]
-    assert bases == ["the defaults of all keys", "preset tiny"]
-    differences = {key: value for key, _, value in runs[1]["origin"]["differences"]}
-    assert differences == {"DATA.ROOT": '"data/tiny"', "TRAIN.OPTIM.LR": "0.0001"}
-    assert 'href=\\"index.html\\"' in (results / "report.html").read_text()
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-def test_a_browser_shows_the_report(finished, tmp_path):
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
-    command += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
-    command += ["--disable-sync", f"--user-data-dir={tmp_path}", "--virtual-time-budget=5000"]
-    page = (finished.folder / "results/report.html").as_uri()
-    done = subprocess.run(
-        [*command, "--dump-dom", page], capture_output=True, text=True, check=True, timeout=120
-    )
-    # What stands in the navigation is put there by the page's own scripts.
-    navigation = done.stdout[done.stdout.index("<body") :]
-    for category in ("Metrics", "Pictures", "Training", "Performance"):
-        assert re.search(rf">{category}<", navigation), category
 
 
 def test_a_run_is_told_in_a_line_per_stage(finished):
@@ -133,46 +96,208 @@ def test_every_log_holds_the_text_of_its_job(finished):
     assert "psnr: blurry" in (logs / "evaluate/tiny.log").read_text()
 
 
-def test_a_second_run_has_nothing_to_do(finished):
-    assert "Nothing to be done" in finished.make("all")
+SOURCE = ("src/vrtspike/training/loop.py", "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21")
+AGAIN = "what it reads is made again"
+LATER = ("alignment tiny", "accept tiny", "voxelize tiny", "statistics tiny")
 
 
-def test_the_pictures_of_the_workflow_are_those_of_its_rules(finished, repository):
-    graph = finished.snakemake("--rulegraph", "dot", "--", "report").stdout
-    for name, picture in workflow_pictures(graph).items():
-        committed = (repository / "docs/images" / name).read_text(encoding="utf-8")
-        assert committed == picture, f"{name}: scripts/workflow_picture.py draws it anew"
-
-
-def test_a_touched_raw_file_changes_nothing(finished):
-    path = finished.folder / SPIKES
-    os.utime(path)
-    assert nothing_to_do(finished)
-
-
-def test_a_changed_raw_file_concerns_its_sequence_and_what_depends_on_it(finished):
-    """All sequences of a share have one job, which leaves the others alone."""
-    path = finished.folder / SPIKES
+@contextlib.contextmanager
+def other_contents(project: Project) -> Iterator[None]:
+    """As many bytes as before."""
+    path = project.folder / SPIKES
     contents = path.read_bytes()
-    before = sequence_results(finished)
     path.write_bytes(contents[:100] + bytes([contents[100] ^ 1]) + contents[101:])
     try:
-        jobs = finished.plan("train_tiny")
-        told = why(finished, "train_tiny")[1]
-        finished.make(DATASET)
-        changed = sequence_results(finished)
+        yield
     finally:
         path.write_bytes(contents)
-        finished.make(DATASET)
-    once = ("ingest", "alignment", "accept", "voxelize", "statistics", "train")
-    assert rules(jobs) == dict.fromkeys(once, 1)
-    reason = f"raw files of train/{TRAIN} changed"
-    assert jobs[0].reason == reason
-    assert told.startswith(f"ingest tiny: {reason}; took ")
-    assert {name for name in before if changed[name] != before[name]} == {
-        *(f"ingest/train/{TRAIN}.json", f"k8/train/{TRAIN}.json", f"k8/train/{TRAIN}.zarr")
-    }
-    assert nothing_to_do(finished)
+
+
+@contextlib.contextmanager
+def new_sequence(project: Project) -> Iterator[None]:
+    split = project.folder / "data/tiny/train"
+    shutil.copytree(split / TRAIN, split / "GOPR0009_11_00")
+    try:
+        yield
+    finally:
+        shutil.rmtree(split / "GOPR0009_11_00")
+
+
+@contextlib.contextmanager
+def comments(project: Project) -> Iterator[None]:
+    os.utime(project.folder / SPIKES)
+    voxels = "src/vrtspike/deblurring/data/store/voxels.py"
+    with (
+        project.replaced(voxels, "def voxelize(", "# Why\ndef voxelize("),
+        project.replaced("src/vrtspike/training/loop.py", '"""', '"""New words. '),
+        project.replaced("rules/voxelize.smk", "    input:", "\n    input:   "),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def cut(project: Project, *names: str) -> Iterator[None]:
+    """Manifests lose their second halves."""
+    whole = {project.folder / "results/data/tiny" / name: b"" for name in names}
+    for path in whole:
+        whole[path] = path.read_bytes()
+        path.write_bytes(whole[path][: len(whole[path]) // 2])
+    try:
+        yield
+    finally:
+        for path, contents in whole.items():
+            path.write_bytes(contents)
+
+
+@contextlib.contextmanager
+def lost(project: Project, *names: str) -> Iterator[None]:
+    """As after a job that failed, or a user who needs space."""
+    paths = [project.folder / "results" / name for name in names]
+    aside = [path.rename(project.folder / f"aside{n}") for n, path in enumerate(paths)]
+    try:
+        yield
+    finally:
+        for path, place in zip(paths, aside, strict=True):
+            place.rename(path)
+
+
+MISSED = "no result yet"
+LATE = {
+    "data/tiny/ingest/shards/0-of-1.json": "ingest tiny",
+    "data/tiny/alignment.csv": "alignment tiny",
+    "data/tiny/k8/accepted.json": "accept tiny",
+    "data/tiny/k8/dataset.json": "statistics tiny",
+    "evaluate/tiny/summary.json": "evaluate tiny",
+    "performance/tiny/findings.json": "analyze_performance tiny",
+    "compare/table.csv": "compare",
+    "index.html": "page",
+}
+LOST = [
+    ("data/tiny/survey.json", "train_tiny", "survey tiny", MISSED, ["ingest tiny", *LATER]),
+    (STORE, "train_tiny", "voxelize tiny", f"store of train/{TRAIN} missing or damaged", LATER[3:]),
+    ("train/tiny/weights.safetensors", "evaluate_tiny", "train tiny", MISSED, ["evaluate tiny"]),
+]
+"""What is lost, what is asked for, the stage that makes it, why, and those after it."""
+DAMAGED = {
+    "survey.json": "survey tiny",
+    "ingest/shards/0-of-1.json": "ingest tiny",
+    "k8/accepted.json": "accept tiny",
+    "k8/shards/0-of-1.json": "voxelize tiny",
+    "k8/dataset.json": "statistics tiny",
+}
+STALE: dict[str, tuple[Callable[[Project], Any], list[str], dict[str, str]]] = {
+    # Before any raw file has another date than that with which it was checked.
+    "data that were removed": (lambda p: lost(p, "data"), ["all"], {}),
+    "a touched raw file, comments, layout, settings that change no result": (
+        comments,
+        [
+            *("all", "--config", "GPUS=3", "RUNS=elsewhere"),
+            "SETTINGS={TEST: {NUM_WORKERS: 1}, DATALOADER: {TOTAL_WORKERS: 1}}",
+        ],
+        {},
+    ),
+    "a changed raw file": (
+        other_contents,
+        ["train_tiny"],
+        {"ingest tiny": f"raw files of train/{TRAIN} changed"} | dict.fromkeys(LATER, AGAIN),
+    ),
+    "a new sequence": (
+        new_sequence,
+        ["train_tiny"],
+        {"survey tiny": "names below the data's folder changed"}
+        | dict.fromkeys(["ingest tiny", *LATER], AGAIN),
+    ),
+    "a learning rate, settings of the evaluation": (
+        lambda p: p.replaced("config/presets/other.yaml", "1.0e-4", "3.0e-4"),
+        [
+            *("evaluate_tiny", "train_other"),
+            *("--config", "SETTINGS={TEST: {TILE: {SIZE: 64}}}"),
+        ],
+        {
+            "evaluate tiny": "TEST.TILE.SIZE 96 -> 64",
+            "train other": "TRAIN.OPTIM.LR 0.0001 -> 0.0003",
+        },
+    ),
+    "code of trainings, asked for": (
+        lambda p: p.replaced(*SOURCE),
+        ["evaluate_tiny", "--forcerun", "train_tiny"],
+        {"train tiny": "asked for", "evaluate tiny": AGAIN},
+    ),
+    **{
+        f"a lost {name}": (
+            lambda project, name=name: lost(project, name),
+            [target],
+            {stage: reason} | dict.fromkeys(later, AGAIN),
+        )
+        for name, target, stage, reason, later in LOST
+    },
+    "results of many stages lost": (
+        lambda p: lost(p, *LATE),
+        ["all"],
+        dict.fromkeys(LATE.values(), MISSED) | {"voxelize tiny": AGAIN},
+    ),
+    "damaged manifests": (
+        lambda p: cut(p, *DAMAGED),
+        ["train_tiny"],
+        {
+            **{"alignment tiny": AGAIN},
+            **{stage: f"results/data/tiny/{name} is damaged" for name, stage in DAMAGED.items()},
+        },
+    ),
+}
+"""A change, what is asked for, and the stages that are stale, each with its reason."""
+
+
+@pytest.mark.parametrize("case", STALE)
+def test_what_is_stale_is_told_with_its_reason(finished, case):
+    change, target, expected = STALE[case]
+    changed = change(finished)
+    with changed if hasattr(changed, "__enter__") else contextlib.nullcontext():
+        found = why(finished, *target)
+    # Whether it runs is known when the data are there again.
+    found = {stage: reason for stage, reason in found.items() if OPEN not in reason}
+    told = {stage: reason.partition(";")[0] for stage, reason in found.items()}
+    assert told == expected
+    assert all("; took " in reason for reason in found.values())
+
+
+def test_nodes_and_gpus_of_the_configuration_reach_the_scheduler(finished):
+    done = finished.snakemake("--dry-run", "train_long", "--config", "NODES=2", "GPUS=4")
+    (line,) = re.findall(r"resources: (.*nodes=.*)", done.stdout)
+    assert {"nodes=2", "tasks=2", "mpi=srun", "gres=gpu:4"} <= set(line.split(", "))
+
+
+def test_changed_training_code_is_told_and_an_unknown_target_is_refused(finished):
+    with finished.replaced(*SOURCE):
+        told = finished.snakemake("--dry-run", "evaluate_tiny").stdout
+    assert told.splitlines()[-2:] == [
+        "nothing to be done",
+        "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW in training/loop.py. Its weights "
+        "stay; to train it again: snakemake --forcerun train_tiny",
+    ]
+    command = [sys.executable, "-m", "vrtspike", "why", "nosuch"]
+    done = subprocess.run(
+        command, cwd=finished.folder, env=finished.environment, capture_output=True, text=True
+    )
+    assert done.returncode == EXIT_USER_ERROR
+    assert "no target and no file of this workflow: nosuch" in done.stderr
+
+
+@pytest.mark.endurance
+def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
+    before = sequence_results(finished)
+    with finished.replaced(
+        "src/vrtspike/deblurring/data/store/voxels.py",
+        "return count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))",
+        "return 1 * count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))",
+    ):
+        told = why(finished, "train_tiny")
+        output = finished.make("train_tiny")
+    assert told["voxelize tiny"].startswith("code of vrtspike/deblurring/data/store/voxels.py; ")
+    assert told["train tiny"].startswith(f"{OPEN}; took ")
+    assert stages(output) == {"voxelize": (1, 1), "statistics": (1, 1)}
+    after = sequence_results(finished)
+    assert all((after[name] != before[name]) == name.startswith("k8/") for name in before)
 
 
 def sequence_results(project: Project) -> dict[str, int]:
@@ -182,140 +307,14 @@ def sequence_results(project: Project) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_ino for path in found}
 
 
-def test_a_new_sequence_is_noticed(finished):
-    split = finished.folder / "data/tiny/train"
-    shutil.copytree(split / TRAIN, split / "GOPR0009_11_00")
-    try:
-        jobs = finished.plan("train_tiny")
-    finally:
-        shutil.rmtree(split / "GOPR0009_11_00")
-    assert rules(jobs)["survey"] == 1
-    (ingest,) = [job for job in jobs if job.rule == "ingest"]
-    assert ingest.reason == "new: train/GOPR0009_11_00"
-    assert nothing_to_do(finished)
-
-
-def test_a_changed_learning_rate_concerns_its_preset_and_is_named(finished):
-    with finished.replaced("config/presets/other.yaml", "1.0e-4", "3.0e-4"):
-        jobs = finished.plan("train_tiny", "train_other")
-    assert [(job.rule, job.wildcards) for job in jobs] == [("train", {"preset": "other"})]
-    assert "TRAIN.OPTIM.LR: 0.0001" in jobs[0].reason
-    assert "TRAIN.OPTIM.LR: 0.0003" in jobs[0].reason
-
-
-def test_settings_that_change_no_result_change_nothing(finished):
-    finished.write(
-        "more.yaml",
-        "RUNS: elsewhere\n"
-        "SETTINGS: {DATALOADER: {TOTAL_WORKERS: 1}, LOG: {MEMORY_EVERY_STEPS: 7}}\n",
-    )
-    assert nothing_to_do(finished, "--configfile", "more.yaml")
-    assert nothing_to_do(finished, "--config", "SETTINGS={TEST: {NUM_WORKERS: 1}}", "GPUS=3")
-
-
-def test_nodes_and_gpus_of_the_configuration_reach_the_scheduler(finished):
-    done = finished.snakemake("--dry-run", "train_long", "--config", "NODES=2", "GPUS=4")
-    (line,) = re.findall(r"resources: (.*nodes=.*)", done.stdout)
-    assert {"nodes=2", "tasks=2", "mpi=srun", "gres=gpu:4"} <= set(line.split(", "))
-
-
-def why(project: Project, *arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "vrtspike", "why", *arguments],
-        cwd=project.folder,
-        env=project.environment,
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def test_why_tells_each_stale_stage_in_a_line(finished):
-    assert why(finished, "all")[:2] == (0, "nothing to be done\n")
-    with (
-        finished.replaced("config/presets/other.yaml", "1.0e-4", "3.0e-4"),
-        finished.replaced("src/vrtspike/training/loop.py", "ROW = 20", "ROW = 21"),
-    ):
-        status, told, notices = why(finished, "evaluate_other", "evaluate_tiny")
-    assert status == 0
-    train, evaluate = told.splitlines()
-    assert re.fullmatch(
-        r"train other: TRAIN\.OPTIM\.LR 0\.0001 -> 0\.0003; took \d+:\d\d last time", train
-    )
-    assert re.fullmatch(
-        r"evaluate other: what it reads is made again; took \d+:\d\d last time", evaluate
-    )
-    # What would be trained anyway needs no word on its code.
-    assert "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW" in notices
-    status, *said = why(finished, "nosuch")
-    assert status == EXIT_USER_ERROR
-    assert "nosuch" in "".join(said)
-
-
-def test_changed_training_code_is_told_and_trains_nothing(finished):
-    source = "src/vrtspike/training/loop.py"
-    with finished.replaced(source, "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21"):
-        told = finished.snakemake("--dry-run", "evaluate_tiny").stdout
-        forced = finished.plan("evaluate_tiny", "--forcerun", "train_tiny")
-    assert "Nothing to be done" in told
-    assert told.splitlines()[-1] == (
-        "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW in training/loop.py. Its weights "
-        "stay; to train it again: snakemake --forcerun train_tiny"
-    )
-    assert rules(forced) == {"train": 1, "evaluate": 1}
-    assert forced[0].reason == "Forced execution"
-
-
-def test_settings_of_the_evaluation_train_nothing(finished):
-    overlay = ["--config", "SETTINGS={TEST: {TILE: {SIZE: 64}}}"]
-    jobs = finished.plan("train_tiny", "evaluate_tiny", *overlay)
-    assert rules(jobs) == {"evaluate": 1}
-    assert "TEST.TILE.SIZE: 64" in jobs[0].reason
-
-
-def test_comments_and_docstrings_change_nothing(finished):
-    voxels = "src/vrtspike/deblurring/data/store/voxels.py"
-    with (
-        finished.replaced(voxels, "def voxelize(", "# Why\ndef voxelize("),
-        finished.replaced("src/vrtspike/training/loop.py", '"""', '"""New words. '),
-        finished.replaced("rules/voxelize.smk", "    input:", "\n    input:   "),
-    ):
-        assert nothing_to_do(finished)
-
-
-def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
-    before = sequence_results(finished)
-    with finished.replaced(
-        "src/vrtspike/deblurring/data/store/voxels.py",
-        "np.add.reduce(steps, axis=0, out=counts[k])",
-        "counts[k] = np.add.reduce(steps, axis=0)",
-    ):
-        jobs = [job for job in finished.plan("train_tiny") if job.rule == "voxelize"]
-        told = why(finished, "train_tiny")[1]
-        output = finished.make("train_tiny")
-    assert len(jobs) == 1
-    assert "vrtspike/deblurring/data/store/voxels.py" in jobs[0].reason
-    assert "\ntrain tiny: decided when the data are made again; took " in told
-    assert stages(output) == {"voxelize": (1, 1), "statistics": (1, 1)}
-    after = sequence_results(finished)
-    assert all((after[name] != before[name]) == name.startswith("k8/") for name in before)
-
-
-def test_a_gate_that_says_the_same_trains_and_evaluates_nothing(finished):
-    """The shortest clip of all presets of a data set is what the gate asks for."""
-    finished.make("evaluate_tiny")  # what other tests have left to do
-    shorter = "DATA: {CLIP_LEN: 1}\nTRAIN:"
-    with finished.replaced("config/presets/other.yaml", "TRAIN:", shorter):
-        output = finished.make("evaluate_tiny")
-    assert stages(output) == {"accept": (1, 1), "statistics": (1, 1)}
-
-
+@pytest.mark.endurance
 def test_training_again_is_the_users_choice(finished):
     (before,) = (finished.folder / "runs/tiny").iterdir()
     weights = (finished.folder / "results/train/tiny/weights.safetensors").read_bytes()
-    source = "src/vrtspike/training/loop.py"
-    with finished.replaced(source, "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21"):
-        output = finished.make("train_tiny", "--config", "RETRAIN=tiny")
+    with finished.replaced(*SOURCE):
+        # With as many threads as before, when two presets were trained side by side.
+        again = ("--set-threads", "train=1", "--config", "RETRAIN=tiny")
+        output = finished.make("train_tiny", *again)
         second = finished.make("train_tiny")
     assert "the run of other code stands in" in output
     assert "Nothing to be done" in second
@@ -325,109 +324,6 @@ def test_training_again_is_the_users_choice(finished):
     # The same settings, data and arithmetic give the same weights.
     published = finished.folder / "results/train/tiny/weights.safetensors"
     assert published.read_bytes() == weights
-
-
-CODE_BEHIND = {
-    "survey.json": (
-        ("src/vrtspike/deblurring/data/gate/ingest.py", "most_common(1)", "most_common(2)"),
-        "ingest",
-    ),
-    "k8/accepted.json": (
-        (
-            "src/vrtspike/deblurring/data/store/voxels.py",
-            "np.add.reduce(steps, axis=0, out=counts[k])",
-            "counts[k] = np.add.reduce(steps, axis=0)",
-        ),
-        "voxelize",
-    ),
-}
-"""Code, by what stands before its stage: how it changes, and the stage."""
-
-
-@pytest.mark.endurance
-def test_damaged_manifests_are_made_again(finished):
-    folder = finished.folder / "results/data/tiny"
-    names = {
-        "survey.json": "survey",
-        "ingest/shares/0-of-1.json": "ingest",
-        "k8/accepted.json": "accept",
-        "k8/shares/0-of-1.json": "voxelize",
-        "k8/dataset.json": "statistics",
-    }
-    all_names = [*names, f"ingest/train/{TRAIN}.json", f"k8/train/{TRAIN}.json"]
-    whole = {name: (folder / name).read_bytes() for name in all_names}
-    try:
-        for name, rule in names.items():
-            (folder / name).write_bytes(whole[name][: len(whole[name]) // 2])
-            code, stage = CODE_BEHIND.get(name, (None, rule))
-            # Changed code is noticed, too, where of what is damaged only the order counts.
-            with finished.replaced(*code) if code else contextlib.nullcontext():
-                jobs = finished.plan("train_tiny")
-            (folder / name).write_bytes(whole[name])
-            assert stage in rules(jobs)
-            (job,) = [job for job in jobs if job.rule == rule]
-            assert job.reason == f"results/data/tiny/{name} is damaged"
-    finally:
-        for name, contents in whole.items():
-            (folder / name).write_bytes(contents[: len(contents) // 2])
-        finished.make("train_tiny")
-    for name, contents in whole.items():
-        made, known = (json.loads(text) for text in ((folder / name).read_bytes(), contents))
-        assert made.get("digest") == known.get("digest"), name
-        assert made.keys() == known.keys(), name
-
-
-LOST = {
-    "data/tiny/survey.json": ("survey", "all"),
-    "data/tiny/ingest/shares/0-of-1.json": ("ingest", "train_tiny"),
-    "data/tiny/alignment.csv": ("alignment", "report"),
-    "data/tiny/k8/accepted.json": ("accept", "evaluate_tiny"),
-    "data/tiny/k8/dataset.json": ("statistics", "all"),
-    "evaluate/tiny/summary.json": ("evaluate", "page"),
-    "performance/tiny/findings.json": ("analyze_performance", "report"),
-    "compare/table.csv": ("compare", "report"),
-    "index.html": ("page", "report"),
-}
-"""Results that what stands after them hides from Snakemake: the rule, and what is asked for."""
-
-
-@pytest.mark.parametrize("name", LOST)
-def test_what_a_failed_job_has_removed_is_made_by_the_same_command(finished, name):
-    rule, target = LOST[name]
-    path = finished.folder / "results" / name
-    aside = path.rename(finished.folder / "aside")
-    try:
-        (job,) = [job for job in finished.plan(target) if job.rule == rule]
-    finally:
-        aside.rename(path)
-    assert job.reason == "no result yet"
-
-
-def test_data_that_were_removed_are_not_made_again_for_results_of_the_same(finished):
-    folder = finished.folder / "results/data"
-    aside = folder.rename(finished.folder / "aside")
-    try:
-        assert nothing_to_do(finished)
-    finally:
-        aside.rename(folder)
-
-
-def test_a_damaged_store_is_made_again_alone(finished):
-    store = finished.folder / f"results/data/tiny/k8/train/{TRAIN}.zarr"
-    finished.make("train_tiny")  # what other tests have left to do
-    before = sequence_results(finished)
-    shutil.rmtree(store)
-    told = f"store of train/{TRAIN} missing or damaged"
-    jobs = finished.plan("train_tiny")
-    assert (jobs[0].rule, jobs[0].reason) == ("voxelize", told)
-    output = finished.make("train_tiny")
-    assert stages(output) == {"voxelize": (1, 1), "statistics": (1, 1)}
-    assert f"{told}: made again" in output
-    after = sequence_results(finished)
-    assert {name for name in before if after[name] != before[name]} == {
-        *(f"k8/train/{TRAIN}.json", f"k8/train/{TRAIN}.zarr")
-    }
-    assert finished.plan("train_tiny") == []
 
 
 def test_weights_are_asked_for_before_anything_is_computed(finished):
@@ -444,82 +340,3 @@ def test_weights_are_asked_for_before_anything_is_computed(finished):
         assert re.findall(r"^error: (\w+)", done.stdout, re.MULTILINE) == ["fetch_weights"]
         assert stages(done.stdout) == {}
     assert not list((finished.folder / "elsewhere").rglob("*.json"))
-
-
-@pytest.mark.endurance
-def test_training_killed_half_way_is_continued(finished):
-    """Everything is killed at once, the scheduler too; the next call needs no repair."""
-    command = finished.command("--cores", "2", "train_long")
-    process = subprocess.Popen(
-        command,
-        cwd=finished.folder,
-        env=finished.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    checkpoints = wait_for_checkpoints(finished.folder / "runs/long", process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (finished.folder / "results/train/long/weights.safetensors").exists()
-    saved = interrupt(finished)
-    finished.make("train_long")
-    record = json.loads((finished.folder / "results/train/long/run.json").read_text())
-    first, second, third = record["starts"]
-    assert first["step"] == 0
-    assert second["step"] >= min(checkpoints) > 0
-    assert third["step"] == saved
-    assert record["status"] == "finished"
-    assert len(list((finished.folder / "runs/long").iterdir())) == 1
-
-
-def interrupt(project: Project) -> int:
-    """Press Ctrl-C in a training that goes on and has saved a step; returns the last saved."""
-    process = subprocess.Popen(
-        project.command("--cores", "2", "train_long"),
-        cwd=project.folder,
-        env=project.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    (record,) = (project.folder / "runs/long").glob("*/run.json")
-
-    def has_saved() -> bool:
-        assert process.poll() is None, process.communicate()[0]
-        run = json.loads(record.read_text())
-        return len(run["starts"]) == 2 and run["step"] > run["starts"][1]["step"]
-
-    wait_until(has_saved, record)
-    os.killpg(process.pid, signal.SIGINT)
-    output = process.communicate(timeout=120)[0]
-    assert process.returncode != 0
-    begins, *lines, saved, then = output.splitlines()[1:]
-    assert begins == "train long begins; its log: results/logs/train/long.log"
-    assert all(line.startswith(("[train] ", "code has changed")) for line in lines), output
-    found = re.fullmatch(
-        r"\[train\] saved at step (\d+) of 12; the same command continues .*", saved
-    )
-    assert found is not None, output
-    assert then == "continue: snakemake --cores 2 train_long"
-    return int(found[1])
-
-
-def wait_for_checkpoints(runs: Path, process: subprocess.Popen) -> list[int]:
-    """Wait until a run has saved its state; returns the steps it was saved after."""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
-        saved = [int(path.stem.split("_")[1]) for path in runs.glob("*/checkpoints/step_*.pt")]
-        if saved:
-            return saved
-        assert process.poll() is None, "training ended before it was killed"
-        time.sleep(0.02)
-    raise AssertionError("no checkpoint in time")
-
-
-def wait_until(happened: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while not happened():
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)

@@ -9,42 +9,45 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.evaluations import (
+    SPREAD,
+    Measured,
     Summary,
+    frames_note,
     measured_metrics,
     quality,
     quality_formats,
     quality_note,
-    read_evaluations,
+    read_evaluated,
+    require_equal,
+    require_seeds,
+    seeds_quality,
 )
-from vrtspike.config.ablation import derive, require_ablation
-from vrtspike.config.variants import Ablation
+from vrtspike.config.loading import derive, require_ablation
+from vrtspike.config.run_schema import Ablation, Variant, seed_names, split_seed
 from vrtspike.errors import RunError
-from vrtspike.files import atomic_write_text
-from vrtspike.flatten import flat_settings
-from vrtspike.metrics import Metric
-from vrtspike.pages import Table, write_page
-from vrtspike.runs.identity import result_settings
-from vrtspike.runs.published import PublishedRun, read_published, require_names
+from vrtspike.io.files import atomic_write_text
+from vrtspike.io.flatten import unequal
+from vrtspike.plotting.pages import Table, write_page
+from vrtspike.runs.published import PublishedRun
 
 TABLE = "table"
 
-Models = Sequence[PublishedRun]
-"""The runs of an ablation: that of the preset itself, then in the order of its variants."""
+Models = Sequence[Sequence[PublishedRun]]
+"""The runs of an ablation, for each model those of all its seeds: of the preset itself, then in the
+order of its variants."""
 
 _TEXTS = ("preset", "model")
-_EVALUATED = ("dataset_digest", "split", "scale", "tile")
+_EVALUATED = ("protocol", "dataset_digest", "split", "scale", "tile")
 """What the evaluations of an ablation have in common."""
 
 
-def compare_variants(
-    train_folders: Sequence[Path], evaluate_folders: Sequence[Path], output: Path
-) -> tuple[pd.DataFrame, list[str]]:
+def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFrame, list[str]]:
     """Set the models of each ablation against each other and write the table into ``output``.
 
     Args:
-        train_folders: result folders of the runs (``results/train/<preset>``): of each preset that
-            one, and those of its derived presets (:mod:`vrtspike.config.variants`).
-        evaluate_folders: folders of their evaluations, matched by the run's fingerprint.
+        folders: result folders of the runs (``results/train/<preset>``), their evaluations beside:
+            of each preset that one, and those of its derived presets
+            (:mod:`vrtspike.config.run_schema`).
         output: folder for ``table.csv`` and ``table.html``.
 
     Returns:
@@ -52,152 +55,202 @@ def compare_variants(
 
     Raises:
         RunError: if a run or its evaluation is missing, two runs have one name, or the runs of a
-            preset differ in more than the ablation says.
+            preset differ in more than the ablation says and their seeds.
         ConfigError: if a preset has not what the ablation takes away.
     """
-    evaluations = read_evaluations(evaluate_folders)
-    ablations = list(_group([read_published(folder) for folder in train_folders]))
-    for runs in ablations:
-        _require_equal_training(runs)
-        _require_equal_evaluation(runs, evaluations)
-    metrics = measured_metrics(evaluations[run.fingerprint] for runs in ablations for run in runs)
+    runs, evaluations = read_evaluated(folders)
+    ablations = list(_group(runs))
+    for models in ablations:
+        for seeds in models:
+            require_seeds(seeds)
+        _require_equal_training([seeds[0] for seeds in models])
+        _require_equal_evaluation([run for seeds in models for run in seeds], evaluations)
+    every = [run for models in ablations for seeds in models for run in seeds]
+    metrics = measured_metrics(evaluations[run.name] for run in every)
     table = ablation_table(ablations, evaluations, metrics)
     sentences = [
-        _sentence(runs, table[table["preset"] == runs[0].name], evaluations) for runs in ablations
+        _sentence(models, table[table["preset"] == models[0][0].name], evaluations)
+        for models in ablations
     ]
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6f"))
     first = frozenset(index for index, is_one in enumerate(~table["preset"].duplicated()) if is_one)
     page = Table(table, formats=_formats(metrics), strong_rows=first)
-    questions = [_question(runs) for runs in ablations]
+    questions = [_question(models[0][0]) for models in ablations]
     title = "; ".join(dict.fromkeys(question.title for question in questions))
-    note = " ".join([*dict.fromkeys(each.note for each in questions), quality_note(metrics)])
+    about_seeds = (
+        f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
+        if "seeds" in table
+        else "One seed each: how much another one would change is not known (SEEDS)."
+    )
+    notes = [*dict.fromkeys(each.note for each in questions), quality_note(metrics), about_seeds]
+    note = " ".join(notes)
     write_page(output / f"{TABLE}.html", title, note, [page], sentences)
     return table, sentences
 
 
 def ablation_table(
-    ablations: Sequence[Models], evaluations: Mapping[str, Summary], metrics: Sequence[Metric]
+    ablations: Sequence[Models], evaluations: Mapping[str, Summary], metrics: Measured
 ) -> pd.DataFrame:
     """The metrics of every model, and by how much each is better than the preset's own.
 
     Args:
-        ablations: runs that belong together, that of the preset itself first.
-        evaluations: by fingerprint.
-        metrics: the columns.
+        ablations: runs that belong together, those of the preset itself first.
+        evaluations: by the name of the run.
+        metrics: the columns. Where a model has several seeds, they hold means over them, and there
+            are their number and the spread of each metric.
     """
+    several = any(len(seeds) > 1 for models in ablations for seeds in models)
     rows = []
-    for runs in ablations:
-        for run, label in zip(runs, _question(runs).labels, strict=True):
-            row: dict[str, Any] = {"preset": runs[0].name, "model": label}
-            own, this = (evaluations[each.fingerprint]["metrics"] for each in (runs[0], run))
-            for metric in metrics:
-                row |= quality(evaluations[run.fingerprint], [metric])
-                row[f"{metric.name} difference"] = _difference(metric, this, own)
-            rows.append(row | {"steps": run.steps, "parameters": run.parameters})
+    for models in ablations:
+        preset, *_ = models[0]
+        own = _figures(models[0], evaluations, metrics)
+        for seeds, label in zip(models, _question(preset).labels, strict=True):
+            row: dict[str, Any] = {"preset": preset.name, "model": label}
+            row |= {"seeds": len(seeds)} if several else {}
+            this = _figures(seeds, evaluations, metrics)
+            for name, metric in metrics.items():
+                columns = seeds_quality([None], {name: metric})
+                row |= {c: this[c] for c in columns if several or not c.endswith(f" {SPREAD}")}
+                found, reference = (each[f"{name} {metric.after}"] for each in (this, own))
+                row[f"{name} difference"] = (
+                    None if found is None or reference is None else metric.gain(found, reference)
+                )
+            rows.append(row | {"steps": seeds[0].steps, "parameters": seeds[0].parameters})
     table = pd.DataFrame(rows)
     figures = dict.fromkeys([name for name in table if name not in _TEXTS], "float64")
-    return table.astype(figures | {"steps": "Int64", "parameters": "Int64"})
+    whole = [name for name in ("seeds", "steps", "parameters") if name in table]
+    return table.astype(figures | dict.fromkeys(whole, "Int64"))
 
 
-def _difference(
-    metric: Metric, found: Mapping[str, Any], reference: Mapping[str, Any]
-) -> float | None:
-    """By how much the result of one evaluation is better than that of another."""
-    values = [each.get(metric.name, {}).get(metric.after) for each in (found, reference)]
-    return None if None in values else metric.gain(*values)
+def _figures(
+    seeds: Sequence[PublishedRun], evaluations: Mapping[str, Summary], metrics: Measured
+) -> dict[str, float | None]:
+    return seeds_quality([evaluations[run.name] for run in seeds], metrics)
 
 
-def _formats(metrics: Sequence[Metric]) -> dict[str, str]:
-    differences = {f"{metric.name} difference": f"+{metric.format}" for metric in metrics}
+def _formats(metrics: Measured) -> dict[str, str]:
+    differences = {f"{name} difference": f"+{m.format}" for name, m in metrics.items()}
     return quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
 
 
-def _question(runs: Models) -> Ablation:
+def _question(run: PublishedRun) -> Ablation:
     """What the models of an ablation are compared for."""
-    return require_ablation(runs[0].name, runs[0].settings)
+    return require_ablation(run.name, run.settings)
 
 
 def _group(runs: Sequence[PublishedRun]) -> Iterator[Models]:
-    require_names(runs)
     by_name = {run.name: run for run in runs}
     known = by_name.keys()
-    for preset, run in by_name.items():
-        question = require_ablation(preset, run.settings)
-        origin = question.origin(preset)
-        if origin in known:
+    for name, run in by_name.items():
+        model, seed = split_seed(name)
+        question = _question(run)
+        origin = question.origin(model)
+        if (seed > 1 and model in known) or origin in known:
             continue
-        base = origin or preset
-        names = [base, *question.names(base)]
-        if missing := [name for name in names if name not in known]:
+        base = origin or model
+        # Not SEEDS of its settings: a run is not begun again when the number changes.
+        numbers = [number for of, number in map(split_seed, known) if of == base]
+        seeds = max(numbers, default=1)
+        models = [seed_names(model, seeds) for model in (base, *question.names(base))]
+        if missing := [name for names in models for name in names if name not in known]:
             raise RunError(
                 f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(by_name)}. "
                 "Train it, or give its folder as well"
             )
-        yield [by_name[name] for name in names]
+        yield [[by_name[name] for name in names] for names in models]
 
 
-def _require_equal_training(runs: Models) -> None:
-    """Refuse runs that differ in more than what the ablation says."""
+def _require_equal_training(runs: Sequence[PublishedRun]) -> None:
+    """Refuse runs of the models that differ in more than what the ablation says."""
     reference, *others = runs
-    for run, variant in zip(others, _question(runs).variants, strict=True):
+    for run, variant in zip(others, _question(reference).variants, strict=True):
         expected = derive(reference.name, reference.settings, variant)
-        pairs = _unequal(result_settings(run.settings), result_settings(expected))
-        pairs |= _unequal({"data set": run.dataset_digest}, {"data set": reference.dataset_digest})
-        for key, (found, wanted) in pairs.items():
-            raise RunError(
-                f"run {run.name} has {key} {found}, expected {wanted}, for it shall differ from "
-                f"run {reference.name} in {variant.override} only; train both again"
-            )
+        require_equal(run, reference, expected, variant.override)
 
 
-def _require_equal_evaluation(runs: Models, evaluations: Mapping[str, Summary]) -> None:
-    """Refuse runs that were not evaluated, or not in the same way."""
-    for run in runs:
-        if run.fingerprint not in evaluations:
-            raise RunError(
-                f"run {run.name} ({run.fingerprint}): no evaluation of it among those given; "
-                f"evaluate it, such as by snakemake results/evaluate/{run.name}/summary.json"
-            )
-    first = evaluations[runs[0].fingerprint]
+def _require_equal_evaluation(
+    runs: Sequence[PublishedRun], evaluations: Mapping[str, Summary]
+) -> None:
+    """Refuse runs that were not evaluated in the same way."""
+    first = evaluations[runs[0].name]
     for run in runs[1:]:
-        summary = evaluations[run.fingerprint]
+        summary = evaluations[run.name]
         same = ({key: each.get(key) for key in _EVALUATED} for each in (summary, first))
-        for key, (found, wanted) in _unequal(*same).items():
+        for key, (found, wanted) in unequal(*same).items():
             raise RunError(
                 f"the evaluation of run {run.name} has {key} {found}, that of run {runs[0].name} "
                 f"{wanted}; evaluate both in the same way"
             )
 
 
-def _unequal(
-    found: Mapping[str, Any], expected: Mapping[str, Any]
-) -> dict[str, tuple[str | None, str | None]]:
-    """The keys in which two trees differ, with both values."""
-    left, right = flat_settings(found), flat_settings(expected)
-    keys = sorted(left.keys() | right.keys())
-    pairs = {key: (left.get(key), right.get(key)) for key in keys}
-    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _sentence(runs: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summary]) -> str:
+def _sentence(models: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summary]) -> str:
     """What the rows of a preset say of its most important metric."""
-    preset, question = runs[0].name, _question(runs)
-    metric = next(iter(measured_metrics([evaluations[runs[0].fingerprint]])), None)
-    if metric is None:
+    run = models[0][0]
+    preset, question = run.name, _question(run)
+    measured = measured_metrics([evaluations[run.name]])
+    if not measured:
         return f"{preset}: nothing was measured."
-    by_model = rows.set_index("model")[f"{metric.name} difference"]
+    name, metric = next(iter(measured.items()))
+    by_model = rows.set_index("model")[f"{name} difference"]
     if by_model.isna().any():
         return f"{preset}: there is no {metric.title} to compare."
+    spreads = _spreads(rows, name, question)
     found = [(variant, float(by_model[variant.label])) for variant in question.variants]
+
+    def said(variant: Variant, difference: float, than: str = "") -> str:
+        text = f"{metric.text(abs(difference))} {'worse' if difference < 0 else 'better'}{than}"
+        spread = spreads.get(variant.label)
+        if spread is not None and abs(difference) < spread:
+            text += f" (less than the spread over seeds, {metric.text(spread)})"
+        return text
+
     (first, difference), *others = found
-    parts = [
-        f"{first.phrase} {metric.title} is {_worse(metric, difference)} than {question.phrase}"
-    ]
-    parts += [f"{variant.phrase} {_worse(metric, difference)}" for variant, difference in others]
+    than = f" than {question.phrase}"
+    parts = [f"{first.phrase} {metric.title} is {said(first, difference, than)}"]
+    parts += [f"{variant.phrase} {said(variant, difference)}" for variant, difference in others]
     sentences = [f"{preset}: {', '.join(parts)}."]
     sentences += [variant.no_worse for variant, gain in found if variant.no_worse and gain >= 0]
     return " ".join(sentences)
 
 
-def _worse(metric: Metric, difference: float) -> str:
-    return f"{metric.text(abs(difference))} {'worse' if difference < 0 else 'better'}"
+def _spreads(rows: pd.DataFrame, metric: str, question: Ablation) -> dict[str, float]:
+    """What a difference of each variant has to exceed: the larger spread of the two models."""
+    if f"{metric} {SPREAD}" not in rows:
+        return {}
+    by_model = rows.set_index("model")[f"{metric} {SPREAD}"]
+    own = float(by_model[question.label])
+    return {v.label: max(own, float(by_model[v.label])) for v in question.variants}
+
+
+def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:
+    """Set the trainings of a preset side by side and write the table into ``output``.
+
+    Args:
+        folders: result folders of the runs (``results/train/<preset>``), one for each seed; their
+            evaluations stand beside them.
+        output: folder for ``table.csv`` and ``table.html``.
+
+    Returns:
+        a row for each seed, then their mean; the columns ``spread`` of the latter hold the standard
+        deviation over seeds.
+
+    Raises:
+        RunError: if a run or its evaluation is missing, or the runs differ in more than the seed.
+    """
+    runs, summaries = read_evaluated(folders)
+    require_seeds(runs)
+    metrics = measured_metrics(summaries.values())
+    rows = [
+        {"seed": str(run.settings.SEED), **quality(summaries[run.name], metrics)} for run in runs
+    ]
+    mean = {"seed": f"mean of {len(runs)}", **seeds_quality(list(summaries.values()), metrics)}
+    table = pd.DataFrame([*rows, mean], columns=list(mean))
+    table = table.astype(dict.fromkeys(table.columns[1:], "float64"))
+    atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6f"))
+    note = (
+        f"Trainings that differ in their seed alone. {quality_note(metrics)} The {SPREAD} is the "
+        f"standard deviation over seeds. {frames_note(summaries)}"
+    )
+    page = Table(table, formats=quality_formats(metrics), strong_rows=frozenset({len(runs)}))
+    write_page(output / f"{TABLE}.html", f"Seeds of {runs[0].name}", note.strip(), [page])
+    return table

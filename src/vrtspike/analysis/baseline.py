@@ -1,4 +1,4 @@
-"""A guard: figures of runs against those that a file keeps."""
+"""A regression guard: figures of runs against those of a baseline file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.analysis.compare import Candidate, comparison_table, metrics_of
-from vrtspike.analysis.evaluations import test_frames
+from vrtspike.analysis.evaluations import OWN_PROTOCOL, test_frames
+from vrtspike.config.problems import Metric, every_metric
 from vrtspike.errors import RunError, list_faults
-from vrtspike.files import read_json, write_json
-from vrtspike.metrics import Metric
-from vrtspike.problems import every_metric
+from vrtspike.io.files import read_json, write_json
 
 SCHEMA = 1
 
@@ -165,9 +164,12 @@ def _tolerance(name: str, given: Mapping[str, Tolerance]) -> Tolerance | None:
 
 
 def _metric(name: str) -> Metric | None:
-    """The metric whose result a figure is, such as ``psnr restored``; None for another figure."""
+    """The metric whose result a figure is, such as ``psnr restored``; None for another figure.
+
+    Of any protocol: ``psnr (vrt) restored`` is one, too.
+    """
     results = {f"{metric.name} {metric.after}": metric for metric in every_metric().values()}
-    return results.get(name)
+    return results.get(re.sub(r" \(\w+\)", "", name))
 
 
 def _judge_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
@@ -175,6 +177,7 @@ def _judge_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
     kept = stored.get("test_frames")
     if kept is None or candidate.evaluation is None:
         return []
+    kept = {"protocol": OWN_PROTOCOL, **kept}
     return [
         f"{candidate.preset}: evaluated on other frames than the baseline ({key}: {value}, the "
         f"baseline's {kept.get(key)}); its figures do not compare"

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from vrtspike.analysis.evaluations import (
+    Measured,
     Summary,
+    find_evaluation,
     frames_note,
     measured_metrics,
     quality,
     quality_formats,
     quality_note,
-    read_evaluations,
 )
 from vrtspike.analysis.figures import RunFigures, run_figures
-from vrtspike.analysis.plots import plot_lines
-from vrtspike.config.shown import shown_settings
-from vrtspike.evaluation.names import SUMMARY
-from vrtspike.files import atomic_write_text
-from vrtspike.flatten import flatten
-from vrtspike.metrics import Metric
-from vrtspike.pages import Table, write_page
-from vrtspike.problems import find_problem
+from vrtspike.analysis.performance import Analysis, plot_lines
+from vrtspike.config.problems import find_problem
+from vrtspike.config.run_schema import shown_settings
+from vrtspike.io.files import atomic_write_text
+from vrtspike.io.flatten import unequal
+from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.published import PublishedRun, read_published, require_names
 
@@ -34,6 +33,8 @@ TABLE = "table"
 DIFFERENCES = "differences.csv"
 PLOTS = ("loss.svg", "validation.svg")
 ABSENT = "–"
+
+Format = Literal["text", "csv", "markdown"]
 
 _FORMATS = {
     "forward ms": ".1f",
@@ -55,7 +56,7 @@ class Candidate:
         logs: what it logged.
         figures: the same in numbers.
         evaluation: its ``summary.json``; None where it was not evaluated.
-        preset: its preset, which the name in tables may not be (:func:`find_candidates`).
+        preset: its preset, which the name in tables may not be (:func:`told_apart`).
     """
 
     run: PublishedRun
@@ -65,15 +66,11 @@ class Candidate:
     preset: str
 
 
-def compare_runs(
-    train_folders: Sequence[Path], evaluate_folders: Sequence[Path], output: Path
-) -> pd.DataFrame:
-    """Compare published runs and write everything into ``output``.
+def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFrame:
+    """Write everything about some runs into a folder.
 
     Args:
-        train_folders: result folders of the runs (``results/train/<preset>``).
-        evaluate_folders: folders of evaluations (``results/evaluate/<preset>``), matched by the
-            run's fingerprint; a run without one has no figures of the test split.
+        candidates: the runs; one without an evaluation has no figures of the test split.
         output: folder for ``table.csv``, ``table.html``, ``differences.csv``, ``loss.svg`` and
             ``validation.svg``.
 
@@ -81,16 +78,9 @@ def compare_runs(
         one row per run.
 
     Raises:
-        RunError: if a folder holds no run, or two runs have one name.
+        RunError: if two runs have one name.
     """
-    evaluations = read_evaluations(evaluate_folders)
-    candidates = [_candidate(folder, evaluations) for folder in train_folders]
     require_names([candidate.run for candidate in candidates])
-    return write_comparison(candidates, output)
-
-
-def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFrame:
-    """Write what :func:`compare_runs` writes; returns its table."""
     metrics = metrics_of(candidates)
     table = comparison_table(candidates, metrics)
     differences = setting_differences([candidate.run for candidate in candidates])
@@ -110,36 +100,37 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     return table
 
 
-def find_candidates(train_folders: Sequence[Path]) -> list[Candidate]:
-    """Runs and what was evaluated of them, found beside: ``<results>/evaluate/<preset>``.
-
-    Runs of one name are called by their folders.
+def find_candidate(folder: Path) -> Candidate:
+    """A run, and what was evaluated of it, found beside: ``<results>/evaluate/<preset>``.
 
     Args:
-        train_folders: result folders, ``<results>/train/<preset>``.
+        folder: the run's result folder, ``<results>/train/<preset>``, or its own.
 
     Raises:
-        RunError: if a folder holds no run.
+        RunError: if the folder holds no run.
     """
-    candidates = []
-    for folder in train_folders:
-        beside = folder.absolute().parent.parent / "evaluate" / folder.absolute().name
-        found = [beside] if (beside / SUMMARY).is_file() else []
-        # Its own only: a copy of a run may have been evaluated in another way.
-        candidates.append(_candidate(folder, read_evaluations(found)))
+    run, logs = read_published(folder), read_run_logs(folder)
+    metrics = find_problem(run.settings.TASK).METRICS
+    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics=metrics)
+    return Candidate(run, logs, figures, find_evaluation(folder, run), run.name)
+
+
+def candidate_of_logs(analysis: Analysis) -> Candidate:
+    """Logs of another program, of which nothing else is known."""
+    run = PublishedRun(analysis.name, analysis.settings, "", "")
+    return Candidate(run, analysis.logs, analysis.figures, None, analysis.name)
+
+
+def told_apart(candidates: Sequence[Candidate], paths: Sequence[Path]) -> list[Candidate]:
+    """Runs of which those of one name are called by their paths."""
     names = [candidate.run.name for candidate in candidates]
     return [
-        candidate if names.count(candidate.run.name) == 1 else _renamed(candidate, str(folder))
-        for candidate, folder in zip(candidates, train_folders, strict=True)
+        each if names.count(name) == 1 else replace(each, run=replace(each.run, name=str(path)))
+        for each, name, path in zip(candidates, names, paths, strict=True)
     ]
 
 
-def _renamed(candidate: Candidate, name: str) -> Candidate:
-    identity = replace(candidate.run.identity, name=name)
-    return replace(candidate, run=replace(candidate.run, identity=identity))
-
-
-def metrics_of(candidates: Sequence[Candidate]) -> list[Metric]:
+def metrics_of(candidates: Sequence[Candidate]) -> Measured:
     """The metrics that any of the runs was evaluated by."""
     return measured_metrics(c.evaluation for c in candidates if c.evaluation is not None)
 
@@ -149,12 +140,12 @@ def evaluations_note(candidates: Sequence[Candidate]) -> str:
     return frames_note({c.run.name: c.evaluation for c in candidates})
 
 
-def comparison_formats(metrics: Sequence[Metric]) -> dict[str, str]:
+def comparison_formats(metrics: Measured) -> dict[str, str]:
     """Format specifications of the columns of :func:`comparison_table`."""
     return _FORMATS | quality_formats(metrics)
 
 
-def comparison_table(candidates: Sequence[Candidate], metrics: Sequence[Metric]) -> pd.DataFrame:
+def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.DataFrame:
     """One row per run: speed, memory, parameters, and these metrics of the test split."""
     rows = []
     for candidate in candidates:
@@ -172,29 +163,16 @@ def comparison_table(candidates: Sequence[Candidate], metrics: Sequence[Metric])
         rows.append(row | quality(candidate.evaluation, metrics))
     table = pd.DataFrame(rows)
     numbers = [column for column in table.columns if column != "preset"]
-    return table.astype(dict.fromkeys(numbers, float)).astype({"parameters": "Int64"})
+    table = table.astype(dict.fromkeys(numbers, float)).astype({"parameters": "Int64"})
+    notes = ["; ".join((c.evaluation or {}).get("warnings", ())) for c in candidates]
+    return table.assign(note=notes) if any(notes) else table
 
 
 def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
     """One row per key whose value is not the same in all runs, one column per run."""
-    flat = [
-        {key: str(value) for key, value in flatten(shown_settings(run.settings)).items()}
-        for run in runs
-    ]
-    every = dict.fromkeys(key for values in flat for key in values)
-    keys = [key for key in every if len({values.get(key) for values in flat}) > 1]
-    columns = {"key": keys} | {
-        run.name: [values.get(key, ABSENT) for key in keys]
-        for run, values in zip(runs, flat, strict=True)
-    }
-    return pd.DataFrame(columns)
-
-
-def _candidate(folder: Path, evaluations: Mapping[str, Summary]) -> Candidate:
-    run, logs = read_published(folder), read_run_logs(folder)
-    metrics = find_problem(run.settings.TASK).METRICS
-    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics=metrics)
-    return Candidate(run, logs, figures, evaluations.get(run.fingerprint), run.name)
+    found = unequal(*(shown_settings(run.settings) for run in runs), text=str, absent=ABSENT)
+    rows = [(key, *values) for key, values in found.items()]
+    return pd.DataFrame(rows, columns=["key", *(run.name for run in runs)])
 
 
 def _validation_curves(
@@ -224,3 +202,61 @@ def _plot(output: Path, candidates: Sequence[Candidate]) -> None:
         _validation_curves(candidates),
         missing="no validation in these runs",
     )
+
+
+def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
+    """Runs side by side.
+
+    Args:
+        candidates: the runs.
+        kind: ``csv`` has a row for each run and nothing else, the others a column for each, and
+            below the settings that differ.
+    """
+    metrics = metrics_of(candidates)
+    table = comparison_table(candidates, metrics)
+    if kind == "csv":
+        return table.to_csv(index=False, float_format="%.6g")
+    rows = _shown(table, comparison_formats(metrics))
+    differences = setting_differences([candidate.run for candidate in candidates])
+    draw: Callable[[pd.DataFrame], str] = markdown_table if kind == "markdown" else _aligned
+    parts = [draw(rows)]
+    if len(candidates) > 1:
+        same = "The settings of all runs are the same.\n"
+        parts.append(same if differences.empty else draw(differences.astype(str)))
+    if metrics:
+        note = f"{quality_note(metrics)} {evaluations_note(candidates)}"
+        parts.append(f"{note.strip()}\n")
+    return "\n".join(parts)
+
+
+def _shown(table: pd.DataFrame, formats: Mapping[str, str]) -> pd.DataFrame:
+    """A row for each figure that any run has, a column for each run, all as text."""
+    names = list(table["preset"])
+    figures = [c for c in table.columns if c != "preset" and table[c].notna().any()]
+    cells = {
+        name: [_cell(table[figure].iloc[number], formats.get(figure, "")) for figure in figures]
+        for number, name in enumerate(names)
+    }
+    return pd.DataFrame({"figure": figures} | cells)
+
+
+def _cell(value: float, specification: str) -> str:
+    return ABSENT if pd.isna(value) else format(value, specification)
+
+
+def _aligned(rows: pd.DataFrame) -> str:
+    """Columns of equal width, the first to the left, the others to the right."""
+    lines = [[str(column) for column in rows.columns], *rows.to_numpy().tolist()]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    return "".join(
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() + "\n"
+        for line in lines
+    )
+
+
+def markdown_table(rows: pd.DataFrame) -> str:
+    """Texts as a table of Markdown, the first column to the left, the others to the right."""
+    rule = ["---", *["---:"] * (len(rows.columns) - 1)]
+    lines = [[str(column) for column in rows.columns], rule, *rows.to_numpy().tolist()]
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)

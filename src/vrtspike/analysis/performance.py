@@ -7,25 +7,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from vrtspike.analysis.diagnosis import find, findings_table
-from vrtspike.analysis.figures import RunFigures, run_figures
-from vrtspike.analysis.finding import Finding
-from vrtspike.analysis.plots import plot_lines, plot_share_of_step, plot_time_per_section
-from vrtspike.analysis.proposal import preset_text, proposed_keys
-from vrtspike.analysis.sections import summarize_sections, throughput
+from vrtspike.analysis.figures import RunFigures, run_figures, summarize_sections, throughput
+from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
+from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.files import atomic_write_text, write_json
-from vrtspike.metrics import Metric
-from vrtspike.pages import Table, write_page
-from vrtspike.problems import find_problem
+from vrtspike.io.files import atomic_write_text, write_json
+from vrtspike.monitoring.timing_layout import ROOT
+from vrtspike.plotting.drawing import draw, say
+from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.published import read_published
 
 TABLES = ("timing.csv", "throughput.csv", "memory.csv", "metrics.csv")
 PLOTS = (
     "time_per_section.svg",
-    "share_of_step.svg",
     "throughput.svg",
     "memory.svg",
     "loss.svg",
@@ -34,7 +32,14 @@ PLOTS = (
 FINDINGS = "findings"
 PROPOSED = "proposed.yaml"
 
+MOST_BARS = 24
+_BLUE = "#2b6cb0"
+
 _FORMATS = dict.fromkeys(("mean", "p50", "p95", "min", "max"), ".2f") | {"share": ".1%"}
+
+
+Curves = dict[str, tuple[pd.Series, pd.Series]]
+"""Steps and values by label."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +116,6 @@ def write_analysis(analysis: Analysis, output: Path) -> None:
     _write_findings(output, analysis, sections)
 
 
-def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """Findings as a person reads them in a terminal, the most important first."""
-    lines = []
-    for rank, finding in enumerate(findings, start=1):
-        lines.append(f"{rank}. {finding.symptom} ({finding.severity}): {finding.figure}")
-        lines.append(f"   {finding.change}; {finding.effect}")
-        lines += [f"   {line}" for line in finding.key_lines]
-    return lines or ["no findings: no symptom crossed its limit"]
-
-
 def write_tables(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.DataFrame) -> None:
     """Write :data:`TABLES`: sections, throughput, memory, and training with validation."""
     kinds = [logs.train.assign(kind="train"), logs.validation.assign(kind="validation")]
@@ -141,7 +136,7 @@ def write_plots(
     """Write :data:`PLOTS`."""
     train, validation, memory = logs.train, logs.validation, logs.memory
 
-    def curve(table: pd.DataFrame, *columns: str) -> dict[str, tuple[pd.Series, pd.Series]]:
+    def curve(table: pd.DataFrame, *columns: str) -> Curves:
         return {
             column: (table["step"], pd.to_numeric(table[column]).astype(float))
             for column in columns
@@ -149,40 +144,34 @@ def write_plots(
         }
 
     plot_time_per_section(output / PLOTS[0], sections)
-    plot_share_of_step(output / PLOTS[1], sections)
-    plot_lines(
-        output / PLOTS[2],
-        {"samples per second": curve(rates, "samples_per_second")},
-        missing="no step was timed (LOG.ENABLE_TIMING_LOG)",
-    )
-    plot_lines(
-        output / PLOTS[3],
-        {
-            "run, MB": curve(memory, "process_mb", "children_mb"),
-            "system, %": curve(memory, "system_percent"),
-            "GPU, MB": curve(memory, "gpu.allocated_mb", "gpu.reserved_mb", "gpu.peak_mb"),
-        },
-        missing="no memory was logged",
-    )
-    plot_lines(
-        output / PLOTS[4],
-        {
-            "loss": curve(train, "loss"),
-            "gradient norm": curve(train, "grad_norm"),
-            "learning rate": curve(train, "lr"),
-        },
-        logarithmic=frozenset({"loss", "gradient norm"}),
-        missing="no training step was logged",
-    )
-    plot_lines(
-        output / PLOTS[5],
-        {
-            f"validation {metric.label}": curve(validation, metric.name)
-            for metric in metrics.values()
-            if metric.name in validation
-        },
-        missing="no validation in this run",
-    )
+    untimed = "no step was timed (LOG.ENABLE_TIMING_LOG)"
+    gpu = curve(memory, "gpu.allocated_mb", "gpu.reserved_mb", "gpu.peak_mb")
+    plots: list[tuple[str, dict[str, Curves]]] = [
+        (untimed, {"samples per second": curve(rates, "samples_per_second")}),
+        (
+            "no memory was logged",
+            {
+                "run, MB": curve(memory, "process_mb", "children_mb"),
+                "system, %": curve(memory, "system_percent"),
+                "GPU, MB": gpu,
+            },
+        ),
+        (
+            "no training step was logged",
+            {
+                "loss": curve(train, "loss"),
+                "gradient norm": curve(train, "grad_norm"),
+                "learning rate": curve(train, "lr"),
+            },
+        ),
+        (
+            "no validation in this run",
+            {f"validation {m.label}": curve(validation, m.name) for m in metrics.values()},
+        ),
+    ]
+    logarithmic = frozenset({"loss", "gradient norm"})
+    for name, (missing, panels) in zip(PLOTS[1:], plots, strict=True):
+        plot_lines(output / name, panels, logarithmic=logarithmic, missing=missing)
 
 
 def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
@@ -200,7 +189,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     write_json(output / f"{FINDINGS}.json", contents)
     atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
     atomic_write_text(output / PROPOSED, preset_text(analysis.name, keys, findings))
-    note = "" if findings else "Nothing to mend: no symptom crossed its limit."
+    note = "" if findings else "Nothing to fix: no symptom crossed its limit."
     note = " ".join([note, *analysis.notes]).strip()
     write_page(
         output / f"{FINDINGS}.html",
@@ -251,3 +240,74 @@ def _number(value: float | None, unit: str, factor: float = 1) -> str:
     number = value * factor
     text = f"{number:.0f}" if abs(number) >= 9999.5 else f"{number:.4g}"
     return f"{text} {unit}".strip()
+
+
+def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:
+    """Median milliseconds of each section of a step, indented as a tree, with the 95th percentile.
+
+    Args:
+        path: where to write.
+        sections: as :func:`summarize_sections` gives it.
+    """
+    inner = sections[sections["section"].str.startswith(ROOT + "/")]
+    shown = inner.nlargest(MOST_BARS, "p50").sort_index().iloc[::-1]
+
+    def fill(figure: Figure) -> None:
+        axes = figure.subplots()
+        if shown.empty:
+            return say(axes, "no section of a step was timed (LOG.ENABLE_TIMING_LOG)")
+        names = [section.removeprefix(ROOT + "/") for section in shown["section"]]
+        axes.barh(names, shown["p50"], color=_BLUE, label="median")
+        axes.plot(shown["p95"], names, "|", color="#1a202c", markersize=9, label="95th percentile")
+        rows = zip(names, shown["p50"], shown["p95"], shown["share"], strict=True)
+        for name, value, late, share in rows:
+            end = max(float(value), float(late))
+            axes.annotate(f"  {value:.1f} ms, {share:.0%}", (end, name), va="center", fontsize=8)
+        axes.set_xlabel("milliseconds per step")
+        axes.margins(x=0.22)
+        axes.grid(axis="y", visible=False)
+        axes.legend(loc="lower right", frameon=False)
+
+    draw(path, fill, (9.0, 1.4 + 0.26 * max(len(shown), 4)))
+
+
+def plot_lines(
+    path: str | Path,
+    panels: Mapping[str, Mapping[str, tuple[pd.Series, pd.Series]]],
+    *,
+    logarithmic: frozenset[str] = frozenset(),
+    missing: str,
+) -> None:
+    """Curves over the steps, one panel for each quantity.
+
+    Args:
+        path: where to write.
+        panels: for each panel's title (the quantity and its unit) the curves: label to x and y.
+            Values that are not finite leave gaps.
+        logarithmic: titles of the panels with a logarithmic y axis.
+        missing: what the picture says where no curve has a value.
+    """
+    filled = {
+        title: kept
+        for title, curves in panels.items()
+        if (kept := {label: (x, y) for label, (x, y) in curves.items() if y.notna().any()})
+    }
+
+    def fill(figure: Figure) -> None:
+        if not filled:
+            return say(figure.subplots(), missing)
+        rows = figure.subplots(len(filled), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, (title, curves) in zip(rows, filled.items(), strict=True):
+            for label, (x, y) in curves.items():
+                marker = "o" if len(x) <= 25 else ""
+                axes.plot(x, y, marker=marker, markersize=3, linewidth=1.4, label=label)
+            axes.set_ylabel(title)
+            if title in logarithmic and min(float(y.min()) for _, y in curves.values()) > 0:
+                axes.set_yscale("log")
+            if len(curves) > 1:
+                axes.legend(frameon=False, fontsize=8)
+        rows[-1].set_xlabel("optimiser step")
+        rows[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+        return None
+
+    draw(path, fill, (8.0, 1.0 + 2.4 * max(1, len(filled))))

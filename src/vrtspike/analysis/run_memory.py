@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.data_rules import uses_cache
 from vrtspike.analysis.figures import run_figures
-from vrtspike.analysis.memory_rules import SYSTEM_MEMORY_PERCENT, growing_memory
+from vrtspike.analysis.findings import symptoms
+from vrtspike.analysis.rules import Run, uses_cache
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.files import folder_bytes
+from vrtspike.io.files import folder_bytes
 from vrtspike.monitoring.process_memory import (
     MEGABYTE,
     ProcessMemory,
@@ -20,10 +20,10 @@ from vrtspike.monitoring.process_memory import (
     processes_of_run,
     system_memory,
 )
+from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.names import METRICS
-from vrtspike.runs.record import read_record
 
 _FULL_SHARE = 0.8
 _GIGABYTE = 1e9 / 2**20
@@ -181,7 +181,7 @@ def _budget(settings: RunSettings) -> str:
     if settings.value("DATA.USE_RAM_CACHE") is None:
         return "none"
     if not uses_cache(settings):
-        return "none (DATA.USE_RAM_CACHE, DATA.READER)"
+        return "none (DATA.USE_RAM_CACHE)"
     size = settings.value("DATA.CACHE_SIZE_GB")
     return f"at most {size:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
 
@@ -191,7 +191,8 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
     system = found.system
     used, total = system.bound
     taken = sum(process.taken for process in found.processes)
-    if 100 * used >= SYSTEM_MEMORY_PERCENT * total:
+    limit = symptoms()["system memory nearly full"].limit["percent"]
+    if 100 * used >= limit * total:
         if found.processes and taken < used / 2:
             yield (
                 f"memory is {100 * used / total:.0f} % full, and only {_size(taken)} of it are "
@@ -204,11 +205,11 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
         yield f"{_size(swapped)} of this run were moved to the disk: {_largest(found)}"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
         yield (
-            "/dev/shm is nearly full, a worker that finds no room ends with a bus error: lower "
+            "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "
             "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
         )
-    # Page cache is part of the room: it is given back when asked for.
-    if found.stores_mb is not None and found.processes and found.stores_mb > system.room:
+    # Page cache is part of what can be had: it is given back when asked for.
+    if found.stores_mb is not None and found.processes and found.stores_mb > system.obtainable:
         yield (
             f"the stores ({_size(found.stores_mb)}) do not fit into the page cache: every epoch "
             "reads them from the disk; DATALOADER.SHUFFLE_BLOCK: 32 reads less of a slow one"
@@ -237,7 +238,7 @@ def _growth(found: RunMemory) -> Iterator[str]:
     if found.logs is None:
         return
     figures = run_figures(found.logs, found.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
-    finding = growing_memory(figures, found.settings)
+    finding = symptoms()["memory grows"].look(Run(figures, found.settings))
     if finding is not None:
         lines = [f"{finding.figure}: {finding.change}", *finding.key_lines]
         yield f"{finding.symptom}: {'; '.join(lines)}"

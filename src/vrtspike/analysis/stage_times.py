@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 
+from vrtspike.analysis.evaluations import OWN_PROTOCOL, column_name
+from vrtspike.config.problems import Metric
 from vrtspike.errors import DataError
-from vrtspike.metrics import Metric
 
 SECONDS = "s"
 
@@ -45,44 +45,59 @@ def stage_seconds(files: Iterable[Path], folder: Path) -> dict[str, tuple[int, f
 
 
 def demo_summary(
-    sequences: Path, benchmarks: Iterable[Path], folder: Path, metrics: Iterable[Metric]
+    sequences: Sequence[Path], benchmarks: Iterable[Path], folder: Path, metrics: Iterable[Metric]
 ) -> Group:
     """What the demo reached and how long each stage took, for the terminal.
 
     Args:
-        sequences: ``sequences.csv`` of the evaluation.
+        sequences: ``<preset>/sequences.csv`` of each evaluation; of several only the means are
+            shown, side by side.
         benchmarks: files of the demo's own jobs.
         folder: of all benchmarks.
         metrics: of the problem.
     """
+    tables = {path.parent.name: pd.read_csv(path, dtype={"sequence": str}) for path in sequences}
     return Group(
-        _quality(pd.read_csv(sequences, dtype={"sequence": str}), metrics),
+        _quality(tables, list(metrics)),
         _seconds(stage_seconds(benchmarks, folder)),
     )
 
 
-def _quality(sequences: pd.DataFrame, metrics: Iterable[Metric]) -> Table:
+def _quality(tables: Mapping[str, pd.DataFrame], metrics: Sequence[Metric]) -> Table:
     table = Table(title="Test sequences", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("metric", no_wrap=True)
-    table.add_column("sequence", no_wrap=True)
-    measured = [metric for metric in metrics if set(metric.columns) <= set(sequences)]
+    table.add_column("sequence" if len(tables) == 1 else "preset", no_wrap=True)
+    tables = {preset: _main_rows(sequences) for preset, sequences in tables.items()}
+    known = {column for sequences in tables.values() for column in sequences}
+    measured = [metric for metric in metrics if set(metric.columns) <= known]
     for header in measured[0].kinds if measured else ():
         table.add_column(header, justify="right", no_wrap=True)
-    scales = sequences.get("scale", pd.Series(1.0, sequences.index))
-    scaled = zip(sequences["sequence"], scales, strict=True)
-    names = [f"{sequence}{_at(scale)}" for sequence, scale in scaled]
     for metric in measured:
-        values = sequences[list(metric.columns)]
-        for name, row in zip(names, values.to_numpy(), strict=True):
-            table.add_row(metric.title, name, *_quality_cells(metric, *row))
-        for scale, mean in values.groupby(scales, sort=False).mean().iterrows():
-            name = f"mean{_at(scale)}"
-            table.add_row(metric.title, name, *_quality_cells(metric, *mean), style="bold")
+        for preset, sequences in tables.items():
+            _add_rows(table, metric, sequences, "" if len(tables) == 1 else preset)
     return table
 
 
-def _at(scale: Any) -> str:  # noqa: ANN401 - any number of pandas
-    return "" if scale == 1 else f", scale {scale:g}"
+def _main_rows(sequences: pd.DataFrame) -> pd.DataFrame:
+    """Those of the first protocol and the first scale, where there are several."""
+    for column in {"protocol", "scale"} & set(sequences):
+        sequences = sequences[sequences[column] == sequences[column].iloc[0]]
+    return sequences
+
+
+def _add_rows(table: Table, metric: Metric, sequences: pd.DataFrame, preset: str) -> None:
+    """Every sequence and their mean; of one preset of several the mean alone.
+
+    A title names the protocol, unless that is the usual one: those of two do not compare.
+    """
+    protocol = sequences.get("protocol", pd.Series([OWN_PROTOCOL])).iloc[0]
+    title = column_name(metric.title, protocol)
+    values = sequences.reindex(columns=list(metric.columns))
+    if not preset:
+        for name, row in zip(sequences["sequence"], values.to_numpy(), strict=True):
+            table.add_row(title, name, *_quality_cells(metric, *row))
+    cells = _quality_cells(metric, *values.mean())
+    table.add_row(title, preset or "mean", *cells, style="bold")
 
 
 def _quality_cells(metric: Metric, blurry: float, restored: float) -> list[str]:

@@ -30,19 +30,16 @@ class Aliases:
 
     Attributes:
         renamed: a mapping's key may be written in either way; two different values are an error.
-        old_values: values that older files hold, and the ones of the schema they are read as.
         retired: keys that are ignored, with a warning.
     """
 
     renamed: Mapping[KeyPath, KeyPath] = field(default_factory=dict)
-    old_values: Mapping[KeyPath, Mapping[str, str]] = field(default_factory=dict)
     retired: Mapping[KeyPath, Retired] = field(default_factory=dict)
 
     def __or__(self, other: Aliases) -> Aliases:
         """Both."""
         return Aliases(
             {**self.renamed, **other.renamed},
-            {**self.old_values, **other.old_values},
             {**self.retired, **other.retired},
         )
 
@@ -50,6 +47,7 @@ class Aliases:
 COMMON = Aliases(
     renamed={
         ("TOTAL_WORKERS",): ("DATALOADER", "TOTAL_WORKERS"),
+        ("TRAIN", "NUM_WORKERS"): ("DATALOADER", "TRAIN_WORKERS"),
         ("TRAIN", "AMP_ENABLED"): ("TRAIN", "PRECISION"),
         ("TRAIN", "AMP_OPT_LEVEL"): ("TRAIN", "PRECISION"),
     },
@@ -83,12 +81,13 @@ def canonical_keys(
     {'TRAIN': {'PRECISION': 'bf16-true'}, 'DATALOADER': {'TOTAL_WORKERS': 4}}
     """
     result = copy.deepcopy(tree)
-    _translate_old_values(result, aliases, places or {})
     _remove_retired(result, aliases, places or {})
     _translate_amp(result)
     for old, new in aliases.renamed.items():
         parent = _mapping(result, old[:-1])
-        if parent is None or old[-1] not in parent:
+        if parent is None or parent.get(old[-1]) is None:
+            if parent is not None:
+                parent.pop(old[-1], None)  # as runs of older versions say that it is not set
             continue
         target: Any = result
         for name in new[:-1]:
@@ -120,17 +119,6 @@ def _mapping(tree: dict[str, Any], path: KeyPath) -> dict[Any, Any] | None:
             return None
         node = node.get(name)
     return node if isinstance(node, dict) else None
-
-
-def _translate_old_values(
-    tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str]
-) -> None:
-    for path, names in aliases.old_values.items():
-        parent = _mapping(tree, path[:-1])
-        found = parent.get(path[-1]) if parent else None
-        if parent is not None and isinstance(found, str) and found in names:
-            parent[path[-1]] = names[found]
-            _deprecated(path, places, f"is {found}, an old value; it is read as {names[found]}")
 
 
 def _remove_retired(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str]) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from vrtspike.config.aliases import KeyPath, dotted
-from vrtspike.config.reading import Document
+from vrtspike.config.documents import Document
 from vrtspike.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -33,8 +33,7 @@ def validate(model: type[Model], document: Document, advice: str) -> Model:
     try:
         return model.model_validate(document.tree)
     except ValidationError as error:
-        details = [detail for detail in error.errors() if not _inside_union(document, detail)]
-        faults = [_describe(model, document, detail) for detail in details or error.errors()]
+        faults = [_describe(model, document, detail) for detail in _telling(document, error)]
         raise ConfigError("\n".join([*dict.fromkeys(faults), advice])) from None
 
 
@@ -48,16 +47,23 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
         return f"{place}: {dotted(detail['loc'])} is missing"
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "value_error" and (named := _named_key(document, message)):
-        return f"{_place(document, named)}: {message}"
+        return _told(_place(document, named), message)
     if detail["type"] == "value_error":
-        return f"{place}: {name}: {message}"
+        return _told(place, f"{name}: {message}")
     if detail["type"] in ("tuple_type", "list_type"):
         message = "expected a list"
         if isinstance(detail["input"], str | int | float):
             message += f", such as [{detail['input']}]"
     if detail["type"] in ("model_type", "model_attributes_type"):
         message = "expected keys below it, or no such line"
-    return f"{place}: {name}: found {detail['input']!r}; {message[0].lower()}{message[1:]}"
+    found = f"{name}: found {detail['input']!r}; {message[0].lower()}{message[1:]}"
+    return _told(place, found)
+
+
+def _told(place: str, message: str) -> str:
+    """A fault and where it is; a key of the command line is its own place, and named once."""
+    key = f" {message.partition(': ')[0]}"
+    return f"{place.removesuffix(key)} {message}" if place.endswith(key) else f"{place}: {message}"
 
 
 def _named_key(document: Document, message: str) -> KeyPath:
@@ -67,10 +73,20 @@ def _named_key(document: Document, message: str) -> KeyPath:
     return path if path in document.places else ()
 
 
-def _inside_union(document: Document, detail: ErrorDetails) -> bool:
-    """Whether something is missing only from one member of a union that another fault explains."""
-    parent = detail["loc"][:-1]
-    return detail["type"] == "missing" and _written_path(document.tree, parent) != parent
+def _telling(document: Document, error: ValidationError) -> list[ErrorDetails]:
+    """The faults without what another one explains: of a union, members that were not meant.
+
+    Such a member misses keys, or is of another type than a value that is out of range.
+    """
+    found: dict[KeyPath, list[ErrorDetails]] = {}
+    for detail in error.errors():
+        location = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
+        found.setdefault(_written_path(document.tree, location), []).append(detail)
+    told = []
+    for path, details in found.items():
+        meant = [d for d in details if not d["type"].endswith("_type")]
+        told += [d for d in meant or details if d["type"] != "missing" or d["loc"][:-1] == path]
+    return told or error.errors()
 
 
 def _written_path(tree: Any, location: tuple[int | str, ...]) -> KeyPath:  # noqa: ANN401

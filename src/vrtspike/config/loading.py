@@ -1,24 +1,32 @@
-"""Presets: a file, its parents, overrides, and one typed, frozen object."""
+"""Presets: a file, its parents, overrides, one typed, frozen object, and what ablations derive."""
 
 from __future__ import annotations
 
 import difflib
-import warnings
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
 from vrtspike.config.checking import validate
-from vrtspike.config.merging import canonical, overlay, parse_overrides
-from vrtspike.config.reading import Document, read_yaml
-from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.documents import (
+    Document,
+    canonical,
+    given_document,
+    overlay,
+    parse_overrides,
+    read_yaml,
+)
+from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.run_schema import DEFAULT_TASK, Ablation, RunSettings, Variant
 from vrtspike.errors import ConfigError
-from vrtspike.problems import DEFAULT, find_problem
 
 BASE = "BASE"
 """The key that names a preset's parent; it stands in files only."""
 TASK = "TASK"
 """The key that names its problem."""
 
+_PACKAGES = {"WANDB": ("wandb", "wandb"), "MLFLOW": ("mlflow", "mlflow-skinny")}
+"""By key of LOG: the module that is imported, and the package that brings it."""
 _ADVICE = "Every key is explained in config/README.md."
 
 
@@ -28,17 +36,40 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    return settings_from(laid_over(read_preset(path), parse_overrides(overrides)))
+    return settings_from(overridden(read_preset(path), parse_overrides(overrides)))
 
 
-def laid_over(preset: Document, above: Document) -> Document:
-    """Keys laid over a preset, in the spelling of its problem.
+def overridden(preset: Document, above: Document) -> Document:
+    """A preset with other values of some keys, in the spelling of its problem.
 
     Args:
         preset: as :func:`read_preset` gives it.
         above: keys as somebody wrote them; a TASK among them decides.
     """
     return overlay(preset, canonical(above, settings_class(overlay(preset, above)).aliases))
+
+
+def changed_settings(
+    settings: RunSettings, overrides: Sequence[str], place: str, origin: str = "--set"
+) -> RunSettings:
+    """Complete settings with other values of some keys.
+
+    Args:
+        settings: as they are.
+        overrides: such as ``TRAIN.BATCH_SIZE=2``.
+        place: where the settings stand, for messages.
+        origin: where the overrides do.
+
+    Raises:
+        ConfigError: if a key or a value is wrong.
+    """
+    return settings_with(settings, parse_overrides(overrides, origin), place)
+
+
+def settings_with(settings: RunSettings, above: Document, place: str) -> RunSettings:
+    """As :func:`changed_settings`, with a document for the other values."""
+    given = given_document(settings.model_dump(mode="json"), place)
+    return settings_from(overridden(given, above))
 
 
 def preset_base(path: str | Path) -> str | None:
@@ -111,7 +142,7 @@ def task_of(document: Document) -> str:
     Raises:
         ConfigError: if there is no such problem.
     """
-    task = document.tree.get(TASK, DEFAULT)
+    task = document.tree.get(TASK, DEFAULT_TASK)
     try:
         find_problem(task)
     except ConfigError as error:
@@ -129,26 +160,9 @@ def settings_class(document: Document) -> type[RunSettings]:
 
 
 def settings_from(document: Document) -> RunSettings:
-    """Validate a document as a preset, with what its problem and the old worker key put in."""
+    """Validate a document as a preset, with what its problem puts in."""
     kind = settings_class(document)
-    document = kind.completed(canonical(document, kind.aliases))
-    settings = validate(kind, document, _ADVICE)
-    if settings.TRAIN.NUM_WORKERS is None:
-        return settings
-    if "DATALOADER" in document.tree:
-        warnings.warn(
-            "TRAIN.NUM_WORKERS is an old name and is ignored: DATALOADER is given.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return settings
-    warnings.warn(
-        "TRAIN.NUM_WORKERS is an old name; use DATALOADER.TRAIN_WORKERS.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    loader = settings.DATALOADER.model_copy(update={"TRAIN_WORKERS": settings.TRAIN.NUM_WORKERS})
-    return settings.model_copy(update={"DATALOADER": loader})
+    return validate(kind, kind.completed(canonical(document, kind.aliases)), _ADVICE)
 
 
 def missing_files(settings: RunSettings) -> dict[str, str]:
@@ -166,3 +180,71 @@ def check_files(settings: RunSettings) -> None:
     missing = [f"{key}: no such file: {path}" for key, path in missing_files(settings).items()]
     if missing:
         raise ConfigError("\n".join([*missing, "Give an existing file, or remove the key."]))
+
+
+def check_packages(settings: RunSettings) -> None:
+    """Refuse loggers whose package is not installed.
+
+    Raises:
+        ConfigError: naming the key and the package.
+    """
+    for key, (module, package) in _PACKAGES.items():
+        if getattr(settings.LOG, key) is not None and importlib.util.find_spec(module) is None:
+            raise ConfigError(
+                f"LOG.{key} needs the package {package}, which is not installed: "
+                f"pip install {package}, or remove the key"
+            )
+
+
+def every_suffix() -> list[str]:
+    """The suffixes of the variants of all problems."""
+    ablations = (find_problem(task).SETTINGS.ablation for task in PROBLEMS)
+    return [variant.suffix for ablation in ablations if ablation for variant in ablation.variants]
+
+
+def require_ablation(preset: str, settings: RunSettings) -> Ablation:
+    """What a preset is compared with.
+
+    Raises:
+        ConfigError: if its problem has no ablation.
+    """
+    if settings.ablation is None:
+        raise ConfigError(
+            f"preset {preset}: TASK is {settings.TASK}, which has no ablation; name presets of "
+            "another (PRESETS)"
+        )
+    return settings.ablation
+
+
+def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
+    """The settings of a derived preset.
+
+    Args:
+        preset: the name of what it is derived from, for messages.
+        settings: of that preset.
+        variant: which one.
+
+    Raises:
+        ConfigError: if the preset has not what the ablation takes away, or cannot do with what is
+            changed.
+    """
+    needs = require_ablation(preset, settings).needs
+    found = {key: settings.value(key) for key in needs}
+    if found != needs:
+        key = next(key for key in needs if found[key] != needs[key])
+        wanted = " and ".join(f"{name} {_text(value)}" for name, value in needs.items())
+        raise ConfigError(
+            f"preset {preset}: {key} is {_text(found[key])}; an ablation starts from a preset with "
+            f"{wanted}: name such a preset (PRESETS), or remove the key"
+        )
+    try:
+        return changed_settings(settings, [variant.override], f"preset {preset}{variant.suffix}")
+    except ConfigError as error:
+        raise ConfigError(
+            f"preset {preset} has no ablation with {variant.label}: {error}"
+        ) from error
+
+
+def _text(value: object) -> str:
+    """As YAML writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

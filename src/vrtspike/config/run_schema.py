@@ -1,33 +1,112 @@
 """Keys that every preset has, whatever problem it trains for.
 
-A problem adds sections of its own in a class of its own (:mod:`vrtspike.problems`); those of the
-deblurring stand in :mod:`vrtspike.deblurring.settings`.
+A problem adds sections of its own in a class of its own (:mod:`vrtspike.config.problems`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
 from vrtspike.config.aliases import COMMON, Aliases, canonical_keys
+from vrtspike.config.documents import Document
 from vrtspike.config.fields import (
+    Fraction,
     NonNegative,
+    NonNegativeFloat,
     Positive,
+    PositiveFloat,
     Section,
     key,
     operational,
 )
-from vrtspike.config.reading import Document
-from vrtspike.config.train_schema import MAIN_METRIC, TrainSettings
-from vrtspike.config.variants import Ablation
-from vrtspike.problems import DEFAULT, PROBLEMS
+
+Precision = Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"]
+
+
+class OptimSettings(Section):
+    """The optimiser."""
+
+    TYPE: Literal["adamw", "adamw8bit"] = key("adamw8bit keeps its moments in 8 bits", "adamw")
+    LR: PositiveFloat = key("Learning rate at the end of the warm-up", 2e-4)
+    BETAS: tuple[Fraction, Fraction] = key("Decay of the two moments", (0.9, 0.99))
+    WEIGHT_DECAY: NonNegativeFloat = key("Decoupled weight decay", 1e-4)
+    PAGED: bool = operational("adamw8bit: moments in paged memory", False)
+
+
+class ScheduleSettings(Section):
+    """The learning rate over the steps: a linear warm-up, then half a cosine."""
+
+    WARMUP_STEPS: NonNegative = key("Optimiser steps of linear warm-up", 256)
+    MIN_LR: NonNegativeFloat = key("Learning rate at the end", 1e-7)
+
+
+MAIN_METRIC = "main"
+"""What stands for the metric that a problem takes for its most important one."""
+
+
+class EarlyStoppingSettings(Section):
+    """Stop when validation has not improved."""
+
+    METRIC: str = key(
+        "Validation metric, such as psnr; main: the task's most important one",
+        MAIN_METRIC,
+    )
+    PATIENCE: Positive = key("Validations without improvement before stopping", 5)
+
+
+class TrainSettings(Section):
+    """The training loop."""
+
+    EPOCHS: Positive = key("Passes over the training samples", 40)
+    MAX_STEPS: Positive | None = key("Stop after this many optimiser steps", None)
+    BATCH_SIZE: Positive = key("Samples per GPU and micro-step", 1)
+    VAL_BATCH_SIZE: Positive = operational("Samples per GPU in validation", 1)
+    GRADIENT_ACCUMULATION_STEPS: Positive = key("Micro-steps per optimiser step", 6)
+    MAX_GRAD_NORM: PositiveFloat | None = key("Clip the gradient to this norm", 1.0)
+    COMPILE_MODEL: bool = key("Compile the blocks with torch.compile", False)
+    COMPILE_MODE: Literal["default", "reduce-overhead", "max-autotune"] = key(
+        "Mode of torch.compile", "default"
+    )
+    CUDA_GRAPH: Literal["auto", "on", "off"] = operational(
+        "Replay a micro-step as a CUDA graph. auto: where the result is the same (else a "
+        "warning); on: else an error",
+        "auto",
+    )
+    PRECISION: Precision = key(
+        "Arithmetic; mixed: the device's best half type; 32: float32, on a GPU with "
+        "convolutions in TF32 (PyTorch's default)",
+        "bf16-mixed",
+    )
+    AMP_INIT_SCALE: PositiveFloat = key("First loss scale of 16-mixed", 65536.0)
+    OPTIM: OptimSettings = key("The optimiser", OptimSettings())
+    SCHED: ScheduleSettings = key("The learning rate's schedule", ScheduleSettings())
+    SCALE_LR: Literal["none", "sqrt", "linear"] = key(
+        "Scale the learning rate with the global batch over BASE_BATCH_SIZE", "none"
+    )
+    BASE_BATCH_SIZE: Positive = key("Global batch that OPTIM.LR is meant for", 6)
+    EMA: Fraction = key("Decay of the weights' moving average; 0 is off", 0.0, lt=1)
+    EARLY_STOPPING: EarlyStoppingSettings | None = key("Stop early", None)
+    SAVE_EVERY_STEPS: Positive = operational("Optimiser steps between checkpoints", 500)
+    KEEP_LAST: Positive = operational("Checkpoints kept besides the best", 3)
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the training samples, of all phases together."""
+        return self.EPOCHS
+
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
-VIDEO_KEYS = ("PROGRESSIVE", "DISTILL", "FREEZE_FLOW_STEPS")
-"""Keys of TRAIN that concern clips, teachers and flow: of the deblurring alone."""
+NOT_SHOWN = "(not shown)"
+"""What stands for a value that may hold a password."""
+
+DEFAULT_TASK = "deblurring"
+"""The problem of a preset that names none, as older presets do not."""
 
 
 class DataloaderSettings(Section):
@@ -42,9 +121,7 @@ class DataloaderSettings(Section):
     VAL_PREFETCH_FACTOR: Positive = operational("Batches a validation worker reads ahead", 2)
     PIN_MEMORY: bool = operational("Page-locked host memory for copies to the GPU", True)
     PERSISTENT_WORKERS: bool = operational("Keep workers from one epoch to the next", True)
-    SHUFFLE_BLOCK: Positive = key(
-        "Successive clips that stay together when an epoch is shuffled; 1: all are shuffled", 1
-    )
+    SHUFFLE_BLOCK: Positive = key("Successive samples that stay together in shuffling; 1: none", 1)
     DROP_LAST: bool = key("Drop an epoch's last, incomplete batch", True)
 
     @field_validator("TOTAL_WORKERS")
@@ -70,24 +147,24 @@ class LogSettings(Section):
     TIMING_CONSOLE_INTERVAL: Positive = operational("Steps between console updates", 10)
     TIMING_FILE_INTERVAL: Positive = operational("Steps between flushes of the file", 50)
     WANDB: str | None = operational(
-        "Project of Weights & Biases that takes the figures (needs the package wandb); null: none",
+        "Weights & Biases project that gets the figures (package wandb); null: none",
         None,
         min_length=1,
     )
     MLFLOW: str | None = operational(
-        "Experiment of MLflow that takes the figures (needs the package mlflow-skinny or mlflow; "
-        "MLFLOW_TRACKING_URI says where); null: none",
+        "MLflow experiment that gets the figures (package mlflow-skinny or mlflow; address in"
+        " MLFLOW_TRACKING_URI); null: none",
         None,
         min_length=1,
     )
     ON_END: str | None = operational(
-        "Shell command when a training has ended, however it did, such as 'mail -s "
-        '"$VRTSPIKE_PRESET $VRTSPIKE_STATUS" me@example.org\'; null: none',
+        "Shell command at the end of a training, such as 'mail -s \"$VRTSPIKE_PRESET "
+        "$VRTSPIKE_STATUS\" me@example.org'; null: none",
         None,
         min_length=1,
     )
     PROFILE_STEPS: tuple[Positive, Positive] | None = operational(
-        "First and last step of a window under torch.profiler (logs/profile_*), such as [20, 22]",
+        "First and last step under torch.profiler (logs/profile_*), such as [20, 22]",
         None,
     )
 
@@ -97,6 +174,46 @@ class LogSettings(Section):
         if value is not None and value[0] > value[1]:
             raise ValueError(f"found {list(value)}, expected the first step before the last")
         return value
+
+
+ENDLESS = 1_000_000
+"""Epochs or steps of a training that something else ends."""
+
+
+_OTHER_SEED = re.compile(r"(.+)-seed-([1-9]\d*)")
+
+
+def seed_names(preset: str, seeds: int) -> list[str]:
+    """What the trainings of a preset with several seeds are called, its own first.
+
+    >>> seed_names("demo", 3)
+    ['demo', 'demo-seed-2', 'demo-seed-3']
+    """
+    return [preset, *(f"{preset}-seed-{number}" for number in range(2, seeds + 1))]
+
+
+def split_seed(name: str) -> tuple[str, int]:
+    """The preset that a training is of, and which of its seeds it has, from 1 on.
+
+    >>> split_seed("demo"), split_seed("demo-seed-3")
+    (('demo', 1), ('demo', 3))
+    """
+    found = _OTHER_SEED.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 1)
+
+
+@dataclass(frozen=True)
+class FirstSteps:
+    """In what the first steps of a training differ from later ones.
+
+    Attributes:
+        notes: that in words, a line each.
+        overrides: keys such as ``TRAIN.EPOCHS=9`` with which a training of any length goes on as it
+            begins.
+    """
+
+    notes: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
 
 
 class RunSettings(Section):
@@ -115,11 +232,16 @@ class RunSettings(Section):
     """Metrics of a validation that early stopping can watch; None: known when it runs."""
 
     # No result key: presets of two problems differ in their sections anyway.
-    TASK: str = operational(f"Problem that is trained for: {', or '.join(PROBLEMS)}", DEFAULT)
+    TASK: str = operational("What is trained for; each task has keys of its own", DEFAULT_TASK)
     SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
+    SEEDS: Positive = operational(
+        "Trainings with different seeds, from SEED on; tables then have mean and standard "
+        "deviation",
+        1,
+    )
     DETERMINISTIC: bool = key(
-        "Deterministic algorithms; on a GPU where PyTorch has them, a warning names the others; "
-        "false lets cuDNN choose the fastest",
+        "Deterministic algorithms where PyTorch has them (a warning names the others); false:"
+        " cuDNN's fastest",
         False,
     )
     DATALOADER: DataloaderSettings = key("Data loading", DataloaderSettings())
@@ -129,7 +251,7 @@ class RunSettings(Section):
 
     @classmethod
     def completed(cls, document: Document) -> Document:
-        """The keys of a preset with those that it takes from other files laid beneath them."""
+        """The keys of a preset with those that it takes from other files merged beneath them."""
         return document
 
     @property
@@ -141,6 +263,11 @@ class RunSettings(Section):
     def named_files(self) -> dict[str, str | None]:
         """Files that a training reads, by the key that names them."""
         return {}
+
+    @property
+    def first_steps(self) -> FirstSteps:
+        """In what the first steps of a training differ from later ones."""
+        return FirstSteps()
 
     @property
     def recomputing(self) -> tuple[str, ...]:
@@ -165,13 +292,6 @@ class RunSettings(Section):
         return found
 
     @model_validator(mode="after")
-    def _own_keys_only(self) -> Self:
-        for name in () if self.TASK == DEFAULT else VIDEO_KEYS:
-            if getattr(self.TRAIN, name):
-                raise ValueError(f"TRAIN.{name} belongs to the deblurring; leave it out")
-        return self
-
-    @model_validator(mode="after")
     def _watches_what_there_is(self) -> Self:
         stopping = self.TRAIN.EARLY_STOPPING
         known = None if self.watched is None else (MAIN_METRIC, *self.watched)
@@ -182,7 +302,84 @@ class RunSettings(Section):
             )
         return self
 
+    @classmethod
+    def upgraded(cls, settings: dict[str, Any], schema: int) -> dict[str, Any]:
+        """The settings of a run as this version would have written them.
+
+        Args:
+            settings: complete, from ``settings.json``.
+            schema: of that file.
+        """
+        return settings
+
     @model_validator(mode="before")
     @classmethod
     def _accept_older_spellings(cls, data: Any) -> Any:  # noqa: ANN401 - raw YAML
         return canonical_keys(data, cls.aliases) if isinstance(data, dict) else data
+
+
+def shown_settings(settings: RunSettings) -> dict[str, Any]:
+    """All settings as a tree, without what may hold a password: the command of LOG.ON_END.
+
+    >>> settings = RunSettings.model_validate({"LOG": {"ON_END": "notify --key 7"}})
+    >>> shown_settings(settings)["LOG"]["ON_END"]
+    '(not shown)'
+    """
+    tree = settings.model_dump(mode="json")
+    if tree["LOG"]["ON_END"] is not None:
+        tree["LOG"]["ON_END"] = NOT_SHOWN
+    return tree
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the compared models.
+
+    Attributes:
+        label: what a reader calls it.
+        suffix: of its preset's name.
+        override: the key that makes it differ.
+        phrase: how a sentence begins that says what becomes of a metric.
+        no_worse: what follows where it is no worse than the preset itself; may be empty.
+    """
+
+    label: str
+    suffix: str
+    override: str
+    phrase: str
+    no_worse: str = ""
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """A preset and its variants.
+
+    Attributes:
+        title: of the page.
+        label: what a reader calls the model of the preset itself.
+        phrase: how a sentence ends that compares with it.
+        note: what a reader has to know of the models.
+        needs: values that keys of the preset have, so that there is something to compare.
+        variants: what it is compared with.
+    """
+
+    title: str
+    label: str
+    phrase: str
+    note: str
+    needs: Mapping[str, object]
+    variants: tuple[Variant, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of all models, that of the preset itself first."""
+        return (self.label, *(variant.label for variant in self.variants))
+
+    def origin(self, name: str) -> str | None:
+        """The preset that something of this name is derived from; None for any other name."""
+        suffixes = (variant.suffix for variant in self.variants)
+        return next((name.removesuffix(end) for end in suffixes if name.endswith(end)), None)
+
+    def names(self, preset: str) -> list[str]:
+        """The names of what is derived from a preset, in the order of :attr:`variants`."""
+        return [preset + variant.suffix for variant in self.variants]

@@ -6,29 +6,45 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import create_model, field_validator
 
-from vrtspike.config.ablation import derive, every_suffix, require_ablation
-from vrtspike.config.aliases import KeyPath
+from vrtspike.config.aliases import Aliases, KeyPath
 from vrtspike.config.checking import known_keys, validate
+from vrtspike.config.documents import (
+    Document,
+    canonical,
+    given_document,
+    overlay,
+    parse_overrides,
+    read_yaml,
+    section,
+)
 from vrtspike.config.fields import (
     NonNegative,
     Positive,
     Section,
     operational,
 )
-from vrtspike.config.loading import read_preset, settings_from, task_of
-from vrtspike.config.merging import canonical, overlay, parse_overrides, section
-from vrtspike.config.reading import Document, given_document, read_yaml
-from vrtspike.config.run_schema import VIDEO_KEYS, RunSettings
-from vrtspike.errors import ConfigError
-from vrtspike.problems import DEFAULT, PROBLEMS, find_problem
+from vrtspike.config.loading import (
+    derive,
+    every_suffix,
+    read_preset,
+    require_ablation,
+    settings_from,
+    task_of,
+)
+from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings, seed_names, split_seed
+from vrtspike.config.sweeps import Sweep, read_sweep
+from vrtspike.errors import ConfigError, UserError
 
 MANIFEST = "dataset.json"
 """The manifest of prepared data, in their folder."""
+_OLDER_KEYS = Aliases(renamed={("SHARES",): ("SHARDS",)})
 _ADVICE = "The keys of config/config.yaml are explained in config/README.md."
 
 
@@ -39,26 +55,26 @@ class WorkflowSettings(Section):
         "Presets that all, compare, report and ablation cover", ("baseline",)
     )
     PRESET_DIR: str = operational("Folder of the presets", "config/presets")
+    SWEEP_DIR: str = operational("Folder of the sweeps; it may be absent", "config/sweeps")
     RESULTS: str = operational("Where results are written", "results")
     RUNS: str = operational("Where training runs keep their state", "runs")
     GPUS: NonNegative | Literal["auto"] = operational(
-        "GPUs per training run and machine; auto: all free ones (a Slurm job asks for one), 0: CPU",
+        "GPUs per training and machine; auto: all free ones (one in a Slurm job); 0: CPU",
         "auto",
     )
     NODES: Positive = operational("Machines per training run; several: nodes of a Slurm job", 1)
     DATA: dict[str, Any] = operational(
-        "DATA keys of every preset of the deblurring that does not set them itself", {}
+        "DATA keys of every deblurring preset that does not set them itself", {}
     )
-    SETTINGS: dict[str, Any] = operational("Keys laid over every preset", {})
+    SETTINGS: dict[str, Any] = operational("Keys that override those of every preset", {})
     SET: str | tuple[str, ...] = operational(
         "The same as KEY=value, separated by spaces; none within a value: [2,8,8]", ""
     )
     RETRAIN: tuple[str, ...] = operational(
-        "Presets to train again if their code has changed (as --forcerun train_<preset>)", ()
+        "Presets to train again if their code has changed (or --forcerun train_<preset>)", ()
     )
     WEIGHTS_URL: str | None = operational(
-        "Address of the folder that published weights are fetched from; null: where they are "
-        "published",
+        "Folder from which published weights are fetched; null: where they are published",
         None,
     )
 
@@ -94,11 +110,28 @@ class Workflow:
             so that it is no target of its own and asks nothing of data.
         broken: presets of the folder that cannot be used, with the message that says why. What
             does not need them goes on without.
+        sweeps: families of presets that are derived from those of the folder, by name.
+        swept: the presets of these families, by name.
+        broken_sweeps: as ``broken``.
     """
 
     settings: WorkflowSettings
     presets: Mapping[str, RunSettings]
     broken: Mapping[str, str] = field(default_factory=dict)
+    sweeps: Mapping[str, Sweep] = field(default_factory=dict)
+    swept: Mapping[str, RunSettings] = field(default_factory=dict)
+    broken_sweeps: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def notices(self) -> list[str]:
+        """Which presets cannot be used, those of one error together."""
+        names: dict[str, list[str]] = {}
+        for name, error in self.broken.items():
+            names.setdefault(error, []).append(name)
+        return [
+            f"preset {', '.join(alike)} cannot be used, others can:\n{error}"
+            for error, alike in names.items()
+        ] + [f"a sweep cannot be used:\n{error}" for error in self.broken_sweeps.values()]
 
     @property
     def folder_names(self) -> list[str]:
@@ -108,9 +141,69 @@ class Workflow:
     @property
     def names(self) -> list[str]:
         """Every name that :meth:`preset` may be asked for."""
-        return [
-            name for preset in self.folder_names for name in (preset, *self.derived_names(preset))
+        return list(self.origins)
+
+    @cached_property
+    def origins(self) -> dict[str, str]:
+        """What is trained, by name, and the preset of the folder, or the sweep, that it is of.
+
+        Raises:
+            ConfigError: if a file is called as what is derived from another.
+        """
+        found: dict[str, str] = {}
+        models = [
+            (model, self.presets[file].SEEDS if file in self.presets else 1, file)
+            for file in self.folder_names
+            for model in (file, *self.derived_names(file))
         ]
+        models += [
+            (member, self.swept[member].SEEDS, f"sweep {name}")
+            for name, sweep in self.sweeps.items()
+            for member in sweep.members
+        ]
+        for model, seeds, origin in models:
+            for name in seed_names(model, seeds):
+                if name != origin and name in self.folder_names:
+                    raise ConfigError(
+                        f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is what one of the "
+                        f"presets is called that are derived from {origin}; give the file another "
+                        "name"
+                    )
+                found[name] = origin
+        return found
+
+    def seeds(self, preset: str) -> list[str]:
+        """The trainings of a preset, that of its own seed first; another seed's is alone.
+
+        A preset that cannot be used has one, whose job says why.
+        """
+        known = split_seed(preset)[1] == 1 and preset not in self.broken
+        return seed_names(preset, self.preset(preset).SEEDS) if known else [preset]
+
+    @property
+    def seeded(self) -> list[str]:
+        """The presets of the folder that are trained with several seeds."""
+        return [name for name, settings in self.presets.items() if settings.SEEDS > 1]
+
+    def sweep(self, name: str) -> Sweep:
+        """A sweep.
+
+        Raises:
+            ConfigError: if its file is wrong, or its preset cannot be used.
+        """
+        if name in self.broken_sweeps:
+            raise ConfigError(self.broken_sweeps[name])
+        return self.sweeps[name]
+
+    @property
+    def sweep_names(self) -> list[str]:
+        """The sweeps, whether they can be used or not."""
+        return sorted([*self.sweeps, *self.broken_sweeps])
+
+    @property
+    def every_preset(self) -> dict[str, RunSettings]:
+        """The presets of the folder and of sweeps, which may ask for data of their own."""
+        return {**self.presets, **self.swept}
 
     @property
     def ablated(self) -> list[str]:
@@ -135,24 +228,27 @@ class Workflow:
         return ablation.names(preset) if ablation else []
 
     def preset(self, name: str) -> RunSettings:
-        """A preset of the folder, or one that its ablation derives from it.
+        """A preset of the folder, or one that its ablation, a sweep or another seed derives.
 
         Raises:
             ConfigError: if there is no such preset, its file is wrong, or nothing can be derived
                 from it.
         """
-        if name in self.presets:
-            return self.presets[name]
-        if name in self.broken:
-            raise ConfigError(self.broken[name])
-        for base, settings in self.presets.items():
-            for variant in settings.ablation.variants if settings.ablation else ():
-                if name == base + variant.suffix:
-                    return derive(base, settings, variant)
-        for base, error in self.broken.items():
-            if name in self.derived_names(base):
-                raise ConfigError(error)
-        raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
+        if name in self.every_preset:
+            return self.every_preset[name]
+        (base, seed), origin = split_seed(name), self.origins.get(name)
+        if origin is None and base in self.origins:
+            raise ConfigError(f"no preset {name!r}: SEEDS of {base} is {self.preset(base).SEEDS}")
+        if origin is None:
+            raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
+        if origin in self.broken:
+            raise ConfigError(self.broken[origin])
+        if seed > 1:
+            settings = self.preset(base)
+            return settings.model_copy(update={"SEED": settings.SEED + seed - 1})
+        settings = self.presets[origin]
+        variants = require_ablation(origin, settings).variants
+        return derive(origin, settings, next(v for v in variants if name == origin + v.suffix))
 
     @cached_property
     def prepared(self) -> dict[str, str]:
@@ -161,7 +257,7 @@ class Workflow:
         Presets that share a folder make the same data; one stands for all.
         """
         found: dict[str, str] = {}
-        for name, settings in self.presets.items():
+        for name, settings in self.every_preset.items():
             problem = find_problem(settings.TASK)
             if not problem.OWN_STAGES:
                 found.setdefault(problem.data_folder(settings), name)
@@ -194,6 +290,7 @@ def load_workflow(
     for path in configfiles:
         document = overlay(document, read_yaml(path))
     document = overlay(document, given_document(dict(overrides or {}), "--config"))
+    document = canonical(document, _OLDER_KEYS)
     settings = validate(workflow_schema(), document, _ADVICE)
     files = _preset_files(Path(settings.PRESET_DIR))
     _require_known("PRESETS", files, settings, document, files)
@@ -205,28 +302,59 @@ def load_workflow(
     def layers(task: str) -> tuple[Document, list[Document]]:
         """What lies beneath and above every preset of a problem, in its spelling."""
         aliases = find_problem(task).SETTINGS.aliases
-        lower = canonical(beneath, aliases) if task == DEFAULT else Document({})
+        lower = canonical(beneath, aliases) if task == DEFAULT_TASK else Document({})
         return lower, [canonical(concerning(layer, task), aliases) for layer in above]
 
     presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
+    names: dict[str, list[str]] = {}
     for name, path in files.items():
         try:
             own = read_preset(path)
-            lower, upper = layers(task_of(reduce(overlay, [own, *above])))
+            task = task_of(reduce(overlay, [own, *above]))
+            names.setdefault(task, []).append(name)
+            lower, upper = layers(task)
             presets[name] = settings_from(reduce(overlay, [lower, own, *upper]))
         except ConfigError as error:
             broken[name] = str(error)
+    errors = [[broken.get(name, "") for name in alike] for alike in names.values()]
+    wrong = [each for each in errors if all(error.startswith("SET ") for error in each)]
+    if wrong:
+        raise ConfigError(_each_fault_once(chain(*wrong)))
     if not presets:
-        # What all of them have in common is most often wrong: SETTINGS, SET or DATA.
-        raise ConfigError(_each_line_once(broken.values()))
-    plan = Workflow(settings, presets, broken)
-    _require_names(plan, document, files)
+        raise ConfigError(_each_fault_once(broken.values()))
+    sweeps = _read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
+    plan = Workflow(settings, presets, broken, *sweeps)
+    _require_known("RETRAIN", plan.names, settings, document, files)
     return plan
 
 
+def _read_sweeps(
+    folder: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]
+) -> tuple[dict[str, Sweep], dict[str, RunSettings], dict[str, str]]:
+    """The sweeps of a folder, their presets, and why others cannot be used, each by name."""
+    sweeps: dict[str, Sweep] = {}
+    swept: dict[str, RunSettings] = {}
+    faults: dict[str, str] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            sweep = read_sweep(path)
+            if sweep.base in broken:
+                raise ConfigError(broken[sweep.base])
+            if sweep.base not in presets:
+                raise ConfigError(
+                    f"{path}: BASE names {sweep.base!r}; presets: {', '.join(presets)}"
+                )
+            base = presets[sweep.base]
+            swept |= {member: sweep.settings(member, base) for member in sweep.members}
+            sweeps[path.stem] = sweep
+        except ConfigError as error:
+            faults[path.stem] = str(error)
+    return sweeps, swept, faults
+
+
 def concerning(document: Document, task: str) -> Document:
-    """What of keys that are laid over every preset concerns those of one problem.
+    """What of keys that override those of every preset concerns those of one problem.
 
     A key that another problem has and this one has not is left out; one that none has stays, so
     that it is refused.
@@ -243,9 +371,7 @@ def concerning(document: Document, task: str) -> Document:
 def spelled_keys(task: str) -> set[KeyPath]:
     """Every key of the presets of a problem, in older spellings, too."""
     kind = find_problem(task).SETTINGS
-    foreign = set() if task == DEFAULT else {("TRAIN", name) for name in VIDEO_KEYS}
-    known = {path for path in known_keys(kind) if path[:2] not in foreign}
-    return known | {*kind.aliases.renamed, *kind.aliases.retired}
+    return {*known_keys(kind), *kind.aliases.renamed, *kind.aliases.retired}
 
 
 def _without(tree: Mapping[str, Any], paths: Collection[KeyPath], at: KeyPath = ()) -> Any:  # noqa: ANN401
@@ -265,18 +391,6 @@ def _preset_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _require_names(plan: Workflow, document: Document, files: Mapping[str, Path]) -> None:
-    """Refuse files that are called as an ablation calls its presets, and RETRAIN of none."""
-    for base in files:
-        for name in plan.derived_names(base):
-            if name in files:
-                raise ConfigError(
-                    f"{files[name]}: {name} is what the ablation of preset {base} is called "
-                    f"({files[base]}); give the file another name"
-                )
-    _require_known("RETRAIN", plan.names, plan.settings, document, files)
-
-
 def _require_known(
     name: str,
     known: Collection[str],
@@ -293,7 +407,31 @@ def _require_known(
             )
 
 
-def _each_line_once(messages: Iterable[str]) -> str:
-    """Messages as one; what stands in several of them, their advice too, is said once, last."""
-    lines = [line for message in messages for line in reversed(message.splitlines())]
-    return "\n".join(reversed(dict.fromkeys(lines)))
+def _each_fault_once(messages: Iterable[str]) -> str:
+    """Messages as one; what stands in several of them is said once, their advice last.
+
+    Of a key that is unknown to several problems that message is taken which suggests another.
+    """
+    lines: dict[str, str] = {}
+    for message in messages:
+        for line in reversed(message.splitlines()):
+            fault = line.partition(";")[0]
+            if fault not in lines or "did you mean" in line:
+                lines[fault] = line
+    return "\n".join(reversed(lines.values()))
+
+
+def read_plan(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
+    """The configuration of this folder's project.
+
+    Args:
+        configfiles: they override ``config/config.yaml``.
+        overrides: ``KEY=value``, as ``--config`` of snakemake takes them.
+
+    Raises:
+        UserError: if there is none here, or it is wrong.
+    """
+    main = Path("config/config.yaml")
+    if not main.is_file():
+        raise UserError(f"{Path.cwd()}: no {main} here; go to the project's folder first")
+    return load_workflow([main, *configfiles], parse_overrides(overrides, "--config").tree)

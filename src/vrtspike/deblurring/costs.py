@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.deblurring.settings import Settings
-from vrtspike.files import json_digest, read_json
-from vrtspike.training.schedules import total_steps
+from vrtspike.io.files import json_digest, read_json
+from vrtspike.training.optimizers import total_steps
 
 FILE = Path(__file__).with_name("preset_costs.json")
 
@@ -51,14 +51,14 @@ class ClipCost:
     parameters: int
     ms: Mapping[str, float]
 
-    def scaled(self, share: float) -> ClipCost:
+    def scaled(self, factor: float) -> ClipCost:
         """Of a clip with so many times the pixels."""
         fixed = self.peak_gib - self.kept_gib
-        times = {gpu: ms * share for gpu, ms in self.ms.items()}
+        times = {gpu: ms * factor for gpu, ms in self.ms.items()}
         return ClipCost(
-            max(0.0, fixed) + self.kept_gib * share,
-            self.kept_gib * share,
-            self.tflop * share,
+            max(0.0, fixed) + self.kept_gib * factor,
+            self.kept_gib * factor,
+            self.tflop * factor,
             self.parameters,
             times,
         )
@@ -66,7 +66,7 @@ class ClipCost:
 
 def model_digest(settings: Settings) -> str:
     """Tells models apart by what they compute, whatever weights they begin with."""
-    model = settings.MODEL.model_dump(mode="json")
+    model = settings.MODEL.model_dump(mode="json", exclude={"DISABLE_KERNELS"})
     for name in ("PRETRAINED", "SPYNET"):
         del model["VRT"][name]
     return json_digest(model)

@@ -7,18 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
-from vrtspike.deblurring.data.raw.layouts.table import find_sequence
-from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor, picture_columns
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.table import find_sequence, layout_of
+from vrtspike.deblurring.data.raw.recordings import noted_sensor
+from vrtspike.deblurring.data.raw.spikes import count_spike_frames, picture_area
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.videos import Dataset
 from vrtspike.errors import DataError
-from vrtspike.images import read_rgb
+from vrtspike.io.images import read_rgb
 
 GB = 1e9
 _VOXEL_SHRINKAGE = 7
-"""Times by which compression makes voxels smaller (``benchmarks/chunks.py``)."""
+"""Times by which compression makes voxels smaller (``benchmarks/results/chunks.csv``)."""
 _USUAL_STEPS = 88
 
 
@@ -49,7 +51,8 @@ class DataSize:
             bins: of the voxel grid.
         """
         steps = (self.spike_frames,) if self.spike_size else ()
-        frame = StoreLayout(("0",), steps, self.rgb_size, self.spike_size, bins)
+        exposures = tuple(Exposure(0, count, count / 2) for count in steps)
+        frame = StoreLayout(("0",), steps, self.rgb_size, self.spike_size, bins, exposures)
         shrunk = {"voxels": _VOXEL_SHRINKAGE}
         each = sum(math.prod(shape) / shrunk.get(name, 1) for name, shape in frame.shapes.items())
         return round(each * sum(self.frames.values()))
@@ -68,14 +71,17 @@ def measure_data(dataset: Dataset) -> DataSize:
         DataError: if there is none, or none of its sequences can be used.
     """
     splits = (dataset.train_split, dataset.val_split)
-    known = survey(dataset.root, splits, dataset.blur_dir, dataset.layout)
+    known = survey(
+        *(dataset.root, splits, dataset.blur_dir, dataset.layout), spike_root=dataset.spike_root
+    )
     sequences, frames = dict.fromkeys(splits, 0), dict.fromkeys(splits, 0)
     for sequence in known["sequences"]:
         sequences[sequence["split"]] += 1
         frames[sequence["split"]] += sequence["frames"]
     first = known["sequences"][0]
     files = find_sequence(
-        dataset.root, first["split"], first["name"], dataset.blur_dir, dataset.layout
+        *(dataset.root, first["split"], first["name"], dataset.blur_dir, dataset.layout),
+        spike_root=dataset.spike_root,
     )
     root = Path(dataset.root)
     height, width, _ = read_rgb(root / next(iter(files.sharp.values()))).shape
@@ -91,11 +97,13 @@ def _exposure(
     """Size of the sensor's picture and steps of an exposure."""
     paths = list(files.spikes.values()) or [files.stream or ""]
     first = root / paths[0]
-    half = (frame[0] // 2, frame[1] // 2)
-    size = given or sensor_size(root, files) or npz_sensor(first) or half
+    layout = layout_of(files)
+    part = (frame[0] // layout.scale, frame[1] // layout.scale)
+    size = noted_sensor(root, files, given) or part
     try:
         total = count_spike_frames(first, *size)
     except DataError:
-        return half, _USUAL_STEPS  # a fault that the check of its files names
+        return part, _USUAL_STEPS  # a fault that the check of its files names
     steps = total if files.spikes else total // max(1, len(files.sharp))
-    return (size[0], picture_columns(size, frame)), max(1, steps)
+    area = picture_area(size, frame, layout)
+    return (area.rows, area.columns), max(1, steps)

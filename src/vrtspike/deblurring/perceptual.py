@@ -1,18 +1,16 @@
-"""The network of LPIPS with weights that were checked, for the metric and for the loss."""
+"""Pretrained backbones whose weights were checked, and LPIPS made of them."""
 
 from __future__ import annotations
 
 import warnings
 from pathlib import Path
 
-import lpips
 import numpy as np
 import torch
 from torch import nn
 
-from vrtspike.deblurring.backbones import read_backbone
 from vrtspike.deblurring.rgb_images import Image
-from vrtspike.pretrained import BACKBONES, Net
+from vrtspike.io.pretrained import BACKBONES, Net, verify_weights
 
 
 class FrameDistance:
@@ -36,6 +34,22 @@ class FrameDistance:
         """(H, W, 3) in 0..255 to (1, 3, H, W) in [-1, 1], which LPIPS expects."""
         values = torch.from_numpy(np.ascontiguousarray(image)).to(self._device)
         return values.permute(2, 0, 1)[None].float() / 127.5 - 1
+
+
+def read_backbone(folder: str | Path, name: str) -> dict[str, torch.Tensor]:
+    """The state dictionary in a file of published weights, on the CPU.
+
+    Args:
+        folder: where the weights are (WEIGHTS.DIR).
+        name: the file's published name.
+
+    Raises:
+        DataError: if the file is missing, or is not the published one.
+    """
+    path = Path(folder) / name
+    verify_weights(path)
+    state: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
 
 
 def load_lpips_network(weights: str | Path, net: Net) -> nn.Module:
@@ -62,6 +76,9 @@ def build_lpips(backbone: dict[str, torch.Tensor], net: Net) -> nn.Module:
     Returns:
         a module that maps two (B, 3, H, W) tensors in [-1, 1] to (B, 1, 1, 1).
     """
+    # Imported here: VGG's features are had without it.
+    import lpips
+
     with warnings.catch_warnings():
         # The package still uses torchvision's older spelling of "without weights".
         warnings.filterwarnings("ignore", category=UserWarning, module="torchvision")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -9,31 +10,35 @@ import torch
 from torch import nn
 
 from vrtspike.deblurring.data.clips.clips import ClipDataset
-from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
+from vrtspike.deblurring.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.deblurring.data.clips.requirements import largest_crop
-from vrtspike.deblurring.data.store.cache import cache_share, cache_use
-from vrtspike.deblurring.data.store.readers import ChunkReader
+from vrtspike.deblurring.data.store.reading import ChunkReader, cache_share, cache_use
+from vrtspike.deblurring.gpu_preparation import check_variable, prepare_gpu
 from vrtspike.deblurring.losses.table import build_terms
-from vrtspike.deblurring.metrics.metric import load_metrics
+from vrtspike.deblurring.metrics.metric import ImageMetric, Score
 from vrtspike.deblurring.models import Restorer, build_model
+from vrtspike.deblurring.models.restorer import BACKBONE, FLOW
 from vrtspike.deblurring.settings import Settings, deblurring_settings
+from vrtspike.deblurring.settings.train import VideoTrainSettings
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
 from vrtspike.errors import RunError, UserError
+from vrtspike.io.weights import load_trained
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.published import require_published
 from vrtspike.training.batches import (
     Batches,
     PhasedBatches,
     ShuffledBatches,
     ValidationBatches,
+    loader_options,
 )
+from vrtspike.training.batches import validation_batches as batches_of
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.loading import loader_options
-from vrtspike.training.loading import validation_batches as batches_of
-from vrtspike.training.one_process import Trainable
+from vrtspike.training.optimizers import OTHERS
 from vrtspike.training.precision import Precision
+from vrtspike.training.tasks import Trainable
 from vrtspike.training.workers import Workers
-from vrtspike.weights import load_trained
 
 MEMORY_ADVICE = (
     "The memory of the device is full. In this order: lower TRAIN.BATCH_SIZE and raise "
@@ -49,17 +54,46 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     Raises:
         UserError: equal on all processes where it concerns all.
     """
+    check_variable()
     settings, dataset = deblurring_settings(run.settings), load_dataset(run.dataset)
     model = build_trainable(settings).to(ranks.device)
-    dtype = Precision(settings.TRAIN, ranks.device).compute_type
     return Trainable(
         model,
         build_task(settings, dataset, ranks.device),
         training_batches(settings, dataset, workers, ranks),
         validation_batches(settings, dataset, workers, ranks),
-        note=model.describe(ranks.device, dtype),
+        prepare=partial(prepare, model, settings, ranks),
         memory_advice=MEMORY_ADVICE,
+        rate_factors=rate_factors(settings.TRAIN),
+        frozen_steps={FLOW: settings.TRAIN.FREEZE_FLOW_STEPS or 0},
     )
+
+
+def rate_factors(train: VideoTrainSettings) -> dict[str, float]:
+    """What the learning rate of each group of parameters is multiplied by.
+
+    The factor of the flow multiplies the rate of the backbone, as in VRT's training.
+    """
+    factors = train.OPTIM.LR_FACTORS
+    flow = factors.BACKBONE * factors.FLOW
+    return {OTHERS: factors.NEW, BACKBONE: factors.BACKBONE, FLOW: flow}
+
+
+def prepare(model: Restorer, settings: Settings, ranks: Ranks, tell: Callable[[str], None]) -> str:
+    """Make ready for the first step: on a GPU its kernels, see :func:`prepare_gpu`.
+
+    Args:
+        model: on the device of the process.
+        settings: of the run.
+        ranks: the processes.
+        tell: shows a message.
+
+    Returns:
+        How the model computes, in one line.
+    """
+    if ranks.device.type == "cuda":
+        prepare_gpu(model, settings, ranks, tell)
+    return model.describe(ranks.device, Precision(settings.TRAIN, ranks.device).compute_type)
 
 
 def build_trainable(settings: Settings) -> Restorer:
@@ -70,7 +104,7 @@ def build_trainable(settings: Settings) -> Restorer:
     """
     model = build_network(settings)
     if settings.DATA.CLIP_LEN == 1:
-        unused = set(model.rate_groups()["flow"])
+        unused = set(model.rate_groups()[FLOW])
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in unused)
     return model
@@ -80,7 +114,7 @@ def build_network(settings: Settings, *, pretrained: bool = True) -> Restorer:
     """The model of a preset, for its largest crops."""
     return build_model(
         settings.MODEL,
-        bins=settings.DATA.K,
+        bins=settings.DATA.NUM_VOXEL_BINS,
         clip_len=settings.DATA.CLIP_LEN,
         crop_size=largest_crop(settings),
         pretrained=pretrained,
@@ -97,7 +131,9 @@ def build_task(
     """
     weights = settings.WEIGHTS.DIR
     terms = build_terms(settings.LOSS, weights, device)
-    scores = load_metrics(VALIDATION, weights, device)
+    scores: dict[ImageMetric, Score] = {
+        metric: metric.load(Path(weights), device) for metric in VALIDATION
+    }
     statistics = dataset.statistics_for(settings.DATA)
     distill = settings.TRAIN.DISTILL
     if distill is None:
@@ -122,16 +158,18 @@ def load_teacher(folder: Path, settings: Settings) -> nn.Module:
         taught = deblurring_settings(RunIdentity.read(folder).settings)
         model = build_network(taught, pretrained=False)
         load_trained(model, weights)
+        require_published(weights)
     except UserError as error:
         raise RunError(
             f"TRAIN.DISTILL.TEACHER {folder}: the teacher is damaged, or its files are of "
             f"different runs: {error}\nTrain that preset again, copy its whole result folder "
             "again, or name another one"
         ) from error
-    if settings.DATA.K != taught.DATA.K:
+    if settings.DATA.NUM_VOXEL_BINS != taught.DATA.NUM_VOXEL_BINS:
         raise RunError(
-            f"TRAIN.DISTILL.TEACHER {folder} was trained with DATA.K = {taught.DATA.K}, this "
-            f"preset has {settings.DATA.K}; they must be equal"
+            f"TRAIN.DISTILL.TEACHER {folder} was trained with DATA.NUM_VOXEL_BINS = "
+            f"{taught.DATA.NUM_VOXEL_BINS}, this preset has {settings.DATA.NUM_VOXEL_BINS}; they "
+            "must be equal"
         )
     return model.eval().requires_grad_(False)
 
@@ -144,7 +182,7 @@ def training_batches(
     readers = ranks.local_world_size * max(1, workers.train)
     cache = cache_share(settings.DATA, readers)
     # One for all phases: where this process reads itself, they share the budget.
-    reader = ChunkReader(settings.DATA.READER, cache)
+    reader = ChunkReader(cache)
     options = loader_options(settings, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks)
 
     def batches(crop: int) -> ShuffledBatches:
@@ -156,6 +194,7 @@ def training_batches(
             clips, size, settings.SEED, drop_last, options, observer, loader.SHUFFLE_BLOCK
         )
 
+    dataset = dataset.divided(settings.DATA)
     phases = settings.TRAIN.PROGRESSIVE
     if not phases:
         return batches(settings.DATA.CROP_SIZE)
@@ -165,6 +204,7 @@ def training_batches(
 def validation_batches(
     settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
 ) -> ValidationBatches:
-    """The validation batches of this process: centred crops of the test split."""
-    clips = ClipDataset(dataset, settings.DATA.VAL_SPLIT, settings.DATA, train=False)
+    """The validation batches of this process: centred crops of what DATA.VALIDATION names."""
+    split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.VAL_SPLIT
+    clips = ClipDataset(dataset.divided(settings.DATA), split, settings.DATA, train=False)
     return batches_of(clips, settings, workers, ranks)

@@ -1,4 +1,4 @@
-"""What the deblurring brings to the pipeline (:class:`vrtspike.problems.Problem`)."""
+"""What the deblurring brings to the pipeline (:class:`vrtspike.config.problems.Problem`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.metrics.table import METRICS as METRICS
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.weight_files import TEACHER
-from vrtspike.deblurring.weight_files import evaluation_weights as evaluation_weights
-from vrtspike.deblurring.weight_files import training_weights as training_weights
-from vrtspike.manifests import read_manifest
+from vrtspike.io.manifests import read_manifest
+from vrtspike.io.pretrained import BACKBONES
+from vrtspike.runs.names import WEIGHTS
 
 if TYPE_CHECKING:
     import torch
@@ -20,16 +19,17 @@ if TYPE_CHECKING:
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.runs.published import PublishedRun
     from vrtspike.training.distributed import Ranks
-    from vrtspike.training.one_process import Trainable
+    from vrtspike.training.tasks import Trainable
     from vrtspike.training.workers import Workers
 
 SETTINGS = Settings
 OWN_STAGES = True
+TEACHER = "TRAIN.DISTILL.TEACHER"
 
 
 def data_folder(settings: Settings) -> str:
     """The data set and the bins of its voxel grids."""
-    return f"{settings.dataset_name}/k{settings.DATA.K}"
+    return f"{settings.dataset_name}/k{settings.DATA.NUM_VOXEL_BINS}"
 
 
 def data_files(settings: Settings) -> Sequence[Path]:
@@ -57,16 +57,21 @@ def dataset_digest(manifest: Path) -> str:
 
 
 def check_data(manifest: Path, settings: Settings) -> None:
-    """Refuse data without spikes where the model, or its teacher, needs them.
+    """Refuse data that a training cannot use.
+
+    Without spikes where the model, or its teacher, needs them, or without sequences to hold out.
 
     Raises:
         ConfigError: naming the data set and the key.
     """
+    from vrtspike.deblurring.data.clips.dataset import load_dataset
     from vrtspike.deblurring.data.clips.requirements import require_spikes
     from vrtspike.deblurring.settings import deblurring_settings
     from vrtspike.runs.identity import RunIdentity
 
-    has_spikes = read_manifest(manifest, DATASET)["statistics"] is not None
+    dataset = load_dataset(manifest)
+    dataset.divided(settings.DATA)
+    has_spikes = dataset.statistics is not None
     require_spikes(str(manifest), has_spikes, settings)
     files = training_weights(settings)
     if TEACHER in files:
@@ -75,15 +80,39 @@ def check_data(manifest: Path, settings: Settings) -> None:
         require_spikes(f"{manifest}, with {TEACHER} {folder}", has_spikes, taught)
 
 
+def training_weights(settings: Settings) -> dict[str, Path]:
+    """The files a training reads, by the key that asks for them."""
+    vrt, distill = settings.MODEL.VRT, settings.TRAIN.DISTILL
+    folder = Path(settings.WEIGHTS.DIR)
+    found: dict[str, Path] = {}
+    if vrt.PRETRAINED is not None:
+        found["MODEL.VRT.PRETRAINED"] = Path(vrt.PRETRAINED)
+    if vrt.SPYNET is not None:
+        found["MODEL.VRT.SPYNET"] = Path(vrt.SPYNET)
+    if distill is not None:
+        found[TEACHER] = Path(distill.TEACHER) / WEIGHTS
+    for name, term in settings.LOSS.active.items():
+        if term.backbone is not None:
+            found[f"LOSS.{name}"] = folder / BACKBONES[term.backbone]
+    return found
+
+
+def evaluation_weights(settings: Settings) -> dict[str, Path]:
+    """The files an evaluation reads besides the trained weights, by the key that asks for them."""
+    if "lpips" not in settings.TEST.METRICS:
+        return {}
+    return {"TEST.METRICS": Path(settings.WEIGHTS.DIR) / BACKBONES["alex"]}
+
+
 def memory(settings: Settings) -> None:
     """Counted by ``benchmarks/preset_costs.py``, see :mod:`vrtspike.deblurring.costs`."""
 
 
-def statistics(run: RunIdentity) -> Mapping[str, Any]:
+def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:
     """What the spikes of a run are standardised with."""
     from vrtspike.deblurring.statistics import run_statistics
 
-    return run_statistics(run)
+    return run_statistics(settings, manifest)
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
@@ -100,12 +129,10 @@ def evaluate(
     output: Path,
     device: torch.device,
     progress: Callable[[int, int], None],
-    *,
-    error_map: bool,
 ) -> list[str]:
     """Restore the test split: metrics per frame and sequence, pictures, examples."""
     from vrtspike.deblurring.evaluation.evaluate import evaluate_run
     from vrtspike.deblurring.evaluation.summary import summary_lines
 
-    summary = evaluate_run(weights, run, dataset, output, device, progress, error_map=error_map)
+    summary = evaluate_run(weights, run, dataset, output, device, progress)
     return summary_lines(summary)

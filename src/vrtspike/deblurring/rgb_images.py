@@ -1,9 +1,14 @@
-"""The 8-bit images that metrics compare."""
+"""The 8-bit images that are stored, shown and measured."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
 
 PEAK = 255.0
 
@@ -11,11 +16,11 @@ Image = NDArray[np.uint8]
 """RGB, (H, W, 3)."""
 
 
-def studio_luma(image: Image) -> NDArray[np.float64]:
+def studio_luma(image: NDArray[Any]) -> NDArray[np.float64]:
     """Y of ITU-R BT.601 in the studio range, as MATLAB's ``rgb2ycbcr`` defines it, not rounded.
 
     Args:
-        image: (H, W, 3) uint8 RGB.
+        image: (H, W, 3) RGB on the scale of 0 to 255.
 
     Returns:
         (H, W) float64 in [16, 235].
@@ -41,3 +46,28 @@ def require_pair(restored: Image, sharp: Image) -> None:
             )
     if restored.shape != sharp.shape:
         raise ValueError(f"shapes differ: restored {restored.shape}, sharp {sharp.shape}")
+
+
+def to_uint8(frames: torch.Tensor) -> Image:
+    """Round a restored clip to the 8-bit images that are stored and measured.
+
+    Args:
+        frames: (..., 3, H, W), any float type, nominally in [0, 1]; values outside are clipped.
+
+    Returns:
+        (..., H, W, 3) uint8, nearest value.
+
+    Raises:
+        ValueError: if a value is not finite: such an output has no image.
+
+    >>> import torch
+    >>> to_uint8(torch.tensor([-0.1, 0.5, 1.0]).view(3, 1, 1)).tolist()
+    [[[0, 128, 255]]]
+    """
+    import torch
+
+    values = frames.detach().float()
+    if not torch.isfinite(values).all():
+        raise ValueError("the frames hold values that are not finite")
+    images = values.clamp(0, 1).mul(PEAK).round().to(torch.uint8)
+    return images.movedim(-3, -1).contiguous().cpu().numpy()

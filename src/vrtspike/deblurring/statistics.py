@@ -8,15 +8,14 @@ from typing import Any
 
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.settings import deblurring_settings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError, RunError
-from vrtspike.files import read_json
-from vrtspike.runs.identity import RunIdentity
+from vrtspike.io.files import read_json
+from vrtspike.runs.identity import write_statistics
 from vrtspike.runs.names import STATISTICS
-from vrtspike.runs.statistics import write_statistics
 
 
-def run_statistics(run: RunIdentity) -> dict[str, Any]:
+def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
     """Mean, standard deviation and count of the voxels that a run standardises with.
 
     DATA.NORM where a preset gives it; null for a model without spikes. Beside them the bins, name
@@ -25,7 +24,7 @@ def run_statistics(run: RunIdentity) -> dict[str, Any]:
     Raises:
         DataError: if the data set is not there.
     """
-    settings, dataset = deblurring_settings(run.settings), load_dataset(run.dataset)
+    dataset = load_dataset(manifest)
     uses_spikes = settings.MODEL.USE_SPIKE
     statistics = dataset.statistics_for(settings.DATA) if uses_spikes else None
     return {

@@ -13,12 +13,12 @@ from torch import nn
 
 from vrtspike.deblurring.data.clips.batch import Clip, prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.frames import to_uint8
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.metrics.metric import ImageMetric, Score
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.ssim import SSIM
+from vrtspike.deblurring.rgb_images import to_uint8
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.monitoring.timing import section
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.errors import DataError
-from vrtspike.files import atomic_path
+from vrtspike.io.files import atomic_path
 
 if TYPE_CHECKING:
     import av

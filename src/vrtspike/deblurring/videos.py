@@ -25,7 +25,10 @@ class Dataset:
     spike_size: tuple[int, int] | None
     layout: str
     on_error: str
-    kind: Literal["raw", "demo", "simulated"]
+    kind: Literal["raw", "demo", "simulated", "calibrated"]
+    test_on_training_frames: bool = False
+    spike_root: str | None = None
+    context: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,10 @@ class Videos:
 
     @cached_property
     def presets(self) -> dict[str, Settings]:
-        """The presets of the deblurring, by name."""
+        """The presets of the deblurring, those of sweeps included, by name."""
         return {
             n: settings
-            for n, settings in self.plan.presets.items()
+            for n, settings in self.plan.every_preset.items()
             if isinstance(settings, Settings)
         }
 
@@ -92,10 +95,12 @@ class Videos:
         """
         settings = self.preset(preset)
         data = settings.DATA
-        kinds: dict[str, Literal["demo", "simulated"]] = {
+        kinds: dict[str, Literal["demo", "simulated", "calibrated"]] = {
             self.settings.DEMO.ROOT: "demo",
             self.settings.SIMULATE.ROOT: "simulated",
         }
+        if self.settings.CALIBRATE.DATA is not None:
+            kinds[self.settings.CALIBRATE.ROOT] = "calibrated"
         return Dataset(
             name=settings.dataset_name,
             root=data.ROOT,
@@ -105,5 +110,8 @@ class Videos:
             spike_size=data.SPIKE_SIZE,
             layout=data.LAYOUT,
             on_error=data.ON_ERROR,
+            test_on_training_frames=data.TEST_ON_TRAINING_FRAMES,
+            spike_root=data.SPIKE_ROOT,
+            context=data.CONTEXT_STEPS,
             kind=kinds.get(data.ROOT, "raw"),
         )

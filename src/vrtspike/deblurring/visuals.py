@@ -15,7 +15,6 @@ from vrtspike.deblurring.rgb_images import Image
 LABEL_HEIGHT = 24
 GAP = 4
 COLUMN_WIDTH = 480
-ERROR_GAIN = 4
 _PAPER = 255
 _INK = (30, 30, 30)
 
@@ -28,9 +27,7 @@ class Panel:
     image: Image
 
 
-def comparison(
-    blur: Image, restored: Image, sharp: Image | None = None, *, error_map: bool = False
-) -> Image:
+def comparison(blur: Image, restored: Image, sharp: Image | None = None) -> Image:
     """Blurry, restored and sharp frame side by side, with a detail of each below.
 
     The detail is taken where the blurry frame is furthest from the sharp one (without a sharp
@@ -41,18 +38,11 @@ def comparison(
         blur: the input, uint8 (H, W, 3).
         restored: the model's output, same shape.
         sharp: the reference, same shape; None leaves its column and the figures out.
-        error_map: adds a column with the absolute difference of restored and sharp,
-            ``ERROR_GAIN`` times.
 
     Returns:
         uint8 (h, w, 3), columns of at most ``COLUMN_WIDTH`` pixels.
-
-    Raises:
-        ValueError: if ``error_map`` is asked for without a sharp frame.
     """
     if sharp is None:
-        if error_map:
-            raise ValueError("an error map needs the sharp frame")
         panels = [Panel("blurry input", blur), Panel("restored", restored)]
     else:
         panels = [
@@ -60,10 +50,6 @@ def comparison(
             Panel(f"restored {_decibel(psnr(restored, sharp))}", restored),
             Panel("sharp", sharp),
         ]
-        if error_map:
-            error = cv2.absdiff(restored, sharp).astype(np.float32) * ERROR_GAIN
-            image = np.clip(error, 0, 255).astype(np.uint8)
-            panels.append(Panel(f"error of restored, x{ERROR_GAIN}", image))
     width = blur.shape[1]
     factor = max(1, COLUMN_WIDTH // width)
     column = min(COLUMN_WIDTH, width * factor)

@@ -1,30 +1,41 @@
-"""Which preset fits a machine and its data: memory, hours, disk, and one line to type."""
+"""Which preset fits a machine and its data: memory, hours, disk, batches, and one line to type.
+
+A step over n times as many samples has gradients whose noise is smaller by the root of n, so the
+rate may be larger by as much (Krizhevsky, "One weird trick for parallelizing convolutional neural
+networks", 2014).
+"""
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
+from vrtspike.config.problems import find_problem
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.costs import TrainingCost, training_cost
+from vrtspike.deblurring.data.clips.dataset import held_out
 from vrtspike.deblurring.data_size import GB, GOPRO, DataSize, measure_data
+from vrtspike.deblurring.problem import training_weights
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.videos import Dataset, Videos
-from vrtspike.deblurring.weight_files import training_weights
 from vrtspike.errors import DataError
-from vrtspike.files import folder_bytes
-from vrtspike.machine.batches import BatchAdvice, advise_batch
-from vrtspike.machine.hardware import Machine, free_bytes
-from vrtspike.machine.speed import Speed
-from vrtspike.problems import find_problem
+from vrtspike.io.files import folder_bytes
+from vrtspike.machine.hardware import Machine, Speed, free_bytes
 from vrtspike.training.workers import resolve_workers
 
-PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact")
+PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact", "light")
 """Which of several presets that fit is recommended: those of the published network first, what
-takes memory for speed before what does not."""
+takes memory for speed before what does not; the light model where memory or time are short."""
 
+FROM_NOTHING = (
+    "it starts from nothing, for comparisons and timing; for figures start from VRT's weights "
+    "(reproduce, docs/training.md)"
+)
 _USABLE = 0.95
 """Share of a GPU's memory that a training may fill."""
 _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
@@ -33,6 +44,9 @@ _WORKER_GIB = 0.15
 """Of a loading worker beside the cache: measured (``demo``), what it shares divided."""
 _FLOAT32 = 2.0
 """Times the memory of half precision, which the table counts."""
+MOST_GROWTH = 4
+"""Times the samples of a step up to which the rule is followed here: beyond, a run sees too few
+steps."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,15 @@ class Fit:
     reasons: tuple[str, ...] = field(default=())
 
 
+class BatchAdvice(NamedTuple):
+    """What is said about the batches of a preset."""
+
+    fits: int
+    """Samples of a micro-step that fit."""
+    text: str
+    """Words and keys for a person."""
+
+
 @dataclass(frozen=True)
 class Advice:
     """What is said about a machine.
@@ -107,17 +130,18 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) ->
         speed: of it.
         most_hours: that a training may take.
     """
-    results = Path(plan.settings.RESULTS)
-    free = free_bytes(results)
+    free = free_bytes(Path(plan.settings.RESULTS))
+    offer = Offer(machine, speed, free, most_hours)
     data: dict[str, DataFound] = {}
     fits = []
     videos = Videos(plan)
     for name, settings in videos.presets.items():
+        if name not in plan.presets:
+            continue  # of a sweep: about what its preset is
         dataset = videos.dataset(name)
         if dataset.name not in data:
             data[dataset.name] = find_data(videos, dataset)
-        found = data[dataset.name]
-        fits.append(weigh(name, settings, found, machine, speed, free, most_hours))
+        fits.append(offer.weigh(name, settings, data[dataset.name]))
     fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in plan.broken]
     command, because = recommend(videos, fits, data, machine)
     batches = dict(batch_advice(plan, fits, machine))
@@ -137,7 +161,7 @@ def batch_advice(
         fits: presets whose memory was counted before.
         machine: its GPU's memory counts, or its own where it has none.
     """
-    room = _USABLE * (machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib)
+    usable = _USABLE * (machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib)
     counted = {fit.name: fit.cost.largest for fit in fits if fit.cost is not None}
     for name, settings in plan.presets.items():
         if name in counted:
@@ -147,9 +171,39 @@ def batch_advice(
         else:
             memory = find_problem(settings.TASK).memory(settings)
         if memory is not None:
-            found = advise_batch(settings, *memory, room)
+            found = advise_batch(settings, *memory, usable)
             if found.fits:
                 yield name, found
+
+
+def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: float) -> BatchAdvice:
+    """The batches of a preset on a device.
+
+    Where its samples of a step fit into one micro-step, more are taken, up to :data:`MOST_GROWTH`
+    times as many, by powers of two; where they do not, as many as fit, and micro-steps that keep
+    the samples of a step.
+
+    Args:
+        settings: of the preset.
+        fixed: GiB that a training takes by itself.
+        sample: GiB for each sample of a micro-step.
+        usable: GiB of the device that may be filled.
+    """
+    train = settings.TRAIN
+    before, rate = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS, train.OPTIM.LR
+    fits = max(0, int((usable - fixed) / sample))
+    batch, steps, how = before, 1, f", {before} samples a step as before"
+    if fits < before:
+        batch = max((n for n in range(1, fits + 1) if before % n == 0), default=0)
+        steps = before // max(1, batch)
+    elif (growth := min(MOST_GROWTH, 2 ** int(math.log2(fits / before)))) > 1:
+        batch = before * growth
+        larger = rate * math.sqrt(growth)
+        how = f" TRAIN.OPTIM.LR={larger:.3g} ({rate:g} x sqrt({batch}/{before}))"
+    keys = f"TRAIN.BATCH_SIZE={batch}"
+    if steps > 1 or train.GRADIENT_ACCUMULATION_STEPS > 1:
+        keys += f" TRAIN.GRADIENT_ACCUMULATION_STEPS={steps}"
+    return BatchAdvice(fits, f"{fits} fit: {keys}{how}")
 
 
 def find_data(videos: Videos, dataset: Dataset) -> DataFound:
@@ -161,84 +215,76 @@ def find_data(videos: Videos, dataset: Dataset) -> DataFound:
     except DataError as error:
         missing = str(error).splitlines()[0]
     used = [s for name, s in videos.presets.items() if videos.dataset(name).name == dataset.name]
-    bins = {settings.DATA.K: size.store_bytes(settings.DATA.K) for settings in used}
+    bins = {
+        settings.DATA.NUM_VOXEL_BINS: size.store_bytes(settings.DATA.NUM_VOXEL_BINS)
+        for settings in used
+    }
     there = folder_bytes(videos.results / "data" / dataset.name)
     return DataFound(dataset, size, missing, bins, there)
 
 
-def weigh(
-    name: str,
-    settings: Settings,
-    data: DataFound,
-    machine: Machine,
-    speed: Speed,
-    free: int,
-    most_hours: float,
-) -> Fit:
-    """Whether one preset fits; all reasons against it are found.
+@dataclass(frozen=True)
+class Offer:
+    """What there is for a training.
 
-    Args:
-        name: of the preset.
-        settings: of it.
-        data: that it trains on.
+    Attributes:
         machine: to train on.
         speed: of it.
         free: bytes for stores and checkpoints.
-        most_hours: that it may take.
+        most_hours: that a training may take.
     """
-    split = settings.DATA.TRAIN_SPLIT
-    frames = data.size.frames.get(split, GOPRO.frames["train"])
-    sequences = data.size.sequences.get(split, GOPRO.sequences["train"])
-    gpus = machine.gpu.count if machine.gpu else 0
-    cost = training_cost(name, settings, sequences, frames, gpus)
-    if cost is None:
-        return Fit(name, None, 0.0, None, ("its model was never counted",))
-    memory = system_gib(settings, cost, machine)
-    hours = speed.seconds(cost, max(1, gpus)) / 3600
-    return Fit(
-        name,
-        cost,
-        memory,
-        hours,
-        tuple(_reasons(settings, cost, data, machine, memory, hours, free, most_hours)),
-    )
+
+    machine: Machine
+    speed: Speed
+    free: int
+    most_hours: float
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs; 0 for a training on the CPU."""
+        return self.machine.gpu.count if self.machine.gpu else 0
+
+    def weigh(self, name: str, settings: Settings, data: DataFound) -> Fit:
+        """Whether one preset fits; all reasons against it are found."""
+        split = settings.DATA.TRAIN_SPLIT
+        frames = data.size.frames.get(split, GOPRO.frames["train"])
+        sequences = data.size.sequences.get(split, GOPRO.sequences["train"])
+        if settings.DATA.VALIDATION == "held_out":
+            trained = sequences - len(held_out([str(n) for n in range(sequences)]))
+            # Which ones is not known yet: as if all were of one length.
+            frames, sequences = frames * trained // max(1, sequences), trained
+        cost = training_cost(name, settings, sequences, frames, self.gpus)
+        if cost is None:
+            return Fit(name, None, 0.0, None, ("its model was never counted",))
+        memory = self._memory_gib(settings, cost)
+        hours = self.speed.seconds(cost, max(1, self.gpus)) / 3600
+        disk = stores_needed(data, settings.DATA.NUM_VOXEL_BINS)
+        disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
+        reasons = [*self._lacks(cost, memory, hours, disk), *_missing_weights(settings)]
+        return Fit(name, cost, memory, hours, tuple(reasons))
+
+    def _memory_gib(self, settings: Settings, cost: TrainingCost) -> float:
+        """System memory of a training: its processes, their workers, and the cache."""
+        workers = resolve_workers(settings.DATALOADER, self.gpus, self.machine.cpus)
+        data, processes = settings.DATA, max(1, self.gpus)
+        cache = data.CACHE_SIZE_GB * GB / 2**30 if data.USE_RAM_CACHE else 0.0
+        each = _PROCESS_GIB["cuda" if self.gpus else "cpu"]
+        each += (workers.train + workers.val) * _WORKER_GIB
+        return processes * each + cache + (0.0 if self.gpus else _FLOAT32 * cost.gpu_gib)
+
+    def _lacks(self, cost: TrainingCost, memory: float, hours: float, disk: float) -> Iterator[str]:
+        gpu, here = self.machine.gpu, self.machine.memory_gib
+        if gpu is not None and cost.gpu_gib > _USABLE * gpu.memory_gib:
+            yield f"needs {cost.gpu_gib:.0f} of {gpu.memory_gib:.0f} GiB of GPU memory"
+        if memory > here:
+            yield f"needs {memory:.0f} of {here:.0f} GiB of memory"
+        if hours > self.most_hours:
+            yield f"takes more than {self.most_hours:.0f} hours"
+        if disk > self.free:
+            yield f"needs {disk / GB:.0f} GB of disk, {self.free / GB:.0f} are free"
 
 
-def system_gib(settings: Settings, cost: TrainingCost, machine: Machine) -> float:
-    """System memory of a training: its processes, their workers, and the cache."""
-    gpus = machine.gpu.count if machine.gpu else 0
-    workers = resolve_workers(settings.DATALOADER, gpus, machine.cpus)
-    data = settings.DATA
-    cached = data.USE_RAM_CACHE and data.READER == "tensorstore"
-    cache = data.CACHE_SIZE_GB * GB / 2**30 if cached else 0.0
-    processes = max(1, gpus) * _PROCESS_GIB["cuda" if gpus else "cpu"]
-    computing = 0.0 if gpus else _FLOAT32 * cost.gpu_gib
-    loading = max(1, gpus) * (workers.train + workers.val) * _WORKER_GIB
-    return processes + computing + loading + cache
-
-
-def _reasons(
-    settings: Settings,
-    cost: TrainingCost,
-    data: DataFound,
-    machine: Machine,
-    memory: float,
-    hours: float,
-    free: int,
-    most_hours: float,
-) -> Iterator[str]:
-    """Why a preset does not fit."""
-    gpu = machine.gpu
-    if gpu is not None and cost.gpu_gib > _USABLE * gpu.memory_gib:
-        yield f"needs {cost.gpu_gib:.0f} of {gpu.memory_gib:.0f} GiB of GPU memory"
-    if memory > machine.memory_gib:
-        yield f"needs {memory:.0f} of {machine.memory_gib:.0f} GiB of memory"
-    if hours > most_hours:
-        yield f"takes more than {most_hours:.0f} hours"
-    needed = stores_needed(data, settings.DATA.K)
-    needed += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
-    if needed > free:
-        yield f"needs {needed / GB:.0f} GB of disk, {free / GB:.0f} are free"
+def _missing_weights(settings: Settings) -> Iterator[str]:
     for key, path in training_weights(settings).items():
         if not path.is_file():
             yield f"{key}: {path} is not there"
@@ -259,8 +305,104 @@ def recommend(
         others = f" ({', '.join(names[1:])} would fit, too)" if len(names) > 1 else ""
         dataset = videos.dataset(names[0]).name
         first = "; set DATA.ROOT first, there are no data yet" if data[dataset].missing else ""
+        model = videos.preset(names[0]).MODEL
+        if model.TYPE == "vrt_spike" and model.VRT.PRETRAINED is None:
+            first += f"; {FROM_NOTHING}"
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(names[0])}"
         return command, f"it fits{others}{first}"
     if any(not fit.reasons for fit in fits):
         return "make demo", "of the presets only the generated data's fits this machine"
     return None, "no preset fits"
+
+
+def advice_lines(advice: Advice) -> list[str]:
+    """What a person reads."""
+    machine, gpu = advice.machine, advice.machine.gpu
+    on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
+    lines = [
+        f"machine: {on}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory",
+        f"speed:   {advice.speed.source}",
+        f"disk:    {advice.free / GB:.0f} GB free for results",
+    ]
+    for name, data in advice.data.items():
+        lines += _data_lines(name, data)
+    if advice.fits:
+        lines += ["", *_table(advice)]
+    if advice.batches:
+        lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
+        lines += [f"  {name:<14}{found.text}" for name, found in advice.batches.items()]
+    return [*lines, "", *_closing(advice)]
+
+
+def _data_lines(name: str, data: DataFound) -> Iterator[str]:
+    size = data.size
+    parts = [f"{size.frames[s]} frames of {n} sequences in {s}" for s, n in size.sequences.items()]
+    height, width = size.rgb_size
+    if data.missing is not None:
+        why = "is generated first" if data.dataset.kind != "raw" else "is not there"
+        stands = "; the figures are those of GoPro" if data.dataset.kind == "raw" else ""
+        yield f"data:    {name}: {data.dataset.root} {why}{stands}"
+        if data.dataset.kind != "raw":
+            return
+    else:
+        yield f"data:    {name}: {data.dataset.root}"
+    yield f"         {', '.join(parts)}, {height} x {width}"
+    if size.faults:
+        yield f"         {len(size.faults)} with faults are left out (vrtspike doctor)"
+    for bins, needed in data.store_bytes.items():
+        yield (
+            f"         stores of {bins} bins need {needed / GB:.1f} GB, "
+            f"{data.there_bytes / GB:.1f} GB are there"
+        )
+
+
+def _table(advice: Advice) -> Iterator[str]:
+    heads = ("GPU memory", "memory", "steps", "time")
+    yield f"{'preset':<14}" + _cells(heads) + "   fits"
+    for fit in advice.fits:
+        if fit.cost is None or fit.hours is None:
+            yield f"{fit.name:<14}{'':>48}   no: {'; '.join(fit.reasons)}"
+            continue
+        gpu = "-" if advice.machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
+        cells = (gpu, f"{fit.memory_gib:.1f} GiB", f"{fit.cost.steps:,}", _time(fit.hours))
+        verdict = f"no: {'; '.join(fit.reasons)}" if fit.reasons else "yes"
+        yield f"{fit.name:<14}" + _cells(cells) + f"   {verdict}"
+
+
+def _cells(texts: Iterable[str]) -> str:
+    """Columns to the right, a space before each also where a text fills its column.
+
+    >>> _cells(["1", "12 characters"])
+    '           1 12 characters'
+    """
+    return "".join(f" {text:>11}" for text in texts)
+
+
+def _time(hours: float) -> str:
+    """A time that may be seconds or years, to two digits.
+
+    >>> [_time(hours) for hours in (0.001, 0.1, 6.94, 115, 47_122)]
+    ['3.6 seconds', '6 minutes', '6.9 hours', '4.8 days', '5.4 years']
+    """
+    for limit, unit, length in (
+        (1 / 60, "seconds", 1 / 3600),
+        (1, "minutes", 1 / 60),
+        (48, "hours", 1.0),
+        (365 * 24, "days", 24.0),
+    ):
+        if hours < limit:
+            return f"{float(f'{hours / length:.2g}'):g} {unit}"
+    return f"{float(f'{hours / (365 * 24):.2g}'):g} years"
+
+
+def _closing(advice: Advice) -> Iterator[str]:
+    if advice.fits:
+        yield (
+            "Memory and arithmetic of a clip are counted, its time on a GPU is estimated from them "
+            "(docs/presets.md); validation is not included."
+        )
+    if advice.command is None:
+        yield f"nothing to recommend: {advice.because}"
+        return
+    yield f"recommended: {advice.command}"
+    yield f"because {advice.because}"

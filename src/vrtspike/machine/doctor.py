@@ -1,19 +1,44 @@
-"""Whether a machine and a configuration are ready: every check with what was found and the mend."""
+"""Whether a machine and a project are ready: every check with what was found and the cure."""
 
 from __future__ import annotations
 
-import contextlib
-import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vrtspike.machine.check import Check, State
-from vrtspike.machine.machine_checks import machine_checks
-from vrtspike.machine.project_checks import project_checks
+from vrtspike.config.problems import find_problem
+from vrtspike.config.workflow import Workflow, read_plan
+from vrtspike.deblurring.data.clips.requirements import require_spikes
+from vrtspike.deblurring.data_size import GB
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.videos import Dataset, Videos
+from vrtspike.errors import DataError, UserError
+from vrtspike.io.locks import lock_file
+from vrtspike.io.pretrained import PUBLISHED, verify_weights
+from vrtspike.machine.advise import DataFound, find_data, stores_needed
+from vrtspike.machine.hardware import existing, free_bytes
+from vrtspike.machine.machine_checks import (
+    MACHINE,
+    OPTIONAL,
+    PRESETS,
+    Check,
+    State,
+    fault,
+    machine_checks,
+    optional_checks,
+)
+from vrtspike.runs.names import WEIGHTS
+
+_LITTLE_DISK = 2 * GB
+_MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}
 
 
-def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check]:
-    """Machine and project; outside of a project the machine alone."""
+def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:
+    """The checks of machine and project, each group after its title.
+
+    Outside of a project the machine alone is checked.
+    """
+    yield MACHINE
     yield from machine_checks()
     if Path("config/config.yaml").is_file() or configfiles:
         yield from project_checks(configfiles, overrides)
@@ -24,24 +49,202 @@ def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterato
             f"{Path.cwd()} is not the project's folder: configuration, data and weights are not "
             "checked",
         )
+    yield OPTIONAL
+    yield from optional_checks()
 
 
-def show_checks(checks: Iterator[Check], show: Callable[[str], None]) -> int:
-    """Tell every check as it is done; returns how many are broken."""
-    marks = _marks(sys.stdout.encoding)
-    broken = 0
+def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> bool:
+    """Tell every check as it is done, and at the end what is ready; whether nothing is broken."""
+    title = MACHINE
+    broken: list[tuple[str, str]] = []
+    missing: list[str] = []
     for check in checks:
-        broken += check.state == "broken"
-        show(f"{marks[check.state]} {check.name}: {check.found}")
-        if check.mend:
-            show(f"    -> {check.mend}")
-    return broken
+        if isinstance(check, str):
+            title = check
+            show(f"{title}:")
+            continue
+        if check.state == "broken":
+            broken.append((title, check.name))
+        if check.state == "missing":
+            missing.append(check.name)
+        show(f"{_MARKS[check.state]} {check.name}: {check.found}")
+        if check.cure:
+            show(f"    -> {check.cure}")
+    show(_closing(broken, missing))
+    return not broken
 
 
-def _marks(encoding: str | None) -> dict[State, str]:
-    """Tick, dot and cross, or words where the terminal does not know these."""
-    marks: dict[State, str] = {"ok": "✓", "note": "·", "broken": "✗"}
-    with contextlib.suppress(UnicodeEncodeError, LookupError):
-        "".join(marks.values()).encode(encoding or "ascii")
-        return marks
-    return {"ok": "[ok]", "note": "[--]", "broken": "[no]"}
+def _closing(broken: Sequence[tuple[str, str]], missing: Sequence[str]) -> str:
+    """What can be run, and what has to be fixed or given first."""
+    if any(title == MACHINE for title, _ in broken):
+        return f"fix first: {', '.join(name for _, name in broken)}"
+    needed = [*(name for _, name in broken), *missing]
+    if not needed:
+        return "ready: make demo, and your presets"
+    return f"ready: make demo; your presets need first: {', '.join(needed)}"
+
+
+def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:
+    """Configuration and disk of the project in this folder; then, after a title, data and weights.
+
+    Args:
+        configfiles: they override ``config/config.yaml``.
+        overrides: ``KEY=value``.
+    """
+    try:
+        plan = read_plan(configfiles, overrides)
+        videos = Videos(plan)
+        datasets = {videos.dataset(name).name: videos.dataset(name) for name in asked(videos)}
+    except UserError as error:
+        yield fault("configuration", str(error))
+        return
+    yield Check("configuration", "ok", f"presets {', '.join(plan.settings.PRESETS)}")
+    for name, reason in plan.broken.items():
+        yield fault("preset", reason, "note", preset=name)
+    data = {name: find_data(videos, dataset) for name, dataset in datasets.items()}
+    yield from disk_checks(videos, data)
+    yield PRESETS
+    for name, dataset in datasets.items():
+        yield data_check(videos, dataset, data[name])
+    yield from other_data_checks(plan)
+    yield from weight_checks(plan)
+
+
+def asked(videos: Videos) -> list[str]:
+    """The configured presets of the deblurring; one that cannot be used is among them.
+
+    Raises:
+        ConfigError: if a name is none of a preset.
+    """
+    names = videos.plan.settings.PRESETS
+    return [name for name in names if isinstance(videos.plan.preset(name), Settings)]
+
+
+def other_data_checks(plan: Workflow) -> Iterator[Check]:
+    """The raw files of configured presets whose data no stages of their own prepare."""
+    for preset in plan.settings.PRESETS:
+        settings = plan.preset(preset)
+        problem = find_problem(settings.TASK)
+        if problem.OWN_STAGES:
+            continue
+        name = f"data ({preset})"
+        try:
+            files = problem.data_files(settings)
+        except UserError as error:
+            found = _without_advice(str(error).splitlines()[0])
+            yield fault("data_of_preset", found, "missing", dataset=preset)
+            continue
+        found = f"{len(files)} files" if files else "generated by the workflow"
+        yield Check(name, "ok", found)
+
+
+def disk_checks(videos: Videos, data: dict[str, DataFound]) -> Iterator[Check]:
+    """Space, permission and locks where results and runs go."""
+    settings = videos.plan.settings
+    bins = {
+        (videos.dataset(name).name, videos.preset(name).DATA.NUM_VOXEL_BINS)
+        for name in asked(videos)
+    }
+    stores = sum(
+        stores_needed(data[name], number) for name, number in bins if data[name].missing is None
+    )
+    for key, place, needed in (("RESULTS", settings.RESULTS, stores), ("RUNS", settings.RUNS, 0.0)):
+        yield disk_check(key, Path(place), needed)
+
+
+def disk_check(key: str, path: Path, needed: float) -> Check:
+    """One folder that is written to.
+
+    Args:
+        key: that names it.
+        path: the folder, which need not exist yet.
+        needed: bytes that stores will take.
+    """
+    name, place, free = f"disk ({key})", existing(path), free_bytes(path)
+    found = f"{path}: {free / GB:.0f} GB free"
+    if needed:
+        found += f", stores need {needed / GB:.1f} GB more"
+    try:
+        with tempfile.NamedTemporaryFile(dir=place) as stream:
+            lock_file(stream.fileno(), Path(stream.name))
+    except UserError as error:
+        return fault("disk_locks", str(error), key=key)
+    except OSError as error:
+        reason = f"{place}: cannot be written ({error.strerror})"
+        return fault("disk_permission", reason, key=key)
+    if free < needed + _LITTLE_DISK:
+        return fault("disk_space", found, key=key)
+    return Check(name, "ok", found)
+
+
+def data_check(videos: Videos, dataset: Dataset, data: DataFound) -> Check:
+    """A data set that presets train on, as far as names show."""
+    name = f"data ({dataset.name})"
+    if data.missing is not None:
+        if dataset.kind != "raw":
+            return Check(name, "note", f"{dataset.root} is generated by the workflow")
+        found = _without_advice(data.missing)
+        state: State = "broken" if Path(dataset.root).exists() else "missing"
+        return fault("data_missing", found, state, dataset=dataset.name)
+    size = data.size
+    counts = [f"{size.sequences[s]} sequences in {s}" for s in size.sequences]
+    found = f"{dataset.root}: {', '.join(counts)}, {'' if size.spike_size else 'no '}spikes"
+    for preset in asked(videos):
+        if videos.dataset(preset).name != dataset.name:
+            continue
+        try:
+            require_spikes(f"preset {preset}", size.spike_size is not None, videos.preset(preset))
+        except UserError as error:
+            return fault("data_without_spikes", str(error), dataset=dataset.name)
+    if size.faults:
+        first = next(f"{where}: {faults[0]}" for where, faults in size.faults.items())
+        state = "broken" if dataset.on_error == "stop" else "note"
+        found = f"{found}; {len(size.faults)} with faults ({first})"
+        return fault("data_faults", found, state, dataset=dataset.name)
+    return Check(name, "ok", found)
+
+
+def _without_advice(error: object) -> str:
+    """What was found, of a message that also says what to do, which the check says itself."""
+    return str(error).split("; ")[0]
+
+
+def weight_checks(plan: Workflow) -> Iterator[Check]:
+    """Every file of weights that the configured presets read, once."""
+    files: dict[Path, str] = {}
+    for preset in plan.settings.PRESETS:
+        settings = plan.preset(preset)
+        problem = find_problem(settings.TASK)
+        read = problem.training_weights(settings) | problem.evaluation_weights(settings)
+        for key, path in read.items():
+            files.setdefault(path, key)
+    if not files:
+        yield Check("weights", "ok", "none are needed")
+    trained = Path(plan.settings.RESULTS, "train")
+    made = [trained / name / WEIGHTS for name in plan.names]
+    for path, key in files.items():
+        yield weight_check(path, key, is_made=path in made)
+
+
+def weight_check(path: Path, key: str, *, is_made: bool = False) -> Check:
+    """One file of weights.
+
+    Args:
+        path: of it.
+        key: that asks for it.
+        is_made: whether a preset of this project is trained to have it.
+    """
+    name = f"weights ({key})"
+    if path.name in PUBLISHED:
+        try:
+            verify_weights(path)
+        except DataError as error:
+            if path.exists():
+                return fault("weights_damaged", _without_advice(error), key=key, path=path)
+            return fault("weights_published", _without_advice(error), "missing", key=key)
+        return Check(name, "ok", f"{path}, as published")
+    if path.is_file():
+        return Check(name, "ok", str(path))
+    if is_made:
+        return Check(name, "note", f"{path} is not there: that preset is trained first")
+    return fault("weights_given", f"{path}: no such file", "missing", key=key)

@@ -9,13 +9,20 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
-from vrtspike.cpus import available_cpus
-from vrtspike.machine.check import Check, State
+from vrtspike.analysis.advice import advice
 from vrtspike.machine.hardware import GpuKind, find_gpus
 from vrtspike.monitoring.process_memory import system_memory
+from vrtspike.system.cpus import available_cpus
+
+State = Literal["ok", "note", "missing", "broken"]
+
+MACHINE, PRESETS, OPTIONAL = "every command, make demo too", "your presets (PRESETS)", "optional"
+"""Titles of groups of checks: what needs what is looked at."""
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 DRIVERS = {13: 580, 12: 525}
@@ -26,15 +33,52 @@ _COMPILERS = ("cc", "gcc", "clang")
 _PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n"
 
 
+@dataclass(frozen=True)
+class Check:
+    """What was looked at.
+
+    Attributes:
+        name: of it.
+        state: ``note`` is nothing wrong, but good to know; ``missing`` is to be given or fetched.
+        found: what there is.
+        cure: what to do; empty where there is nothing to do.
+    """
+
+    name: str
+    state: State
+    found: str
+    cure: str = ""
+
+
+def fault(symptom: str, found: str, state: State = "broken", **values: object) -> Check:
+    """A check that found something wrong.
+
+    Args:
+        symptom: its name in the section ``machine`` of the table.
+        found: what there is.
+        state: how bad it is.
+        values: of the names in the table's texts.
+    """
+    entry = advice()["machine"][symptom]
+    return Check(entry["check"].format(**values), state, found, entry["cure"].format(**values))
+
+
 def machine_checks() -> Iterator[Check]:
     """What every command needs of the machine and of its Python."""
     gpu = find_gpus()
     yield python_check(sys.version_info[:3])
     yield packages_check()
     yield from torch_checks(gpu)
-    yield compiler_check(needed=gpu is not None)
+    if gpu is not None:
+        yield compiler_check(needed=True)
     yield from memory_checks()
     yield video_check()
+
+
+def optional_checks() -> Iterator[Check]:
+    """What is used where it is there."""
+    if find_gpus() is None:
+        yield compiler_check(needed=False)
     yield git_check()
 
 
@@ -42,11 +86,15 @@ def python_check(version: tuple[int, int, int]) -> Check:
     """Whether the project runs on this Python."""
     found = ".".join(map(str, version))
     if version[:2] < OLDEST_PYTHON:
-        return Check("Python", "broken", found, "use 3.11 or newer: make setup PYTHON=python3.12")
+        return fault("python", found)
     if version[:2] > NEWEST_PYTHON:
         newest = ".".join(map(str, NEWEST_PYTHON))
         return Check("Python", "note", f"{found}; tested up to {newest}")
     return Check("Python", "ok", f"{found} ({sys.executable})")
+
+
+_EXTRAS = ("train", "sst", "workflow")
+"""What the commands and `make demo` take beside what restoring does."""
 
 
 def packages_check() -> Check:
@@ -56,12 +104,14 @@ def packages_check() -> Check:
     try:
         lines = metadata.requires("vrtspike") or []
     except metadata.PackageNotFoundError:
-        return Check("packages", "broken", "vrtspike is not installed", "make setup")
-    wrong, count = [], 0
+        return fault("not_installed", "vrtspike is not installed")
+    wrong = []
     for requirement in map(Requirement, lines):
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+        marker = requirement.marker
+        if requirement.name == "vrtspike" or not (
+            marker is None or any(marker.evaluate({"extra": extra}) for extra in _EXTRAS)
+        ):
             continue
-        count += 1
         try:
             version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
@@ -70,8 +120,8 @@ def packages_check() -> Check:
         if not requirement.specifier.contains(version, prereleases=True):
             wrong.append(f"{requirement.name} {version}, {requirement.specifier} is needed")
     if wrong:
-        return Check("packages", "broken", "; ".join(wrong), "make setup (or pip install -e .)")
-    return Check("packages", "ok", f"all {count} are there")
+        return fault("packages", "; ".join(wrong))
+    return Check("packages", "ok", "all are there")
 
 
 def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
@@ -83,7 +133,7 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
     try:
         import torch
     except (ImportError, OSError) as error:
-        yield Check("PyTorch", "broken", str(error), "make setup; docs/install.md")
+        yield fault("torch", str(error))
         return
     cuda = torch.version.cuda
     built = f"{torch.__version__}, built for {f'CUDA {cuda}' if cuda else 'the CPU alone'}"
@@ -92,12 +142,11 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
         yield Check("GPU", "note", "no NVIDIA GPU here: trainings run on the CPU, slowly")
         return
     found = f"{gpu.count} x {gpu.name}, {gpu.memory_gib:.0f} GiB, driver {gpu.driver}"
-    fault = driver_fault(gpu.driver, cuda)
-    if fault is not None:
-        yield Check("GPU", "broken", f"{found}; {fault}", "docs/install.md: which PyTorch for it")
+    reason = driver_fault(gpu.driver, cuda)
+    if reason is not None:
+        yield fault("driver", f"{found}; {reason}")
     elif not torch.cuda.is_available():
-        mend = "see whether nvidia-smi works, and CUDA_VISIBLE_DEVICES"
-        yield Check("GPU", "broken", f"{found}; PyTorch cannot use it", mend)
+        yield fault("unusable_gpu", f"{found}; PyTorch cannot use it")
     else:
         yield _compute_check(found)
 
@@ -127,9 +176,10 @@ def _compute_check(found: str) -> Check:
         right = float((ones @ ones).sum()) == 64.0**3
     except RuntimeError as error:
         line = str(error).splitlines()[0]
-        return Check("GPU", "broken", f"{found}; {line}", "docs/install.md: builds and GPUs")
-    state: State = "ok" if right else "broken"
-    return Check("GPU", state, found, "" if right else "it computes wrong products; replace it")
+        return fault("gpu_build", f"{found}; {line}")
+    if not right:
+        return fault("gpu_arithmetic", f"{found}; it computes wrong products")
+    return Check("GPU", "ok", found)
 
 
 def compiler_check(*, needed: bool) -> Check:
@@ -140,13 +190,12 @@ def compiler_check(*, needed: bool) -> Check:
     """
     names = [os.environ["CC"]] if os.environ.get("CC") else list(_COMPILERS)
     path = next((found for name in names if (found := shutil.which(name))), None)
-    fault = "none" if path is None else _compile_fault(path)
-    if fault is None:
+    reason = "none" if path is None else _compile_fault(path)
+    if reason is None:
         return Check("compiler", "ok", str(path))
     if not needed:
-        return Check("compiler", "note", f"{fault}; only GPUs need one")
-    mend = "install gcc and the headers of this Python (python3-dev), or name a compiler by CC"
-    return Check("compiler", "broken", f"{fault}: kernels for the GPU cannot be made", mend)
+        return Check("compiler", "note", f"{reason}; only GPUs need one")
+    return fault("compiler", f"{reason}: kernels for the GPU cannot be made")
 
 
 def _compile_fault(compiler: str) -> str | None:
@@ -165,22 +214,18 @@ def _compile_fault(compiler: str) -> str | None:
 def memory_checks() -> Iterator[Check]:
     """CPUs, memory, and what workers hand batches over by."""
     system = system_memory()
-    free, total = system.room, system.bound[1]
+    free, total = system.obtainable, system.bound[1]
     found = f"{free / 1024:.1f} of {total / 1024:.1f} GiB free, {available_cpus()} CPUs"
     if free < _LITTLE_MEMORY_MB:
-        yield Check("memory", "note", found, "end other programs: ps aux --sort=-rss | head")
+        yield fault("memory", found, "note")
     else:
         yield Check("memory", "ok", found)
     if system.shared_total is None or system.shared_total >= _LITTLE_SHARED_MB:
         size = "" if system.shared_total is None else f"{system.shared_total / 1024:.1f} GiB"
         yield Check("shared memory", "ok", size or "none of its own")
     else:
-        yield Check(
-            "shared memory",
-            "broken",
-            f"/dev/shm has {system.shared_total:.0f} MB, too little for loading workers",
-            "start the container with --shm-size=8g, or set DATALOADER.TOTAL_WORKERS: 0",
-        )
+        size = f"{system.shared_total:.0f} MB"
+        yield fault("shared_memory", f"/dev/shm has {size}, too little for loading workers")
 
 
 def video_check() -> Check:
@@ -190,7 +235,7 @@ def video_check() -> Check:
 
         av.codec.Codec("libx264", "w")
     except (ImportError, ValueError) as error:
-        return Check("H.264", "broken", f"no encoder ({error})", "pip install --force-reinstall av")
+        return fault("encoder", f"no encoder ({error})")
     return Check("H.264", "ok", "libx264")
 
 
@@ -198,5 +243,5 @@ def git_check() -> Check:
     """Whether runs can record the commit that trained them."""
     path = shutil.which("git")
     if path is None:
-        return Check("git", "note", "none: runs do not record their commit", "install git")
+        return fault("git", "none: runs do not record their commit", "note")
     return Check("git", "ok", path)

@@ -11,10 +11,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from vrtspike.durations import format_duration
-from vrtspike.files import writes_to
+from vrtspike.io.files import writes_to
+from vrtspike.system.progress_bar import format_duration
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -54,14 +54,18 @@ class Status:
         )
 
 
-class Display(Protocol):
-    """Shows notes, progress and, as the console of a timing logger, timings."""
+class Display:
+    """Shows notes, progress and, as the console of a timing logger, timings.
+
+    This one shows nothing: it is that of all processes but the first.
+    """
 
     def note(self, text: str) -> None:
         """Show a message that stays, of the full text."""
 
     def tell(self, text: str) -> None:
         """Show a message that stays, one that a person waits for or has to know."""
+        self.note(text)
 
     def update(self, status: Status) -> None:
         """Show the progress."""
@@ -69,14 +73,11 @@ class Display(Protocol):
     def draw(self, block: Sequence[str], line: str) -> None:
         """Show timings: ``block`` where it can be redrawn, ``line`` elsewhere."""
 
-    def print(self, text: str) -> None:
-        """Show a text as it is."""
-
     def close(self) -> None:
         """Leave the terminal as it was."""
 
 
-class PlainDisplay:
+class PlainDisplay(Display):
     """Lines without control characters, for logs of batch jobs."""
 
     def __init__(self, stream: TextIO, interval: float = PLAIN_INTERVAL_S) -> None:
@@ -85,11 +86,9 @@ class PlainDisplay:
 
     def note(self, text: str) -> None:
         """Print the message, each line marked as the trainer's."""
-        self.print("\n".join(f"[train] {line}" for line in text.splitlines()))
-
-    def tell(self, text: str) -> None:
-        """Print the message."""
-        self.note(text)
+        with writes_to(Path(getattr(self._stream, "name", "output"))):
+            self._stream.writelines(f"[train] {line}\n" for line in text.splitlines())
+            self._stream.flush()
 
     def update(self, status: Status) -> None:
         """Print the progress, at most every ``interval`` seconds and at the end."""
@@ -102,17 +101,8 @@ class PlainDisplay:
         """Print the line."""
         self.note(line)
 
-    def print(self, text: str) -> None:
-        """Print a text."""
-        with writes_to(Path(getattr(self._stream, "name", "output"))):
-            self._stream.write(text + "\n")
-            self._stream.flush()
 
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class TerminalDisplay:
+class TerminalDisplay(Display):
     """One area at the bottom of the terminal: timings and below them the progress bar.
 
     Args:
@@ -137,10 +127,6 @@ class TerminalDisplay:
         """Print the message above the area."""
         self._live.console.print(text, markup=False, highlight=False)
 
-    def tell(self, text: str) -> None:
-        """Print the message above the area."""
-        self.note(text)
-
     def update(self, status: Status) -> None:
         """Redraw the bar, at most ten times a second and at the end."""
         self._status = status
@@ -151,12 +137,8 @@ class TerminalDisplay:
         self._block = block
         self._redraw(force=True)
 
-    def print(self, text: str) -> None:
-        """Print a text above the area."""
-        self.note(text)
-
     def close(self) -> None:
-        """Leave the last state standing, or nothing."""
+        """Leave the last state on the terminal, or nothing."""
         self._live.stop()
 
     def _redraw(self, force: bool) -> None:
@@ -177,7 +159,7 @@ class TerminalDisplay:
         return Text("\n".join(rows), no_wrap=True, overflow="ellipsis")
 
 
-class LoggedDisplay:
+class LoggedDisplay(Display):
     """The full text in a log, and on the screen what a person waits for.
 
     Args:
@@ -210,36 +192,10 @@ class LoggedDisplay:
         if self._redraws:
             self._screen.draw(block, line)
 
-    def print(self, text: str) -> None:
-        """Write a text to the log."""
-        self._log.print(text)
-
     def close(self) -> None:
         """Close the log and leave the screen as it was."""
         self._screen.close()
         self._file.close()
-
-
-class SilentDisplay:
-    """Shows nothing: for all processes but the first."""
-
-    def note(self, text: str) -> None:
-        """Do nothing."""
-
-    def tell(self, text: str) -> None:
-        """Do nothing."""
-
-    def update(self, status: Status) -> None:
-        """Do nothing."""
-
-    def draw(self, block: Sequence[str], line: str) -> None:
-        """Do nothing."""
-
-    def print(self, text: str) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def open_display(
@@ -254,7 +210,7 @@ def open_display(
     """
     stream = sys.stdout if stream is None else stream
     if not is_main:
-        return SilentDisplay()
+        return Display()
     terminal = stream.isatty()
     if log is None:
         return TerminalDisplay(stream) if terminal else PlainDisplay(stream)

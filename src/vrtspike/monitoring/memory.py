@@ -12,7 +12,7 @@ import pynvml
 import torch
 from torch import nn
 
-from vrtspike.files import atomic_write_text, write_json
+from vrtspike.io.files import atomic_write_text, write_json
 
 MEGABYTE = 2**20
 HIGH_PERCENT = 90.0
@@ -110,8 +110,7 @@ def memory_warnings(record: dict[str, Any]) -> Iterator[str]:
     if gpu is not None and 100 * gpu["peak_mb"] >= HIGH_PERCENT * gpu["total_mb"]:
         yield (
             f"GPU memory was {100 * gpu['peak_mb'] / gpu['total_mb']:.0f} % full at its peak; if "
-            "it does not suffice, lower TRAIN.BATCH_SIZE or DATA.CROP_SIZE, or set "
-            "MODEL.VRT.USE_CHECKPOINT_ATTN and USE_CHECKPOINT_FFN"
+            "it does not suffice, lower TRAIN.BATCH_SIZE"
         )
 
 

@@ -1,4 +1,4 @@
-"""The GPUs of this machine as NVIDIA's driver lists them (NVML); nobody else asks it."""
+"""The GPUs of this machine as NVIDIA's driver lists them (NVML)."""
 
 from __future__ import annotations
 

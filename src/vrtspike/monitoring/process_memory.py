@@ -11,7 +11,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -90,29 +90,14 @@ class SystemMemory:
         return self.total - self.available, self.total
 
     @property
-    def room(self) -> float:
+    def obtainable(self) -> float:
         """What a process of the container can still get."""
         if self.limit is None or self.limit_used is None:
             return self.available
         return max(0.0, min(self.available, self.limit - self.limit_used))
 
 
-@dataclass
-class _Tree:
-    """Processes of a run, parents before children."""
-
-    found: dict[int, tuple[psutil.Process, int]] = field(default_factory=dict)
-
-    def add(self, process: psutil.Process, depth: int = 0) -> None:
-        if process.pid in self.found:
-            return
-        self.found[process.pid] = (process, depth)
-        with contextlib.suppress(psutil.Error):
-            for child in process.children():
-                self.add(child, depth + 1)
-
-
-_TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.launching.agent"})
+_TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.cluster.torchrun"})
 """Modules of which one is ``torchrun``, started by hand or by the launcher."""
 
 
@@ -132,14 +117,22 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
         if process.pid != os.getpid() and _run_folder(process) == wanted
     ]
     pids = {process.pid for process in roots}
-    tree = _Tree()
+    tree: dict[int, tuple[psutil.Process, int]] = {}
     for process in sorted(roots, key=lambda p: p.pid):
         with contextlib.suppress(psutil.Error):
             if process.ppid() not in pids:
-                tree.add(process)
+                _add(tree, process, 0)
     on_gpus = gpu_memory()
-    measured = (_measure(p, depth, wanted, on_gpus) for p, depth in tree.found.values())
+    measured = (_measure(p, depth, wanted, on_gpus) for p, depth in tree.values())
     return [process for process in measured if process is not None]
+
+
+def _add(tree: dict[int, tuple[psutil.Process, int]], process: psutil.Process, depth: int) -> None:
+    """Add a process and then its children, with the number of ancestors among them."""
+    tree[process.pid] = (process, depth)
+    with contextlib.suppress(psutil.Error):
+        for child in process.children():
+            _add(tree, child, depth + 1)
 
 
 def _run_folder(process: psutil.Process) -> Path | None:
@@ -189,50 +182,44 @@ def _measure(
     )
 
 
-def page_sums(pid: int, root: Path = Path("/proc")) -> dict[str, float]:
+def page_sums(pid: int) -> dict[str, float]:
     """Sums over the pages of a process in megabytes, by the kernel's names (``Pss``).
 
     Empty where the system has none, or they may not be read.
     """
     try:
-        text = (root / str(pid) / "smaps_rollup").read_text()
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return {}
     rows = (line.split() for line in text.splitlines() if line.endswith("kB"))
     return {row[0].removesuffix(":"): int(row[1]) / 1024 for row in rows}
 
 
-def peak_memory(pid: int, root: Path = Path("/proc")) -> float:
+def peak_memory(pid: int) -> float:
     """What a training process held at most so far, in megabytes, with what its children hold now.
 
     Of the children, loading workers above all, the proportional share counts: what they hold is
     nearly the same all the time.
 
-    Args:
-        pid: of the process.
-        root: where the kernel tells of processes.
-
     Raises:
         psutil.NoSuchProcess: if it has ended.
     """
     process = psutil.Process(pid)
-    total = _high_water(pid, root)
-    if total is None:  # the system does not tell
-        total = process.memory_info().rss / MEGABYTE
+    total = _high_water(process)
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
-            pages = page_sums(child.pid, root)
+            pages = page_sums(child.pid)
             total += pages["Pss"] if pages else child.memory_info().rss / MEGABYTE
     return total
 
 
-def _high_water(pid: int, root: Path) -> float | None:
-    """The most that was resident of a process; None where the system does not tell."""
+def _high_water(process: psutil.Process) -> float:
+    """The most that was resident of a process; where the system does not tell, what is."""
     with contextlib.suppress(OSError):
-        for line in (root / str(pid) / "status").read_text().splitlines():
+        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
-    return None
+    return float(process.memory_info().rss / MEGABYTE)
 
 
 def system_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> SystemMemory:

@@ -21,19 +21,16 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TextIO
 
 import torch
 
-from vrtspike.files import writes_to
-from vrtspike.monitoring.clocks import Mark, clock_for
-from vrtspike.monitoring.replays import RecordedSections, Replay
+from vrtspike.io.files import writes_to
+from vrtspike.monitoring.clocks import Mark, RecordedSections, Replay, clock_for
+from vrtspike.monitoring.display import Display, open_display
 from vrtspike.monitoring.timing_layout import (
     Arithmetic,
     StepTimes,
-    TerminalBlock,
-    TimingConsole,
     console_block,
     console_line,
     step_text,
@@ -87,12 +84,7 @@ class TimedSection(AbstractContextManager["TimedSection"]):
         self._start = self._logger._mark()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End the section, also where its body raised."""
         end = self._logger._mark()
         self._logger._leave(self._path, self._start, end)
@@ -130,16 +122,17 @@ class TimingLogger:
         log_dir: str | Path,
         device: torch.device | str,
         enabled: bool = True,
-        console: bool | TimingConsole = True,
+        console: bool | Display = True,
         file: bool = True,
         console_interval: int = 10,
         file_interval: int = 50,
     ) -> None:
         self._clock = clock_for(torch.device(device))
         self._enabled = enabled
-        self._console: TimingConsole | None = None
+        self._console: Display | None = None
+        self._owns_console = enabled and console is True
         if enabled and console:
-            self._console = TerminalBlock() if console is True else console
+            self._console = open_display(is_main=True) if console is True else console
         self._console_interval = max(1, console_interval)
         self._file_interval = max(1, file_interval)
         self._stack: list[str] = []
@@ -203,9 +196,9 @@ class TimingLogger:
         """Around a replay of what was recorded with ``sections``.
 
         It takes its measured time, and its parts divide it as they divide the last replay of the
-        step, whose marks nothing has set anew: all replays are the same work, and to read the marks
+        step, whose marks are still its own: all replays are the same work, and to read the marks
         of each the host would have to wait for it. Where the parts are not known the whole stands
-        under :data:`~vrtspike.monitoring.replays.REPLAY`.
+        under :data:`~vrtspike.monitoring.clocks.REPLAY`.
         """
         if not self._enabled:
             yield
@@ -239,7 +232,7 @@ class TimingLogger:
         record.number = self._steps + len(self._waiting) + 1 if number is None else number
         record.samples, record.frames, record.time = samples, frames, time.time()
         self._waiting.append(record)
-        # Now, before the next step replays the work and sets the marks anew.
+        # Now, before the next step replays the work and sets the marks again.
         for replay in record.replays:
             replay.shares = replay.sections.shares(self._clock)
         while self._waiting and self._is_complete(self._waiting[0]):
@@ -258,7 +251,7 @@ class TimingLogger:
         summary = self.summary()
         text = summary_text(summary)
         if self._console is not None:
-            self._console.print(text)
+            self._console.note(text)
         if self._text is not None and self._lines is not None:
             self._text.write(text + "\n")
             self._lines.write(json.dumps({"kind": "summary", **summary}) + "\n")
@@ -275,6 +268,8 @@ class TimingLogger:
         for stream in (self._text, self._lines):
             if stream is not None:
                 stream.close()
+        if self._console is not None and self._owns_console:
+            self._console.close()
         self._text = self._lines = None
         self._enabled = False
 

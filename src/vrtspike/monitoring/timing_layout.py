@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TextIO
 
 import numpy as np
 
@@ -15,44 +13,7 @@ ROOT = "step"
 BAR_CELLS = 30
 SLOWEST = 5
 _RULE = "=" * 80
-
-
-class TimingConsole(Protocol):
-    """Where a :class:`~vrtspike.monitoring.timing.TimingLogger` shows what it found."""
-
-    def draw(self, block: Sequence[str], line: str) -> None:
-        """Show ``block`` in place of the previous one, or ``line`` where that is impossible."""
-
-    def print(self, text: str) -> None:
-        """Show ``text`` once."""
-
-
-class TerminalBlock:
-    """Redraws a block in place on a terminal; elsewhere prints one plain line.
-
-    Args:
-        stream: where to write; standard output unless given.
-    """
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = sys.stdout if stream is None else stream
-        self._drawn = 0
-
-    def draw(self, block: Sequence[str], line: str) -> None:
-        """Show ``block`` over the previous one on a terminal, ``line`` elsewhere."""
-        if not self._stream.isatty():
-            self._stream.write(line + "\n")
-        else:
-            up = f"\x1b[{self._drawn}A" if self._drawn else ""
-            self._stream.write(up + "".join(f"\x1b[2K{row}\n" for row in block))
-            self._drawn = len(block)
-        self._stream.flush()
-
-    def print(self, text: str) -> None:
-        """Print ``text``; the next block starts below it."""
-        self._stream.write(text + "\n")
-        self._stream.flush()
-        self._drawn = 0
+_FIGURES = ("mean", "min", "max", "p50", "p95")
 
 
 class StepTimes:
@@ -174,7 +135,11 @@ class Arithmetic:
     peak_flops_per_second: float
 
     def rates(self, samples_per_second: float) -> dict[str, float]:
-        """FLOP/s at a throughput, and the share of the peak (model FLOP utilisation)."""
+        """FLOP/s at a throughput, and the share of the peak (model FLOP utilisation).
+
+        >>> Arithmetic(3.0, 24.0).rates(4.0)
+        {'flops_per_second': 12, 'flop_utilisation': 0.5}
+        """
         rate = samples_per_second * self.flops_per_sample
         return {
             "flops_per_second": round(rate),
@@ -206,15 +171,10 @@ def summarize(
     """
     sections: dict[str, dict[str, float]] = {}
     for path in _tree_order(list(history)):
-        array = np.asarray(history[path], dtype=np.float64)
-        sections[path] = {
-            "count": len(array),
-            "mean": round(float(array.mean()), 4),
-            "min": round(float(array.min()), 4),
-            "max": round(float(array.max()), 4),
-            "p50": round(float(np.percentile(array, 50)), 4),
-            "p95": round(float(np.percentile(array, 95)), 4),
-        }
+        ms = np.asarray(history[path], dtype=np.float64)
+        figures = [ms.mean(), *np.percentile(ms, [0, 100, 50, 95])]
+        named = zip(_FIGURES, figures, strict=True)
+        sections[path] = {"count": len(ms), **{name: round(float(v), 4) for name, v in named}}
     seconds = _total_ms(sections, ROOT) / 1e3
     data = _total_ms(sections, ROOT + "/data") / 1e3
     return {
@@ -243,14 +203,12 @@ def _total_ms(sections: Mapping[str, Mapping[str, float]], path: str) -> float:
 
 def summary_text(summary: Mapping[str, object]) -> str:
     """The result of :func:`summarize` as a table."""
-    head = f"{'name':<44}{'count':>7}" + "".join(
-        f"{column:>10}" for column in ("mean", "min", "max", "p50", "p95")
-    )
+    head = f"{'name':<44}{'count':>7}" + "".join(f"{column:>10}" for column in _FIGURES)
     lines = [_RULE, f"Timing summary, {summary['steps']} steps (milliseconds)", _RULE, head]
     sections = summary["sections"]
     assert isinstance(sections, dict)
     for path, row in sections.items():
-        figures = "".join(f"{row[key]:10.2f}" for key in ("mean", "min", "max", "p50", "p95"))
+        figures = "".join(f"{row[key]:10.2f}" for key in _FIGURES)
         lines.append(f"{path:<44}{row['count']:>7}{figures}")
     lines.append(
         f"{summary['samples_per_second']:.3f} samples/s, {summary['frames_per_second']:.3f} "

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import functools
 import gzip
 import html
+import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from vrtspike.files import atomic_write_text
-from vrtspike.reporting.alignment import COLUMNS, Alignment, read_alignment
-from vrtspike.reporting.evaluations import Example
-from vrtspike.reporting.performance import SECTION_COLUMNS
+from vrtspike.analysis.evaluations import TEST_FRAMES
+from vrtspike.io.files import atomic_write_text
+from vrtspike.reporting.evaluations import Contents, leading_metric
+from vrtspike.reporting.measurements import (
+    ALIGNMENT_COLUMNS,
+    SECTION_COLUMNS,
+    read_alignment,
+)
 from vrtspike.reporting.pictures import (
     ERROR_TOP,
     FORMS,
@@ -28,8 +33,130 @@ from vrtspike.reporting.pictures import (
     encode_examples,
     error_colours,
 )
-from vrtspike.reporting.runs import ReportedRun, read_run
-from vrtspike.reporting.verdict import Verdict, verdict
+from vrtspike.reporting.runs import read_run
+
+ABOUT_SPIKES = (
+    "A spike camera takes no frames: each of its pixels gathers light and sends a spike whenever "
+    "it has enough, up to tens of thousands of times a second. Recorded beside a camera's blurry "
+    "frame, spikes tell what moved while its shutter was open."
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a page says first.
+
+    Attributes:
+        sentence: what came out; figures between ``**`` are set off.
+        facts: short statements below it.
+        about: what a reader who is new to it must know; empty for nothing.
+    """
+
+    sentence: str
+    facts: tuple[str, ...]
+    about: str = ""
+
+    @property
+    def text(self) -> str:
+        """The sentence without marks."""
+        return self.sentence.replace("**", "")
+
+
+def verdict(runs: Sequence[Contents]) -> Verdict:
+    """The verdict on some runs: on the best of those that were evaluated.
+
+    The best is that with the best restored figure of the metric that the first evaluation names,
+    among those of the same test frames; figures of other frames do not compare.
+
+    Args:
+        runs: at least one, as :func:`vrtspike.reporting.runs.read_run` gives them.
+    """
+    about = "" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES
+    measured = [(run, metric) for run in runs if (metric := leading_metric(run["evaluation"]))]
+    if not measured:
+        return replace(_unmeasured(runs), about=about)
+    same = [each for each in measured if _compares(*each) == _compares(*measured[0])]
+    run, metric = max(
+        same, key=lambda each: each[1]["restored"] * (1 if each[1]["larger_is_better"] else -1)
+    )
+    facts = _facts(run, metric)
+    compared = [other["name"] for other, _ in same]
+    if left := [other["name"] for other, _ in measured if other["name"] not in compared]:
+        facts.append(f"not compared, of other test frames or metrics: {', '.join(left)}")
+    return Verdict(_sentence(run, metric, len(same)), tuple(facts), about)
+
+
+def _compares(run: Contents, metric: Contents) -> list[object]:
+    """What is the same of all runs whose figures compare."""
+    return [metric["name"], *(run["evaluation"][name] for name in TEST_FRAMES)]
+
+
+def _text(metric: Contents, value: float) -> str:
+    """A figure with its unit, such as ``31.20 dB``."""
+    return f"{value:.{metric['decimals']}f} {metric['unit']}".strip()
+
+
+def _sentence(run: Contents, metric: Contents, compared: int) -> str:
+    evaluation, gain = run["evaluation"], metric["gain"]
+    frames = f"{evaluation['frames']} frame{'' if evaluation['frames'] == 1 else 's'}"
+    who = f"Preset {run['name']}"
+    who += "" if compared == 1 else f", best of {compared},"
+    shown = _text(metric, abs(gain))
+    change = f"a {'gain' if gain >= 0 else 'loss'} of **{shown}**"
+    if shown == _text(metric, 0.0):
+        change = "no change"
+    # Decibels speak for themselves; other figures must be named.
+    named = "" if metric["unit"] == "dB" else f"{metric['title']} "
+    lower = "" if metric["larger_is_better"] else ", lower is better"
+    return (
+        f"{who} takes {frames} of data set {evaluation['dataset']} from {named}"
+        f"**{_text(metric, metric['blurry'] or 0.0)}** ({metric['before']}) to "
+        f"**{_text(metric, metric['restored'])}** ({metric['after']}{lower}): "
+        f"{change}{_commit(run)}."
+    )
+
+
+def _commit(run: Contents) -> str:
+    """Of the code that trained it; what was changed and not committed is in no commit."""
+    origin = run["origin"]
+    if not origin["commit"]:
+        return ""
+    return f", at commit {origin['commit']}{' with changes' if origin['changed'] else ''}"
+
+
+def _facts(run: Contents, metric: Contents) -> list[str]:
+    evaluation, known = run["evaluation"], dict(run["origin"]["facts"])
+    sequences = evaluation["sequences"]
+    several = f"{sequences} sequences" if sequences != 1 else "1 sequence"
+    facts = [
+        *evaluation["warnings"],
+        f"{metric['title']}, mean over {several} of split {evaluation['split']}",
+    ]
+    if metric["spikes"] is not None:
+        gray = ", in grey" if metric["spikes_in_gray"] else ""
+        facts.append(f"spikes alone {_text(metric, metric['spikes'])}{gray}")
+    facts += [
+        f"{other['title']} {_text(other, other['blurry'])} → {_text(other, other['restored'])}"
+        for other in evaluation["metrics"]
+        if other is not metric and None not in (other["blurry"], other["restored"])
+    ]
+    if run["uses_spikes"] is False:
+        facts.append("the model takes no spikes")
+    trained = ", ".join(known[name] for name in ("training", "machine") if name in known)
+    return [*facts, f"trained: {trained}"] if trained else facts
+
+
+def _unmeasured(runs: Sequence[Contents]) -> Verdict:
+    names = ", ".join(run["name"] for run in runs)
+    one = len(runs) == 1
+    words = f"Preset{'' if one else 's'} {names} {'was' if one else 'were'} trained"
+    if one and runs[0]["steps"] is not None:
+        words += f" for {runs[0]['steps']:,} steps"
+    commit = _commit(runs[0]) if one else ""
+    none = "the evaluation has no finite figure"
+    reasons = dict.fromkeys(f"{r['name']}: {r['evaluation'].get('reason', none)}" for r in runs)
+    return Verdict(f"{words}{commit}; there are no figures of test frames.", (*reasons,))
+
 
 PAGE_BYTES = 19_000_000
 """What a page may weigh, so that it stays below 20 MB."""
@@ -70,36 +197,36 @@ def write_report_page(
         DataError: if a picture cannot be read.
     """
     runs = [read_run(results, name, preset_folder) for name in presets]
-    datasets = dict.fromkeys(run.dataset for run in runs)
+    datasets = dict.fromkeys(run["dataset"] for run in runs)
     tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
     alignments = [table for table in tables if table is not None]
     said, embedded = verdict(runs), {**embedded_videos(runs), **embedded_figures(runs)}
-    examples = [example.files for run in runs for example in _examples(run)]
+    examples = [example["files"] for run in runs for example in _of(run, "examples")]
     nothing = Pictures(FORMS[0], (), ())
     empty = _page(said, _data(runs, alignments, embedded, output, nothing), {}, embedded)
-    room = page_bytes - len(empty.encode()) - EXAMPLE_BYTES * len(examples)
-    pictures = encode_examples(examples, room)
+    budget = page_bytes - len(empty.encode()) - EXAMPLE_BYTES * len(examples)
+    pictures = encode_examples(examples, budget)
     data = _data(runs, alignments, embedded, output, pictures)
     atomic_write_text(output, _page(said, data, _picture_texts(pictures), embedded))
     return said
 
 
-def embedded_videos(runs: Sequence[ReportedRun]) -> dict[Path, str]:
+def embedded_videos(runs: Sequence[Contents]) -> dict[Path, str]:
     """The videos that go into the page, by the name of their element; small ones first."""
-    videos = [video for run in runs for video in _videos(run).values()]
+    videos = [video for run in runs for video in _of(run, "videos").values()]
     found: dict[Path, str] = {}
-    room = ALL_VIDEO_BYTES
+    left = ALL_VIDEO_BYTES
     for video in sorted(videos, key=lambda path: (path.stat().st_size, path)):
         size = video.stat().st_size
-        if size <= min(VIDEO_BYTES, room):
+        if size <= min(VIDEO_BYTES, left):
             found[video] = f"video-{len(found)}"
-            room -= size
+            left -= size
     return found
 
 
-def embedded_figures(runs: Sequence[ReportedRun]) -> dict[Path, str]:
+def embedded_figures(runs: Sequence[Contents]) -> dict[Path, str]:
     """The figures of evaluations, by the name of their element."""
-    figures = [path for run in runs if run.evaluated for path in run.evaluated.figures.values()]
+    figures = [path for run in runs for path in _of(run, "figures").values()]
     return {path: f"figure-{number}" for number, path in enumerate(figures)}
 
 
@@ -113,78 +240,61 @@ def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _examples(run: ReportedRun) -> tuple[Example, ...]:
-    return run.evaluated.examples if run.evaluated else ()
-
-
-def _videos(run: ReportedRun) -> Mapping[str, Path]:
-    return run.evaluated.videos if run.evaluated else {}
+def _of(run: Contents, what: str) -> Any:  # noqa: ANN401 - paths by name, or examples
+    """Something of a run's evaluation; nothing where it was not evaluated."""
+    return run["evaluation"].get(what, {})
 
 
 def _data(
-    runs: Sequence[ReportedRun],
-    alignments: Sequence[Alignment],
+    runs: Sequence[Contents],
+    alignments: Sequence[Contents],
     embedded: Mapping[Path, str],
     output: Path,
     pictures: Pictures,
-) -> dict[str, Any]:
+) -> Contents:
     """What the page's programs read; pictures stand beside it, under the names given here."""
-    kept = dict(zip(pictures.kept, pictures.of, strict=True))
-    counts = [len(_examples(run)) for run in runs]
-    starts = [sum(counts[:number]) for number in range(len(runs))]
+    kept, numbers = dict(zip(pictures.kept, pictures.of, strict=True)), itertools.count()
+    shown = [
+        run | {"evaluation": _evaluation(run["evaluation"], numbers, kept, embedded, output)}
+        for run in runs
+    ]
+    examples = sum(len(_of(run, "examples")) for run in runs)
     return {
-        "runs": [
-            _run(run, start, kept, embedded, output)
-            for run, start in zip(runs, starts, strict=True)
-        ],
-        "alignments": [dataclasses.asdict(table) for table in alignments],
-        "columns": {"alignment": COLUMNS, "sections": SECTION_COLUMNS},
+        "runs": shown,
+        "alignments": alignments,
+        "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
         "error": {"top": ERROR_TOP, "colours": error_colours()},
-        "pictures": {"form": str(pictures.form), "left_out": sum(counts) - len(kept)},
+        "pictures": {"form": str(pictures.form), "left_out": examples - len(kept)},
     }
 
 
-def _run(
-    run: ReportedRun,
-    start: int,
+def _evaluation(
+    found: Contents,
+    numbers: Iterator[int],
     kept: Mapping[int, Mapping[str, str]],
     embedded: Mapping[Path, str],
     output: Path,
-) -> dict[str, Any]:
-    """One run; ``start`` is the number of its first example."""
-    contents = dataclasses.asdict(dataclasses.replace(run, evaluation="", performance=""))
-    if isinstance(run.performance, str):
-        contents["performance"] = {"reason": run.performance}
-    else:
-        contents["performance"] = dataclasses.asdict(run.performance)
-    if isinstance(run.evaluation, str):
-        contents["evaluation"] = {"reason": run.evaluation}
-        return contents
-    evaluation = dataclasses.replace(run.evaluation, examples=(), videos={}, figures={})
-    contents["evaluation"] = dataclasses.asdict(evaluation) | {
+) -> Contents:
+    """One run's evaluation; ``numbers`` counts the examples of all."""
+    if "reason" in found:
+        return found
+    return found | {
         "examples": [
-            _example(example, f"e{number}", kept[number])
-            for number, example in enumerate(run.evaluation.examples, start)
+            {name: value for name, value in example.items() if name != "files"}
+            | {"id": f"e{number}", "pictures": sorted(kept[number])}
+            for example, number in zip(found["examples"], numbers, strict=False)
             if number in kept
         ],
         "videos": [
-            _video(label, path, embedded, output) for label, path in run.evaluation.videos.items()
+            _video(label, path, embedded, output) for label, path in found["videos"].items()
         ],
         "figures": [
-            {"caption": caption, "id": embedded[path]}
-            for caption, path in run.evaluation.figures.items()
+            {"caption": caption, "id": embedded[path]} for caption, path in found["figures"].items()
         ],
     }
-    return contents
 
 
-def _example(example: Example, name: str, pictures: Mapping[str, str]) -> dict[str, Any]:
-    entry = dataclasses.asdict(dataclasses.replace(example, files={}))
-    del entry["files"]
-    return entry | {"id": name, "pictures": sorted(pictures)}
-
-
-def _video(label: str, path: Path, embedded: Mapping[Path, str], output: Path) -> dict[str, Any]:
+def _video(label: str, path: Path, embedded: Mapping[Path, str], output: Path) -> Contents:
     link = os.path.relpath(path.resolve(), output.resolve().parent)
     return {
         "label": label,
@@ -218,8 +328,9 @@ def _page(
     parts = {
         "title": html.escape(said.text),
         "style": joined(STYLES),
-        "verdict": "".join(_piece(words.text, words.strong) for words in said.sentence),
+        "verdict": re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(said.sentence)),
         "facts": "".join(f"<li>{html.escape(fact)}</li>" for fact in said.facts),
+        "about": f'<p class="about">{html.escape(said.about)}</p>' if said.about else "",
         "data": script_json(data),
         "stored": "\n".join(
             f'<script type="text/plain" id="{name}">{text}</script>'
@@ -235,11 +346,6 @@ def _page(
 def _packed_plotly() -> str:
     """The library for curves, a quarter as large packed; unpacked when a curve comes into view."""
     return base64.b64encode(gzip.compress(get_plotlyjs().encode(), 9, mtime=0)).decode()
-
-
-def _piece(text: str, strong: bool) -> str:
-    escaped = html.escape(text)
-    return f"<strong>{escaped}</strong>" if strong else escaped
 
 
 def _asset(name: str) -> str:

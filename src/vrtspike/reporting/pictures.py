@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import base64
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.cpus import available_cpus
 from vrtspike.errors import DataError
-from vrtspike.images import read_gray, read_rgb
+from vrtspike.io.images import read_gray, read_rgb
+from vrtspike.system.cpus import available_cpus
 
 ERROR = "error"
 THUMBNAIL = "thumbnail"
@@ -29,9 +31,7 @@ THREADS = 4
 
 THUMBNAIL_SIDE = 176
 _LOSSLESS = 101
-_MOST_LOSSLESS_PIXELS = 4_000_000
 _COLOURS = cv2.COLORMAP_INFERNO
-_SAMPLE = 3
 
 Picture = NDArray[np.uint8]
 
@@ -150,34 +150,22 @@ def encode_examples(
     Raises:
         DataError: if a picture cannot be read.
     """
-    kept = tuple(range(len(examples)))
-    for number, form in enumerate(forms):
-        is_last = number == len(forms) - 1
-        if not is_last and not _may_fit(examples, form, budget):
-            continue
-        found = _encode_all(examples, form)
-        size = sum(map(_characters, found))
-        if size > budget and is_last:
-            kept = _evenly(len(found), int(len(found) * budget / size))
-            while kept and sum(_characters(found[place]) for place in kept) > budget:
-                kept = _evenly(len(found), len(kept) - 1)
-            found = [found[place] for place in kept]
-        if size <= budget or is_last:
-            return Pictures(form, kept, tuple(found))
-    raise ValueError("no form to keep pictures in")
 
+    @cache
+    def encoded(number: int) -> list[dict[str, str]]:
+        return _encode_all(examples, forms[number])
 
-def _may_fit(examples: Sequence[Mapping[str, Path]], form: Form, budget: int) -> bool:
-    """Whether a few examples let expect that all fit; the guess costs little and may be wrong."""
-    if not examples:
-        return True
-    if form.quality >= _LOSSLESS:
-        height, width = read_rgb(examples[0]["sharp"]).shape[:2]
-        if height * width * 5 * len(examples) > _MOST_LOSSLESS_PIXELS:
-            return False
-    sample = [examples[place] for place in _evenly(len(examples), _SAMPLE)]
-    size = sum(map(_characters, _encode_all(sample, form)))
-    return size / len(sample) * len(examples) <= budget
+    def fits(number: int) -> bool:
+        return sum(map(_characters, encoded(number))) <= budget
+
+    number = bisect_left(range(len(forms) - 1), True, key=fits)
+    found, kept = encoded(number), tuple(range(len(examples)))
+    size = sum(map(_characters, found))
+    if size > max(budget, 0):
+        kept = _evenly(len(found), int(len(found) * budget / size))
+        while kept and sum(_characters(found[place]) for place in kept) > budget:
+            kept = _evenly(len(found), len(kept) - 1)
+    return Pictures(forms[number], kept, tuple(found[place] for place in kept))
 
 
 def _evenly(count: int, wanted: int) -> tuple[int, ...]:

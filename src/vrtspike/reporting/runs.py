@@ -1,55 +1,31 @@
-"""Everything that a page says of one run."""
+"""Everything that a page says of one run, with where it comes from: settings, code, machine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import datetime
+import functools
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from vrtspike.config.loading import load_preset, preset_base
+from vrtspike.config.problems import find_problem
+from vrtspike.config.run_schema import RunSettings, shown_settings
 from vrtspike.errors import RunError
-from vrtspike.problems import find_problem
-from vrtspike.reporting.curves import Curve, training_curves
-from vrtspike.reporting.evaluations import Evaluation, read_evaluation
-from vrtspike.reporting.origin import Origin, read_origin
-from vrtspike.reporting.performance import Performance, read_performance
-from vrtspike.runs.names import METRICS_TABLE
-from vrtspike.runs.published import read_published
-from vrtspike.runs.record import read_record
+from vrtspike.io.files import file_digest
+from vrtspike.io.flatten import unequal
+from vrtspike.reporting.evaluations import Contents, read_evaluation
+from vrtspike.reporting.measurements import read_performance, training_curves
+from vrtspike.runs.folder import read_record
+from vrtspike.runs.names import METRICS_TABLE, WEIGHTS
+from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.system.progress_bar import duration_words
 
 
-@dataclass(frozen=True)
-class ReportedRun:
-    """One run on a page.
-
-    Attributes:
-        name: its preset.
-        dataset: name of its data set.
-        steps: it was trained for.
-        uses_spikes: whether its model takes spikes; None where there are none to take.
-        curves: what it logged: ``train`` and ``validation``, curves by title.
-        evaluation: of the test split, or why there is none.
-        performance: its analysis, or why there is none.
-        origin: where it comes from.
-    """
-
-    name: str
-    dataset: str
-    steps: int | None
-    uses_spikes: bool | None
-    curves: Mapping[str, Mapping[str, Curve]]
-    evaluation: Evaluation | str
-    performance: Performance | str
-    origin: Origin
-
-    @property
-    def evaluated(self) -> Evaluation | None:
-        """The evaluation, if there is one."""
-        return None if isinstance(self.evaluation, str) else self.evaluation
-
-
-def read_run(results: Path, name: str, presets: Path) -> ReportedRun:
+def read_run(results: Path, name: str, presets: Path) -> Contents:
     """Read one run below a folder of results.
 
     Args:
@@ -57,6 +33,13 @@ def read_run(results: Path, name: str, presets: Path) -> ReportedRun:
             ``performance/<name>``.
         name: the preset.
         presets: folder of the presets.
+
+    Returns:
+        the run's ``name``, ``dataset`` and ``steps``; ``parameters`` of its model,
+        ``weights_mb``: size of its file of weights in 10**6 bytes (None where that is gone) and
+        ``training_seconds``; ``uses_spikes``: whether its model takes
+        spikes, None where there are none to take; what it logged, ``evaluation``, ``performance``
+        and ``origin``.
 
     Raises:
         RunError: if the run is not there, or a file is damaged.
@@ -66,18 +49,21 @@ def read_run(results: Path, name: str, presets: Path) -> ReportedRun:
     log = folder / METRICS_TABLE
     if not log.is_file():
         raise RunError(f"{log}: no such file, which every finished run has; train the preset again")
-    problem = find_problem(run.settings.TASK)
+    weights, problem = folder / WEIGHTS, find_problem(run.settings.TASK)
     times = pd.read_csv(log, usecols=["time"])["time"].dropna().tolist()
-    return ReportedRun(
-        name,
-        _dataset_name(run.identity.dataset, problem.data_folder(run.settings)),
-        run.steps,
-        run.settings.value("MODEL.USE_SPIKE"),
-        training_curves(log, problem.METRICS),
-        read_evaluation(results / "evaluate" / name, run.fingerprint),
-        read_performance(results / "performance" / name, run.fingerprint),
-        read_origin(folder, run, record, times, presets),
-    )
+    return {
+        "name": name,
+        "dataset": _dataset_name(run.dataset, problem.data_folder(run.settings)),
+        "steps": run.steps,
+        "parameters": run.parameters,
+        "weights_mb": weights.stat().st_size / 1e6 if weights.is_file() else None,
+        "training_seconds": training_seconds(record, times),
+        "uses_spikes": run.settings.value("MODEL.USE_SPIKE"),
+        "curves": training_curves(log, problem.METRICS),
+        "evaluation": read_evaluation(results / "evaluate" / name, run.fingerprint),
+        "performance": read_performance(results / "performance" / name, run.fingerprint),
+        "origin": read_origin(folder, run, record, times, presets),
+    }
 
 
 def _dataset_name(manifest: str, folder: str) -> str:
@@ -91,3 +77,150 @@ def _dataset_name(manifest: str, folder: str) -> str:
     'demo'
     """
     return Path(manifest).parent.parts[-len(Path(folder).parts)]
+
+
+DEFAULTS = "the defaults of all keys"
+
+
+def read_origin(
+    folder: Path,
+    run: PublishedRun,
+    record: Mapping[str, Any],
+    times: Sequence[float],
+    presets: Path,
+) -> Contents:
+    """Collect the origin of a published run.
+
+    Args:
+        folder: ``results/train/<preset>``.
+        run: its identity.
+        record: its ``run.json``.
+        times: of its logged steps, seconds since the epoch.
+        presets: folder of the presets, where the base is looked up.
+
+    Returns:
+        ``commit`` of the code that trained it, shortened, empty where it was none of git;
+        ``changed``: whether that code was not quite this commit's, or became another on the way;
+        ``base``: what the settings are compared with; ``differences``: key, value there, value
+        here; ``facts``: name and value of everything else, in order.
+    """
+    base, there = _base(run.name, presets, run.settings)
+    environment = record.get("environment") or {}
+    commit = _commit(environment)
+    facts = {
+        "code": _code(environment, record),
+        "data set": f"{Path(run.dataset).parent.parent.name}, {run.dataset_digest}",
+        "fingerprint": run.fingerprint,
+        "machine": _machine(environment, record),
+        "training": _training(record, times),
+        "versions": _versions(environment),
+        "precision": str(record.get("precision", "")),
+        "parameters": f"{run.parameters:,}" if run.parameters else "",
+        "weights": _weights(folder),
+        **{f"begins with {key}": digest for key, digest in run.weights.items()},
+    }
+    git_changed = (environment.get("git") or {}).get("changed")
+    return {
+        "commit": commit[:8],
+        "changed": bool(git_changed or record.get("code_changed")),
+        "base": base,
+        "differences": setting_changes(there, run.settings),
+        "facts": [(name, value) for name, value in facts.items() if value],
+    }
+
+
+def setting_changes(there: RunSettings, here: RunSettings) -> tuple[tuple[str, ...], ...]:
+    """Key, value there and value here of every setting that differs, values as JSON."""
+    trees = shown_settings(there), shown_settings(here)
+    text = functools.partial(json.dumps, ensure_ascii=False)
+    return tuple((key, *pair) for key, pair in unequal(*trees, text=text).items())
+
+
+def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float:
+    """Time of a training without the time between an interruption and the next start.
+
+    Args:
+        record: ``run.json``, with the time of every start.
+        times: of its logged steps, in any order.
+
+    >>> training_seconds({"starts": [{"time": 0.0}, {"time": 100.0}]}, [1.0, 5.0, 107.0])
+    12.0
+    """
+    starts = sorted(start["time"] for start in record.get("starts", ()))
+    seconds = 0.0
+    for start, end in zip(starts, [*starts[1:], float("inf")], strict=False):
+        within = [moment for moment in times if start <= moment < end]
+        seconds += max(within, default=start) - start
+    return seconds
+
+
+def _base(name: str, presets: Path, own: RunSettings) -> tuple[str, RunSettings]:
+    """What a preset is compared with: its ``BASE``, or for one without the schema's defaults.
+
+    One that an ablation derives has no file; its base is the preset that it is derived from.
+    """
+    path = presets / f"{name}.yaml"
+    derived_from = own.ablation.origin(name) if own.ablation else None
+    parent = preset_base(path) if path.is_file() else derived_from
+    file = path.with_name(f"{parent}.yaml")
+    if parent is None or not file.is_file():
+        return DEFAULTS, type(own)(TASK=own.TASK)
+    return f"preset {parent}", load_preset(file)
+
+
+def _commit(environment: Mapping[str, Any]) -> str:
+    return str((environment.get("git") or {}).get("commit") or "")
+
+
+def _code(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    commit = _commit(environment)
+    if not commit:
+        return "no commit known: trained outside a git checkout"
+    words = [commit]
+    if environment["git"].get("changed"):
+        words.append("with changes that were not committed")
+    if changed := record.get("code_changed"):
+        words.append(f"other code on the way: {', '.join(map(str, changed))}")
+    return "; ".join(words)
+
+
+def _machine(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    device = environment.get("device") or {}
+    count, name = record.get("processes", 1), device.get("name", "")
+    parts = [f"{count} x {name}" if device.get("type") == "cuda" else f"{name} (CPU)"]
+    if device.get("memory_mb"):
+        parts.append(f"{device['memory_mb'] / 1024:.0f} GiB of GPU memory")
+    if environment.get("cpus"):
+        parts.append(f"{environment['cpus']} CPUs")
+    if environment.get("host"):
+        parts.append(f"host {environment['host']}")
+    if environment.get("batch_job"):
+        parts.append(f"job {environment['batch_job']}")
+    return ", ".join(parts) if environment else ""
+
+
+def _training(record: Mapping[str, Any], times: Sequence[float]) -> str:
+    parts = [f"{record['step']:,} steps"] if record.get("step") is not None else []
+    if starts := record.get("starts"):
+        parts.append(duration_words(training_seconds(record, times)))
+        begun = datetime.datetime.fromtimestamp(starts[0]["time"], datetime.UTC)
+        parts.append(f"begun {begun:%Y-%m-%d %H:%M} UTC")
+        if len(starts) > 1:
+            parts.append(f"{len(starts)} starts")
+    if record.get("status") not in (None, "finished"):
+        parts.append(str(record["status"]))
+    return ", ".join(parts)
+
+
+def _versions(environment: Mapping[str, Any]) -> str:
+    packages = {"python": environment.get("python"), **(environment.get("packages") or {})}
+    device = environment.get("device") or {}
+    packages |= {name: device.get(name) for name in ("cuda", "cudnn")}
+    return ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+
+
+def _weights(folder: Path) -> str:
+    path = folder / WEIGHTS
+    if not path.is_file():
+        return "not there any more"
+    return f"{path.name}, {path.stat().st_size / 1e6:.1f} MB, SHA-256 {file_digest(path)}"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pickle
 import re
 import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
-from vrtspike.config.train_schema import TrainSettings
+from vrtspike.config.run_schema import RunSettings, TrainSettings
 from vrtspike.errors import RunError
-from vrtspike.files import atomic_path
+from vrtspike.io.files import atomic_path
 
 FORMAT = "vrtspike-checkpoint-1"
 BEST = "best.pt"
@@ -28,11 +30,8 @@ def checkpoint_path(folder: str | Path, step: int) -> Path:
 
 def list_checkpoints(folder: str | Path) -> list[tuple[int, Path]]:
     """(step, path) of all checkpoints in ``folder``, the newest first."""
-    found = []
-    for path in Path(folder).glob("step_*.pt"):
-        match = _NAME.match(path.name)
-        if match:
-            found.append((int(match.group(1)), path))
+    paths = Path(folder).glob("step_*.pt")
+    found = ((int(match[1]), path) for path in paths if (match := _NAME.match(path.name)))
     return sorted(found, reverse=True)
 
 
@@ -72,7 +71,9 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        _check_sums(path)
+        with zipfile.ZipFile(path) as archive:
+            if damaged := archive.testzip():  # PyTorch does not read the checksums
+                raise zipfile.BadZipFile(f"{damaged} is damaged")
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (*_DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
@@ -88,18 +89,6 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
             f"{_offer_older(path)}"
         )
     return state
-
-
-def _check_sums(path: Path) -> None:
-    """Compare the contents with their checksums, which PyTorch does not read.
-
-    Raises:
-        zipfile.BadZipFile: if they differ, or the file is no complete archive.
-    """
-    with zipfile.ZipFile(path) as archive:
-        damaged = archive.testzip()
-    if damaged is not None:
-        raise zipfile.BadZipFile(f"{damaged} is damaged")
 
 
 def latest_checkpoint(folder: str | Path) -> dict[str, Any] | None:
@@ -132,31 +121,9 @@ def micro_batches_per_step(
             f"the run was started with {number} batches per optimiser step (processes x "
             f"TRAIN.GRADIENT_ACCUMULATION_STEPS), which {world_size} processes cannot share evenly."
             f" Continue it on a number of GPUs that divides {number}, or remove its folder to "
-            "begin anew"
+            "begin again"
         )
     return number
-
-
-def check_same_run(
-    state: dict[str, Any], fingerprint: str, optimizer: torch.optim.Optimizer, folder: Path
-) -> None:
-    """Refuse a checkpoint of another run or of another optimiser.
-
-    Raises:
-        RunError: naming both sides.
-    """
-    if state["fingerprint"] != fingerprint:
-        raise RunError(
-            f"{folder}: the checkpoints belong to run {state['fingerprint']}, this is run "
-            f"{fingerprint}: settings, data or code have changed. Use a new run folder"
-        )
-    kind = type(optimizer).__name__
-    if state["optimizer_type"] != kind:
-        raise RunError(
-            f"{folder}: the run was started with the optimiser {state['optimizer_type']}, now it "
-            f"would be {kind}; a run never changes its optimiser. Is bitsandbytes installed as it "
-            "was at the start?"
-        )
 
 
 def _offer_older(path: Path) -> str:
@@ -167,3 +134,76 @@ def _offer_older(path: Path) -> str:
         f"The next older one is {checkpoint_path(path.parent, steps[0])}: remove the damaged file "
         "and start again to continue from there."
     )
+
+
+class Stateful(Protocol):
+    """A part of the state: a model, an optimiser, a counter."""
+
+    def state_dict(self) -> Any: ...  # noqa: ANN401, D102
+
+    def load_state_dict(self, state: Any) -> Any: ...  # noqa: ANN401, D102
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Everything with a state, under its name in a checkpoint.
+
+    Attributes:
+        folder: of the checkpoints.
+        fingerprint: identifies what the run computes.
+        settings: of the run; every checkpoint holds them.
+        micro_batches: micro-batches of an optimiser step, of all processes together.
+        optimizer: whose kind a run never changes.
+        parts: what is saved and restored besides.
+    """
+
+    folder: Path
+    fingerprint: str
+    settings: RunSettings
+    micro_batches: int
+    optimizer: torch.optim.Optimizer
+    parts: Mapping[str, Stateful]
+
+    @property
+    def _stateful(self) -> dict[str, Stateful]:
+        return {**self.parts, "optimizer": self.optimizer}
+
+    def save(self, step: int) -> None:
+        """Write the checkpoint after ``step`` and remove the oldest."""
+        save_checkpoint(self.folder, self._collect(step), self.settings.TRAIN.KEEP_LAST)
+
+    def save_best(self, step: int) -> None:
+        """Keep the state after ``step`` as the best."""
+        save_best(self.folder, self._collect(step))
+
+    def restore(self, checkpoint: dict[str, Any]) -> None:
+        """Go back to a checkpoint.
+
+        Raises:
+            RunError: if it belongs to another run or another optimiser.
+        """
+        if checkpoint["fingerprint"] != self.fingerprint:
+            raise RunError(
+                f"{self.folder}: the checkpoints belong to run {checkpoint['fingerprint']}, this "
+                f"is run {self.fingerprint}: settings, data or code have changed. Use a new run "
+                "folder"
+            )
+        then, now = checkpoint["optimizer_type"], type(self.optimizer).__name__
+        if then != now:
+            raise RunError(
+                f"{self.folder}: the run was started with the optimiser {then}, now it would be "
+                f"{now}; a run never changes its optimiser. Is bitsandbytes installed as it was at "
+                "the start?"
+            )
+        for name, part in self._stateful.items():
+            part.load_state_dict(checkpoint[name])
+
+    def _collect(self, step: int) -> dict[str, Any]:
+        return {
+            "step": step,
+            "fingerprint": self.fingerprint,
+            "settings": self.settings.model_dump(mode="json"),
+            "micro_batches": self.micro_batches,
+            "optimizer_type": type(self.optimizer).__name__,
+            **{name: part.state_dict() for name, part in self._stateful.items()},
+        }

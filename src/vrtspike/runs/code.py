@@ -1,4 +1,4 @@
-"""Which code trained a run: kept beside it, compared when someone asks, never a reason by itself.
+"""Digests of the code that trained a run; a difference is told and retrains nothing by itself.
 
 ``code.json`` holds a digest of every definition (function, class or constant) that training used
 when the run began. Where today's differ, a plan, a resumed run and ``vrtspike why`` say which; to
@@ -11,21 +11,21 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from vrtspike.files import read_json, write_json
-from vrtspike.problems import PROBLEMS, find_problem
-from vrtspike.provenance import definition_digests
+from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.names import CHECKPOINTS, CODE
+from vrtspike.runs.provenance import definition_digests
 
 OBSERVERS = (
     "vrtspike.config",
-    "vrtspike.endings",
-    "vrtspike.files",
-    "vrtspike.launching",
-    "vrtspike.locks",
+    "vrtspike.system.endings",
+    "vrtspike.io.files",
+    "vrtspike.cluster",
+    "vrtspike.io.locks",
     "vrtspike.monitoring",
-    "vrtspike.problems",
+    "vrtspike.config.problems",
     "vrtspike.runs",
-    "vrtspike.manifests",
+    "vrtspike.io.manifests",
 )
 """Code that decides no weights: logs, launching, files. Settings are compared by their values. What
 else does not in the folder of a problem, its settings name (``observers``)."""
@@ -59,11 +59,9 @@ def write_code(folder: Path, definitions: Mapping[str, str]) -> None:
 def read_code(folder: Path) -> Mapping[str, str] | None:
     """The code that a run began with; None where nothing (readable) tells it."""
     try:
-        found = read_json(folder / CODE)
-        definitions = found["definitions"]
+        return dict(read_json(folder / CODE)["definitions"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return definitions if isinstance(definitions, dict) else None
 
 
 def settle_code(folder: Path, program: Path, task: str | None = None) -> list[str]:

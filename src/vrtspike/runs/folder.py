@@ -1,4 +1,4 @@
-"""The folder of one run: which it is, who computes in it, whether it is done, how it makes room."""
+"""The folder of one run: who computes in it, whether it is done, how it is set aside."""
 
 from __future__ import annotations
 
@@ -8,14 +8,99 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from vrtspike.errors import RunError
-from vrtspike.locks import lock_file, require_lock_file
+from vrtspike.io.files import finite_or_null, read_mapping, write_json
+from vrtspike.io.locks import lock_file
+from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import LAUNCHER_LOCK, LOCK, RECORD
-from vrtspike.runs.record import read_record
+
+SCHEMA = 2
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """The record of a run; None where there is none yet.
+
+    Raises:
+        RunError: if it is damaged.
+    """
+    path = folder / RECORD
+    if not path.is_file():
+        return None
+    advice = "remove it: a run goes on from its checkpoints, a published one is published again"
+    found = read_mapping(path, advice)
+    if "status" not in found:
+        raise RunError(f"{path}: not the record of a run, status is missing; remove it")
+    return found
+
+
+class RunRecord:
+    """``run.json`` of a run at work.
+
+    Args:
+        folder: the run's folder.
+        enabled: whether this process writes.
+    """
+
+    def __init__(self, folder: Path, enabled: bool) -> None:
+        self._path = folder / RECORD
+        self._enabled = enabled
+        known = read_record(folder) if enabled else None
+        self._contents: dict[str, Any] = {"starts": []} if known is None else known
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self._contents.get("status") == "finished"
+
+    def start(self, run: RunIdentity, step: int, **facts: Any) -> None:  # noqa: ANN401
+        """Note a start, or a resume after ``step``.
+
+        What an earlier start failed of goes: it was overcome.
+
+        Args:
+            run: what is computed.
+            step: finished steps.
+            facts: further JSON values; they replace those of an earlier start.
+        """
+        self._contents.pop("failure", None)
+        self._contents |= {
+            "schema": SCHEMA,
+            "name": run.name,
+            "fingerprint": run.fingerprint,
+            "dataset": run.dataset,
+            "dataset_digest": run.dataset_digest,
+            **facts,
+        }
+        self._contents["starts"].append(
+            {
+                "time": round(time.time(), 3),
+                "step": step,
+                "host": socket.gethostname(),
+                "process": os.getpid(),
+                "batch_job": os.environ.get("SLURM_JOB_ID"),
+            }
+        )
+        self.update("running", step)
+
+    def update(self, status: str, step: int, **figures: Any) -> None:  # noqa: ANN401
+        """Note where the run stands: ``running``, ``interrupted``, ``failed`` or ``finished``.
+
+        Figures that are not finite (the PSNR of equal frames) become null.
+        """
+        self._contents |= {
+            "status": status,
+            "step": step,
+            "updated": round(time.time(), 3),
+            **figures,
+        }
+        if self._enabled:
+            write_json(self._path, finite_or_null(self._contents))
+
 
 LOCK_PATIENCE_S = 60.0
-TURN_PATIENCE_S = 7 * 86400.0
+LAUNCHER_PATIENCE_S = 7 * 86400.0
 """Seconds a launcher waits for its turn; a batch system ends it before."""
 _POLL_S = 0.2
 
@@ -36,12 +121,10 @@ def hold_run(
         lock: name of the lock's file.
 
     Raises:
-        RunError: naming the process that holds the run, or if something else than a file stands
-            where the lock belongs, or the file system has no locks.
+        RunError: naming the process that holds the run, or if the file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / lock
-    require_lock_file(path)
     with path.open("a+", encoding="utf-8") as stream:
         deadline = time.monotonic() + patience_s
         told = False
@@ -61,9 +144,10 @@ def hold_run(
         yield
 
 
-@contextlib.contextmanager
-def take_turn(folder: Path, note: Callable[[str], None]) -> Iterator[None]:
-    """Be the only launcher of a run, after all that came before.
+def hold_launcher(
+    folder: Path, note: Callable[[str], None]
+) -> contextlib.AbstractContextManager[None]:
+    """Be the only launcher of a run, after all that came before, as with :func:`hold_run`.
 
     A job of a batch system lives on when the Snakemake that submitted it is killed; the next one
     submits another for the same run, which waits here, holds no GPU of this machine's, and then
@@ -72,12 +156,8 @@ def take_turn(folder: Path, note: Callable[[str], None]) -> Iterator[None]:
     Args:
         folder: the run's folder; it is created.
         note: is told whom to wait for.
-
-    Raises:
-        RunError: as :func:`hold_run`.
     """
-    with hold_run(folder, TURN_PATIENCE_S, note, LAUNCHER_LOCK):
-        yield
+    return hold_run(folder, LAUNCHER_PATIENCE_S, note, LAUNCHER_LOCK)
 
 
 def _this_process() -> str:
@@ -93,8 +173,8 @@ def is_finished(folder: Path) -> bool:
     return record is not None and record["status"] == "finished"
 
 
-def set_aside(folder: Path, note: Callable[[str], None] = print) -> Path:
-    """Make room for a new run of the same identity; nothing is removed.
+def set_aside(folder: Path) -> Path:
+    """Rename a run, so that a new one of the same identity can begin; nothing is removed.
 
     Returns:
         where the run that was there stands now: ``<folder>.1``, ``<folder>.2`` ...
@@ -105,7 +185,7 @@ def set_aside(folder: Path, note: Callable[[str], None] = print) -> Path:
     number = 1
     while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
         number += 1
-    with hold_run(folder, 0.0, note, LAUNCHER_LOCK), hold_run(folder, 0.0, note):
+    with hold_run(folder, 0.0, lock=LAUNCHER_LOCK), hold_run(folder, 0.0):
         folder.rename(aside)
     return aside
 

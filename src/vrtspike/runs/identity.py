@@ -6,22 +6,26 @@ trained a run stands beside its results (:mod:`vrtspike.runs.code`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from vrtspike.config import load_preset
 from vrtspike.config.fields import decides_results
-from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.loading import changed_settings, check_files, check_packages
+from vrtspike.config.problems import find_problem
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.files import json_digest, read_json, write_json
-from vrtspike.problems import DEFAULT, find_problem
-from vrtspike.runs.names import SETTINGS
-from vrtspike.runs.weight_files import weight_digests
+from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
+from vrtspike.io.pretrained import PUBLISHED, require_weights
+from vrtspike.runs.names import SETTINGS, STATISTICS, WEIGHTS
 
-SCHEMA = 2
+SCHEMA = 4
+_READABLE = (2, 3, SCHEMA)
+STATISTICS_SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -46,16 +50,13 @@ class RunIdentity:
 
     def write(self, folder: Path) -> None:
         """Write ``settings.json``."""
-        contents = {
-            "schema": SCHEMA,
-            "name": self.name,
-            "fingerprint": self.fingerprint,
-            "dataset": self.dataset,
-            "dataset_digest": self.dataset_digest,
-            "weights": dict(self.weights),
-            "settings": self.settings.model_dump(mode="json"),
-        }
-        write_json(folder / SETTINGS, contents)
+        write_json(folder / SETTINGS, self.contents())
+
+    def contents(self) -> dict[str, Any]:
+        """What stands in ``settings.json``."""
+        known = {each.name: getattr(self, each.name) for each in fields(RunIdentity)}
+        settings = self.settings.model_dump(mode="json")
+        return {"schema": SCHEMA, **known, "weights": dict(self.weights), "settings": settings}
 
     @classmethod
     def read(cls, folder: Path) -> RunIdentity:
@@ -70,24 +71,31 @@ class RunIdentity:
                 f"{path}: no such file; expected the folder of a run (runs/<preset>/<fingerprint>) "
                 "or of its published result (results/train/<preset>)"
             )
-        found = _contents(path)
-        if found.get("schema") != SCHEMA:
+        return cls.parse(read_mapping(path, "train the preset again"), path)
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any], path: Path) -> RunIdentity:
+        """An identity from what :meth:`contents` gave.
+
+        Args:
+            found: the contents.
+            path: where they stand, for messages.
+
+        Raises:
+            RunError: if they are something else, or of another version of this project.
+        """
+        schema = found.get("schema")
+        if schema not in _READABLE:
             raise RunError(
                 f"{path}: not the settings of a run as this version writes them: found schema "
-                f"{found.get('schema')}, expected {SCHEMA}; train the preset again, or use the "
+                f"{schema}, expected {SCHEMA}; train the preset again, or use the "
                 "version of this project that trained it"
             )
         try:
-            kind = find_problem(found["settings"].get("TASK", DEFAULT)).SETTINGS
-            settings = kind.model_validate(found["settings"])
-            return cls(
-                found["name"],
-                settings,
-                found["dataset"],
-                found["fingerprint"],
-                found["dataset_digest"],
-                found["weights"],
-            )
+            kind = find_problem(found["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
+            settings = kind.model_validate(kind.upgraded(found["settings"], schema))
+            known = {each.name: found[each.name] for each in fields(RunIdentity)}
+            return cls(**{**known, "settings": settings})
         except ConfigError as error:
             raise RunError(f"{path}: {error}") from error
         except KeyError as error:
@@ -98,14 +106,6 @@ class RunIdentity:
             raise RunError(
                 f"{path}: written by another version of this project ({error})"
             ) from error
-
-
-def _contents(path: Path) -> dict[str, Any]:
-    try:
-        found = read_json(path)
-    except ValueError as error:
-        raise RunError(f"{path}: damaged, no JSON ({error}); train the preset again") from error
-    return found if isinstance(found, dict) else {}
 
 
 def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
@@ -164,3 +164,117 @@ def _decisive(section: BaseModel) -> dict[str, Any]:
         elif isinstance(value, BaseModel):
             dumped[name] = _decisive(value)
     return dumped
+
+
+def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
+    """SHA-256 of each file, by its key; a published one's is known by its name.
+
+    (Whoever loads a published file compares its contents with that.)
+
+    Raises:
+        RunError: naming the key, if a file is not there.
+        DataError: if a published one is not there.
+    """
+    return {key: _digest(key, path) for key, path in files.items()}
+
+
+def _digest(key: str, path: Path) -> str:
+    if path.name in PUBLISHED:
+        require_weights(path)
+        return PUBLISHED[path.name]
+    try:
+        return file_digest(path)
+    except OSError as error:
+        advice = "give an existing file, or remove the key"
+        if path.name == WEIGHTS:
+            advice = "train that preset first, or name its result folder"
+        raise RunError(f"{key}: {path}: {error.strerror or error}; {advice}") from error
+
+
+def prepare_folder(
+    folder: Path, *, preset: Path | None, dataset: Path | None, overrides: Sequence[str]
+) -> None:
+    """See to it that a run folder says what shall be computed.
+
+    That is ``settings.json``, and ``statistics.json`` for those who will use the weights.
+
+    Args:
+        folder: the run's folder.
+        preset: preset file of a new run; None continues the run in the folder.
+        dataset: dataset manifest of a new run.
+        overrides: replaced keys such as ``TRAIN.BATCH_SIZE=2``.
+
+    Raises:
+        RunError: if the folder belongs to another run, or overrides would make it another one, or
+            data or weights of a run that is continued have changed since.
+        ConfigError: if preset or overrides are wrong.
+    """
+    if (preset is None) != (dataset is None):
+        raise RunError("--preset and --dataset belong together: give both, or neither to continue")
+    known = RunIdentity.read(folder) if (folder / SETTINGS).is_file() else None
+    if known is None and preset is None:
+        raise RunError(
+            f"{folder / SETTINGS}: no such file. Name the folder of an existing run, or give "
+            "--preset and --dataset to start one there"
+        )
+    if preset is not None and dataset is not None:
+        settings = load_preset(preset, overrides)
+        check_files(settings)
+        check_packages(settings)
+        run = identify(preset.stem, settings, dataset)
+        if known is not None and known.fingerprint != run.fingerprint:
+            raise RunError(
+                f"{folder}: holds run {known.fingerprint}; this would be run {run.fingerprint} "
+                "(other settings, data or weights). Name another folder, or leave --preset out to "
+                "continue"
+            )
+        run.write(folder)
+        write_statistics(folder)
+        return
+    assert known is not None
+    if overrides:
+        settings = changed_settings(known.settings, overrides, str(folder / SETTINGS))
+        if result_settings(settings) != result_settings(known.settings):
+            raise RunError(
+                f"--set {' '.join(overrides)} changes the result of the run in {folder}; start a "
+                "new run with --preset and --dataset in another folder"
+            )
+        known = replace(known, settings=settings)
+    _check_unchanged(known, folder)
+    if overrides:
+        known.write(folder)
+    write_statistics(folder)
+
+
+def _check_unchanged(run: RunIdentity, folder: Path) -> None:
+    problem = find_problem(run.settings.TASK)
+    found = {run.dataset: (run.dataset_digest, problem.dataset_digest(Path(run.dataset)))}
+    files = problem.training_weights(run.settings)
+    for key, digest in weight_digests(files).items():
+        found[f"{key} ({files[key]})"] = (run.weights.get(key), digest)
+    for what, (then, now) in found.items():
+        if then != now:
+            raise RunError(
+                f"{folder}: {what} has changed since this run began, and its result would be that "
+                "of neither; start a new run with --preset and --dataset in another folder"
+            )
+
+
+def write_statistics(folder: Path) -> None:
+    """Write the ``statistics.json`` of a run from its data set, so that its weights can be used.
+
+    Args:
+        folder: with the ``settings.json`` of the run.
+
+    Raises:
+        DataError: if the data set is not there.
+        RunError: if it has changed since the run began.
+    """
+    run = RunIdentity.read(folder)
+    contents = find_problem(run.settings.TASK).statistics(run.settings, Path(run.dataset))
+    if contents["dataset_digest"] != run.dataset_digest:
+        raise RunError(
+            f"{folder / STATISTICS}: cannot be made, {run.dataset} has changed since this run "
+            "began; train the preset again"
+        )
+    write_json(folder / STATISTICS, {"schema": STATISTICS_SCHEMA, **contents})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from array import array
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from vrtspike.errors import RunError
 from vrtspike.monitoring.records import each_record
@@ -22,6 +20,9 @@ STEP_COLUMNS = ["step", "time", "samples", "frames"]
 TRAIN_COLUMNS = ["step", "loss"]
 VALIDATION_COLUMNS = ["step", "psnr", "ssim"]
 MEMORY_COLUMNS = ["step", "time"]
+
+_CHUNK = 64
+"""Timing records that are held at once: as objects those of a long run would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,12 @@ def read_run_logs(folder: str | Path) -> RunLogs:
         )
     records = list(_each_record([metrics]))
     memory = list(_each_record(_log_files(folder, "memory")))
-    timings = _Timings()
-    for record in _each_record(_log_files(folder, "timing")):
-        if record.get("kind") == "step":
-            timings.add(record)
+    timed = _each_record(_log_files(folder, "timing"))
+    timing, steps = _timings(record for record in timed if record.get("kind") == "step")
     return RunLogs(
         folder,
-        timing=timings.sections(),
-        steps=timings.steps(),
+        timing=timing,
+        steps=steps,
         train=_frame([r for r in records if r.get("kind") == "train"], TRAIN_COLUMNS),
         validation=_frame(
             [r for r in records if r.get("kind") == "validation"], VALIDATION_COLUMNS
@@ -98,65 +97,35 @@ def _each_record(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
     return (record for path in paths for record in each_record(path))
 
 
-def _frame(
-    records: Sequence[dict[str, Any]], columns: Sequence[str], *, unique: bool = True
-) -> pd.DataFrame:
+def _frame(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     if not records:
         return pd.DataFrame(columns=list(columns))
     frame = pd.json_normalize(list(records)).drop(columns="kind", errors="ignore")
     for column in columns:
         if column not in frame:
             frame[column] = float("nan")
-    if unique:
-        frame = frame.drop_duplicates("step", keep="last")
+    frame = frame.drop_duplicates("step", keep="last")
     return frame.sort_values("step", kind="stable").reset_index(drop=True)
 
 
-class _Timings:
-    """Timing records as numbers: as objects those of a long run would fill the memory."""
-
-    def __init__(self) -> None:
-        self._records = {name: array("q" if name == "step" else "d") for name in STEP_COLUMNS}
-        self._sizes = array("q")
-        self._names: dict[str, int] = {}
-        self._codes = array("i")
-        self._ms = array("d")
-
-    def add(self, record: dict[str, Any]) -> None:
-        """Take in a record of the kind ``step``."""
-        for name, column in self._records.items():
-            column.append(record["step"] if name == "step" else record.get(name, math.nan))
-        self._sizes.append(len(record["ms"]))
-        for name, ms in record["ms"].items():
-            self._codes.append(self._names.setdefault(name, len(self._names)))
-            self._ms.append(math.nan if ms is None else ms)
-
-    def steps(self) -> pd.DataFrame:
-        """:data:`STEP_COLUMNS` of the latest record of each step."""
-        frame = pd.DataFrame({name: np.asarray(c) for name, c in self._records.items()})
-        return _in_order(frame, self._latest())
-
-    def sections(self) -> pd.DataFrame:
-        """:data:`TIMING_COLUMNS` of the latest record of each step."""
-        sizes = np.asarray(self._sizes)
-        columns = (
-            np.repeat(np.asarray(self._records["step"]), sizes),
-            pd.Categorical.from_codes(np.asarray(self._codes), pd.Index(self._names)),
-            np.asarray(self._ms),
-        )
-        frame = pd.DataFrame(dict(zip(TIMING_COLUMNS, columns, strict=True)), copy=False)
-        return _in_order(frame, np.repeat(self._latest(), sizes))
-
-    def _latest(self) -> NDArray[np.bool_]:
-        repeated = pd.Series(np.asarray(self._records["step"])).duplicated(keep="last")
-        return ~repeated.to_numpy()
-
-
-def _in_order(frame: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.DataFrame:
-    """Some rows by step; without a copy where nothing is to be done, as in a published file."""
-    if kept.all() and frame["step"].is_monotonic_increasing:
-        return frame
-    return frame[kept].sort_values("step", kind="stable").reset_index(drop=True)
+def _timings(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """:data:`TIMING_COLUMNS` and :data:`STEP_COLUMNS` of the latest record of each step."""
+    steps, times = [pd.DataFrame(columns=STEP_COLUMNS, dtype="float64")], [pd.DataFrame()]
+    while chunk := list(itertools.islice(records, _CHUNK)):
+        steps.append(pd.DataFrame(chunk, columns=STEP_COLUMNS, dtype="float64"))
+        times.append(pd.DataFrame([record["ms"] for record in chunk], dtype="float64"))
+    known = pd.concat(steps, ignore_index=True).astype({"step": "int64"})
+    latest = known.drop_duplicates("step", keep="last").sort_values("step", kind="stable")
+    wide = pd.concat(times, ignore_index=True).loc[latest.index]
+    values = wide.to_numpy(dtype="float64")
+    rows, sections = np.nonzero(~np.isnan(values))
+    columns = (
+        latest["step"].to_numpy()[rows],
+        pd.Categorical.from_codes(sections, pd.Index(wide.columns, dtype="object")),
+        values[rows, sections],
+    )
+    timing = pd.DataFrame(dict(zip(TIMING_COLUMNS, columns, strict=True)))
+    return timing, latest.reset_index(drop=True)
 
 
 def _gpu_categories(records: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -1,56 +1,44 @@
-"""What a finished run has published: who it is and the settings it was trained with."""
+"""Publishing a finished run, all files at once or none, and reading back what was published."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import json
+import math
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from vrtspike.config.loading import settings_from
-from vrtspike.config.merging import overlay, parse_overrides
-from vrtspike.config.reading import given_document
-from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.loading import changed_settings
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.runs.identity import RunIdentity, result_settings
-from vrtspike.runs.names import RECORD, SETTINGS
-from vrtspike.runs.record import read_record
+from vrtspike.io.files import atomic_path, file_digest, write_json
+from vrtspike.io.flatten import flatten
+from vrtspike.monitoring.records import each_record, read_records
+from vrtspike.runs import names
+from vrtspike.runs.folder import read_record
+from vrtspike.runs.identity import RunIdentity, result_settings, write_statistics
+from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
+
+DIGESTED = (WEIGHTS, STATISTICS)
+"""Files of a published run whose SHA-256 ``run.json`` holds: they decide every result."""
 
 
 @dataclass(frozen=True)
-class PublishedRun:
+class PublishedRun(RunIdentity):
     """A finished run.
 
     Attributes:
-        identity: its name, settings, data and weights.
         parameters: number of parameters of its model.
         steps: optimiser steps it was trained for.
         processes: that trained it together.
     """
 
-    identity: RunIdentity
-    parameters: int | None
-    steps: int | None
+    parameters: int | None = None
+    steps: int | None = None
     processes: int = 1
-
-    @property
-    def name(self) -> str:
-        """Its preset."""
-        return self.identity.name
-
-    @property
-    def fingerprint(self) -> str:
-        """Identifies settings, data and weights."""
-        return self.identity.fingerprint
-
-    @property
-    def settings(self) -> RunSettings:
-        """Complete."""
-        return self.identity.settings
-
-    @property
-    def dataset_digest(self) -> str | None:
-        """Contents of the data set it was trained on."""
-        return self.identity.dataset_digest
 
     def with_overrides(self, overrides: Sequence[str]) -> PublishedRun:
         """The same run with other settings for its evaluation, such as ``TEST.TILE.SIZE=128``.
@@ -58,14 +46,13 @@ class PublishedRun:
         Raises:
             ConfigError: if an override is wrong, or would describe other weights.
         """
-        given = given_document(self.settings.model_dump(mode="json"), SETTINGS)
-        settings = settings_from(overlay(given, parse_overrides(overrides)))
+        settings = changed_settings(self.settings, overrides, SETTINGS)
         if result_settings(settings) != result_settings(self.settings):
             raise ConfigError(
                 f"--set {' '.join(overrides)}: changes what the weights were trained with; only "
                 "TEST and keys that change no result can be replaced"
             )
-        return replace(self, identity=replace(self.identity, settings=settings))
+        return replace(self, settings=settings)
 
 
 def read_published(folder: str | Path) -> PublishedRun:
@@ -82,11 +69,26 @@ def read_published(folder: str | Path) -> PublishedRun:
             "results/train/<preset>"
         )
     return PublishedRun(
-        RunIdentity.read(folder),
-        record.get("parameters"),
-        record.get("step"),
-        int(record.get("processes") or 1),
+        **vars(RunIdentity.read(folder)),
+        parameters=record.get("parameters"),
+        steps=record.get("step"),
+        processes=int(record.get("processes") or 1),
     )
+
+
+def read_finished(folder: Path) -> PublishedRun:
+    """:func:`read_published` of a folder that holds the weights, too.
+
+    Raises:
+        RunError: as there, or if the weights are missing.
+    """
+    published = read_published(folder)
+    if not (folder / WEIGHTS).is_file():
+        raise RunError(
+            f"{folder / WEIGHTS}: no such file; expected the folder of a finished run, such as "
+            "results/train/<preset>"
+        )
+    return published
 
 
 def require_names(runs: Sequence[PublishedRun]) -> None:
@@ -98,3 +100,110 @@ def require_names(runs: Sequence[PublishedRun]) -> None:
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
+
+
+def require_published(weights: str | Path) -> None:
+    """Refuse weights, or statistics beside them, that are not what was published.
+
+    Args:
+        weights: a file; nothing is known of one without a ``run.json`` beside it.
+
+    Raises:
+        RunError: if one of the files was changed.
+    """
+    folder = Path(weights).parent
+    record = read_record(folder)
+    if record is None:
+        return
+    if "digests" not in record:
+        print(
+            f"{folder}: an earlier version published it, without digests: whether its weights "
+            "were changed since is not known",
+            file=sys.stderr,
+        )
+    for name, kept in record.get("digests", {}).items():
+        if not (folder / name).is_file():
+            raise RunError(
+                f"{folder / name}: no such file, which was published with the weights; copy the "
+                "whole folder again"
+            )
+        if (found := file_digest(folder / name)) != kept:
+            raise RunError(
+                f"{folder / name}: was changed after it was published: found the SHA-256 {found}, "
+                f"expected {kept}. Copy the folder again from where it was made, or remove it and "
+                "give the command of its training again"
+            )
+
+
+_COPIED = (names.WEIGHTS, names.SETTINGS, names.CODE, names.METRICS)
+_FIRST_COLUMNS = ("kind", "step", "epoch", "loss", "lr", "grad_norm")
+
+
+def publish(folder: Path, output: Path) -> None:
+    """Copy the result of the finished run in ``folder`` to ``output``, replacing what stood there.
+
+    What ``output`` holds stands in :mod:`vrtspike.runs.names`; of ``timing.jsonl`` each step stands
+    there once, however often the run was resumed; ``run.json`` holds the SHA-256 of what decides
+    a result (:func:`~vrtspike.runs.published.require_published`).
+
+    Raises:
+        RunError: if the run is not finished, or its data set has changed before its statistics
+            were kept.
+    """
+    record = read_record(folder)
+    status = "not begun" if record is None else record["status"]
+    if record is None or status != "finished":
+        raise RunError(f"{folder}: the run is {status}, only a finished one is published")
+    logs = folder / names.LOGS
+    copied = list(_COPIED)
+    if RunIdentity.read(folder).dataset_digest is not None:
+        copied.append(names.STATISTICS)
+        if not (folder / names.STATISTICS).is_file():  # finished by an earlier version
+            write_statistics(folder)
+    with atomic_path(output) as temporary:
+        temporary.mkdir()
+        for name in copied:
+            shutil.copyfile(folder / name, temporary / name)
+        digests = {name: file_digest(temporary / name) for name in DIGESTED if name in copied}
+        write_json(temporary / names.RECORD, {**record, "digests": digests})
+        shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
+        _write_lines(temporary / names.TIMING, merged_timings(logs))
+        _write_table(temporary / names.METRICS_TABLE, read_records(folder / names.METRICS))
+
+
+def merged_timings(folder: Path) -> Iterator[dict[str, Any]]:
+    """The steps that all starts of a run have timed, each as it was last computed.
+
+    One at a time: those of a million steps would take 12 GB.
+    """
+    # The names hold the time of the start, so their order is that of the starts.
+    paths = sorted(folder.glob(names.TIMING_OF_STARTS))
+    for path, end in zip(paths, _ends(paths), strict=True):
+        for record in each_record(path):
+            if record["kind"] == "step" and record["step"] < end:
+                yield record
+
+
+def _ends(paths: Sequence[Path]) -> list[float]:
+    """For each start's file, the first step that a later start computed again."""
+    if not paths:
+        return []
+    ends = [math.inf]
+    for path in reversed(paths[1:]):
+        steps = (record["step"] for record in each_record(path) if record["kind"] == "step")
+        ends.append(min(ends[-1], next(steps, math.inf)))
+    return ends[::-1]
+
+
+def _write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def _write_table(path: Path, records: list[dict[str, Any]]) -> None:
+    rows = [flatten(record) for record in records]
+    names = sorted({name for row in rows for name in row} - set(_FIRST_COLUMNS))
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, [*_FIRST_COLUMNS, *names], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

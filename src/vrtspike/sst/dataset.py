@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.sst.area import Area
-from vrtspike.sst.cached import data_root, prepared_store
-from vrtspike.sst.months import calendar_month, month_name
-from vrtspike.sst.store import PreparedStore
-from vrtspike.sst.years import Years
+from vrtspike.io.files import json_digest
+from vrtspike.io.locks import locked
+from vrtspike.sst.grid import Area
+from vrtspike.sst.reading import find_files
+from vrtspike.sst.settings import MONTHS, Years, month_name
+from vrtspike.sst.store import PREPARED, PreparedStore, prepare
+
+DATA_ROOT = "VRTSPIKE_ERA5"
+"""Environment variable: the folder of the downloaded files."""
 
 
 class ERA5SSTMonthlyDataset:
-    """Sequences of monthly anomalies, read from the store sample by sample.
+    """Sequences of monthly anomalies.
 
     All months of a sample lie in the years of its split, so no split sees what another is for.
+    Samples with a month that the files lack are left out; :attr:`left_out` counts them.
 
     Args:
         seq_len: months that are read.
@@ -39,8 +44,8 @@ class ERA5SSTMonthlyDataset:
 
     Raises:
         ConfigError: if a number makes no sense.
-        DataError: if the data cannot be used (see :mod:`vrtspike.sst.prepare`), or the split is
-            shorter than a sample.
+        DataError: if the data cannot be used (see :mod:`vrtspike.sst.store`), or the split has no
+            sample.
     """
 
     def __init__(
@@ -57,80 +62,116 @@ class ERA5SSTMonthlyDataset:
         prepared: str | Path | None = None,
         store: str | Path | None = None,
     ) -> None:
-        for name, value, least in (
-            ("seq_len", seq_len, 1),
-            ("offset", offset, 0),
-            ("lead", lead, 1),
-        ):
+        numbers = {"seq_len": (seq_len, 1), "offset": (offset, 0), "lead": (lead, 1)}
+        for name, (value, least) in numbers.items():
             if type(value) is not int or value < least:
                 raise ConfigError(f"{name}: found {value!r}, expected a whole number from {least}")
         self.seq_len, self.offset, self.lead, self.split = seq_len, offset, lead, split
-        if store is None:
-            if area is None:
-                raise ConfigError("area: found None, expected a region, or the store to read")
+        if store is not None:
+            self.store = PreparedStore(store)
+        elif area is None:
+            raise ConfigError("area: found None, expected a region, or the store to read")
+        else:
             self.store = prepared_store(
-                data or data_root(),
-                area if isinstance(area, Area) else Area.from_json(area),
+                data or os.environ.get(DATA_ROOT) or "data/era5",
+                area if isinstance(area, Area) else Area(**area),
                 resolution,
-                None if years is None else Years.from_json(years),
+                None if years is None else Years.of(years),
                 prepared,
                 tell=print,
             )
-        else:
-            self.store = PreparedStore(store)
-        months = self.store.years.months(split)
-        self._first = months[0]
-        self._length = len(months) - self.span + 1
-        if self._length < 1:
+        months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
+        possible = months[: max(0, len(months) - seq_len - offset - lead + 1)]
+        self._firsts = [
+            first
+            for first in possible
+            if missing.isdisjoint(map(month_name, self._past(first)))
+            and missing.isdisjoint(map(month_name, self._future(first)))
+        ]
+        self.left_out = len(possible) - len(self._firsts)
+        if not self._firsts:
             raise DataError(
-                f"{self.store.path}: the years of {split} have {len(months)} months, but a sample "
-                f"takes {self.span} (seq_len {seq_len}, offset {offset}, lead {lead}); give "
-                f"{split} more years or make samples shorter"
+                f"{self.store.path}: the years of {split} have {len(months)} months, "
+                f"{len(missing.intersection(map(month_name, months)))} of them missing, but a "
+                f"sample takes {seq_len + offset + lead} (seq_len {seq_len}, offset {offset}, lead "
+                f"{lead}); give {split} more years or make samples shorter"
             )
-
-    @property
-    def span(self) -> int:
-        """Months from the first that is read to the last that is forecast."""
-        return self.seq_len + self.offset + self.lead
-
-    @property
-    def mask(self) -> NDArray[np.bool_]:
-        """(H, W) cells that are sea."""
-        return self.store.sea
 
     def __len__(self) -> int:
         """Samples of the split: one for each month that one can begin with."""
-        return self._length
+        return len(self._firsts)
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         """A sample.
 
         Returns:
             ``past`` (seq_len, H, W) and ``future`` (lead, H, W), float32 anomalies in standard
-            deviations of their calendar months, 0 on land; ``month`` from 0 for January, of the
-            last month of ``past``; ``index`` of the sample.
+            deviations of their calendar months, 0 on land and ice; ``valid`` (lead, H, W), true
+            where that of ``future`` is open sea; ``month`` from 0 for January, of the last month of
+            ``past``.
         """
-        if not 0 <= index < self._length:
+        if not 0 <= index < len(self):
             raise IndexError(index)
-        first = self._first + index
-        anomaly = torch.from_numpy(self.store.read("anomaly", first, first + self.span))
+        first = self._firsts[index]
         return {
-            "past": anomaly[: self.seq_len].clone(),
-            "future": anomaly[self.span - self.lead :].clone(),
-            "month": torch.tensor(calendar_month(first + self.seq_len - 1)),
-            "index": torch.tensor(index),
+            "past": self._read("anomaly", self._past(first)),
+            "future": self._read("anomaly", self._future(first)),
+            "valid": self._read("valid", self._future(first)),
+            "month": torch.tensor(self.last_month(index) % MONTHS),
         }
 
-    def forecast_month(self, index: int, lead: int) -> int:
-        """The number of a month that a sample forecasts; ``lead`` from 0 for the first one."""
-        return self._first + index + self.span - self.lead + lead
+    def last_month(self, index: int) -> int:
+        """The number of the last month that a sample reads."""
+        return self._past(self._firsts[index])[-1]
 
-    def describe(self, index: int) -> str:
-        """A sample's months in words.
+    def _past(self, first: int) -> range:
+        return range(first, first + self.seq_len)
 
-        ``1980-01 to 1980-06, then 1980-07`` reads six months and forecasts one.
-        """
-        first = self._first + index
-        last = first + self.span - 1
-        future = " to ".join(dict.fromkeys(map(month_name, (last - self.lead + 1, last))))
-        return f"{month_name(first)} to {month_name(first + self.seq_len - 1)}, then {future}"
+    def _future(self, first: int) -> range:
+        ahead = first + self.seq_len + self.offset
+        return range(ahead, ahead + self.lead)
+
+    def _read(self, name: str, months: range) -> torch.Tensor:
+        start = months[0] - self.store.first_month
+        return torch.tensor(self.store.fields[name][start : start + len(months)].values)
+
+
+def prepared_store(
+    root: str | Path,
+    area: Area,
+    resolution: float,
+    years: Years | None = None,
+    folder: str | Path | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> PreparedStore:
+    """The store of a region at a resolution; it is prepared if the files are new or changed.
+
+    Other files, regions, resolutions or years make another store; none is removed. Processes that
+    ask at the same time wait for the one that prepares.
+
+    Args:
+        root: a file, or a folder of files, as ERA5 delivers them.
+        area: the region.
+        resolution: degrees of a cell.
+        years: the splits; None divides the whole years that there are.
+        folder: where stores stand; None: ``prepared`` in the folder of the files.
+        tell: told when something has to be prepared.
+
+    Raises:
+        UserError: as :func:`~vrtspike.sst.store.prepare`.
+    """
+    files = find_files(root)
+    folder = Path(folder) if folder is not None else files[0].parent / "prepared"
+    present = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    made = [
+        asdict(area),
+        float(resolution),
+        years.model_dump(mode="json") if years else None,
+        PREPARED.schema,
+    ]
+    output = folder / f"{resolution:g}deg-{json_digest([present, made])[:12]}.json"
+    with locked(output.with_suffix(".lock")):
+        if not (output.is_file() and output.with_suffix(".nc").is_file()):
+            tell(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
+            prepare(root, area, resolution, output, years)
+    return PreparedStore(output)

@@ -1,200 +1,216 @@
-"""How good forecasts are, beside the two that cost nothing: persistence and climatology.
+"""Forecasts of the test years beside every baseline: scores, intervals, verdicts, pictures.
 
-Persistence says that the anomaly of the last month stays, climatology that there is none. All
-figures are of kelvin and weigh every cell by the area of its sea.
+Every figure comes from means over the open sea, weighted by area, of single fields: of the squared
+error, and of forecast and observed anomalies, their products and squares (:func:`field_means`).
 
-- RMSE: root of the mean over samples and area of the squared error.
-- ACC, the anomaly correlation (Murphy and Epstein, 1989, not centred): forecast times observed
-  anomaly, summed over samples and area, by the root of the product of the sums of their squares. It
-  has no value for climatology, whose anomalies are 0.
+- RMSE: root of the mean over forecasts of the mean squared error, kelvin.
+- ACC, the anomaly correlation, over all forecasts together: *uncentred*, forecast times observed by
+  the root of the product of their squares, or *centred*, after each field's mean was taken off
+  (Wilks, 2011). Anomalies are about the climatology of the training years, or about its linear
+  trend, which otherwise correlates by itself.
+- Intervals come from a moving block bootstrap: blocks of consecutive start months are drawn, as
+  neighbouring forecasts are not independent (Künsch, 1989).
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
-from numpy.typing import NDArray
+import xarray
+from matplotlib.figure import Figure
 from torch import nn
 
-from vrtspike.files import atomic_write_text, write_json
+from vrtspike.plotting.drawing import draw
+from vrtspike.sst.baselines import BASELINES, CELLS, Baselines, trend_line
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.maps import draw_error_maps, draw_months
-from vrtspike.sst.months import MONTHS
-from vrtspike.sst.names import CLIMATOLOGY, METHODS, MODEL, PERSISTENCE
-from vrtspike.sst.store import PreparedStore
+from vrtspike.sst.grid import Area
+from vrtspike.sst.settings import MONTHS
 
-TABLE, SUMMARY = "metrics.csv", "summary.json"
-ERROR_MAPS, MONTHLY = "error_maps.png", "months.png"
-SCHEMA = 1
+MODEL = "model"
+SYSTEMS = {MODEL: MODEL} | BASELINES
+"""What is compared: names of columns, and those that people read."""
+CAPTIONS = {
+    "leads.png": "Scores by months ahead, with the interval of the model's RMSE",
+    "error_maps.png": "RMSE of each cell, of the model and of the best baseline",
+}
+"""Pictures of an evaluation, and what they show."""
+_DRAWN = {
+    "rmse_k": "RMSE in kelvin",
+    "acc_detrended": "ACC about the trend",
+    "nino34": "correlation of Niño 3.4",
+}
+NINO34 = Area("Niño 3.4", lon=[-170, -120], lat=[-5, 5])
+BLOCK = 12
+"""Start months of a block; a quarter of them where there are fewer than four blocks."""
+RESAMPLES = 1000
+LEVEL = 0.95
+_NOTHING = 1e-12
+"""Kelvin squared below which there is no anomaly to correlate."""
+_LAND = "#a0aec0"
+_HIGHEST = 0.99
+"""Quantile of the errors at which the colours end: a few cells must not darken the rest."""
 
-_Field = NDArray[np.float64]
 Forecast = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """From past (B, seq_len, H, W) and month (B,) to (B, lead, H, W), in standard deviations."""
 
 
-@dataclass(frozen=True)
-class Score:
-    """Figures of one method.
-
-    Attributes:
-        samples: how many forecasts they are of.
-        rmse_k: kelvin; None without any.
-        acc: from -1 to 1; None without any, or where a side has no anomaly at all.
-    """
-
-    samples: int
-    rmse_k: float | None
-    acc: float | None
-
-
-class Sums:
-    """What the figures of one method come from, added up forecast by forecast.
+def field_means(
+    forecast: xarray.DataArray, observed: xarray.DataArray, weights: xarray.DataArray
+) -> xarray.Dataset:
+    """Means over the cells of what scores are made of.
 
     Args:
-        weights: (H, W) shares of the sea's area, 1 in all.
-        lead: months that are forecast.
+        forecast: anomalies in kelvin by row, column and any other dimensions.
+        observed: those that came.
+        weights: any unit; 0 where a cell does not count, whatever forecast and observed are there.
     """
-
-    def __init__(self, weights: _Field, lead: int) -> None:
-        self._weights = weights
-        self._counts = np.zeros((lead, MONTHS), int)
-        # Squared error, product, squares of the forecast and of what came.
-        self._sums = np.zeros((4, lead, MONTHS))
-        self._cells = np.zeros((lead, *weights.shape))
-
-    def add(self, forecast: _Field, observed: _Field, months: NDArray[np.int_]) -> None:
-        """Add one sample.
-
-        Args:
-            forecast: (lead, H, W) anomalies in kelvin; land does not matter.
-            observed: the same shape.
-            months: (lead,) months of the year, from 0.
-        """
-        sea = self._weights > 0
-        forecast, observed = (np.where(sea, field, 0) for field in (forecast, observed))
-        squares = (forecast - observed) ** 2
-        parts = (squares, forecast * observed, forecast**2, observed**2)
-        for place, month in enumerate(months):
-            self._counts[place, month] += 1
-            for kind, part in enumerate(parts):
-                self._sums[kind, place, month] += float((part[place] * self._weights).sum())
-        self._cells += squares
-
-    def score(self, lead: int, month: int | None = None) -> Score:
-        """Figures of the forecasts of one lead (from 0), of one month of the year or of all."""
-        chosen = slice(None) if month is None else slice(month, month + 1)
-        count = int(self._counts[lead, chosen].sum())
-        if count == 0:
-            return Score(0, None, None)
-        error, product, own, other = self._sums[:, lead, chosen].sum(axis=1)
-        scale = float(np.sqrt(own * other))
-        return Score(
-            count, float(np.sqrt(error / count)), float(product / scale) if scale else None
-        )
-
-    def error_map(self, lead: int) -> _Field:
-        """(H, W) RMSE in kelvin of each cell, NaN on land."""
-        count = max(1, int(self._counts[lead].sum()))
-        return np.where(self._weights > 0, np.sqrt(self._cells[lead] / count), np.nan)
+    said, came = forecast.where(weights > 0, 0), observed.where(weights > 0, 0)
+    products = {
+        "error2": (said - came) ** 2,
+        "forecast": said,
+        "observed": came,
+        "product": said * came,
+        "forecast2": said**2,
+        "observed2": came**2,
+    }
+    return xarray.Dataset(products).weighted(weights).mean(CELLS)
 
 
-@dataclass(frozen=True)
-class Field:
-    """Figures of the forecasts of one month.
+def skill(means: xarray.Dataset) -> xarray.Dataset:
+    """Every score over the dimension ``sample``; NaN where there is no anomaly to correlate.
 
-    Attributes:
-        sample: its number.
-        lead: from 0 for the first month forecast.
-        month: number of the month that was forecast.
-        rmse_k: kelvin, by method.
-        acc: by method; None where a side has no anomaly at all.
+    Args:
+        means: :func:`field_means` by ``about`` (``climatology``, ``trend``), and the index
+            ``nino34`` and ``nino34_observed`` in kelvin.
     """
+    product, own, other = (means[name] for name in ("product", "forecast2", "observed2"))
+    said, came = means["forecast"], means["observed"]
+    whole = _correlation(product, own, other)
+    centred = _correlation(product - said * came, own - said**2, other - came**2)
+    index, truth = means["nino34"], means["nino34_observed"]
+    changes = (index.var("sample") > _NOTHING) & (truth.var("sample") > _NOTHING)
+    found = {
+        "rmse_k": means["error2"].sel(about="climatology", drop=True).mean("sample") ** 0.5,
+        "acc": whole.sel(about="climatology", drop=True),
+        "acc_centred": centred.sel(about="climatology", drop=True),
+        "acc_detrended": whole.sel(about="trend", drop=True),
+        "acc_centred_detrended": centred.sel(about="trend", drop=True),
+        "nino34": xarray.corr(index, truth, dim="sample").where(changes),
+    }
+    return xarray.Dataset(
+        {name: each.drop_vars("about", errors="ignore") for name, each in found.items()}
+    )
 
-    sample: int
-    lead: int
-    month: int
-    rmse_k: dict[str, float]
-    acc: dict[str, float | None]
+
+def _correlation(
+    product: xarray.DataArray, own: xarray.DataArray, other: xarray.DataArray
+) -> xarray.DataArray:
+    product, own, other = (each.mean("sample") for each in (product, own, other))
+    return product / np.sqrt(own.where(own > _NOTHING) * other.where(other > _NOTHING))
+
+
+def block_choices(samples: int, seed: int = 0, resamples: int = RESAMPLES) -> xarray.DataArray:
+    """(resample, sample) places of a moving block bootstrap.
+
+    Args:
+        samples: how many consecutive ones there are.
+        seed: of the choice.
+        resamples: how many.
+    """
+    block = BLOCK if samples >= 4 * BLOCK else max(1, samples // 4)
+    count = -(-samples // block)
+    starts = np.random.default_rng(seed).integers(0, samples - block + 1, (resamples, count))
+    places = (starts[..., None] + np.arange(block)).reshape(resamples, -1)[:, :samples]
+    return xarray.DataArray(places, dims=("resample", "sample"))
+
+
+def interval(values: xarray.Dataset) -> tuple[xarray.Dataset, xarray.Dataset]:
+    """Ends of the interval that holds the :data:`LEVEL` of the resamples."""
+    ends = values.quantile([(1 - LEVEL) / 2, (1 + LEVEL) / 2], "resample", skipna=False)
+    return ends.isel(quantile=0, drop=True), ends.isel(quantile=1, drop=True)
+
+
+def verdict(low: float, high: float) -> str:
+    """What the interval of a difference of RMSE (model less baseline) says.
+
+    >>> verdict(-0.2, -0.05), verdict(-0.2, 0.05), verdict(0.1, 0.2)
+    ('better than', 'not distinguishable from', 'worse than')
+    """
+    if high < 0:
+        return "better than"
+    return "worse than" if low > 0 else "not distinguishable from"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of a model and of the two forecasts beside it.
+    """Forecasts of a split by a model and the baselines (``system``, :data:`SYSTEMS`).
 
     Attributes:
-        store: the data.
-        split: which years.
-        offset: months between the last one read and the first one forecast.
-        lead: months that are forecast.
-        sums: by method.
-        fields: each forecast of a month, in order of samples, then leads.
+        dataset: the samples.
+        means: what :func:`skill` reads, by ``about``, ``system``, ``sample``,
+            and ``lead`` in months ahead; the index is NaN where the region does not hold the whole
+            box.
+        cells: RMSE of each cell in kelvin by ``system``, ``lead``, row and column; NaN where it is
+            never open sea.
+        masked: share of sea and months that are not measured, because there is ice.
     """
 
-    store: PreparedStore
-    split: str
-    offset: int
-    lead: int
-    sums: dict[str, Sums]
-    fields: list[Field]
+    dataset: ERA5SSTMonthlyDataset
+    means: xarray.Dataset
+    cells: xarray.DataArray
+    masked: float
 
-    def score(self, method: str, lead: int, month: int | None = None) -> Score:
-        """Figures; ``lead`` from 0 for the first month forecast, ``month`` from 0 for January."""
-        return self.sums[method].score(lead, month)
+    @cached_property
+    def table(self) -> xarray.Dataset:
+        """Every score by ``system`` and ``lead``; NaN where there is none.
 
-    def improvement(self, lead: int, over: str) -> float | None:
-        """By which share the model's RMSE is below that of another method."""
-        own, other = (self.score(method, lead).rmse_k for method in (MODEL, over))
-        return None if own is None or not other else 1 - own / other
+        ``_low`` and ``_high`` are the ends of the interval of a score, ``_detrended`` is about the
+        trend.
+        """
+        found = skill(self.means)
+        low, high = interval(self._resampled)
+        ends = {f"{name}_low": low[name] for name in found}
+        return found.assign(ends | {f"{name}_high": high[name] for name in found})
 
-    def months_ahead(self, lead: int) -> int:
-        """Months from the last one read to the one forecast."""
-        return self.offset + lead + 1
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """The model beside the best baseline, a row for each ``lead``.
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The table: a row for each method, lead and month of the year, and one for all months."""
-        found = []
-        for method in METHODS:
-            for lead in range(self.lead):
-                for month in (None, *range(MONTHS)):
-                    score = self.score(method, lead, month)
-                    if score.samples:
-                        name = "all" if month is None else month + 1
-                        row = {"method": method, "lead": self.months_ahead(lead), "month": name}
-                        found.append(row | vars(score))
-        return found
-
-    def summary(self) -> dict[str, Any]:
-        """Figures over all months, as JSON."""
-        leads = []
-        for lead in range(self.lead):
-            scores = {method: self.score(method, lead) for method in METHODS}
-            leads.append(
-                {
-                    "lead": self.months_ahead(lead),
-                    "samples": scores[MODEL].samples,
-                    "rmse_k": {method: score.rmse_k for method, score in scores.items()},
-                    "acc": {method: score.acc for method, score in scores.items()},
-                    "improvement": {
-                        over: self.improvement(lead, over) for over in (PERSISTENCE, CLIMATOLOGY)
-                    },
-                }
-            )
-        return {
-            "schema": SCHEMA,
-            "area": self.store.area.as_json(),
-            "resolution": self.store.grid.resolution,
-            "split": self.split,
-            "years": list(self.store.years.span(self.split)),
-            "data": self.store.digest,
-            "leads": leads,
+        ``difference_k`` of the RMSE has an interval (``low_k``, ``high_k``) and ``p``: twice the
+        share of resamples on the other side of 0.
+        """
+        errors, drawn = self.table["rmse_k"], self._resampled["rmse_k"]
+        best = errors.sel(system=list(BASELINES)).idxmin("system")
+        model, other = (errors.sel(system=s).drop_vars("system") for s in (MODEL, best))
+        ours, others = (drawn.sel(system=s).drop_vars("system") for s in (MODEL, best))
+        low, high = interval((ours - others).to_dataset(name="k"))
+        worse, better = (each.mean("resample") for each in (ours >= others, ours <= others))
+        beyond = np.minimum(worse, better)
+        columns = {
+            "baseline": best,
+            "rmse_k": model,
+            "baseline_k": other,
+            "difference_k": model - other,
+            "low_k": low["k"],
+            "high_k": high["k"],
+            "p": np.minimum(1, 2 * beyond),
         }
+        table = xarray.Dataset(columns).to_dataframe()
+        words = map(verdict, table["low_k"], table["high_k"])
+        said = [f"{w} {BASELINES[name]}" for w, name in zip(words, table["baseline"], strict=True)]
+        table.insert(0, "verdict", said)
+        return table
+
+    @cached_property
+    def _resampled(self) -> xarray.Dataset:
+        """Every score of each resample of the start months."""
+        return skill(self.means.isel(sample=block_choices(len(self.dataset))))
 
 
 @torch.no_grad()
@@ -203,7 +219,7 @@ def evaluate(
     dataset: ERA5SSTMonthlyDataset,
     device: torch.device | str = "cpu",
     batch_size: int = 32,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Evaluation:
     """Forecast every sample of a data set.
 
@@ -216,113 +232,83 @@ def evaluate(
     """
     if isinstance(forecast, nn.Module):
         forecast.eval()
-    store, deviation = dataset.store, dataset.store.deviation.astype(np.float64)
-    weights = store.weights()
-    sums = {method: Sums(weights, dataset.lead) for method in METHODS}
-    months_ahead = dataset.offset + 1 + np.arange(dataset.lead)
-    fields: list[Field] = []
-    for done, batch in _batches(dataset, batch_size):
-        output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu()
-        for index, past, future, forecasts, month in zip(
-            batch["index"].tolist(),
-            batch["past"].numpy().astype(np.float64),
-            batch["future"].numpy().astype(np.float64),
-            output.numpy().astype(np.float64),
-            batch["month"].tolist(),
-            strict=True,
-        ):
-            months = (month + months_ahead) % MONTHS
-            kelvin = deviation[months]
-            last = np.broadcast_to(past[-1] * deviation[month], kelvin.shape)
-            said = {
-                MODEL: forecasts * kelvin,
-                PERSISTENCE: last,
-                CLIMATOLOGY: np.zeros_like(kelvin),
-            }
-            for method, anomalies in said.items():
-                sums[method].add(anomalies, future * kelvin, months)
-            for lead in range(dataset.lead):
-                rmse, acc = {}, {}
-                for method, anomalies in said.items():
-                    observed = future[lead] * kelvin[lead]
-                    rmse[method], acc[method] = field_figures(anomalies[lead], observed, weights)
-                month_number = dataset.forecast_month(index, lead)
-                fields.append(Field(index, lead, month_number, rmse, acc))
-        if progress is not None:
-            progress(done, len(dataset))
-    return Evaluation(store, dataset.split, dataset.offset, dataset.lead, sums, fields)
-
-
-def field_figures(
-    forecast: _Field, observed: _Field, weights: _Field
-) -> tuple[float, float | None]:
-    """RMSE in kelvin and anomaly correlation of one field.
-
-    Args:
-        forecast: (H, W) anomalies in kelvin; land does not matter.
-        observed: the same shape.
-        weights: (H, W) shares of the sea's area, 1 in all.
-    """
-    forecast, observed = (np.where(weights > 0, field, 0) for field in (forecast, observed))
-    error, product, own, other = (
-        float((part * weights).sum())
-        for part in ((forecast - observed) ** 2, forecast * observed, forecast**2, observed**2)
+    store, anomalies = dataset.store, dataset.store.anomalies
+    leads = np.arange(dataset.lead) + dataset.offset + 1
+    cells = store.fields[["trend", "middle"]].astype(float).assign(weight=store.weights)
+    # Where a part of the box lies outside of the region, its mean is not the index.
+    shares = store.grid.shares(NINO34)
+    box = store.fields["sea"] * shares * (shares.sum() > 1 - 1e-6)
+    training = store.years.months("train")
+    baselines = Baselines(
+        anomalies.sel(time=slice(training[0], training[-1])), cells, leads.tolist()
     )
-    scale = float(np.sqrt(own * other))
-    return float(np.sqrt(error)), product / scale if scale else None
+    means = []
+    squares, counts = xarray.DataArray(0.0), xarray.DataArray(0)
+    for start in range(0, len(dataset), batch_size):
+        indices = range(start, min(start + batch_size, len(dataset)))
+        samples = [dataset[index] for index in indices]
+        past, month = (torch.stack([s[name] for s in samples]) for name in ("past", "month"))
+        output = forecast(past.to(device), month.to(device)).double().cpu().numpy()
+        now = xarray.DataArray([dataset.last_month(index) for index in indices], dims="sample")
+        months = now + xarray.DataArray(leads, {"lead": leads}, ("lead",))
+        last, observed = (
+            anomalies.sel(time=each).drop_vars("time").compute() for each in (now, months)
+        )
+        deviation = store.fields["deviation"].astype(float).isel(month=months % MONTHS)
+        own = (deviation * output).expand_dims(system=[MODEL])
+        said, known = xarray.concat([own, baselines(last, now)], "system"), observed.notnull()
+        about = [
+            field_means(said - base, observed - base, cells["weight"] * known)
+            for base in (xarray.zeros_like(observed), trend_line(cells, months))
+        ]
+        found = xarray.concat(about, pd.Index(["climatology", "trend"], name="about"))
+        index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
+        means.append(found.assign(nino34=index, nino34_observed=truth))
+        squares = squares + ((said - observed) ** 2).sum("sample")
+        counts = counts + known.sum("sample")
+        progress(indices[-1] + 1, len(dataset))
+    return Evaluation(
+        dataset,
+        xarray.concat(means, "sample"),
+        (squares / counts.where(counts > 0)) ** 0.5,
+        float(((1 - counts / len(dataset)) * cells["weight"]).sum()) / len(leads),
+    )
 
 
-def write_evaluation(folder: str | Path, evaluation: Evaluation, title: str) -> dict[str, Any]:
-    """Write table, maps of error, figures by month and, when these stand, the summary.
+def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
+    """Draw scores by lead and maps of error into a folder (:data:`CAPTIONS`)."""
+    table = found.table.assign_coords(system=list(SYSTEMS.values()))
+    drawn = [name for name in _DRAWN if table[name].notnull().any()]
+    leads = table["lead"].values
 
-    Args:
-        folder: for the files; made where it is missing.
-        evaluation: the figures.
-        title: of the pictures.
+    def by_lead(figure: Figure) -> None:
+        places = figure.subplots(1, len(drawn), squeeze=False)[0]
+        for place, name in zip(places, drawn, strict=True):
+            table[name].plot.line(ax=place, x="lead", marker="o", add_legend=False)
+            place.set(title="", xlabel="months ahead", ylabel=_DRAWN[name], xticks=leads)
+        places[0].fill_between(leads, table["rmse_k_low"][0], table["rmse_k_high"][0], alpha=0.15)
+        figure.legend(places[0].lines, table["system"].values, loc="outside right upper")
+        figure.suptitle(title)
 
-    Returns:
-        The summary.
-    """
-    folder = Path(folder)
-    rows = evaluation.rows()
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    atomic_write_text(folder / TABLE, text.getvalue())
-    draw_evaluation(folder, evaluation, title)
-    summary = evaluation.summary()
-    write_json(folder / SUMMARY, summary)
-    return summary
+    shown = sorted({0, len(leads) // 2, len(leads) - 1})
+    area = found.dataset.store.area
+    extent = (area.lon[0], area.lon[0] + area.width, *area.lat)
+    systems = [MODEL, *found.verdicts["baseline"].unique()]
+    most = float(found.cells.sel(system=systems).quantile(_HIGHEST))
 
+    def maps(figure: Figure) -> None:
+        places = figure.subplots(len(shown), 2, squeeze=False, sharex=True, sharey=True)
+        for row, lead in zip(places, shown, strict=True):
+            for place, system in zip(
+                row, (MODEL, found.verdicts["baseline"].iloc[lead]), strict=True
+            ):
+                field = found.cells.sel(system=system).isel(lead=lead)
+                image = place.imshow(field, extent=extent, vmin=0, vmax=most)
+                place.set_facecolor(_LAND)
+                place.set_title(f"{SYSTEMS[system]}, {leads[lead]} ahead", fontsize=9)
+        figure.colorbar(image, ax=places, label="RMSE in kelvin", extend="max", shrink=0.8)
+        figure.suptitle(title)
 
-def draw_evaluation(folder: Path, evaluation: Evaluation, title: str) -> None:
-    """Draw maps of error and figures by month into a folder."""
-    leads = sorted({0, evaluation.lead // 2, evaluation.lead - 1})
-    maps = {
-        f"{method}, {ahead(evaluation, lead)}": evaluation.sums[method].error_map(lead)
-        for lead in leads
-        for method in METHODS
-    }
-    draw_error_maps(folder / ERROR_MAPS, maps, len(METHODS), evaluation.store.area, title)
-    lines = {
-        method: [evaluation.score(method, 0, month).rmse_k for month in range(MONTHS)]
-        for method in METHODS
-    }
-    draw_months(folder / MONTHLY, lines, f"{title}, {ahead(evaluation, 0)}")
-
-
-def ahead(evaluation: Evaluation, lead: int) -> str:
-    """How far a lead (from 0) looks, in words."""
-    months = evaluation.months_ahead(lead)
-    return f"{months} month{'s' * (months > 1)} ahead"
-
-
-def _batches(
-    dataset: ERA5SSTMonthlyDataset, size: int
-) -> Iterator[tuple[int, dict[str, torch.Tensor]]]:
-    """Samples in order, and how many there have been with them."""
-    for start in range(0, len(dataset), size):
-        samples = [dataset[index] for index in range(start, min(start + size, len(dataset)))]
-        batch = {name: torch.stack([s[name] for s in samples]) for name in samples[0]}
-        yield start + len(samples), batch
+    height = 3.6 * min(1.5, max(0.3, area.height / area.width)) + 0.3
+    draw(folder / "leads.png", by_lead, (len(drawn) * 3.4 + 2.4, 3.6))
+    draw(folder / "error_maps.png", maps, (8.2, len(shown) * height + 0.8), grid=False)

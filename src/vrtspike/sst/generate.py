@@ -1,42 +1,54 @@
-"""Small files in the layout of ERA5's monthly means, so that demo and tests need no download.
+"""A globe whose best possible forecast is known, in the layout of ERA5's files.
 
-The sea of this globe has a seasonal cycle, two anomalies that travel (one west, one east), one that
-swings in the tropics as El Niño does, and weather that nobody can forecast. Without the anomalies
-nothing is left to forecast: no model can do better than the climatology, and one that seems to
-makes a mistake.
+Its temperature is the sum of a seasonal cycle, a trend, an oscillation of El Niño's kind and
+weather, frozen where it would be colder than the sea can be:
+
+- the oscillation is a complex number that turns once in :data:`PERIOD` months while chance pushes
+  it; its real part is the temperature of one pattern (the central Pacific and its teleconnections),
+  its imaginary part that of another, which comes first. That is the damped, randomly forced
+  oscillator by which linear inverse models describe El Niño (Penland and Sardeshmukh, 1995);
+- the weather of each place is red noise: :data:`MEMORY` of a month's value is left in the next.
+
+So the expectation of any later month is a formula, and nothing can forecast better in the mean. A
+model that seems to makes a mistake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
-from vrtspike.files import atomic_path
-from vrtspike.sst.months import MONTHS, month_number
+from vrtspike.errors import DataError
+from vrtspike.io.files import atomic_path, write_json
+from vrtspike.sst.reading import ICE, SST
+from vrtspike.sst.settings import MONTHS, month_number
 
 if TYPE_CHECKING:
-    import xarray
+    from vrtspike.sst.settings import GenerateSettings
 
-TRAVELLING_K = 0.8
-"""Amplitude of each travelling anomaly in kelvin."""
-PERIODS = (14.3, 9.7)
-"""Their periods in months: no part of a year, or a climatology would know them."""
-WAVE_NUMBERS = (5, 4)
-"""How often each repeats around the globe; the first goes west, the second east."""
+PERIOD, DECAY = 28.0, 30.0
+"""Months of a turn of the oscillation, and after which a third of its amplitude is left."""
+_TURN = complex(np.exp(-1 / DECAY + 2j * np.pi / PERIOD))
+"""What the oscillation is multiplied by in a month, before chance adds to it."""
 EL_NINO_K = 0.9
-"""Standard deviation of the swinging anomaly in kelvin, where it is strongest."""
-_EL_NINO_PERIOD = 44.0
-_EL_NINO_MEMORY = 30.0
-"""Months after which a third of a swing is left."""
-WEATHER_K = 0.25
-"""Standard deviation in kelvin of what cannot be forecast: drawn anew every month."""
-_SMOOTH = 2
-"""Cells over which the weather is alike."""
+"""Standard deviation of the oscillation in kelvin, where it is strongest."""
+MEMORY = 0.7
+WEATHER_K = 0.2
+"""Standard deviation of the weather in kelvin."""
+TREND_K = 0.02
+"""Warming in kelvin a year at the equator, half of it at 60 degrees."""
+FREEZING_K = 271.35
+GENERATED = "generated.json"
+"""Says that the files beside it were generated, and how."""
+_SPIN_UP = 240
+
+_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class Globe:
         years: how many.
         step: degrees between neighbouring points.
         south: latitude of the southernmost points, that of the northernmost with the other sign.
-        seed: of phases, El Niño and weather.
+        seed: of oscillation and weather.
         anomalies: False leaves out all that can be forecast beyond the seasons.
     """
 
@@ -60,185 +72,133 @@ class Globe:
     anomalies: bool = True
 
     @property
-    def latitudes(self) -> NDArray[np.float64]:
-        """Degrees north, falling, as in ERA5's files."""
+    def latitudes(self) -> _Array:
+        """(h,) degrees north, falling, as in ERA5's files."""
         return np.arange(-self.south, self.south - self.step / 2, -self.step)
 
     @property
-    def longitudes(self) -> NDArray[np.float64]:
-        """Degrees east, from 0."""
+    def longitudes(self) -> _Array:
+        """(w,) degrees east, from 0."""
         return np.arange(0, 360, self.step)
 
     @property
-    def months(self) -> range:
-        """Numbers of the months."""
+    def months(self) -> NDArray[np.int64]:
+        """(N,) numbers of the months."""
         first = month_number(self.first_year, 1)
-        return range(first, first + MONTHS * self.years)
+        return np.arange(first, first + MONTHS * self.years)
 
     def land(self) -> NDArray[np.bool_]:
         """(h, w) points on land: one round continent, and a cape in the south."""
-        lat, lon = np.meshgrid(self.latitudes, self.longitudes, indexing="ij")
-        continent = ((lon - 250) / 22) ** 2 + ((lat - 15) / 26) ** 2 < 1
-        cape = (np.abs(lon - 150) < 12) & (lat < -25)
-        found: NDArray[np.bool_] = continent | cape
+        lat, lon = self.latitudes[:, None], self.longitudes
+        continent = ((lon - 275) / 20) ** 2 + ((lat - 15) / 26) ** 2 < 1
+        found: NDArray[np.bool_] = continent | ((np.abs(lon - 140) < 12) & (lat < -25))
         return found
+
+    def expectation(self, ahead: int = 0) -> _Array:
+        """(N, h, w) kelvin of unfrozen sea as expected ``ahead`` months later.
+
+        Nothing can be known beyond it from the months up to now; with 0 it is what there is.
+        """
+        months, lat = self.months + ahead, np.deg2rad(self.latitudes)[:, None]
+        season = np.cos(2 * np.pi * (months % MONTHS - 8) / MONTHS)[:, None, None]
+        field = 301.15 - 36 * np.sin(lat) ** 2 + 5 * np.sin(lat) * season
+        field = field + self._memory**ahead * self._weather
+        if self.anomalies:
+            years = (months - self.months[0])[:, None, None] / MONTHS
+            swing = (_TURN**ahead * self._oscillation)[:, None, None]
+            # A core at the equator, and waves far from it.
+            first, second = (
+                np.exp(-((np.rad2deg(lat) / 14) ** 2) - ((self.longitudes - centre) / 45) ** 2)
+                + 0.8 * np.sin(2 * lat) * np.cos(2 * np.deg2rad(self.longitudes) + phase)
+                for centre, phase in ((215, 0.0), (160, 1.5))
+            )
+            field += TREND_K * np.cos(lat) * years
+            field += EL_NINO_K * (first * swing.real + second * swing.imag)
+        return field
 
     def kelvin(self) -> NDArray[np.float32]:
         """(N, h, w) sea surface temperatures, NaN on land."""
-        random = np.random.default_rng(self.seed)
-        months = np.array(self.months)
-        field = _seasons(months, self.latitudes)[:, :, None]
-        # Drawn in any case, so that the weather is the same with and without anomalies.
-        anomalies = _anomalies(random, months, self.latitudes, self.longitudes)
-        field = field + (anomalies if self.anomalies else 0)
-        field = field + _weather(random, len(months), len(self.latitudes), len(self.longitudes))
+        field = np.maximum(self.expectation(), FREEZING_K)
         return np.where(self.land(), np.nan, field).astype(np.float32)
 
+    def ice(self) -> NDArray[np.float32]:
+        """(N, h, w) share of the sea that is ice, NaN on land: more, the colder it would be."""
+        cold = FREEZING_K - self.expectation()
+        share = np.where(cold > 0, np.clip(0.15 + cold / 2, 0, 1), 0)
+        return np.where(self.land(), np.nan, share).astype(np.float32)
 
-Variant = Literal["preliminary", "older", "packed", "expver dimension", "netcdf3"]
-"""What else downloads look like: ``preliminary``: the last two months are ERA5T, as ``expver``
-beside the time tells; ``older``: hours since 1900 as ``time``, 32-bit axes. Those that follow are
-``older``, too: ``packed`` into 16 bits; ``expver dimension``: preliminary months stand in a version
-of their own; ``netcdf3``: packed, in that format."""
-_PRELIMINARY_MONTHS = 2
+    @property
+    def _memory(self) -> float:
+        return MEMORY if self.anomalies else 0.0
+
+    @cached_property
+    def _oscillation(self) -> NDArray[np.complex128]:
+        """(N,) each part with a variance of 1."""
+        random = np.random.default_rng([self.seed, 0])
+        pushes = random.normal(size=(_SPIN_UP + len(self.months), 2)) @ np.array([1, 1j])
+        return _remembered(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
+
+    @cached_property
+    def _weather(self) -> _Array:
+        """(N, h, w) kelvin; neighbouring points are alike."""
+        random = np.random.default_rng([self.seed, 1])
+        shape = (_SPIN_UP + len(self.months), len(self.latitudes), len(self.longitudes))
+        noise = random.normal(size=shape)
+        noise = noise + np.roll(noise, 1, axis=2)
+        smooth = (noise + np.roll(noise, 1, axis=1)) / 2
+        return _remembered(WEATHER_K * np.sqrt(1 - self._memory**2) * smooth, self._memory)
 
 
-def write_example(
-    folder: str | Path,
-    globe: Globe = Globe(),
-    *,
-    per_year: bool = False,
-    from_minus_180: bool = False,
-    variants: Sequence[Variant] = (),
-) -> list[Path]:
-    """Write a globe as a user would download it.
+def _remembered(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:
+    """Autoregression of first order over the first axis, without its first months."""
+    values: NDArray[Any] = lfilter([1], [1, -memory], pushes, axis=0)
+    return values[_SPIN_UP:]
+
+
+def write_example(folder: str | Path, globe: Globe = Globe()) -> Path:
+    """Write a globe as a user would download it: ``sst.nc``, with temperature and sea ice.
 
     Args:
-        folder: for the files; made where it is missing.
+        folder: for the file; made where it is missing.
         globe: what is generated.
-        per_year: a file for each year, ``sst_<year>.nc``, instead of one ``sst.nc``.
-        from_minus_180: longitudes from -180 instead of from 0.
-        variants: see :data:`Variant`.
 
     Returns:
-        The files.
+        The file.
     """
-    kelvin, months = globe.kelvin(), np.array(globe.months)
-    size = MONTHS if per_year else len(months)
-    paths = []
-    for start in range(0, len(months), size):
-        places = slice(start, start + size)
-        name = f"sst_{months[start] // MONTHS}.nc" if per_year else "sst.nc"
-        path = Path(folder) / name
-        dataset = _dataset(globe, months[places], kelvin[places], from_minus_180, variants)
-        _write(path, dataset, variants)
-        paths.append(path)
-    return paths
-
-
-def _seasons(months: NDArray[np.int_], latitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(N, h) kelvin: warm at the equator, warmest in March in the south, September in the north."""
-    mean = 273.15 + 28 * np.cos(np.deg2rad(latitudes)) ** 2
-    swing = 5 * np.sin(np.deg2rad(latitudes))
-    phase = 2 * np.pi * (months % MONTHS - 8) / MONTHS
-    return mean[None] + swing[None] * np.cos(phase)[:, None]
-
-
-def _anomalies(
-    random: np.random.Generator,
-    months: NDArray[np.int_],
-    latitudes: NDArray[np.float64],
-    longitudes: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """(N, h, w) kelvin."""
-    time = (months - months[0])[:, None, None]
-    lat = latitudes[None, :, None]
-    lon = np.deg2rad(longitudes)[None, None, :]
-    phases = random.uniform(0, 2 * np.pi, 2)
-    envelope = np.cos(np.deg2rad(lat)) ** 2
-    found = np.zeros((len(months), len(latitudes), len(longitudes)))
-    for number, period, phase, way in zip(WAVE_NUMBERS, PERIODS, phases, (1, -1), strict=True):
-        angle = number * lon + way * 2 * np.pi * time / period + phase
-        found += TRAVELLING_K * envelope * np.cos(angle)
-    away = (np.rad2deg(lon) - 220 + 180) % 360 - 180
-    pattern = np.exp(-((lat / 15) ** 2) - (away / 45) ** 2)
-    return found + pattern * _el_nino(random, len(months))[:, None, None]
-
-
-def _el_nino(random: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """(N,) a swing that chance keeps going: an autoregressive process of second order."""
-    memory, angle = np.exp(-1 / _EL_NINO_MEMORY), 2 * np.pi / _EL_NINO_PERIOD
-    spin_up = int(10 * _EL_NINO_MEMORY)
-    values = [0.0, 0.0]
-    for push in random.normal(size=spin_up + count):
-        values.append(2 * memory * np.cos(angle) * values[-1] - memory**2 * values[-2] + push)
-    swing = np.array(values[-count:])
-    return EL_NINO_K * swing / swing.std()
-
-
-def _weather(random: np.random.Generator, count: int, rows: int, columns: int) -> Any:  # noqa: ANN401
-    """(N, h, w) kelvin, each month on its own; neighbouring points are alike."""
-    noise = random.normal(size=(count, rows, columns))
-    smooth = sum(np.roll(noise, (i, j), (1, 2)) for i in range(_SMOOTH) for j in range(_SMOOTH))
-    return WEATHER_K / _SMOOTH * smooth
-
-
-def _dataset(
-    globe: Globe,
-    months: NDArray[np.int_],
-    kelvin: NDArray[np.float32],
-    from_minus_180: bool,
-    variants: Sequence[Variant],
-) -> xarray.Dataset:
     import xarray
 
-    longitudes = globe.longitudes
-    if from_minus_180:
-        shifted = (longitudes + 180) % 360 - 180
-        order = np.argsort(shifted)
-        longitudes, kelvin = shifted[order], kelvin[..., order]
-    older = _is_older(variants)
-    time, axis = ("time", np.float32) if older else ("valid_time", np.float64)
-    stamps = (months - month_number(1970, 1)).astype("datetime64[M]").astype("datetime64[ns]")
-    dims: tuple[str, ...] = (time, "latitude", "longitude")
-    coordinates: dict[str, Any] = {
-        time: stamps,
-        "latitude": globe.latitudes.astype(axis),
-        "longitude": longitudes.astype(axis),
-    }
-    late = months > globe.months[-1] - _PRELIMINARY_MONTHS
-    if "expver dimension" in variants:
-        missing = np.full_like(kelvin, np.nan)
-        final = np.where(late[:, None, None], missing, kelvin)
-        preliminary = np.where(late[:, None, None], kelvin, missing)
-        kelvin, dims = np.stack([final, preliminary], axis=1), (time, "expver", *dims[1:])
-        coordinates["expver"] = np.array([1, 5], np.int32)
-    if not older:
-        marked = late & ("preliminary" in variants)
-        coordinates["expver"] = (time, np.where(marked, "0005", "0001").astype(object))
-        coordinates["number"] = np.int64(0)
-    attributes = {"units": "K", "long_name": "Sea surface temperature"}
-    return xarray.Dataset({"sst": (dims, kelvin, attributes)}, coordinates)
-
-
-def _write(path: Path, dataset: xarray.Dataset, variants: Sequence[Variant]) -> None:
-    encoding: dict[str, Any] = {
-        "valid_time": {"units": "seconds since 1970-01-01", "dtype": "int64"}
-    }
-    if _is_older(variants):
-        encoding = {"time": {"units": "hours since 1900-01-01", "dtype": "int32"}}
-    if {"packed", "netcdf3"} & set(variants):
-        low, high = float(dataset.sst.min()), float(dataset.sst.max())
-        # 16 bits, of which -32767 stands for a missing value.
-        scale = (high - low) / 65_000
-        packing = {"dtype": "int16", "scale_factor": scale, "add_offset": (low + high) / 2}
-        encoding["sst"] = {**packing, "_FillValue": -32767}
+    stamps = (globe.months - month_number(1970, 1)).astype("datetime64[M]").astype("datetime64[ns]")
+    dims = ("valid_time", "latitude", "longitude")
+    dataset = xarray.Dataset(
+        {
+            SST: (dims, globe.kelvin(), {"units": "K", "long_name": "Sea surface temperature"}),
+            ICE: (dims, globe.ice(), {"units": "(0 - 1)", "long_name": "Sea ice area fraction"}),
+        },
+        {
+            "valid_time": stamps,
+            "latitude": globe.latitudes,
+            "longitude": globe.longitudes,
+            "expver": ("valid_time", ["0001"] * len(stamps)),
+        },
+    )
+    encoding = {"valid_time": {"units": "seconds since 1970-01-01", "dtype": "int64"}}
+    path = Path(folder) / "sst.nc"
     with atomic_path(path) as temporary:
-        if "netcdf3" in variants:
-            dataset.to_netcdf(temporary, engine="scipy", format="NETCDF3_64BIT", encoding=encoding)
-        else:
-            dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+        dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+    return path
 
 
-def _is_older(variants: Sequence[Variant]) -> bool:
-    return bool(set(variants) - {"preliminary"})
+def generate(root: Path, asked: GenerateSettings) -> None:
+    """Generate files where nothing stands that was not generated.
+
+    Raises:
+        DataError: if there is something else.
+    """
+    mark = root / GENERATED
+    if root.exists() and not mark.is_file() and (not root.is_dir() or any(root.iterdir())):
+        raise DataError(
+            f"{root}: DATA.GENERATE would write here, and this was not generated; set DATA.ROOT "
+            "to a folder of its own, or remove DATA.GENERATE to use what is there"
+        )
+    write_json(mark, asked.model_dump(mode="json"))
+    write_example(root, Globe(years=asked.YEARS, seed=asked.SEED, anomalies=asked.ANOMALIES))

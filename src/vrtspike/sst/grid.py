@@ -1,4 +1,4 @@
-"""Cells on the sphere, and means over them that weigh every part by its area.
+"""Regions of the globe, their cells, and means over cells that weigh every part by its area.
 
 A cell lies between two longitudes and two latitudes. Its area is proportional to its width times
 the difference of the sines of its edges, so the mean of a field over a coarser cell is exact: each
@@ -9,19 +9,75 @@ two small matrices do it ("conservative remapping" of first order; Jones, 1999).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from vrtspike.errors import DataError
-from vrtspike.sst.area import Area
+from vrtspike.errors import ConfigError, DataError
 
 SEA_SHARE = 0.5
 """Share of a cell's area that has to be sea; the mean is that of this part."""
-_UNEVEN = 0.01
-"""How much of a step the steps of an axis may differ: files hold them as 32-bit numbers."""
 _TURN = 360.0
+_WHOLE = 1e-6
+"""Relative error of sums of decimals, which are not exact in binary."""
+_UNEVEN = 0.01
+"""Share of a cell that may be missing or stand twice: files hold axes as 32-bit numbers."""
+
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Area:
+    """A region.
+
+    Where the second longitude is not east of the first, the region crosses the meridian between
+    them: ``lon=[150, -90]`` is the Pacific from 150 E across the date line to 90 W.
+
+    Attributes:
+        name: of the region, for titles and names of files.
+        lon: western and eastern edge in degrees east, each within -180 to 360.
+        lat: southern and northern edge in degrees north.
+        description: words for people.
+
+    Raises:
+        ConfigError: if the edges enclose no region.
+
+    >>> Area("Pacific", lon=[150, -90], lat=[-60, 60]).width
+    120.0
+    """
+
+    name: str
+    lon: Sequence[float]
+    lat: Sequence[float]
+    description: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the edges and keep them as pairs of floats."""
+        found = f"area {self.name}: found lon {self.lon!r}, lat {self.lat!r}"
+        try:
+            (west, east), (south, north) = (map(float, pair) for pair in (self.lon, self.lat))
+        except (TypeError, ValueError):
+            raise ConfigError(f"{found}, expected two numbers each, such as [-80, 80]") from None
+        if west == east or min(west, east) < -180 or max(west, east) > 360:
+            raise ConfigError(f"{found}, expected two longitudes from -180 to 360 that differ")
+        if not -_TURN < east - west <= _TURN:
+            raise ConfigError(f"{found}, expected longitudes at most a turn apart")
+        if not -90 <= south < north <= 90:
+            raise ConfigError(f"{found}, expected latitudes from -90 to 90, the southern one first")
+        object.__setattr__(self, "lon", (west, east))
+        object.__setattr__(self, "lat", (south, north))
+
+    @property
+    def width(self) -> float:
+        """Degrees of longitude from the western to the eastern edge, above 0 to 360."""
+        degrees = self.lon[1] - self.lon[0]
+        return degrees if degrees > 0 else degrees + _TURN
+
+    @property
+    def height(self) -> float:
+        """Degrees of latitude from the southern to the northern edge."""
+        return self.lat[1] - self.lat[0]
 
 
 @dataclass(frozen=True)
@@ -38,80 +94,102 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.area.shape(self.resolution)
+        """Rows and columns.
+
+        Raises:
+            ConfigError: if the region is no whole number of cells high and wide.
+
+        >>> Grid(Area("Global", lon=[-180, 180], lat=[-80, 80]), 2).shape
+        (80, 180)
+        """
+        if not self.resolution > 0:
+            raise ConfigError(f"resolution: found {self.resolution!r}, expected degrees above 0")
+        sides = self.area.height, self.area.width
+        rows, columns = (round(degrees / self.resolution) for degrees in sides)
+        if not np.allclose((rows, columns), np.divide(sides, self.resolution), rtol=0, atol=_WHOLE):
+            raise ConfigError(
+                f"area {self.area.name} is {sides[0]:g} degrees high and {sides[1]:g} wide, which "
+                f"are no whole numbers of cells of {self.resolution:g}; move an edge (lon, lat) or "
+                "choose another resolution"
+            )
+        return rows, columns
 
     @property
-    def row_edges(self) -> NDArray[np.float64]:
+    def row_edges(self) -> _Array:
         """(H + 1,) edges of the rows in degrees north, falling."""
         return np.linspace(self.area.lat[1], self.area.lat[0], self.shape[0] + 1)
 
     @property
-    def column_edges(self) -> NDArray[np.float64]:
+    def column_edges(self) -> _Array:
         """(W + 1,) edges of the columns in degrees east, rising from the western edge."""
         west = self.area.lon[0]
         return np.linspace(west, west + self.area.width, self.shape[1] + 1)
 
     @property
-    def latitudes(self) -> NDArray[np.float64]:
+    def latitudes(self) -> _Array:
         """(H,) centres of the rows."""
-        return _centres(self.row_edges)
+        return (self.row_edges[:-1] + self.row_edges[1:]) / 2
 
     @property
-    def longitudes(self) -> NDArray[np.float64]:
+    def longitudes(self) -> _Array:
         """(W,) centres of the columns; beyond 180 where the region crosses the date line."""
-        return _centres(self.column_edges)
+        return (self.column_edges[:-1] + self.column_edges[1:]) / 2
 
-    def areas(self) -> NDArray[np.float64]:
-        """(H, W) areas of the cells, as shares of the region's."""
-        rows = -np.diff(np.sin(np.deg2rad(self.row_edges)))
-        columns = np.full(self.shape[1], 1.0)
-        return np.outer(rows / rows.sum(), columns / columns.sum())
+    def shares(self, box: Area) -> _Array:
+        """(H, W) which share of a box's area lies in each cell; 1 in all if the grid covers it."""
+        west, edges = box.lon[0], self.row_edges
+        rows = _overlaps(_sines(edges[1:]), _sines(edges[:-1]), _sines(np.array(box.lat)))
+        columns = _overlaps(
+            self.column_edges[:-1],
+            self.column_edges[1:],
+            np.array([west, west + box.width]),
+            turn=_TURN,
+        )
+        return np.outer(rows, columns)
 
 
 class Regridder:
     """Means of a field over the cells of a grid.
 
     Args:
-        latitudes: (h,) centres of the field's rows in degrees, evenly rising or falling.
-        longitudes: (w,) centres of its columns, evenly rising, in -180 to 180, in 0 to 360 or
-            across the seam of either.
+        latitudes: (h,) evenly spaced centres of the field's rows in degrees, in any order.
+        longitudes: (w,) centres of its columns likewise, in -180 to 180 or in 0 to 360.
         grid: the cells.
         name: of the field's file, for messages.
 
     Raises:
-        DataError: if an axis is out of order, the field is coarser than the grid, or does not
-            cover it.
+        DataError: if an axis is uneven, coarser than the grid, or does not cover it.
     """
 
-    def __init__(
-        self, latitudes: Sequence[float], longitudes: Sequence[float], grid: Grid, name: str
-    ) -> None:
-        rows = axis_edges(latitudes, "latitude", name)
-        columns = axis_edges(longitudes, "longitude", name)
-        for axis, edges in (("latitude", rows), ("longitude", columns)):
-            step = abs(edges[1] - edges[0])
-            if step > grid.resolution * (1 + _UNEVEN):
-                raise DataError(
-                    f"{name}: the steps of {axis} are {step:g} degrees, coarser than the "
-                    f"resolution of {grid.resolution:g}; choose a resolution of {step:g} or more"
-                )
+    def __init__(self, latitudes: ArrayLike, longitudes: ArrayLike, grid: Grid, name: str) -> None:
         self.grid = grid
-        self._rows = _overlaps(np.sin(np.deg2rad(np.clip(rows, -90, 90))), _sines(grid.row_edges))
-        self._columns = _overlaps(columns, grid.column_edges, turn=_TURN)
-        for axis, shares, wanted in (
-            ("latitude", self._rows, grid.area.lat),
-            ("longitude", self._columns, grid.column_edges[[0, -1]]),
+        shares = []
+        for axis, values, edges in (
+            ("latitude", latitudes, grid.row_edges[::-1]),
+            ("longitude", longitudes, grid.column_edges),
         ):
-            if shares.sum(axis=1).min() < 1 - _UNEVEN:
-                edges = rows if axis == "latitude" else columns
+            centres = np.asarray(values, np.float64)
+            step = float(np.median(np.diff(np.sort(centres)))) if centres.size > 1 else np.nan
+            found = f"{name}: the steps of {axis} are {step:g} degrees"
+            if not 0 < step <= grid.resolution * (1 + _UNEVEN):
                 raise DataError(
-                    f"{name}: {axis} covers {min(edges):g} to {max(edges):g} degrees, but area "
-                    f"{grid.area.name} reaches from {wanted[0]:g} to {wanted[1]:g}; download a "
-                    "larger region or make the area smaller"
+                    f"{found}, expected some above 0 and up to the resolution of "
+                    f"{grid.resolution:g}; choose another resolution, or download the file again"
                 )
+            low, high = centres - step / 2, centres + step / 2
+            if axis == "latitude":
+                low, high, edges = (_sines(each.clip(-90, 90)) for each in (low, high, edges))
+            overlaps = _overlaps(low, high, edges, turn=_TURN if axis == "longitude" else 0.0)
+            if np.abs(overlaps.sum(axis=1) - 1).max() > _UNEVEN:
+                raise DataError(
+                    f"{found} from {centres.min():g} to {centres.max():g}, which do not cover area "
+                    f"{grid.area.name} once and evenly; download the whole region, or make the "
+                    "area smaller"
+                )
+            shares.append(overlaps)
+        self._rows, self._columns = shares[0][::-1], shares[1]
 
-    def __call__(self, field: NDArray[np.floating]) -> NDArray[np.float64]:
+    def __call__(self, field: NDArray[np.floating]) -> _Array:
         """Means over the cells.
 
         Args:
@@ -127,81 +205,25 @@ class Regridder:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(shares >= SEA_SHARE - _WHOLE, sums / shares, np.nan)
 
-    def _mean(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _mean(self, field: _Array) -> _Array:
         return self._rows @ field @ self._columns.T
 
 
-_WHOLE = 1e-9
-
-
-def axis_edges(centres: Sequence[float], axis: str, name: str) -> NDArray[np.float64]:
-    """Edges of cells whose centres are an axis of a file.
-
-    Args:
-        centres: (n,) in degrees; a longitude may jump by a turn.
-        axis: ``latitude`` or ``longitude``.
-        name: of the file, for messages.
-
-    Returns:
-        (n + 1,) edges, rising or falling as the centres do, jumps taken out.
-
-    Raises:
-        DataError: if the centres are not evenly spaced in one direction.
-
-    >>> axis_edges([179, 180, -179], "longitude", "a.nc")
-    array([178.5, 179.5, 180.5, 181.5])
-    """
-    values = np.asarray(centres, np.float64)
-    if axis == "longitude":
-        values = np.unwrap(values, period=_TURN)
-    steps = np.diff(values)
-    if len(steps) == 0 or not np.isfinite(values).all():
-        raise DataError(f"{name}: {axis} has {len(values)} value(s), expected two or more numbers")
-    mean = (values[-1] - values[0]) / len(steps)
-    uneven = np.abs(steps - mean) > _UNEVEN * abs(mean)
-    if mean == 0 or uneven.any() or (axis == "longitude" and mean < 0):
-        place = int(uneven.argmax())
-        direction = "rising" if axis == "longitude" else "rising or falling"
-        raise DataError(
-            f"{name}: {axis} is out of order: found {_shown(values[place : place + 3])} from place "
-            f"{place}, expected evenly {direction} values; sort the file's axes (for instance "
-            f"'ncpdq' or xarray's sortby), or download it again"
-        )
-    if axis == "longitude" and abs(mean) * len(values) > _TURN * (1 + 1e-6):
-        raise DataError(
-            f"{name}: longitude goes around more than once ({_shown(values[[0, -1]])}); leave out "
-            "the columns that stand twice"
-        )
-    return values[0] + mean * (np.arange(len(values) + 1) - 0.5)
-
-
-def _shown(values: NDArray[np.float64]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
-
-
-def _centres(edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    return (edges[:-1] + edges[1:]) / 2
-
-
-def _sines(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sines(degrees: _Array) -> _Array:
     return np.sin(np.deg2rad(degrees))
 
 
-def _overlaps(
-    source: NDArray[np.float64], target: NDArray[np.float64], turn: float | None = None
-) -> NDArray[np.float64]:
-    """(cells of target, cells of source): the share of each target cell in each source cell.
+def _overlaps(low: _Array, high: _Array, edges: _Array, turn: float = 0.0) -> _Array:
+    """(target cells, source cells): the share of each target cell in each source cell.
 
     Args:
-        source: (n + 1,) edges, rising or falling.
-        target: (m + 1,) edges.
-        turn: what can be added to an edge without moving it; None: nothing can.
+        low: (n,) lower edges of the source cells.
+        high: (n,) upper edges of the source cells.
+        edges: (m + 1,) edges of the target cells, rising.
+        turn: what can be added to an edge without moving it; 0: nothing can.
     """
-    low, high = np.minimum(source[:-1], source[1:]), np.maximum(source[:-1], source[1:])
-    left, right = np.minimum(target[:-1], target[1:]), np.maximum(target[:-1], target[1:])
-    found = np.zeros((len(left), len(low)))
-    for shift in (0.0,) if turn is None else (-2 * turn, -turn, 0.0, turn, 2 * turn):
-        ends = np.minimum(right[:, None], high + shift)
-        found += np.maximum(ends - np.maximum(left[:, None], low + shift), 0)
-    shares: NDArray[np.float64] = found / (right - left)[:, None]
+    left, right = edges[:-1, None], edges[1:, None]
+    shifts = turn * np.arange(-2, 3) if turn else np.zeros(1)
+    parts = (np.minimum(right, high + s) - np.maximum(left, low + s) for s in shifts)
+    shares: _Array = sum(part.clip(0) for part in parts) / (right - left)
     return shares

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -14,7 +15,9 @@ from torch.nn import functional
 
 from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
-from vrtspike.sst.months import MONTHS
+from vrtspike.sst.grid import Grid
+from vrtspike.sst.models import make_model
+from vrtspike.sst.settings import MONTHS, SSTSettings
 
 HARMONICS = 8
 """Waves around a circle of latitude that tell places apart; half as many from pole to pole."""
@@ -73,21 +76,14 @@ class RecursiveAttentionTransformer(nn.Module):
         patch_size: int = 4,
     ) -> None:
         super().__init__()
-        sizes = {
-            "width": width,
-            "height": height,
-            "seq_len": seq_len,
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "num_layers": num_layers,
-            "dim_feedforward": dim_feedforward,
-            "recursion_depth": recursion_depth,
-            "lead": lead,
-            "patch_size": patch_size,
-        }
-        for name, size in sizes.items():
+        sizes = (width, height, seq_len, d_model, num_heads, num_layers, dim_feedforward)
+        for size in (*sizes, recursion_depth, lead, patch_size):
             if type(size) is not int or size < 1:
-                raise ConfigError(f"{name}: found {size!r}, expected a whole number from 1")
+                raise ConfigError(
+                    f"found {size!r} among width, height, seq_len, d_model, num_heads, num_layers, "
+                    "dim_feedforward, recursion_depth, lead and patch_size, expected whole numbers "
+                    "from 1"
+                )
         if d_model % num_heads:
             raise ConfigError(f"d_model: found {d_model}, expected a multiple of {num_heads} heads")
         if not 0 <= dropout < 1:
@@ -174,20 +170,15 @@ class RecursiveAttentionTransformer(nn.Module):
         """(B, C, height, width) to (B, patches, C * patch_size ** 2), 0 beyond the region."""
         (rows, columns), size = self._counts, self.patch_size
         right, below = columns * size - self.width, rows * size - self.height
-        field = functional.pad(field, (0, right, 0, below))
-        field = field.unflatten(3, (columns, size)).unflatten(2, (rows, size))
-        # (B, C, rows, size, columns, size) to (B, rows, columns, C, size, size).
-        return field.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+        field = functional.pixel_unshuffle(functional.pad(field, (0, right, 0, below)), size)
+        return field.flatten(2).mT
 
     def _field(self, values: torch.Tensor) -> torch.Tensor:
         """(B, tokens, lead * patch_size ** 2) to (B, lead, height, width), 0 between tokens."""
-        (rows, columns), size = self._counts, self.patch_size
+        rows, columns = self._counts
         whole = values.new_zeros(len(values), rows * columns, values.shape[2])
-        whole = whole.index_copy(1, self.tokens, values)
-        field = whole.unflatten(2, (self.lead, size, size)).unflatten(1, (rows, columns))
-        # (B, rows, columns, lead, size, size) to (B, lead, rows, size, columns, size).
-        field = field.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)
-        return field[..., : self.height, : self.width]
+        whole = whole.index_copy(1, self.tokens, values).mT.unflatten(2, (rows, columns))
+        return functional.pixel_shuffle(whole, self.patch_size)[..., : self.height, : self.width]
 
     def _positions(self, latitudes: Degrees, longitudes: Degrees) -> torch.Tensor:
         """(patches, features) of the patches' centres: periodic in longitude."""
@@ -250,3 +241,41 @@ def _season(month: torch.Tensor) -> torch.Tensor:
     angle = month.float()[:, None] * (2 * math.pi / MONTHS)
     angles = torch.cat([angle * number for number in range(1, _SEASONS + 1)], dim=1)
     return torch.cat([angles.cos(), angles.sin()], dim=1)
+
+
+@cache
+def count_memory(settings: SSTSettings) -> tuple[float, float]:
+    """GiB of weights, gradients and moments, and GiB for each sample of a micro-step.
+
+    In float32; half precision takes less. Counted on a region without land.
+
+    Args:
+        settings: of the preset; its data need not be there.
+    """
+    data = settings.DATA
+    shape = Grid(data.AREA.area, data.RESOLUTION).shape
+    model = make_model(settings.MODEL, shape, data.SEQ_LEN, data.LEAD).train()
+
+    def saved(samples: int) -> int:
+        past = torch.zeros(samples, data.SEQ_LEN, *shape)
+        month = torch.zeros(samples, dtype=torch.long)
+        return saved_bytes(model, lambda: model(past, month).square())
+
+    one, two = saved(1), saved(2)
+    # Weights, their gradients, and two moments of the optimiser.
+    own = 4 * sum(p.numel() * p.element_size() for p in model.parameters())
+    return (own + 2 * one - two) / 2**30, (two - one) / 2**30
+
+
+def saved_bytes(model: nn.Module, forward: Callable[[], torch.Tensor]) -> int:
+    """Bytes that a forward pass keeps for the backward pass, each storage once, without weights."""
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept: dict[int, torch.Tensor] = {}  # with the tensors, whose addresses else could come back
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        forward()
+    return sum(t.untyped_storage().nbytes() for place, t in kept.items() if place not in own)

@@ -31,10 +31,8 @@ def build_model(
         seq_len: months that are read.
         lead: months that are forecast.
     """
-    from vrtspike.sst.saved import place_on_grid
-
     network = make_model(model, store.grid.shape, seq_len, lead)
-    place_on_grid(network, store.sea, store.grid.latitudes, store.grid.longitudes)
+    place_on_grid(network, *store.placement)
     return network
 
 
@@ -45,7 +43,13 @@ def make_model(
     module, _, name = MODELS[model.TYPE].rpartition(".")
     model_class = cast("Callable[..., nn.Module]", getattr(import_module(module), name))
     height, width = shape
-    sizes: dict[str, Any] = {
-        key.lower(): value for key, value in model.model_dump().items() if key != "TYPE"
-    }
+    others = {"TYPE", "PRETRAINED"}
+    sizes = {key.lower(): value for key, value in model.model_dump(exclude=others).items()}
     return model_class(width=width, height=height, seq_len=seq_len, lead=lead, **sizes)
+
+
+def place_on_grid(model: nn.Module, *grid: Any) -> None:  # noqa: ANN401 - arrays
+    """Tell a model that asks (by a method ``on_grid``) where its cells lie."""
+    on_grid = getattr(model, "on_grid", None)
+    if on_grid is not None:
+        on_grid(*grid)

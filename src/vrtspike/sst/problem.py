@@ -1,25 +1,25 @@
-"""What the sea surface temperature brings to the pipeline (:class:`vrtspike.problems.Problem`)."""
+"""What sea surface temperatures bring to the pipeline, see :mod:`vrtspike.config.problems`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from vrtspike.files import json_digest
-from vrtspike.manifests import read_manifest
-from vrtspike.sst.metrics import METRICS as METRICS
+from vrtspike.io.files import json_digest
+from vrtspike.io.manifests import read_manifest
+from vrtspike.sst.settings import METRICS as METRICS
 from vrtspike.sst.settings import SSTSettings
-from vrtspike.sst.store import PREPARED
 
 if TYPE_CHECKING:
     import torch
 
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.runs.published import PublishedRun
+    from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
     from vrtspike.training.distributed import Ranks
-    from vrtspike.training.one_process import Trainable
+    from vrtspike.training.tasks import Trainable
     from vrtspike.training.workers import Workers
 
 SETTINGS = SSTSettings
@@ -40,7 +40,7 @@ def data_files(settings: SSTSettings) -> Sequence[Path]:
     Raises:
         DataError: if there are none.
     """
-    from vrtspike.sst.opening import find_files
+    from vrtspike.sst.reading import find_files
 
     return () if settings.DATA.GENERATE else find_files(settings.DATA.ROOT)
 
@@ -57,9 +57,22 @@ def prepare(settings: SSTSettings, manifest: Path, tell: Callable[[str], None]) 
     Raises:
         UserError: if the files cannot be used.
     """
-    from vrtspike.sst.prepared import prepare_preset
+    from vrtspike.sst.generate import generate
+    from vrtspike.sst.store import prepare as prepare_store
 
-    prepare_preset(settings, manifest, tell)
+    data = settings.DATA
+    if data.GENERATE is not None:
+        tell(f"generating {data.GENERATE.YEARS} years in {data.ROOT}")
+        generate(Path(data.ROOT), data.GENERATE)
+    store = prepare_store(data.ROOT, data.AREA.area, data.RESOLUTION, manifest, data.YEARS)
+    found, (rows, columns) = store.manifest, store.grid.shape
+    tell(
+        f"{found['months']} months of {found['sea_cells']} cells of sea, {rows} x {columns}; "
+        f"{len(store.years.months('train'))} months to train, of the years {store.years.TRAIN}; "
+        f"test {store.years.TEST}"
+    )
+    if found["missing"]:
+        tell(f"missing, and left out with their samples: {', '.join(found['missing'])}")
 
 
 def dataset_digest(manifest: Path) -> str:
@@ -68,7 +81,23 @@ def dataset_digest(manifest: Path) -> str:
     Raises:
         DataError: if there is no such manifest, or none of this version.
     """
+    from vrtspike.sst.store import PREPARED
+
     return str(read_manifest(manifest, PREPARED)["digest"])
+
+
+def open_split(settings: SSTSettings, manifest: str | Path, split: str) -> ERA5SSTMonthlyDataset:
+    """The samples of a split.
+
+    Raises:
+        DataError: if the data are not there, or the split is shorter than a sample.
+    """
+    from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
+
+    data = settings.DATA
+    return ERA5SSTMonthlyDataset(
+        data.SEQ_LEN, data.OFFSET, lead=data.LEAD, split=split, store=manifest
+    )
 
 
 def check_data(manifest: Path, settings: SSTSettings) -> None:
@@ -77,15 +106,14 @@ def check_data(manifest: Path, settings: SSTSettings) -> None:
     Raises:
         DataError: naming split, years and months.
     """
-    from vrtspike.sst.prepared import open_split
-
     for split in ("train", "val", settings.TEST.SPLIT):
         open_split(settings, manifest, split)
 
 
 def training_weights(settings: SSTSettings) -> dict[str, Path]:
-    """None."""
-    return {}
+    """The weights that a training starts from."""
+    pretrained = settings.MODEL.PRETRAINED
+    return {} if pretrained is None else {"MODEL.PRETRAINED": Path(pretrained)}
 
 
 def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
@@ -95,23 +123,53 @@ def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
 
 def memory(settings: SSTSettings) -> tuple[float, float]:
     """Counted with a region that is all sea: on land are fewer tokens."""
-    from vrtspike.sst.memory import count_memory
+    from vrtspike.sst.model import count_memory
 
     return count_memory(settings)
 
 
-def statistics(run: RunIdentity) -> Mapping[str, Any]:
-    """Where the cells lie and what their anomalies are divided by."""
-    from vrtspike.sst.prepared import run_statistics
+def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
+    """Where the cells of a store lie, and its climatology and deviation over all of them.
 
-    return run_statistics(run)
+    Raises:
+        DataError: if the data are not there.
+    """
+    from vrtspike.sst.store import PreparedStore
+
+    store = PreparedStore(manifest)
+    found = {name: store.manifest[name] for name in ("area", "resolution", "years", "sea_cells")}
+    for name in ("climatology", "deviation"):
+        means = store.fields[name].weighted(store.weights).mean(["row", "column"])
+        found[f"{name}_k"] = means.values.astype(float).tolist()
+    return {"dataset": manifest.parent.name, "dataset_digest": store.digest, **found}
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-    """Model, task and batches for one process of a training."""
-    from vrtspike.sst.preset import build_preset
+    """Model, task and batches of a run, for one of its processes.
 
-    return build_preset(run, ranks, workers)
+    Raises:
+        UserError: if the data, or the weights it starts from, cannot be used.
+    """
+    from vrtspike.io.weights import load_trained
+    from vrtspike.sst.models import build_model
+    from vrtspike.sst.task import SSTTask
+    from vrtspike.training.batches import training_batches, validation_batches
+    from vrtspike.training.tasks import Trainable
+
+    settings = cast("SSTSettings", run.settings)
+    samples = open_split(settings, run.dataset, "train")
+    held_out = open_split(settings, run.dataset, "val")
+    model = build_model(settings.MODEL, samples.store, samples.seq_len, samples.lead)
+    if settings.MODEL.PRETRAINED is not None:
+        load_trained(model, settings.MODEL.PRETRAINED)
+    left = samples.left_out + held_out.left_out
+    return Trainable(
+        model.to(ranks.device),
+        SSTTask.of_store(samples.store, samples.offset),
+        training_batches(samples, settings, workers, ranks),
+        validation_batches(held_out, settings, workers, ranks),
+        note=f"{left} samples with missing months left out" if left else "",
+    )
 
 
 def evaluate(
@@ -121,10 +179,8 @@ def evaluate(
     output: Path,
     device: torch.device,
     progress: Callable[[int, int], None],
-    *,
-    error_map: bool,
 ) -> list[str]:
-    """RMSE and anomaly correlation beside persistence and climatology; maps of error."""
+    """Scores beside every baseline, with intervals; maps of error."""
     from vrtspike.sst.report import evaluate_preset
 
     return evaluate_preset(weights, run, dataset, output, device, progress)

@@ -1,337 +1,189 @@
-"""Monthly means of sea surface temperature out of files as ERA5 delivers them.
+"""Monthly means of sea surface temperature and sea ice out of files as ERA5 delivers them.
 
-What differs between downloads and is understood: one file or several; the dimension ``time`` or
-``valid_time``; rising or falling latitudes; longitudes from 0 or from -180; packed numbers; and the
-preliminary months (ERA5T) at the end, which have an ``expver`` of their own, as a dimension (then
-each field stands in one of the versions and is missing in the other) or as a value beside the
-time. Final values are taken before preliminary ones. Everything else is refused with its reason.
+Understood are NetCDF 3 and 4 and GRIB, one file or several, in any order; the dimension ``time`` or
+``valid_time``; packed numbers; and ``expver``, by which the files tell final months (1) from
+preliminary ones (5, "ERA5T"): as a dimension, as a value beside the time, or not at all. Where a
+month is there in both, the final one is taken. Everything is opened lazily and read in chunks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vrtspike.errors import DataError, list_faults
-from vrtspike.sst.months import MONTHS, month_name, month_number
-from vrtspike.sst.opening import damaged, find_files, open_file
+from vrtspike.errors import DataError
+from vrtspike.sst.settings import MONTHS, month_name
 
 if TYPE_CHECKING:
     import xarray
 
-VARIABLE = "sst"
-_KELVIN = ("K", "Kelvin", "kelvin")
-_PLAUSIBLE_K = (250.0, 330.0)
-"""What a temperature of the sea in kelvin can be, generously."""
-_FINAL = 1
-"""``expver`` of final months; those of ERA5T have 5."""
+SST, ICE = "sst", "siconc"
+FINAL = 1
+"""``expver`` of final months."""
+_GRIB = (".grib", ".grib2", ".grb", ".grb2")
+SUFFIXES = (".nc", ".nc4", ".netcdf", *_GRIB)
+_UNITS = {SST: ("K", "Kelvin", "kelvin"), ICE: ("(0 - 1)", "1")}
+_PRODUCT = "'ERA5 monthly averaged data on single levels', variable 'Sea surface temperature'"
 _TIMES = ("time", "valid_time")
-_LISTED = 8
-"""Most faults of a kind that a message lists."""
+_AXES = ("latitude", "longitude")
 
 
-@dataclass(frozen=True)
-class MonthlyFile:
-    """What a file holds, without its fields.
+def find_files(root: str | Path) -> list[Path]:
+    """The files of a download: the file itself, or all files in a folder, by name.
 
-    Attributes:
-        path: the file.
-        months: number of each month (:mod:`vrtspike.sst.months`), rising.
-        places: where each of them stands along the file's time.
-        preliminary: those among the months that a value beside the time marks as ERA5T.
-        latitudes: (h,) degrees.
-        longitudes: (w,) degrees.
+    Raises:
+        DataError: if there is none.
     """
-
-    path: Path
-    months: tuple[int, ...]
-    places: tuple[int, ...]
-    preliminary: frozenset[int]
-    latitudes: tuple[float, ...]
-    longitudes: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Slab:
-    """Up to a year of fields.
-
-    Attributes:
-        months: their numbers.
-        kelvin: (n, h, w) float32, NaN over land.
-        preliminary: those of the months that are ERA5T.
-    """
-
-    months: tuple[int, ...]
-    kelvin: NDArray[np.float32]
-    preliminary: frozenset[int]
+    root = Path(root)
+    if root.is_file():
+        return [root]
+    entries = sorted(root.iterdir()) if root.is_dir() else []
+    found = [path for path in entries if path.suffix.lower() in SUFFIXES and path.is_file()]
+    if not found:
+        what = f"no file *{', *'.join(SUFFIXES)}" if root.is_dir() else "no such folder or file"
+        raise DataError(
+            f"{root}: {what}; expected the NetCDF or GRIB files of {_PRODUCT}, one or one per "
+            "year. Download them there, or let vrtspike.sst.generate write some to try things out"
+        )
+    return found
 
 
-class MonthlyMeans:
-    """The months of a download, in order, without gaps.
+def read_months(root: str | Path) -> xarray.Dataset:
+    """The months of a download, in order; months that no file holds are absent.
 
     Args:
         root: a file, or a folder of files.
 
-    Raises:
-        DataError: naming all files that cannot be used, each with what was found and expected; or
-            if the files do not follow one another month by month on one grid.
-    """
-
-    def __init__(self, root: str | Path) -> None:
-        self.root = Path(root)
-        self.files = _in_order(self.root, _inspected(self.root))
-        self.months = tuple(month for file in self.files for month in file.months)
-
-    @property
-    def latitudes(self) -> tuple[float, ...]:
-        """(h,) degrees, as in the files."""
-        return self.files[0].latitudes
-
-    @property
-    def longitudes(self) -> tuple[float, ...]:
-        """(w,) degrees, as in the files."""
-        return self.files[0].longitudes
-
-    def slabs(self) -> Iterator[Slab]:
-        """All fields, at most a year at a time.
-
-        Raises:
-            DataError: if a file cannot be read, a month is empty, or values are no kelvin.
-        """
-        for file in self.files:
-            yield from read_slabs(file)
-
-
-def _inspected(root: Path) -> list[MonthlyFile]:
-    """What each file holds; one error for all that cannot be used."""
-    files, faults = [], []
-    for path in find_files(root):
-        try:
-            files.append(inspect_file(path))
-        except DataError as error:
-            faults.append(str(error))
-    if len(faults) > 1:
-        advice = "Mend them, or take them out of the folder."
-        raise DataError(list_faults(f"{root}: files that cannot be used", faults, advice))
-    if faults:
-        raise DataError(faults[0])
-    return files
-
-
-def inspect_file(path: Path) -> MonthlyFile:
-    """Look at what a file holds.
+    Returns:
+        lazy ``sst`` in kelvin, NaN over land, and ``siconc`` (0 to 1) if the files have it, by
+        ``time`` (numbers of months, :mod:`vrtspike.sst.settings`), latitude and longitude; beside
+        the time stand ``version`` (``expver``) and ``source`` (the file).
 
     Raises:
-        DataError: if it is not a file of monthly means of the sea surface temperature in kelvin.
+        DataError: naming a file that cannot be used, with what was found and expected; or if the
+            files do not fit together.
     """
-    with open_file(path) as dataset:
-        field = _field(dataset, path)
-        time = _time_name(field, path)
-        numbers = _month_numbers(field[time].values, path)
-        versions = _versions_beside_time(field, time)
-        places, preliminary = _one_each(numbers, versions, path)
-        axes = (tuple(field[axis].values.tolist()) for axis in ("latitude", "longitude"))
-        months = tuple(numbers[place] for place in places)
-        return MonthlyFile(path, months, places, preliminary, *axes)
+    import xarray
 
-
-def read_slabs(file: MonthlyFile) -> Iterator[Slab]:
-    """The fields of a file, at most a year at a time.
-
-    Raises:
-        DataError: if it cannot be read, a month is empty, or values are no kelvin.
-    """
-    with open_file(file.path) as dataset:
-        field = _field(dataset, file.path)
-        time = _time_name(field, file.path)
-        for start in range(0, len(file.places), MONTHS):
-            months = file.months[start : start + MONTHS]
-            part = field.isel({time: list(file.places[start : start + MONTHS])})
-            try:
-                kelvin, mixed = _merged(part, time)
-            except (OSError, ValueError, KeyError, EOFError) as error:
-                raise damaged(file.path, error) from error
-            for month, values in zip(months, kelvin, strict=True):
-                _require_kelvin(values, month, file.path)
-            late = {month for month, other in zip(months, mixed, strict=True) if other}
-            yield Slab(months, kelvin, frozenset(late) | file.preliminary & set(months))
-
-
-def _field(dataset: xarray.Dataset, path: Path) -> xarray.DataArray:
-    """The variable, with its time as a dimension and others of length one taken out."""
-    if VARIABLE not in dataset:
-        found = ", ".join(map(str, dataset.data_vars)) or "no variable"
+    fields = [field for path in find_files(root) for field in _read_file(path)]
+    for field in fields[1:]:
+        if any(not np.array_equal(field[axis], fields[0][axis]) for axis in _AXES):
+            raise DataError(
+                f"{field.source.values[0]}: its latitudes and longitudes are not those of "
+                f"{fields[0].source.values[0]}; download all files with the same region and grid"
+            )
+    parts = {name: [field for field in fields if field.name == name] for name in (SST, ICE)}
+    if not parts[SST]:
+        raise DataError(f"{root}: found no file with the variable {SST}; download {_PRODUCT}")
+    sst = _series(parts[SST])
+    if not parts[ICE]:
+        return sst.to_dataset()
+    ice = _series(parts[ICE])
+    if absent := sorted({*sst.time.values.tolist()} - {*ice.time.values.tolist()}):
         raise DataError(
-            f"{path}: found {found}, expected the variable {VARIABLE}; download 'Sea surface "
+            f"{root}: {ICE} is missing in {_listed(absent)}, but {SST} is there; download both "
+            "variables for the same months, or take the files of one out of the folder"
+        )
+    beside = ice.sel(time=sst.time).drop_vars(["version", "source"])
+    return xarray.Dataset({SST: sst, ICE: beside})
+
+
+def _read_file(path: Path) -> list[xarray.DataArray]:
+    """The variables of a file by (time, latitude, longitude), with ``version`` and ``source``."""
+    import xarray
+
+    options: dict[str, Any] = {}
+    if path.suffix.lower() in _GRIB:
+        if find_spec("cfgrib") is None:
+            raise DataError(
+                f"{path}: GRIB is read with the package cfgrib, which is not installed; install it "
+                "(pip install 'vrtspike[grib]'), or download the data as NetCDF"
+            )
+        # cfgrib would write an index beside the file, where a user may not.
+        kept = {"indexpath": "", "read_keys": ["expver"]}
+        options = {"engine": "cfgrib", "backend_kwargs": kept}
+    try:
+        # Nothing is read yet; packed values become numbers when they are.
+        opened = xarray.open_dataset(path, chunks={}, **options)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError) as error:
+        raise DataError(
+            f"{path}: cannot be read ({str(error).splitlines()[0]}); expected NetCDF or GRIB: "
+            "unpack a zip archive, download a damaged file again, take another one out"
+        ) from error
+    found = [_normal(opened[name], path) for name in (SST, ICE) if name in opened]
+    if not found:
+        names = ", ".join(map(str, opened.data_vars)) or "no variable"
+        raise DataError(
+            f"{path}: found {names}, expected the variable {SST}; download 'Sea surface "
             "temperature', and keep other files in another folder"
         )
-    field = dataset[VARIABLE]
-    units = field.attrs.get("units")
-    if units not in _KELVIN:
+    return found
+
+
+def _normal(field: xarray.DataArray, path: Path) -> xarray.DataArray:
+    """A variable by the numbers of its months, whatever its file calls time and version."""
+    import xarray
+
+    name = str(field.name)
+    units = field.attrs.get("units", field.attrs.get("GRIB_units"))
+    if units not in _UNITS[name]:
         raise DataError(
-            f"{path}: {VARIABLE} has units {units!r}, expected 'K'; take the file as it was "
-            "downloaded"
+            f"{path}: {name} has units {units!r}, expected {_UNITS[name][0]!r}; take the file as "
+            "it was downloaded"
         )
-    for axis in ("latitude", "longitude"):
-        if axis not in field.dims:
-            raise DataError(
-                f"{path}: {VARIABLE} has the dimensions {', '.join(map(str, field.dims))}, "
-                f"expected one named {axis}; download it on ERA5's regular grid"
-            )
-    known = {"latitude", "longitude", *_TIMES}
+    known = {*_AXES, *_TIMES, "expver"}
     field = field.squeeze([d for d in field.dims if d not in known and field.sizes[d] == 1])
-    if not any(name in field.dims for name in _TIMES):
-        scalar = next((name for name in _TIMES if name in field.coords), None)
-        field = field if scalar is None else field.expand_dims(scalar)
-    other = [str(d) for d in field.dims if d not in known and d != "expver"]
-    if other:
+    time = next((t for t in _TIMES if t in field.dims), None)
+    if time is None and (time := next((t for t in _TIMES if t in field.coords), None)):
+        field = field.expand_dims(time)
+    if time is None or {*field.dims} - {"expver"} != {time, *_AXES}:
         raise DataError(
-            f"{path}: {VARIABLE} has the dimension {', '.join(other)} as well, expected time, "
-            "latitude and longitude; download the reanalysis, one field a month"
+            f"{path}: {name} has the dimensions {', '.join(map(str, field.dims))}, expected time "
+            "or valid_time, latitude and longitude; download the reanalysis on its regular grid, "
+            "one field a month"
         )
-    return field
-
-
-def _time_name(field: xarray.DataArray, path: Path) -> str:
-    name = next((name for name in _TIMES if name in field.dims), None)
-    if name is None:
+    times = field[time]
+    if not times.size or not hasattr(times, "dt") or times.isnull().any():
         raise DataError(
-            f"{path}: {VARIABLE} has no dimension time or valid_time; download it again"
+            f"{path}: found {times.size} times of type {times.dtype}, expected dates; download the "
+            "file again"
         )
-    return name
+    months = MONTHS * times.dt.year + times.dt.month - 1
+    version = field.coords.get("expver", xarray.DataArray(FINAL)).astype(int)
+    months, version = xarray.broadcast(months, version)
+    field = field.drop_vars([each for each in field.coords if each not in _AXES])
+    field = field.chunk({time: MONTHS, **dict.fromkeys(_AXES, -1)})
+    beside = {"month": months.variable, "version": version.variable}
+    field = field.assign_coords(beside).stack(step=months.dims, create_index=False)
+    if len(months.dims) > 1:
+        # Each month stands in one of the versions and is missing in the others.
+        field = field[{"step": field.notnull().any(_AXES).values}]
+    source = ("step", [str(path)] * field.sizes["step"])
+    field = field.assign_coords(source=source).swap_dims(step="month").rename(month="time")
+    return field.transpose("time", *_AXES)
 
 
-def _month_numbers(times: NDArray[Any], path: Path) -> list[int]:
-    if not np.issubdtype(times.dtype, np.datetime64) or np.isnat(times).any():
+def _series(parts: list[xarray.DataArray]) -> xarray.DataArray:
+    """Parts of one variable, joined by time; of each month the final version where there is one."""
+    import xarray
+
+    joined = xarray.concat(parts, "time", join="override").sortby(["time", "version"])
+    steps = np.diff([joined.time, joined.version])
+    again = np.flatnonzero((steps == 0).all(axis=0))
+    if again.size:
+        files = dict.fromkeys(joined.source.values[again[0] : again[0] + 2].tolist())
         raise DataError(
-            f"{path}: the times are of type {times.dtype}, expected dates of the usual calendar; "
-            "download the file again"
+            f"{' and '.join(files)}: {joined.name} of the same month stands more than once: "
+            f"{_listed(joined.time.values[again].tolist())}; expected one field a month: keep one "
+            "of the files, and download 'Monthly averaged reanalysis', not the one by hour of day"
         )
-    if len(times) == 0:
-        raise DataError(f"{path}: holds no month at all; download it again")
-    # Months of NumPy are counted from January 1970.
-    return (times.astype("datetime64[M]").astype(int) + month_number(1970, 1)).tolist()
+    return joined.drop_duplicates("time")
 
 
-def _versions_beside_time(field: xarray.DataArray, time: str) -> list[int] | None:
-    """``expver`` of each time, where it is told so."""
-    if "expver" in field.dims or "expver" not in field.coords:
-        return None
-    values = np.broadcast_to(field["expver"].values, field.sizes[time])
-    return [int(value) for value in values.tolist()]
-
-
-def _one_each(
-    numbers: Sequence[int], versions: list[int] | None, path: Path
-) -> tuple[tuple[int, ...], frozenset[int]]:
-    """The place of each month, and which months are preliminary.
-
-    A month that stands twice, final and preliminary, is taken once: the final one.
-    """
-    kinds = versions or [_FINAL] * len(numbers)
-    chosen: dict[int, int] = {}
-    doubles: dict[int, None] = {}
-    for place, number in enumerate(numbers):
-        other = chosen.get(number)
-        if other is None or kinds[place] < kinds[other]:
-            chosen[number] = place
-        elif kinds[place] == kinds[other]:
-            doubles[number] = None
-    if doubles:
-        raise DataError(
-            list_faults(
-                f"{path}: months that stand more than once",
-                [month_name(number) for number in doubles],
-                "Expected one field a month: download 'Monthly averaged reanalysis', not the one "
-                "by hour of day.",
-                limit=_LISTED,
-            )
-        )
-    order = list(chosen)
-    if order != sorted(order):
-        place = next(i for i, (a, b) in enumerate(pairwise(order)) if a > b)
-        raise DataError(
-            f"{path}: the times are out of order: {month_name(order[place])} stands before "
-            f"{month_name(order[place + 1])}; sort the file by time, or download it again"
-        )
-    late = frozenset(n for n, place in chosen.items() if kinds[place] != _FINAL)
-    return tuple(chosen.values()), late
-
-
-def _merged(part: xarray.DataArray, time: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """(n, h, w) fields, and for each whether it is preliminary in a file that holds both."""
-    if "expver" not in part.dims:
-        fields = part.transpose(time, "latitude", "longitude").values.astype(np.float32)
-        return fields, np.zeros(len(fields), bool)
-    versions = [int(value) for value in part["expver"].values.tolist()]
-    order = np.argsort(versions, kind="stable")
-    stack = part.transpose("expver", time, "latitude", "longitude").values[order]
-    fields = stack[0].astype(np.float32)
-    mixed = np.isnan(fields).all(axis=(1, 2))
-    for later in stack[1:]:
-        fields = np.where(np.isnan(fields), later.astype(np.float32), fields)
-    return fields, mixed
-
-
-def _require_kelvin(values: NDArray[np.float32], month: int, path: Path) -> None:
-    sea = values[~np.isnan(values)]
-    if sea.size == 0:
-        raise DataError(
-            f"{path}: {month_name(month)} has no values at all; download this month again, or a "
-            "region with sea"
-        )
-    low, high = float(sea.min()), float(sea.max())
-    if low < _PLAUSIBLE_K[0] or high > _PLAUSIBLE_K[1]:
-        raise DataError(
-            f"{path}: {month_name(month)} has values from {low:g} to {high:g}, expected kelvin "
-            f"({_PLAUSIBLE_K[0]:g} to {_PLAUSIBLE_K[1]:g}); take the file as it was downloaded"
-        )
-
-
-def _in_order(root: Path, files: list[MonthlyFile]) -> list[MonthlyFile]:
-    """The files by time, if together they are one series on one grid."""
-    files = sorted(files, key=lambda file: file.months[0])
-    first = files[0]
-    for file in files[1:]:
-        for axis in ("latitudes", "longitudes"):
-            if getattr(file, axis) != getattr(first, axis):
-                raise DataError(
-                    f"{file.path}: its {axis} are not those of {first.path}; download all years "
-                    "with the same region and grid"
-                )
-    holder: dict[int, Path] = {}
-    for file in files:
-        twice = [month for month in file.months if month in holder]
-        if twice:
-            raise DataError(
-                f"{file.path} and {holder[twice[0]]} overlap: both hold "
-                f"{', '.join(map(month_name, twice[:_LISTED]))}"
-                f"{f' and {len(twice) - _LISTED} more' if len(twice) > _LISTED else ''}; keep one "
-                "of the files"
-            )
-        holder |= dict.fromkeys(file.months, file.path)
-    for earlier, later in pairwise(files):
-        if later.months[0] < earlier.months[-1]:
-            raise DataError(
-                f"{later.path} lies within a gap of {earlier.path}, expected files that follow one "
-                "another; cut them at one month, or download them as one"
-            )
-    months = sorted(holder)
-    absent = sorted(set(range(months[0], months[-1] + 1)) - set(months))
-    if absent:
-        raise DataError(
-            list_faults(
-                f"{root}: months missing between {month_name(months[0])} and "
-                f"{month_name(months[-1])}",
-                [month_name(month) for month in absent],
-                "Download them, or take the files before or after the gap out of the folder.",
-                limit=_LISTED,
-            )
-        )
-    return files
+def _listed(months: list[int]) -> str:
+    """The names of some months, the first of many."""
+    more = f" and {len(months) - 8} more" if len(months) > 8 else ""
+    return ", ".join(map(month_name, months[:8])) + more

@@ -1,18 +1,20 @@
-"""The evaluation of a preset: tables, maps and the summary that reports read."""
+"""The evaluation of a preset: the files that the pipeline's page, report and comparison read."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 import pandas as pd
 import torch
-from torch import nn
+import xarray
 
-from vrtspike.evaluation.names import (
+from vrtspike.io.files import atomic_write_text, finite_or_null, replaced_folder, write_json
+from vrtspike.io.weights import load_trained
+from vrtspike.plotting.pages import Table, write_page
+from vrtspike.runs.evaluation import (
     EXAMPLES,
     EXAMPLES_INDEX,
     FRAMES,
@@ -20,35 +22,35 @@ from vrtspike.evaluation.names import (
     SEQUENCES,
     SUMMARY,
     TABLE,
+    write_summary,
 )
-from vrtspike.files import atomic_write_text, replaced_folder, write_json
-from vrtspike.pages import Table, write_page
-from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
+from vrtspike.runs.published import require_published
+from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.evaluate import (
-    ERROR_MAPS,
-    MONTHLY,
+    CAPTIONS,
+    MODEL,
+    SYSTEMS,
     Evaluation,
-    ahead,
     draw_evaluation,
     evaluate,
+    skill,
 )
-from vrtspike.sst.maps import draw_forecast
-from vrtspike.sst.metrics import METRICS
 from vrtspike.sst.models import build_model
-from vrtspike.sst.months import MONTHS, month_name
-from vrtspike.sst.names import CLIMATOLOGY, CORRELATION, MODEL, PERSISTENCE, RMSE
-from vrtspike.sst.prepared import open_split, sst_settings
-from vrtspike.weights import load_trained
+from vrtspike.sst.problem import open_split
+from vrtspike.sst.settings import METRICS, RMSE, month_name
 
 if TYPE_CHECKING:
     from vrtspike.runs.published import PublishedRun
+    from vrtspike.sst.settings import SSTSettings
 
 WORST = 5
 """Forecasts that a summary names as the worst."""
-SHOWN = ("worst", "middle", "best")
-"""Forecasts of the first month ahead that are drawn, by their RMSE."""
-_SUFFIXES = {PERSISTENCE: f"_{PERSISTENCE}", CLIMATOLOGY: f"_{CLIMATOLOGY}", MODEL: ""}
-"""Of the columns of tables, by method."""
+CHOSEN_ON = "not a test: validation looked at these years during the training (TEST.SPLIT is val)"
+_SCORES = (
+    "acc_centred: after each field's mean was taken off; _detrended: anomalies about the linear "
+    "trend of the training years; nino34: correlation of the index; _low and _high: 95 % interval "
+    "of a moving block bootstrap over start months."
+)
 
 
 def evaluate_preset(
@@ -80,197 +82,117 @@ def evaluate_preset(
         DataError: if the data are missing or too short.
         RunError: if the weights belong to another model.
     """
-    settings = sst_settings(run.settings)
+    settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, manifest, settings.TEST.SPLIT)
     model = build_model(settings.MODEL, samples.store, samples.seq_len, samples.lead)
     load_trained(model, weights)
-    model = model.to(device).eval()
+    require_published(weights)
     progress(0, len(samples))
     started = time.monotonic()
-    found = evaluate(model, samples, device, settings.TEST.BATCH_SIZE, progress)
-    seconds = time.monotonic() - started
+    found = evaluate(model.to(device), samples, device, settings.TEST.BATCH_SIZE, progress)
+    verdicts = found.verdicts.reset_index()
     frames, sequences = frame_table(found), sequence_table(found)
     first, last = samples.store.years.span(samples.split)
     title = f"{settings.DATA.AREA.NAME}, {first} to {last} ({samples.split})"
-    captions = _write_pictures(output, found, model, samples, title)
+    definitions = {name: metric.explanation for name, metric in METRICS.items()}
+    told = ", ".join(f"{row.lead} ahead {row.verdict}" for row in verdicts.itertuples())
+    definitions[RMSE] += (
+        f"; baseline: the best of {len(BASELINES)} at each lead: the model is {told}"
+    )
     summary = {
-        **_identity(run, manifest, samples),
-        "sequences": len(sequences),
-        "frames": len(frames),
-        "scale": 1.0,
-        "metrics": overall(sequences),
-        "definitions": {metric.name: metric.explanation for metric in METRICS.values()},
-        "worst": _worst(frames),
-        "leads": found.summary()["leads"],
-        "figures": captions,
-        "device": device.type,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "seconds_per_frame": seconds / len(frames),
-    }
-    atomic_write_text(output / FRAMES, _csv(frames))
-    atomic_write_text(output / SEQUENCES, _csv(sequences))
-    _write_table(output / TABLE, found, sequences, summary)
-    write_json(output / SUMMARY, summary)
-    return summary_lines(summary)
-
-
-def frame_table(found: Evaluation) -> pd.DataFrame:
-    """A row for each month forecast: RMSE in kelvin and correlation of the three methods."""
-    rows = []
-    for field in found.fields:
-        row: dict[str, Any] = {
-            "sequence": ahead(found, field.lead),
-            "frame": month_name(field.month),
-            "scale": 1.0,
-        }
-        for method, suffix in _SUFFIXES.items():
-            row[f"{RMSE}{suffix}"] = field.rmse_k[method]
-            row[f"{CORRELATION}{suffix}"] = field.acc[method]
-        rows.append(row)
-    return pd.DataFrame(rows).astype(dict.fromkeys(_columns(), float))
-
-
-def sequence_table(found: Evaluation) -> pd.DataFrame:
-    """A row for each number of months ahead, over all its forecasts together."""
-    rows = []
-    for lead in range(found.lead):
-        scores = {method: found.score(method, lead) for method in _SUFFIXES}
-        row: dict[str, Any] = {
-            "sequence": ahead(found, lead),
-            "frames": scores[MODEL].samples,
-            "scale": 1.0,
-        }
-        for method, suffix in _SUFFIXES.items():
-            row[f"{RMSE}{suffix}"] = scores[method].rmse_k
-            row[f"{CORRELATION}{suffix}"] = scores[method].acc
-        rows.append(row)
-    return pd.DataFrame(rows).astype(dict.fromkeys(_columns(), float))
-
-
-def overall(sequences: pd.DataFrame) -> dict[str, dict[str, float | None]]:
-    """Each metric's mean over the rows of :func:`sequence_table`."""
-    found: dict[str, dict[str, float | None]] = {}
-    for metric in METRICS.values():
-        before, after = (float(sequences[column].mean()) for column in metric.columns)
-        figures = (before, after, metric.gain(after, before))
-        found[metric.name] = {
-            kind: value if np.isfinite(value) else None
-            for kind, value in zip(metric.kinds, figures, strict=True)
-        }
-    return found
-
-
-def summary_lines(summary: Mapping[str, Any]) -> list[str]:
-    """What a summary says, a line for each number of months ahead, for the terminal."""
-    lines = [f"{summary['preset']}: {summary['frames']} forecasts of {summary['split']}"]
-    for lead in summary["leads"]:
-        rmse, better = lead["rmse_k"], lead["improvement"]
-        shares = [
-            f"{abs(share):.0%} {'below' if share >= 0 else 'above'} {other}"
-            for other, share in better.items()
-            if share is not None
-        ]
-        lines.append(f"  {lead['lead']} ahead: RMSE {rmse[MODEL]:.3f} K, {', '.join(shares)}")
-    return lines
-
-
-def _columns() -> list[str]:
-    return [f"{name}{suffix}" for suffix in _SUFFIXES.values() for name in METRICS]
-
-
-def _identity(run: PublishedRun, manifest: Path, samples: ERA5SSTMonthlyDataset) -> dict[str, Any]:
-    """What was evaluated on what."""
-    store = samples.store
-    return {
         "schema": 1,
-        "task": run.settings.TASK,
+        "task": settings.TASK,
         "preset": run.name,
         "fingerprint": run.fingerprint,
         "dataset": manifest.parent.name,
-        "dataset_digest": store.digest,
+        "dataset_digest": samples.store.digest,
         "split": samples.split,
-        "area": store.area.as_json(),
-        "resolution": store.grid.resolution,
-        "years": list(store.years.span(samples.split)),
+        "sequences": len(sequences),
+        "frames": len(frames),
+        "scale": 1.0,
+        "metrics": _overall(sequences),
+        "definitions": definitions,
+        "warnings": [CHOSEN_ON] if samples.split == "val" else [],
+        "worst": frames.nlargest(WORST, RMSE)[["sequence", "frame", RMSE]].to_dict("records"),
+        "figures": [{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
+        "ice": samples.store.manifest["ice"],
+        "masked": found.masked,
+        "left_out": samples.left_out,
+        "leads": verdicts.to_dict("records"),
+        "device": device.type,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "seconds_per_frame": (time.monotonic() - started) / len(frames),
     }
-
-
-def _worst(frames: pd.DataFrame) -> list[dict[str, Any]]:
-    worst = frames.sort_values(RMSE, ascending=False, kind="stable").head(WORST)
-    names = ("sequence", "frame", RMSE)
-    return [dict(zip(names, row, strict=True)) for row in worst[list(names)].to_numpy().tolist()]
-
-
-def _write_pictures(
-    output: Path,
-    found: Evaluation,
-    model: nn.Module,
-    samples: ERA5SSTMonthlyDataset,
-    title: str,
-) -> list[dict[str, str]]:
-    """Maps of error, RMSE by month and some forecasts; returns files and captions."""
     with replaced_folder(output / EXAMPLES) as folder:
         write_json(folder / EXAMPLES_INDEX, {"choice": "", "examples": []})
     with replaced_folder(output / PICTURES) as folder:
         draw_evaluation(folder, found, title)
-        captions = {ERROR_MAPS: "RMSE of each cell", MONTHLY: "RMSE by month of the year"}
-        first = sorted((f for f in found.fields if f.lead == 0), key=lambda f: -f.rmse_k[MODEL])
-        chosen = (first[0], first[len(first) // 2], first[-1])
-        for which, field in zip(SHOWN, chosen, strict=True):
-            name = f"{which}.png"
-            words = f"{month_name(field.month)}, {ahead(found, 0)}: the {which} of {len(first)}"
-            draw_forecast(
-                folder / name,
-                forecast_fields(model, samples, field.sample),
-                samples.store.area,
-                f"{words}, RMSE {field.rmse_k[MODEL]:.2f} K",
-            )
-            captions[name] = words
-    return [{"file": f"{PICTURES}/{name}", "caption": words} for name, words in captions.items()]
-
-
-@torch.no_grad()
-def forecast_fields(
-    model: nn.Module, samples: ERA5SSTMonthlyDataset, index: int
-) -> dict[str, np.ndarray]:
-    """The first month that a sample forecasts, in kelvin and NaN on land, (H, W) by title."""
-    device = next(model.parameters()).device
-    sample = samples[index]
-    said = model(sample["past"][None].to(device), sample["month"][None].to(device))
-    last = int(sample["month"])
-    month = (last + samples.offset + 1) % MONTHS
-    deviation, sea = samples.store.deviation.astype(np.float64), samples.store.sea
-
-    def kelvin(anomaly: torch.Tensor, of: int) -> np.ndarray:
-        return np.where(sea, anomaly.double().cpu().numpy() * deviation[of], np.nan)
-
-    forecast, observed = kelvin(said[0, 0], month), kelvin(sample["future"][0], month)
-    return {
-        "last month read": kelvin(sample["past"][-1], last),
-        "forecast": forecast,
-        "observed": observed,
-        "forecast less observed": forecast - observed,
-    }
-
-
-def _write_table(
-    path: Path, found: Evaluation, sequences: pd.DataFrame, summary: Mapping[str, Any]
-) -> None:
-    by_month = pd.DataFrame(found.rows()).rename(columns={"rmse_k": "RMSE, K", "acc": "ACC"})
-    formats = dict.fromkeys([*_columns(), "RMSE, K", "ACC"], ".3f")
-    first, last = summary["years"]
+    for name, table in ((FRAMES, frames), (SEQUENCES, sequences)):
+        atomic_write_text(output / name, table.to_csv(index=False, float_format="%.6f"))
+    notes = [
+        f"{found.masked:.1%} of the sea is masked as ice ({summary['ice']})",
+        f"{samples.left_out} samples with missing months are left out",
+        *summary["warnings"],
+    ]
+    every = found.table.to_dataframe(["lead", "system"]).reset_index()
+    formats = {name: ".3f" for name in [*every, *verdicts] if name != "lead"}
     write_page(
-        path,
-        f"Results of preset {summary['preset']}",
-        f"{summary['frames']} forecasts of the years {first} to {last} ({summary['split']}) of "
-        f"{summary['area']['name']}.",
+        output / TABLE,
+        f"Results of preset {run.name}",
+        f"{title}, {len(frames)} forecasts. {'. '.join(notes)}.",
         [
-            Table(sequences.drop(columns="scale"), "By months ahead", formats=formats),
-            Table(by_month, "By month of the year", formats=formats),
+            Table(verdicts, "The model and the best baseline", formats=formats),
+            Table(every.replace({"system": SYSTEMS}), "Every score", formats=formats),
         ],
-        [f"{name}: {text}." for name, text in summary["definitions"].items()],
+        [*(f"{name}: {text}." for name, text in definitions.items()), _SCORES],
     )
+    write_summary(output / SUMMARY, summary)
+    lines = [f"{run.name}: {len(frames)} forecasts of {samples.split}; {notes[0]}"]
+    for row in verdicts.itertuples():
+        lines.append(
+            f"  {row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
+            f"difference {row.difference_k:+.3f} K, 95 % interval {row.low_k:+.3f} to "
+            f"{row.high_k:+.3f}, p = {row.p:.3f})"
+        )
+    return lines
 
 
-def _csv(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, float_format="%.6f")
+def sequence_table(found: Evaluation) -> pd.DataFrame:
+    """A row for each number of months ahead, over all its forecasts together."""
+    table = _metric_table(found.table, found).drop(columns="lead")
+    return table.assign(frames=len(found.dataset))
+
+
+def frame_table(found: Evaluation) -> pd.DataFrame:
+    """A row for each month forecast: RMSE in kelvin and correlation of every system."""
+    each = skill(found.means.rename(sample="frame").expand_dims("sample"))
+    table = _metric_table(each, found)
+    last = table["frame"].map(found.dataset.last_month)
+    return table.assign(frame=[month_name(month) for month in last + table.pop("lead")])
+
+
+def _metric_table(table: xarray.Dataset, found: Evaluation) -> pd.DataFrame:
+    """Both metrics of the model, of the best baseline and of each baseline."""
+    best = xarray.DataArray(found.verdicts["baseline"])
+    systems = {"": MODEL, "_baseline": best, **{f"_{name}": name for name in BASELINES}}
+    columns = {
+        f"{metric}{suffix}": table[score].sel(system=system).drop_vars("system")
+        for suffix, system in systems.items()
+        for metric, score in zip(METRICS, ("rmse_k", "acc"), strict=True)
+    }
+    others = [dim for dim in table.dims if dim not in ("system", "lead")]
+    rows = xarray.Dataset(columns).to_dataframe(["lead", *others]).reset_index()
+    ahead = [f"{lead} month{'s' * (lead > 1)} ahead" for lead in rows["lead"]]
+    rows.insert(0, "sequence", ahead)
+    return rows.assign(scale=1.0)
+
+
+def _overall(sequences: pd.DataFrame) -> dict[str, Any]:
+    """Each metric's mean over the months ahead."""
+    found = {}
+    for metric in METRICS.values():
+        before, after = (float(sequences[column].mean()) for column in metric.columns)
+        figures = (before, after, metric.gain(after, before))
+        found[metric.name] = dict(zip(metric.kinds, figures, strict=True))
+    overall: dict[str, Any] = finite_or_null(found)
+    return overall

@@ -1,11 +1,20 @@
-"""The keys of a preset that forecasts sea surface temperature."""
+"""The keys of a preset that forecasts sea surface temperature, and its metrics.
+
+A month's number is 12 times the year, plus 0 for January, whatever the calendar of a file. Splits
+are whole years, never months drawn at random: neighbouring months are alike, so a model would have
+seen what it is tested on.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from collections.abc import Mapping
+from itertools import combinations, pairwise
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from vrtspike.config.checking import validate
+from vrtspike.config.documents import given_document
 from vrtspike.config.fields import (
     FractionBelowOne,
     NonNegative,
@@ -14,16 +23,62 @@ from vrtspike.config.fields import (
     Section,
     key,
     operational,
+    weights,
 )
-from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import ConfigError
-from vrtspike.sst.area import Area
+from vrtspike.config.problems import Metric
+from vrtspike.config.run_schema import OptimSettings, RunSettings, TrainSettings
+from vrtspike.errors import ConfigError, DataError
+from vrtspike.sst.grid import Area
 from vrtspike.sst.models import MODELS
-from vrtspike.sst.names import CORRELATION, RMSE
-from vrtspike.sst.years import Years
 
 Degrees = tuple[float, float]
 Span = tuple[int, int]
+
+RMSE, CORRELATION = "rmse", "acc"
+METRICS = {
+    RMSE: Metric(
+        RMSE,
+        "RMSE",
+        "root of the squared error in kelvin, its mean weighted by the area of open sea",
+        unit="K",
+        larger_is_better=False,
+        decimals=3,
+        before="baseline",
+        after="forecast",
+    ),
+    CORRELATION: Metric(
+        CORRELATION,
+        "anomaly correlation",
+        "forecast and observed anomalies in kelvin about the climatology of the training years, "
+        "weighted by the area of open sea, uncentred",
+        decimals=3,
+        before="baseline",
+        after="forecast",
+    ),
+}
+"""By name, the most important first; ``baseline`` is the one of the lowest RMSE."""
+
+MONTHS = 12
+_HELD_OUT = 0.1
+"""Share of the years for each of validation and test, where nobody says which."""
+
+
+def month_number(year: int, month: int) -> int:
+    """The number of a month of the calendar (1 to 12).
+
+    >>> month_number(2000, 1) - month_number(1999, 12)
+    1
+    """
+    return MONTHS * year + month - 1
+
+
+def month_name(number: int) -> str:
+    """A month as people write it.
+
+    >>> month_name(month_number(2003, 3))
+    '2003-03'
+    """
+    return f"{number // MONTHS:04d}-{number % MONTHS + 1:02d}"
 
 
 class AreaSettings(Section):
@@ -36,10 +91,10 @@ class AreaSettings(Section):
     @property
     def area(self) -> Area:
         """The region."""
-        return Area(self.NAME, lon=list(self.LON), lat=list(self.LAT))
+        return Area(self.NAME, lon=self.LON, lat=self.LAT)
 
     @model_validator(mode="after")
-    def _is_a_region(self) -> Self:
+    def _encloses_something(self) -> Self:
         try:
             _ = self.area
         except ConfigError as error:
@@ -47,32 +102,92 @@ class AreaSettings(Section):
         return self
 
 
-class YearsSettings(Section):
+class Years(Section):
     """First and last year of each split."""
 
     TRAIN: Span = key("Training; climatology and deviation are of these years alone")
     VAL: Span = key("Validation")
     TEST: Span = key("Evaluation")
 
-    @property
-    def years(self) -> Years:
-        """The splits."""
-        return Years(train=self.TRAIN, val=self.VAL, test=self.TEST)
-
     @model_validator(mode="after")
-    def _are_apart(self) -> Self:
-        try:
-            _ = self.years
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
+    def _apart(self) -> Self:
+        spans: dict[str, Span] = dict(self)
+        for name, (first, last) in spans.items():
+            if first > last:
+                raise ValueError(f"{name} is {[first, last]}, expected the first year first")
+        for (one, a), (other, b) in combinations(spans.items(), 2):
+            if max(a[0], b[0]) <= min(a[1], b[1]):
+                raise ValueError(
+                    f"{one} {list(a)} and {other} {list(b)} overlap; give each year to "
+                    "one split, or a model is tested on what it was trained on"
+                )
         return self
+
+    def span(self, split: str) -> Span:
+        """First and last year of a split.
+
+        Raises:
+            ConfigError: if there is no such split.
+        """
+        spans = {name.lower(): span for name, span in self}
+        if split not in spans:
+            raise ConfigError(f"split: found {split!r}, expected one of {', '.join(spans)}")
+        return spans[split]
+
+    def months(self, split: str) -> range:
+        """The numbers of the months of a split.
+
+        >>> len(Years(TRAIN=(1980, 1989), VAL=(1990, 1990), TEST=(1991, 1992)).months("test"))
+        24
+        """
+        first, last = self.span(split)
+        return range(month_number(first, 1), month_number(last, 12) + 1)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Years:
+        """Years by split, in small or capital letters.
+
+        Raises:
+            ConfigError: if a split is missing or unknown, a span runs backwards, or two have a year
+                in common.
+        """
+        document = given_document({name.upper(): v for name, v in values.items()}, "years")
+        example = "such as {'train': [1979, 2014], 'val': [2015, 2018], 'test': [2019, 2023]}"
+        return validate(cls, document, f"Expected the first and last year of each, {example}")
+
+
+def default_years(first: int, last: int, name: str) -> Years:
+    """A division of all whole years: the last tenth tests, the tenth before it validates.
+
+    Args:
+        first: number of the first month that there is.
+        last: number of the last one.
+        name: of the data, for messages.
+
+    Raises:
+        DataError: if there are fewer than four whole years (a climatology needs two).
+
+    >>> default_years(month_number(1980, 3), month_number(2010, 12), "a.nc")
+    Years(TRAIN=(1981, 2004), VAL=(2005, 2007), TEST=(2008, 2010))
+    """
+    begin, end = -(-first // MONTHS), (last + 1) // MONTHS - 1
+    count = end - begin + 1
+    if count < 4:
+        raise DataError(
+            f"{name} reaches from {month_name(first)} to {month_name(last)}: {max(0, count)} whole "
+            "years, expected four or more to train, to validate and to test; download more years"
+        )
+    held = max(1, round(_HELD_OUT * count))
+    ends = begin - 1, end - 2 * held, end - held, end
+    train, val, test = ((a + 1, b) for a, b in pairwise(ends))
+    return Years(TRAIN=train, VAL=val, TEST=test)
 
 
 class GenerateSettings(Section):
     """A globe that is generated instead of downloaded, in the layout of ERA5's files."""
 
     YEARS: Positive = key("How many, from 1980", 40)
-    SEED: NonNegative = key("Seed of phases, El Nino and weather", 0)
+    SEED: NonNegative = key("Seed of El Nino and weather", 0)
     ANOMALIES: bool = key("False leaves out all that can be forecast beyond the seasons", True)
 
 
@@ -85,7 +200,7 @@ class SSTDataSettings(Section):
     )
     AREA: AreaSettings = key("Region", AreaSettings())
     RESOLUTION: PositiveFloat = key("Degrees of a cell", 2.0)
-    YEARS: YearsSettings | None = key(
+    YEARS: Years | None = key(
         "First and last year of each split; null: the last tenth tests, the one before validates",
         None,
     )
@@ -105,6 +220,10 @@ class SSTModelSettings(Section):
     DROPOUT: FractionBelowOne = key("Share of values that are dropped in training", 0.1)
     RECURSION_DEPTH: Positive = key("How often the blocks are applied, with the same weights", 2)
     PATCH_SIZE: Positive = key("Side of a patch in cells", 4)
+    PRETRAINED: str | None = weights(
+        "weights.safetensors of a run to start from",
+        None,
+    )
 
     @field_validator("TYPE")
     @classmethod
@@ -137,3 +256,16 @@ class SSTSettings(RunSettings):
     DATA: SSTDataSettings = key("Data", SSTDataSettings())
     MODEL: SSTModelSettings = key("Model", SSTModelSettings())
     TEST: SSTTestSettings = key("Evaluation", SSTTestSettings())
+
+    @classmethod
+    def upgraded(cls, settings: dict[str, Any], schema: int) -> dict[str, Any]:
+        """The settings of a run as this version would have written them.
+
+        Up to schema 3 there were keys of the deblurring among them, which decided nothing.
+        """
+        if schema > 3:
+            return settings
+        train = {k: v for k, v in settings["TRAIN"].items() if k in TrainSettings.model_fields}
+        known = OptimSettings.model_fields
+        train["OPTIM"] = {k: v for k, v in train["OPTIM"].items() if k in known}
+        return {**settings, "TRAIN": train}

@@ -1,125 +1,159 @@
-"""The prepared data: a Zarr v3 group of one region at one resolution.
+"""From downloaded files to the prepared data of one region at one resolution: a NetCDF file.
 
 =============== =========== ======= ==========================================================
 array           shape       type    contents
 =============== =========== ======= ==========================================================
-``sst``         (N, H, W)   float32 sea surface temperature in kelvin, NaN where there is none
-``anomaly``     (N, H, W)   float32 (sst - climatology) / deviation of its month; 0 on land
-``climatology`` (12, H, W)  float32 mean of each calendar month of the training years, kelvin
+``time``        (N,)        int64   numbers of the months (:mod:`vrtspike.sst.settings`), no gap
+``sst``         (N, H, W)   float32 kelvin; NaN on land and in months that no file holds
+``siconc``      (N, H, W)   float32 share of the sea that is ice, where the files have it
+``valid``       (N, H, W)   bool    open sea: what is forecast and measured
+``anomaly``     (N, H, W)   float32 (sst - climatology) / deviation of its month; 0 if not valid
+``climatology`` (12, H, W)  float32 mean of each calendar month over the training years, kelvin
 ``deviation``   (12, H, W)  float32 standard deviation of the same months about it, kelvin
-``sea``         (H, W)      uint8   1 where there is sea in every month
+``trend``       (H, W)      float32 linear trend of the training years' anomalies, kelvin a year
+``middle``      (H, W)      float32 the month at which the line of the trend is 0
+``sea``         (H, W)      bool    true where there is sea in every month
 =============== =========== ======= ==========================================================
 
-On land climatology and deviation are 0 and 1. The manifest beside it (``<name>.json``) says which
-months, years, region and files these are, and holds the digest of the contents, which does not
-depend on chunks, codec or versions of libraries.
-
-A chunk holds as many months of a year as fit into 1 MB, a file a year. Each chunk ends in its
-CRC-32C, so that damage is noticed.
+Climatology, deviation and trend come from the training years alone, so that nothing of what a model
+is judged by enters what it reads. They are of valid months alone, and a cell is valid in a calendar
+month only if it was open sea in half of the training years. The manifest beside it
+(``<name>.json``) says which months, years, region and files these are, and holds the digest of the
+contents, which does not depend on chunks, compression or versions of libraries.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.errors import DataError, UserError
-from vrtspike.manifests import ManifestKind, read_manifest
-from vrtspike.sst.area import Area
-from vrtspike.sst.grid import Grid
-from vrtspike.sst.months import MONTHS
-from vrtspike.sst.years import Years
+from vrtspike.io.files import atomic_path, json_digest, write_json
+from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
+from vrtspike.sst.grid import Area, Grid, Regridder
+from vrtspike.sst.reading import FINAL, ICE, SST, find_files, read_months
+from vrtspike.sst.settings import MONTHS, Years, default_years, month_name, month_number
+
+if TYPE_CHECKING:
+    import xarray
 
 PREPARED = ManifestKind(
     "manifest of prepared temperatures",
-    1,
+    3,
     "prepare",
-    frozenset(
-        {"area", "resolution", "years", "first_month", "months", "files", "preliminary"}
-        | {"sea_cells", "dropped_cells", "store", "digest"}
-    ),
+    frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "store", "digest"}),
 )
-CHUNK_BYTES = 1_000_000
-CACHE_BYTES = 64_000_000
-"""Memory for decoded chunks in each process that reads."""
-_AGAIN = "delete the store and prepare it again"
+ICE_SHARE = 0.15
+"""Concentration from which a cell counts as covered by ice, as is usual for its extent."""
+ICE_LIMIT_K = 271.6
+"""Where files have no concentration, colder sea counts as covered: ERA5 has 271.46 under ice."""
+DEVIATION_FLOOR_K = 0.1
+"""Least standard deviation in kelvin: divided by less, rounding would outweigh the tropics."""
+IN_MEMORY_BYTES = 500_000_000
+"""Arrays up to this size are computed with, and trained from, as a whole; larger ones by chunks."""
+_PLAUSIBLE_K = (250.0, 330.0)
+_CELLS = ("row", "column")
 
 
-@dataclass(frozen=True)
-class StoreLayout:
-    """What a store holds.
+def prepare(
+    root: str | Path,
+    area: Area,
+    resolution: float,
+    output: str | Path,
+    years: Years | None = None,
+) -> PreparedStore:
+    """Read a download and write the data of one region at one resolution, and their manifest.
 
-    Attributes:
-        months: N.
-        grid: its cells.
+    The arrays stand beside the manifest, ``<name>.nc``, and are complete before the manifest
+    appears. Some years of fields are held in memory at a time.
+
+    Args:
+        root: a file, or a folder of files, as ERA5 delivers them.
+        area: the region.
+        resolution: degrees of a cell, any that the files' steps are not coarser than.
+        output: the manifest to write, ``<name>.json``.
+        years: the splits; None divides the whole years that there are (see
+            :func:`~vrtspike.sst.settings.default_years`).
+
+    Raises:
+        DataError: if the files cannot be used, do not hold these years, or the region has no sea.
+        ConfigError: if the region is no whole number of cells high and wide.
     """
+    output, grid = Path(output), Grid(area, resolution)
+    fields = read_months(root)
+    first, last = (int(fields.time[place]) for place in (0, -1))
+    years = years or default_years(first, last, str(root))
+    for split, (begin, end) in years:
+        if month_number(begin, 1) < first or month_number(end, 12) > last:
+            raise DataError(
+                f"{root} reaches from {month_name(first)} to {month_name(last)}, but the years of "
+                f"{split} are {[begin, end]}, all of whose months are needed; download the missing "
+                "ones or choose other years"
+            )
+    regrid = Regridder(fields.latitude.values, fields.longitude.values, grid, str(root))
+    store = output.with_suffix(".nc")
+    header = {
+        "area": asdict(area),
+        "resolution": resolution,
+        "years": years.model_dump(mode="json"),
+        "first_month": first,
+        "months": last - first + 1,
+    }
+    with atomic_path(store) as temporary:
+        cells = temporary.with_name(f"{temporary.name}.cells")
+        try:
+            _write_cells(cells, fields, regrid)
+            with _opened(cells) as stored:
+                contents = _with_anomalies(stored, years, f"{root}: area {area.name}")
+                _write(temporary, contents)
+        finally:
+            cells.unlink(missing_ok=True)
+        with _opened(temporary) as stored:
+            digest = contents_digest(header, stored)
+    present = set(fields.time.values.tolist())
+    late = fields.time.values[fields.version.values != FINAL].tolist()
+    write_json(
+        output,
+        {
+            "schema": PREPARED.schema,
+            **header,
+            **contents.attrs,
+            "files": [file_entry(path.parent, path.name) for path in find_files(root)],
+            "preliminary": [month_name(month) for month in late],
+            "missing": [month_name(m) for m in range(first, last + 1) if m not in present],
+            "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
+            "store": store.name,
+            "digest": digest,
+        },
+    )
+    return PreparedStore(output)
 
-    months: int
-    grid: Grid
 
-    @property
-    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        """Shape and type of each array."""
-        cells = self.grid.shape
-        series = ((self.months, *cells), "float32")
-        yearly = ((MONTHS, *cells), "float32")
-        return {
-            "sst": series,
-            "anomaly": series,
-            "climatology": yearly,
-            "deviation": yearly,
-            "sea": (cells, "uint8"),
-        }
+def contents_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
+    """SHA-256 of where and when the cells are and of all arrays, decoded, year by year.
 
-    @property
-    def chunk_months(self) -> int:
-        """Months of a chunk: a part of a year."""
-        month = 4 * self.grid.shape[0] * self.grid.shape[1]
-        return next(n for n in (12, 6, 4, 3, 2, 1) if n == 1 or n * month <= CHUNK_BYTES)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays, decoded."""
-        return sum(
-            int(np.prod(shape)) * np.dtype(kind).itemsize for shape, kind in self.arrays.values()
-        )
-
-
-def create_arrays(path: Path, layout: StoreLayout) -> dict[str, Any]:
-    """A group with empty arrays; returns these by name."""
-    # Imported here: planning and reading do without it.
-    import zarr
-    from zarr.codecs import BloscCodec, Crc32cCodec
-
-    group = zarr.create_group(path, zarr_format=3)
-    arrays = {}
-    for name, (shape, kind) in layout.arrays.items():
-        chunk = shape if len(shape) == 2 else (layout.chunk_months, *shape[1:])
-        shard = shape if len(shape) == 2 else (MONTHS, *shape[1:])
-        arrays[name] = group.create_array(
-            name,
-            shape=shape,
-            chunks=chunk,
-            shards=shard,
-            dtype=kind,
-            compressors=[BloscCodec(cname="zstd", clevel=3, shuffle="shuffle"), Crc32cCodec()],
-            fill_value=0,
-            # A chunk of zeros is written, too: one that is absent is damage.
-            config={"write_empty_chunks": True},
-        )
-    return arrays
+    The region's name and description do not count.
+    """
+    edges = {key: header["area"][key] for key in ("lon", "lat")}
+    digest = hashlib.sha256(json_digest({**header, "area": edges}).encode())
+    for name in sorted(map(str, fields.data_vars)):
+        field = fields[name]
+        digest.update(f"{name} {field.dtype} {field.shape}".encode())
+        for start in range(0, len(field), MONTHS):
+            digest.update(np.ascontiguousarray(field[start : start + MONTHS].values).data)
+    return digest.hexdigest()
 
 
 class PreparedStore:
-    """Prepared temperatures, opened for reading.
-
-    Arrays are opened on first use, and only what is asked for is read: workers share nothing but
-    the files. Workers are started by ``forkserver`` or ``spawn``; tensorstore stands no fork.
+    """Prepared data, opened for reading.
 
     Args:
         manifest: the manifest's path, ``<name>.json``.
@@ -130,100 +164,150 @@ class PreparedStore:
 
     def __init__(self, manifest: str | os.PathLike[str]) -> None:
         self.path = Path(manifest)
-        contents = read_manifest(self.path, PREPARED)
+        self.manifest = read_manifest(self.path, PREPARED)
         try:
-            self.area = Area.from_json(contents["area"])
-            self.grid = Grid(self.area, float(contents["resolution"]))
-            self.years = Years.from_json(contents["years"])
-            self.first_month = int(contents["first_month"])
-            self.layout = StoreLayout(int(contents["months"]), self.grid)
-        except (LookupError, TypeError, ValueError, UserError) as error:
-            raise DataError(f"{self.path}: damaged ({error!r}); {_AGAIN}") from error
-        self.manifest = contents
-        self.digest = str(contents["digest"])
-        self.folder = self.path.parent / contents["store"]
-        self._arrays: dict[str, Any] = {}
+            self.area = Area(**self.manifest["area"])
+            self.grid = Grid(self.area, float(self.manifest["resolution"]))
+            self.years = Years.of(self.manifest["years"])
+            self.first_month = int(self.manifest["first_month"])
+        except (TypeError, ValueError, UserError) as error:
+            raise DataError(f"{self.path}: damaged ({error}); prepare it again") from error
+        self.file = self.path.with_name(self.manifest["store"])
+        self.digest = str(self.manifest["digest"])
+
+    @cached_property
+    def fields(self) -> xarray.Dataset:
+        """The arrays: small ones as a whole, large ones read when they are computed, by chunks.
+
+        Raises:
+            DataError: if they are not there, or small ones are damaged.
+        """
+        try:
+            return _opened(self.file)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise DataError(
+                f"{self.file}: cannot be read ({error}); delete it and prepare it again"
+            ) from error
+
+    def read(self, name: str) -> NDArray[Any]:
+        """One of the arrays as a whole."""
+        return self.fields[name].values
 
     @property
-    def sea(self) -> NDArray[np.bool_]:
-        """(H, W) cells that are sea."""
-        return self._whole("sea").astype(bool)
-
-    @property
-    def climatology(self) -> NDArray[np.float32]:
-        """(12, H, W) kelvin; 0 on land."""
-        return self._whole("climatology")
-
-    @property
-    def deviation(self) -> NDArray[np.float32]:
-        """(12, H, W) kelvin; 1 on land."""
-        return self._whole("deviation")
-
-    def weights(self) -> NDArray[np.float64]:
-        """(H, W) shares of the sea's area; 0 on land, 1 in all."""
-        areas: NDArray[np.float64] = self.grid.areas() * self.sea
+    def weights(self) -> xarray.DataArray:
+        """(row, column) shares of the sea's area; 0 on land, 1 in all."""
+        areas = self.fields["sea"] * self.grid.shares(self.area)
         return areas / areas.sum()
 
-    def read(self, name: str, first: int, last: int) -> NDArray[np.float32]:
-        """Some months of ``sst`` or ``anomaly``.
+    @property
+    def placement(self) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
+        """Where the cells lie: (H, W) which are sea, (H,) latitudes and (W,) longitudes."""
+        return self.read("sea"), self.grid.latitudes, self.grid.longitudes
 
-        Args:
-            name: of the array.
-            first: number of the first month (:mod:`vrtspike.sst.months`).
-            last: number of the month after the last.
+    @property
+    def anomalies(self) -> xarray.DataArray:
+        """(time, row, column) anomalies in kelvin, NaN where not valid."""
+        fields = self.fields
+        deviation = fields["deviation"].astype(float).isel(month=fields["time"] % MONTHS)
+        return (fields["anomaly"] * deviation).where(fields["valid"])
 
-        Returns:
-            (last - first, H, W) float32.
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the open arrays: a worker process opens its own."""
+        return {name: value for name, value in vars(self).items() if name != "fields"}
 
-        Raises:
-            DataError: if they cannot be read.
-        """
-        start, stop = first - self.first_month, last - self.first_month
-        if not 0 <= start < stop <= self.layout.months:
-            raise ValueError(f"months {start} to {stop} of {self.layout.months}")
-        return self.read_places(name, slice(start, stop))
 
-    def _whole(self, name: str) -> Any:  # noqa: ANN401 - of the array's type
-        return self.read_places(name, slice(None))
+def _opened(path: Path) -> xarray.Dataset:
+    import xarray
 
-    def read_places(self, name: str, places: slice) -> Any:  # noqa: ANN401 - of the array's type
-        """Some entries of any of the arrays, along its first axis.
+    found = xarray.open_dataset(path, engine="h5netcdf")
+    return found.load() if found.nbytes <= IN_MEMORY_BYTES else found.chunk({"time": MONTHS})
 
-        Raises:
-            DataError: if they cannot be read.
-        """
-        try:
-            return np.asarray(self._open(name)[places].read().result())
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise DataError(f"{self.folder}/{name}: cannot be read ({error}); {_AGAIN}") from error
 
-    def _open(self, name: str) -> Any:  # noqa: ANN401 - a tensorstore array
-        if name not in self._arrays:
-            self._arrays[name] = self._opened(name)
-        return self._arrays[name]
+def _write(path: Path, fields: xarray.Dataset) -> None:
+    encoding = {}
+    for name, field in fields.items():
+        # By the month, as samples are read; a checksum makes damage an error.
+        chunks = (1, *field.shape[1:]) if field.ndim == 3 else field.shape
+        encoding[name] = {"zlib": True, "complevel": 1, "fletcher32": True, "chunksizes": chunks}
+    fields.to_netcdf(path, engine="h5netcdf", encoding=encoding)
 
-    def _opened(self, name: str) -> Any:  # noqa: ANN401 - a tensorstore array
-        import tensorstore
 
-        array = tensorstore.open(
-            {
-                "driver": "zarr3",
-                "kvstore": {"driver": "file", "path": str((self.folder / name).resolve())},
-                "recheck_cached_data": False,
-                "recheck_cached_metadata": False,
-                # A lost file is an error, not a sea without anomalies.
-                "fill_missing_data_reads": False,
-            },
-            read=True,
-            open=True,
-            context=tensorstore.Context(
-                {
-                    "cache_pool": {"total_bytes_limit": CACHE_BYTES},
-                    "data_copy_concurrency": {"limit": 1},
-                }
-            ),
-        ).result()
-        shape, kind = self.layout.arrays[name]
-        if tuple(array.shape) != shape or array.dtype.name != kind:
-            raise ValueError(f"{array.dtype.name} {tuple(array.shape)}, {kind} {shape} expected")
-        return array
+def _write_cells(path: Path, fields: xarray.Dataset, regrid: Regridder) -> None:
+    """Write temperatures and ice of all months on the grid, and see that they are plausible."""
+    import xarray
+
+    rows, columns = regrid.grid.shape
+    cells = xarray.apply_ufunc(
+        lambda field: regrid(field).astype(np.float32),
+        fields.drop_vars(["version", "source"]),
+        input_core_dims=[["latitude", "longitude"]],
+        output_core_dims=[list(_CELLS)],
+        dask="parallelized",
+        output_dtypes=[np.float32],
+        dask_gufunc_kwargs={"output_sizes": {"row": rows, "column": columns}},
+    )
+    months = np.arange(int(fields.time[0]), int(fields.time[-1]) + 1)
+    _write(path, cells.reindex(time=months).chunk({"time": MONTHS}))
+    with _opened(path) as stored:
+        read = stored[SST].sel(time=fields.time)
+        lows, highs = read.min(_CELLS).values, read.max(_CELLS).values
+    least, most = _PLAUSIBLE_K
+    for place in np.flatnonzero(~((lows >= least) & (highs <= most))):
+        found = "no sea" if np.isnan(lows[place]) else f"{lows[place]:g} to {highs[place]:g}"
+        raise DataError(
+            f"{fields.source[place].item()}: {month_name(int(fields.time[place]))} has {found} in "
+            f"area {regrid.grid.area.name}, expected kelvin from {least:g} to {most:g} in cells "
+            "that are sea by half or more; take the file as it was downloaded, or choose a region "
+            "with sea or a finer resolution"
+        )
+
+
+def _with_anomalies(stored: xarray.Dataset, years: Years, title: str) -> xarray.Dataset:
+    """Temperatures and ice with masks, climatology, trend and anomalies.
+
+    The attributes are what the manifest says of them.
+    """
+    import xarray
+
+    month = stored.time % MONTHS
+    sst = stored[SST].assign_coords(month=month)
+    has_sst = sst.notnull()
+    present = has_sst.any(_CELLS)
+    sea = (has_sst | ~present).all("time").compute()
+    dropped = int((has_sst.any("time") & ~sea).sum())
+    if not sea.any():
+        raise DataError(
+            f"{title} has no cell that is sea by half or more in every month ({dropped} cells "
+            "have values in some months only); choose a region with sea or a finer resolution"
+        )
+    ice = stored[ICE] >= ICE_SHARE if ICE in stored else sst < ICE_LIMIT_K
+    open_sea = sea & has_sst & ~ice
+    training = slice(years.months("train")[0], years.months("train")[-1])
+    counts = open_sea.sel(time=training).groupby("month").sum()
+    needed = present.sel(time=training).groupby("month").sum() / 2
+    valid = open_sea & (counts >= np.maximum(needed, 2)).compute().sel(month=month)
+    train = sst.where(valid).sel(time=training)
+    climatology = train.groupby("month").mean().compute()
+    anomaly = train - climatology.sel(month=train.month)
+    deviation = ((anomaly**2).groupby("month").mean() ** 0.5).compute()
+    deviation = deviation.clip(min=DEVIATION_FLOOR_K).fillna(1)
+    standard = (sst - climatology.sel(month=month)) / deviation.sel(month=month)
+    # The line of least squares: the mean of the anomalies is 0, so it is 0 in the middle.
+    known = anomaly.time.where(anomaly.notnull())
+    middle = known.mean("time").compute()
+    distance = (known - middle) / MONTHS
+    trend = (distance * anomaly).sum("time") / (distance**2).sum("time")
+    fields = {
+        "valid": valid,
+        "anomaly": standard.where(valid, 0),
+        "climatology": climatology.fillna(0),
+        "deviation": deviation,
+        "trend": trend.fillna(0),
+        "middle": middle.fillna(0),
+        "sea": sea,
+    }
+    kinds = {name: np.float32 for name in fields if name not in ("valid", "sea")}
+    added = xarray.Dataset(fields).drop_vars("month").astype(kinds | {"valid": bool, "sea": bool})
+    found = added.assign(stored.data_vars).transpose("time", "month", *_CELLS)
+    counted = {"sea_cells": int(sea.sum()), "dropped_cells": dropped}
+    return found.chunk({"time": MONTHS}).assign_attrs(counted)

@@ -6,27 +6,50 @@ of accumulated micro-batches decides only who computes which; the position of a 
 
 from __future__ import annotations
 
+import hashlib
+import random
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from vrtspike.errors import RunError
-from vrtspike.monitoring.cache_use import CacheUse
-from vrtspike.training.loader_processes import begin_worker, start_server
-from vrtspike.training.parcels import Parcels
-from vrtspike.training.seeding import mix_seed
+from vrtspike.monitoring.records import CacheUse
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.workers import SharedMemoryCollator, Workers, begin_worker, start_server
+
+if TYPE_CHECKING:
+    from vrtspike.config.run_schema import RunSettings
 
 Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
 
 _ORDER = 1
 _WORKER_IS_GONE = re.compile(r"DataLoader worker \(pid")
+
+
+def mix_seed(*numbers: int) -> int:
+    """A 63-bit seed that depends on every one of ``numbers`` and their order.
+
+    >>> mix_seed(1, 2) == mix_seed(1, 2) != mix_seed(2, 1)
+    True
+    """
+    text = ",".join(map(str, numbers)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1
+
+
+def seed_everything(*numbers: int) -> None:
+    """Seed Python's, NumPy's and PyTorch's global generators (all devices) from ``numbers``."""
+    seed = mix_seed(*numbers)
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)
+    torch.manual_seed(seed)
 
 
 class SizedDataset(Protocol):
@@ -135,11 +158,10 @@ class ShuffledBatches:
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
         """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        keys = _Keys(self, first, stride, until)
         # One pass is the whole run: there is no next one to keep workers for.
         once = replace(self._options, persistent=False)
         dataset = _Keyed(self._dataset, self._uses, self._observer)
-        return _whole(iter(_loader(dataset, keys, once)))
+        return _whole(iter(_loader(dataset, self.keys(first, stride, until), once)))
 
     def cache_use(self) -> CacheUse | None:
         """Use of the cache so far by all processes that read for this one."""
@@ -232,6 +254,59 @@ class ValidationBatches:
         return _whole(iter(self._loader))
 
 
+def training_batches(
+    dataset: SizedDataset, settings: RunSettings, workers: Workers, ranks: Ranks
+) -> ShuffledBatches:
+    """The shuffled batches of a data set for one process.
+
+    Args:
+        dataset: the training samples.
+        settings: of the run.
+        workers: of this machine.
+        ranks: the processes of the run.
+    """
+    loader = settings.DATALOADER
+    return ShuffledBatches(
+        dataset,
+        settings.TRAIN.BATCH_SIZE,
+        settings.SEED,
+        loader.DROP_LAST,
+        loader_options(settings, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks),
+        block=loader.SHUFFLE_BLOCK,
+    )
+
+
+def validation_batches(
+    dataset: SizedDataset, settings: RunSettings, workers: Workers, ranks: Ranks
+) -> ValidationBatches:
+    """The part of a data set that one process validates on.
+
+    Args:
+        dataset: the validation samples.
+        settings: of the run.
+        workers: of this machine.
+        ranks: the processes of the run.
+    """
+    loader = settings.DATALOADER
+    options = loader_options(
+        settings,
+        workers.val,
+        loader.VAL_PREFETCH_FACTOR,
+        ranks,
+        persistent=loader.PERSISTENT_WORKERS,
+    )
+    size = settings.TRAIN.VAL_BATCH_SIZE
+    return ValidationBatches(dataset, size, ranks.rank, ranks.world_size, options)
+
+
+def loader_options(
+    settings: RunSettings, workers: int, prefetch: int, ranks: Ranks, *, persistent: bool = False
+) -> LoaderOptions:
+    """How a data loader works, as DATALOADER says."""
+    pin = settings.DATALOADER.PIN_MEMORY and ranks.device.type == "cuda"
+    return LoaderOptions(workers, prefetch, pin, persistent)
+
+
 class _Keyed(Dataset[Any]):
     """Reads samples by (epoch, index) and notes the use of the cache in a shared table."""
 
@@ -264,17 +339,6 @@ class _Keyed(Dataset[Any]):
         return sample
 
 
-class _Keys:
-    """The key lists of a stream, as the batch sampler of a data loader."""
-
-    def __init__(self, batches: ShuffledBatches, first: int, stride: int, until: int) -> None:
-        self._range = (first, stride, until)
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[list[Key]]:
-        return self._batches.keys(*self._range)
-
-
 def _whole(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches, and a word to the user where a process that loads them is killed.
 
@@ -284,25 +348,16 @@ def _whole(batches: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from batches
     except (RuntimeError, ConnectionError, EOFError) as error:
-        if not _is_of_a_lost_worker(error):
+        # PyTorch says so, unless it was just taking a tensor from the worker: then the connection
+        # breaks in code of the standard library.
+        place = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+        if not (_WORKER_IS_GONE.match(str(error)) or place.parent.name == "multiprocessing"):
             raise
         raise RunError(
             f"a process that loads data has ended, as when memory is full ({error}). Lower "
             "DATALOADER.TOTAL_WORKERS or DATA.CACHE_SIZE_GB if it was so; neither changes the "
             "result, and the same command continues from the last checkpoint"
         ) from error
-
-
-def _is_of_a_lost_worker(error: Exception) -> bool:
-    """Whether a worker process was killed.
-
-    PyTorch says so, unless it was just taking a tensor from the worker: then the connection breaks
-    in code of the standard library. What a data set raises in a worker comes in other words.
-    """
-    if isinstance(error, RuntimeError):
-        return _WORKER_IS_GONE.match(str(error)) is not None
-    innermost = traceback.extract_tb(error.__traceback__)[-1]
-    return Path(innermost.filename).parts[-2:-1] == ("multiprocessing",)
 
 
 def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) -> DataLoader[Any]:
@@ -314,7 +369,7 @@ def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) 
         dataset,
         batch_sampler=keys,
         num_workers=options.workers,
-        collate_fn=Parcels(),
+        collate_fn=SharedMemoryCollator(),
         prefetch_factor=options.prefetch if several else None,
         pin_memory=options.pin_memory,
         persistent_workers=options.persistent and several,

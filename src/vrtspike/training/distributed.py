@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,35 +84,11 @@ def join(device: str | None = None) -> Iterator[Ranks]:
             dist.destroy_process_group()
 
 
-class BufferWatch:
-    """Tells whether a model's buffers are constants or change while it is trained.
-
-    Args:
-        model: before its first pass in training.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
-        self._before = self._versions()
-
-    def have_changed(self) -> bool:
-        """Whether any has been written to, as those of batch normalisation are, or replaced."""
-        return self._versions() != self._before
-
-    def _versions(self) -> list[tuple[str, int, int]]:
-        named = self._model.named_buffers()
-        return [(name, id(buffer), buffer._version) for name, buffer in named]
-
-
 class Replica:
     """A model whose gradients are averaged over the processes of the run.
 
     Alone it is the model itself. Otherwise it is wrapped in DistributedDataParallel, and the part
     of the gradient exchange that backward does not hide is timed as ``sync``.
-
-    Buffers are sent once, when the replica is made: most models have none but constants (indices,
-    position codes). Where the first pass changes one, those of the first process are sent before
-    each exchange's next pass, as DistributedDataParallel does by default.
 
     Args:
         model: on its device, in its precision.
@@ -125,42 +100,30 @@ class Replica:
         self._model = model
         self._is_checked = False
         self._ddp: DistributedDataParallel | None = None
-        self._backward: TimedSection | None = None
+        self._exchange = _Exchange()
         if ranks.world_size > 1:
             ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
-            # After the constructor, whose own sending of the buffers stays.
-            self._ddp.broadcast_buffers = False
-            # PyTorch holds the hook where the garbage collector cannot look: a strong reference
-            # would keep the buckets of a replaced replica, as large as the gradients, for good.
-            own = weakref.proxy(self)
             # PyTorch checks a hook's annotations and does not understand postponed ones.
-            hook = lambda group, bucket: own._exchange(group, bucket)  # noqa: E731
-            self._ddp.register_comm_hook(dist.group.WORLD, hook)
+            hook = lambda exchange, bucket: exchange(bucket)  # noqa: E731
+            self._ddp.register_comm_hook(self._exchange, hook)
             self.module = self._ddp
-        # Not before the constructor has written what the first process sent.
-        self._watch = BufferWatch(model)
 
     @contextmanager
-    def backward(self, running: object, exchange: bool) -> Iterator[None]:
+    def backward(self, running: object) -> Iterator[None]:
         """Around a backward pass.
 
         Args:
             running: the timing section of this backward pass.
-            exchange: whether this pass ends with the exchange of gradients.
 
         Raises:
             RunError: in the first pass of several processes, if there are parameters without a
                 gradient: the processes would wait for it.
         """
-        self._backward = running if exchange and isinstance(running, TimedSection) else None
-        try:
-            yield
-        finally:
-            self._backward = None
+        self._exchange.backward = running if isinstance(running, TimedSection) else None
+        yield
         if self._ddp is not None and not self._is_checked:
-            require_gradients(self._model)
-            self._ddp.broadcast_buffers = self._watch.have_changed()
+            _require_gradients(self._model)
             self._is_checked = True
 
     @contextmanager
@@ -172,22 +135,26 @@ class Replica:
             with self._ddp.no_sync():
                 yield
 
-    def _exchange(
-        self, group: dist.ProcessGroup, bucket: dist.GradBucket
-    ) -> torch.futures.Future[torch.Tensor]:
+
+class _Exchange:
+    """Averages a bucket of gradients; told apart from ``backward``, the section that is running.
+
+    It knows nothing of the replica, which PyTorch would otherwise keep with all its buckets.
+    """
+
+    backward: TimedSection | None = None
+
+    def __call__(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         # When the last bucket is ready backward has nothing left to compute: what remains is
         # waiting for the exchange.
-        if bucket.is_last() and self._backward is not None:
-            self._backward.switch("sync")
-        return allreduce_hook(group, bucket)
+        if bucket.is_last() and self.backward is not None:
+            self.backward.switch("sync")
+        assert dist.group.WORLD is not None
+        return allreduce_hook(dist.group.WORLD, bucket)
 
 
-def require_gradients(model: nn.Module) -> None:
-    """Check, after a backward pass, that every trainable parameter has a gradient.
-
-    Raises:
-        RunError: if one has none: several processes would wait for it.
-    """
+def _require_gradients(model: nn.Module) -> None:
+    """Refuse trainable parameters without a gradient: several processes would wait for it."""
     named = model.named_parameters()
     unused = [name for name, p in named if p.requires_grad and p.grad is None]
     if unused:
@@ -198,17 +165,18 @@ def require_gradients(model: nn.Module) -> None:
         )
 
 
-def average_gradients(buffers: Sequence[torch.Tensor], ranks: Ranks) -> None:
+def average_gradients(gradients: Sequence[torch.Tensor], ranks: Ranks) -> None:
     """Replace gradients by their mean over the processes, as DistributedDataParallel computes it.
 
     Args:
-        buffers: of :class:`~vrtspike.training.gradients.FlatGradients`, laid out alike everywhere.
+        gradients: of the same parameters, in the same order, everywhere.
         ranks: the processes.
     """
-    if ranks.world_size > 1:
-        for buffer in buffers:
-            # Before the sum, which may be too large for a half type.
-            dist.all_reduce(buffer.div_(ranks.world_size))
+    # Divided before the sum, which may be too large for a half type.
+    flat = torch.cat([gradient.flatten() for gradient in gradients]).div_(ranks.world_size)
+    parts = ranks.sum(flat).split([gradient.numel() for gradient in gradients])
+    pairs = zip(parts, gradients, strict=True)
+    torch._foreach_copy_(list(gradients), [part.view(gradient.shape) for part, gradient in pairs])
 
 
 def send_from_first(tensors: Iterable[torch.Tensor], ranks: Ranks) -> None:

@@ -1,27 +1,234 @@
-"""Train any model on any data for any task, with everything the training loop offers."""
+"""Train: a preset, or any model on any data for any task; one process of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol, cast
 
+import torch
 from torch import nn
 
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_begin
+from vrtspike.config.checking import validate
+from vrtspike.config.documents import given_document
+from vrtspike.config.problems import Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
-from vrtspike.files import json_digest
+from vrtspike.io.files import json_digest
+from vrtspike.monitoring.display import LOG_FILE, Display, open_display
+from vrtspike.monitoring.memory import gpu_categories, write_snapshot
+from vrtspike.monitoring.timing import TimingLogger
+from vrtspike.runs.folder import RunRecord, hold_run
 from vrtspike.runs.identity import RunIdentity, result_settings
-from vrtspike.training.batches import SizedDataset
-from vrtspike.training.compiling import Compiler, compile_whole
-from vrtspike.training.distributed import Ranks
-from vrtspike.training.loading import training_batches, validation_batches
-from vrtspike.training.one_process import Outcome, Trainable, train_run
-from vrtspike.training.tasks import Task
-from vrtspike.training.workers import Workers
+from vrtspike.runs.names import LOGS, WEIGHTS
+from vrtspike.training.batches import (
+    SizedDataset,
+    seed_everything,
+    training_batches,
+    validation_batches,
+)
+from vrtspike.training.distributed import Ranks, join
+from vrtspike.training.loop import Trainer
+from vrtspike.training.run_log import RunLog, describe_environment
+from vrtspike.training.tasks import Compiler, Task, Trainable, compile_whole
+from vrtspike.training.trackers import open_trackers
+from vrtspike.training.workers import Workers, resolve_workers
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
-_DEBLURRING = ("PROGRESSIVE", "DISTILL")
+_ADVICE = "The keys are explained in config/README.md."
+
+
+class TrainableProblem(Problem, Protocol):
+    """A problem whose presets can be trained."""
+
+    def build(self, run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
+        """Model, task and batches for one process of a training.
+
+        Raises:
+            UserError: equal on all processes where it concerns all.
+        """
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        status: ``finished``, or ``interrupted`` and saved: the same call continues it.
+        step: finished optimiser steps.
+        metrics: of the last validation.
+        model: the model that validation saw, with its final weights.
+    """
+
+    status: Literal["finished", "interrupted"]
+    step: int
+    metrics: dict[str, float]
+    model: nn.Module
+
+
+def train_run(
+    run: RunIdentity,
+    folder: Path,
+    build: Callable[[Ranks, Workers], Trainable],
+    *,
+    device: str | None = None,
+    **facts: Any,  # noqa: ANN401 - JSON values
+) -> Outcome:
+    """Train a run, or continue it, as one of the processes that ``torchrun`` started (or alone).
+
+    Args:
+        run: its name, settings and fingerprint.
+        folder: of the run; locked meanwhile.
+        build: makes the problem, once the process knows its device; random numbers are seeded.
+        device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
+        facts: for the run's record.
+
+    Raises:
+        RunError: if the folder is taken or holds another run, or the device's memory is full.
+    """
+    with ExitStack() as stack:
+        stop = stack.enter_context(StopRequest())
+        ranks = stack.enter_context(join(device))
+        display = open_display(ranks.is_main, log=os.environ.get(LOG_FILE))
+        stack.callback(display.close)
+        _hold(folder, ranks, display, stack)
+        report_begin()
+        set_arithmetic(run.settings, ranks.device)
+        seed_everything(run.settings.SEED)
+        workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
+        display.note(workers.describe(run.settings))
+        problem = build(ranks, workers)
+        notes = [problem.note, problem.prepare(display.tell) if problem.prepare else ""]
+        for note in filter(None, notes):
+            display.note(note)
+        keys = run.settings.LOG
+        timing = TimingLogger(
+            folder / LOGS,
+            ranks.device,
+            enabled=keys.ENABLE_TIMING_LOG and ranks.is_main,
+            console=keys.TIMING_CONSOLE and display,
+            file=keys.TIMING_FILE,
+            console_interval=keys.TIMING_CONSOLE_INTERVAL,
+            file_interval=keys.TIMING_FILE_INTERVAL,
+        )
+        record = RunRecord(folder, ranks.is_main)
+        trackers = open_trackers(run, folder, display.tell) if ranks.is_main else []
+        log = RunLog(
+            folder, run.fingerprint, ranks.is_main, keys.TENSORBOARD, display, record, trackers
+        )
+        stack.callback(log.close)
+        trainer = Trainer(problem, run.settings, ranks, log, timing, display)
+        _begin(run, trainer, record, facts)
+        return _train(trainer, record, stop, problem.memory_advice)
+
+
+def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
+    """Train the preset whose run is in ``folder``, as one of the processes that torchrun started.
+
+    Args:
+        folder: of the run.
+        code_changed: definitions that are no longer those the run began with, for its record.
+
+    Returns:
+        0 when the run is finished, :data:`EXIT_INTERRUPTED` when it was stopped and saved.
+
+    Raises:
+        UserError: equal on all processes where it concerns all.
+    """
+    run = RunIdentity.read(folder)
+    problem = cast("TrainableProblem", find_problem(run.settings.TASK))
+    outcome = train_run(run, folder, partial(problem.build, run), code_changed=list(code_changed))
+    return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
+
+
+def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
+    """Say and record what is about to be trained."""
+    ranks = trainer.ranks
+    parameters = sum(p.numel() for p in trainer.model.parameters())
+    trainer.display.tell(
+        f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, "
+        f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
+        f"steps {trainer.progress.step} to {trainer.total}, {trainer.micro_batches} batches of "
+        f"{run.settings.TRAIN.BATCH_SIZE} a step"
+    )
+    if ranks.device.type == "cuda":
+        trainer.display.note(
+            f"TRAIN.CUDA_GRAPH {run.settings.TRAIN.CUDA_GRAPH}: {trainer.micro_steps.note}"
+        )
+    record.start(
+        run,
+        trainer.progress.step,
+        environment=describe_environment(ranks.device),
+        parameters=parameters,
+        precision=trainer.precision.name,
+        processes=ranks.world_size,
+        micro_batches=trainer.micro_batches,
+        total_steps=trainer.total,
+        **facts,
+    )
+    trainer.log.memory(trainer.progress.step, ranks.device)
+
+
+def _train(trainer: Trainer, record: RunRecord, stop: StopRequest, advice: str) -> Outcome:
+    """Run the trainer; leaves records and weights however it ends."""
+    log, timing, device = trainer.log, trainer.timing, trainer.ranks.device
+    try:
+        status = trainer.run(stop)
+    except torch.OutOfMemoryError as error:
+        record.update("failed", trainer.progress.step, failure=str(error))
+        contents = gpu_categories(trainer.model, trainer.optimizer, device)
+        snapshot = write_snapshot(log.folder / LOGS, contents, device)
+        raise RunError(f"{error}\n{advice} What filled it: {snapshot}") from error
+    except BaseException as error:
+        record.update("failed", trainer.progress.step, failure=f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        timing.print_summary()
+        timing.close()
+    log.gpu_categories(gpu_categories(trainer.model, trainer.optimizer, device))
+    if status == "finished":
+        log.weights(trainer.trained_model(), WEIGHTS)
+    progress = trainer.progress
+    record.update(status, progress.step, **progress.figures())
+    return Outcome(status, progress.step, progress.metrics, trainer.trained_model())
+
+
+def _hold(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
+    """Lock the run on the first process; all fail together if it is taken."""
+    fault: str | None = None
+    if ranks.is_main:
+        try:
+            stack.enter_context(hold_run(folder, note=display.note))
+        except RunError as error:
+            fault = str(error)
+    fault = ranks.gather(fault)[0]
+    if fault is not None:
+        raise RunError(fault)
+
+
+def set_arithmetic(settings: RunSettings, device: torch.device) -> None:
+    """Choose PyTorch's kernels for a run, for the whole process.
+
+    Args:
+        settings: ``DETERMINISTIC`` is read.
+        device: where the run computes.
+    """
+    if settings.DETERMINISTIC:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        # On CUDA the gradient of sampling a picture (warps) has no deterministic form in PyTorch: a
+        # warning names it, where an error would leave nothing to train.
+        torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
+    elif device.type == "cuda":
+        torch.backends.cudnn.benchmark = True
+    # The gradient of a weight sums over all tokens of a clip: partial sums of a product whose
+    # operands are of half precision stay in float32, and the whole is rounded once.
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
 
 def fit(
@@ -34,6 +241,7 @@ def fit(
     dataset_parameters: Mapping[str, Any] | None = None,
     validation_parameters: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    rate_factors: Mapping[str, float] | None = None,
     compiler: Compiler = compile_whole,
     device: str | None = None,
 ) -> Outcome:
@@ -42,7 +250,7 @@ def fit(
     Precision, data loading workers, accumulation, clipping, compilation, moving average, exact
     resume, timing, memory and the summary of each epoch work as for the presets of this project.
     Under ``torchrun`` the processes share the work; end the program with
-    :func:`vrtspike.launching.status.leave`.
+    :func:`vrtspike.cluster.signals.leave`.
 
     Args:
         folder: of the run: checkpoints, logs, weights.
@@ -54,10 +262,13 @@ def fit(
         dataset_parameters: JSON values.
         validation_parameters: likewise, for the validation data; None for no validation.
         settings: any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
+        rate_factors: of the learning rate, by group of parameters that the model's method
+            ``rate_groups()`` names.
         compiler: compiles the model in place where TRAIN.COMPILE_MODEL is set.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
 
     Raises:
+        ConfigError: if a setting is wrong.
         RunError: if the folder holds a run of other parameters or settings, a parameter is no
             JSON value, or a setting would have no effect.
     """
@@ -70,6 +281,8 @@ def fit(
         "dataset": [_name(dataset_class), dataset_parameters],
         "settings": {name: result_settings(known)[name] for name in _SECTIONS},
     }
+    if rate_factors:
+        parts["rates"] = dict(rate_factors)
     run = RunIdentity(type(task).__name__, known, _name(dataset_class), _fingerprint(parts))
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
@@ -79,7 +292,9 @@ def fit(
             held_out = dataset_class(**validation_parameters)
             validation = validation_batches(held_out, known, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
-        return Trainable(model, task, batches, validation, compiler)
+        return Trainable(
+            model, task, batches, validation, compiler, rate_factors=rate_factors or {}
+        )
 
     return train_run(run, folder, build, device=device)
 
@@ -90,13 +305,7 @@ def _checked(settings: Mapping[str, Any], validated: bool) -> RunSettings:
             raise RunError(
                 f"{name} does not concern a problem of your own; there are {', '.join(_SECTIONS)}"
             )
-    known = RunSettings.model_validate(dict(settings))
-    for name in _DEBLURRING:
-        if getattr(known.TRAIN, name):
-            raise RunError(
-                f"TRAIN.{name} belongs to this project's own task; leave it out and let your task "
-                "or data set do the like"
-            )
+    known = validate(RunSettings, given_document(dict(settings), "settings"), _ADVICE)
     if known.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
             "TRAIN.EARLY_STOPPING watches validation, and there is none: give "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain
 from typing import Any, Literal
@@ -19,37 +19,39 @@ from typing import Any, Literal
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.profiler import profile, schedule
 
-from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.train_schema import MAIN_METRIC
+from vrtspike.cluster.signals import StopRequest
+from vrtspike.config.run_schema import MAIN_METRIC, RunSettings
 from vrtspike.errors import RunError
-from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.display import Display, Status
-from vrtspike.monitoring.profiling import ProfileWindow
 from vrtspike.monitoring.timing import TimingLogger, section
-from vrtspike.runs.checkpoints import latest_checkpoint, micro_batches_per_step
-from vrtspike.training.batches import Batches, ValidationBatches
-from vrtspike.training.compiling import Compiler, compile_whole
-from vrtspike.training.cuda_graphs import CudaRecorder
+from vrtspike.runs.checkpoints import RunState, Stateful, latest_checkpoint, micro_batches_per_step
+from vrtspike.runs.names import BEST_WEIGHTS, LOGS
+from vrtspike.training.batches import seed_everything
+from vrtspike.training.cuda_graphs import CudaGraphs, GraphedMicroSteps, may_capture
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.flops import estimate_arithmetic
-from vrtspike.training.freezing import FrozenStart
-from vrtspike.training.micro_steps import micro_steps
+from vrtspike.training.micro_steps import LaunchedMicroSteps, Work
 from vrtspike.training.optimizers import (
-    FLOW,
+    FrozenStart,
+    Schedule,
     build_optimizer,
     parameter_groups,
     scaled_learning_rate,
+    total_steps,
     trainable_groups,
 )
 from vrtspike.training.precision import Precision
-from vrtspike.training.progress import EpochPace, Progress, Speed, StepResult
+from vrtspike.training.progress import (
+    EpochPace,
+    Progress,
+    Speed,
+    StepResult,
+    estimate_arithmetic,
+    validate,
+)
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.run_state import RunState, Stateful
-from vrtspike.training.schedules import Schedule, total_steps
-from vrtspike.training.seeding import seed_everything
-from vrtspike.training.tasks import Task, lower_is_better
-from vrtspike.training.validation import validate
+from vrtspike.training.tasks import Trainable, lower_is_better
 
 MAX_SKIPPED_IN_A_ROW = 20
 """Optimiser steps skipped one after the other before a run stops: this is no passing overflow."""
@@ -59,36 +61,26 @@ class Trainer:
     """Trains a model for a task.
 
     Args:
-        model: on its device. If it has ``rate_groups()`` (see
-            :func:`~vrtspike.training.optimizers.trainable_groups`), these learn at rates of their
-            own, and ``flow`` not at all in the first ``FREEZE_FLOW_STEPS``.
-        task: what the batches mean.
-        batches: training batches.
-        validation: validation batches of this process, or None for no validation.
+        problem: model, task and batches of this process.
         settings: the sections TRAIN and LOG, and SEED, are read.
         ranks: the processes of the run.
         log: the run's records.
         timing: the timing logger; enabled on the first process only.
         display: what a person sees.
-        compiler: compiles the model where ``COMPILE_MODEL`` is set.
     """
 
     def __init__(
         self,
-        *,
-        model: nn.Module,
-        task: Task,
-        batches: Batches,
-        validation: ValidationBatches | None,
+        problem: Trainable,
         settings: RunSettings,
         ranks: Ranks,
         log: RunLog,
         timing: TimingLogger,
         display: Display,
-        compiler: Compiler = compile_whole,
     ) -> None:
         train = settings.TRAIN
-        self.task, self.batches, self.validation = task, batches, validation
+        model, task, batches = problem.model, problem.task, problem.training
+        self.task, self.batches, self.validation = task, batches, problem.validation
         self.train, self.settings = train, settings
         self.ranks, self.log, self.timing, self.display = ranks, log, timing, display
         self.precision = Precision(train, ranks.device)
@@ -98,9 +90,9 @@ class Trainer:
         self.total = total_steps(settings, batches.per_epoch, self.micro_batches)
         rate = scaled_learning_rate(train, self.micro_batches)
         groups = trainable_groups(model)
-        self.frozen = FrozenStart(groups[FLOW], train.FREEZE_FLOW_STEPS or 0)
+        self.frozen = FrozenStart(groups, problem.frozen_steps)
         self.optimizer = build_optimizer(
-            parameter_groups(groups, rate, train.OPTIM.LR_FACTORS), train.OPTIM
+            parameter_groups(groups, rate, problem.rate_factors), train.OPTIM
         )
         self.schedule = Schedule(self.optimizer, train.SCHED, rate, self.total)
         self.average: AveragedModel | None = None
@@ -120,18 +112,8 @@ class Trainer:
         )
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
-            compiler(model, train.COMPILE_MODE)
-        self.micro_steps = micro_steps(
-            model,
-            task,
-            train,
-            self.precision,
-            ranks,
-            self.optimizer,
-            partial(seed_everything, settings.SEED),
-            lambda: CudaRecorder(model, ranks.device, timing),
-            self.micro_batches // ranks.world_size,
-        )
+            problem.compiler(model, train.COMPILE_MODE)
+        self.micro_steps = self._choose_micro_steps(model)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end, or until someone asks to stop; the state is saved in both cases."""
@@ -140,13 +122,14 @@ class Trainer:
         stream = self._stream()
         if self.timing.enabled and not self._is_finished():
             stream = self._estimate_arithmetic(stream)
-        # A profiler that an error leaves running would spoil the next one of this process.
-        with closing(self._profile_window()) as profile, self.timing.activate():
+        with self._profiler() as profiler, self.timing.activate():
             # A run may have been stopped before the validation that its last step was due.
             stopping = self._validation_is_due() and not self._validate(stop)
             while not stopping and not self._is_finished():
-                with profile.step(self.progress.step + 1), section("step"):
+                with section("step"):
                     result, stopping = self._step(stream, stop)
+                if profiler is not None:
+                    profiler.step()
                 self._record(result, speed)
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
@@ -167,13 +150,25 @@ class Trainer:
         """The model that is validated and published: the moving average where there is one."""
         return self.model if self.average is None else self.average.module
 
+    def _choose_micro_steps(self, model: nn.Module) -> LaunchedMicroSteps | GraphedMicroSteps:
+        """CUDA graphs where they may be, else eager ones."""
+        work = Work(self.task, self.precision, self.micro_batches // self.ranks.world_size)
+        seed = partial(seed_everything, self.settings.SEED)
+        eager = (model, work, self.ranks, self.optimizer, seed)
+        variant: Any = getattr(self.task, "variant", None)
+        if not may_capture(self.train, self.ranks.device, variant is not None):
+            return LaunchedMicroSteps(*eager)
+        graphs = CudaGraphs(self.ranks.device, self.timing)
+        insist = self.train.CUDA_GRAPH == "on"
+        return GraphedMicroSteps(*eager, graphs, variant, insist=insist)
+
     def _step(self, stream: Iterator[Any], stop: StopRequest) -> tuple[StepResult, bool]:
         """One optimiser step; returns its result and whether some process was asked to stop."""
         done, steps = self.progress.step, self.micro_batches // self.ranks.world_size
         rate = self.schedule.apply(done)
         self.micro_steps.begin()
         if self.frozen.apply(done):
-            self.micro_steps.renew()
+            self.micro_steps.rebuild()
         sums: dict[str, torch.Tensor] = {}
         samples = frames = 0
         data_ms = 0.0
@@ -190,14 +185,14 @@ class Trainer:
         with section("optimizer"):
             norm = self._clip()
             own = (samples, frames, int(stop.received is not None))
-            losses, norm_value, (samples, frames, wishes) = self._agree(sums, norm, own)
+            losses, norm_value, (samples, frames, stops) = self._reduce(sums, norm, own)
             finite = math.isfinite(norm_value)
             self.precision.step(self.optimizer, finite)
             if finite and self.average is not None:
                 self.average.update_parameters(self.model)
         result = StepResult(losses, rate, norm_value, not finite, samples, frames, data_ms)
         self.progress.count(result)
-        return result, wishes > 0
+        return result, stops > 0
 
     def _clip(self) -> torch.Tensor:
         """Clip the gradients; returns their norm before it, still on the device."""
@@ -205,7 +200,7 @@ class Trainer:
         limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
         return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
-    def _agree(
+    def _reduce(
         self, sums: dict[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
     ) -> tuple[dict[str, float], float, list[int]]:
         """Mean losses, gradient norm and the sums of the counts, equal on all processes.
@@ -264,7 +259,7 @@ class Trainer:
         step = self.progress.step
         every = self.settings.LOG.VISUALS_EVERY_STEPS
         with section("validation"):
-            self.micro_steps.rest()
+            self.micro_steps.free_memory()
             found = validate(
                 self.trained_model(), self.task, self.validation, self.ranks, self.precision, stop
             )
@@ -282,7 +277,7 @@ class Trainer:
         pictures = found.pictures if every is None or step % every == 0 else {}
         self.log.validation(step, self._epoch(), found.metrics, pictures)
         if is_best:
-            self.log.best(self.trained_model())
+            self.log.weights(self.trained_model(), BEST_WEIGHTS)
             if self.ranks.is_main:
                 self.state.save_best(step)
         figures = ", ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
@@ -328,9 +323,29 @@ class Trainer:
         self.timing.note_arithmetic(arithmetic)
         return chain([first], stream)
 
-    def _profile_window(self) -> ProfileWindow:
-        window = self.settings.LOG.PROFILE_STEPS if self.ranks.is_main else None
-        return ProfileWindow(self.log.folder / "logs", window, self.ranks.device, self.display.note)
+    def _profiler(self) -> AbstractContextManager[profile | None]:
+        """PyTorch's profiler at the steps of LOG.PROFILE_STEPS; None for none.
+
+        It leaves ``profile_<first>-<last>.json`` (a trace for ui.perfetto.dev) and ``.txt`` (the
+        operations that took most time) in the log folder, also where the run ends before.
+        """
+        window, done = self.settings.LOG.PROFILE_STEPS, self.progress.step
+        if window is None or not self.ranks.is_main or window[1] <= done:
+            return nullcontext()
+        wait, first = max(0, window[0] - 1 - done), max(window[0], done + 1)
+        warmup = min(1, wait)
+        steps = schedule(wait=wait - warmup, warmup=warmup, active=window[1] - first + 1, repeat=1)
+        return profile(schedule=steps, on_trace_ready=self._keep_profile)
+
+    def _keep_profile(self, found: profile) -> None:
+        assert self.settings.LOG.PROFILE_STEPS is not None
+        steps = "{}-{}".format(*self.settings.LOG.PROFILE_STEPS)
+        path = self.log.folder / LOGS / f"profile_{steps}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found.export_chrome_trace(str(path.with_suffix(".json")))
+        key = "self_cuda_time_total" if self.ranks.device.type == "cuda" else "self_cpu_time_total"
+        path.write_text(found.key_averages().table(sort_by=key, row_limit=30), encoding="utf-8")
+        self.display.note(f"profile of steps {steps}: {path}")
 
     def _save(self) -> None:
         """Write a checkpoint; every process waits until it stands."""

@@ -1,4 +1,4 @@
-"""Optimisers by name, their parameter groups, and the learning rate for a batch size."""
+"""Optimisers by name, groups of parameters that learn otherwise, and the learning rate."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 import warnings
 from collections.abc import Collection, Mapping
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
 
-from vrtspike.config.train_schema import OptimSettings, RateFactors, TrainSettings
+from vrtspike.config.run_schema import OptimSettings, RunSettings, ScheduleSettings, TrainSettings
 
-BACKBONE, FLOW, NEW = "backbone", "flow", "new"
-"""Groups of parameters with a learning rate of their own; a model names the first two."""
+OTHERS = "others"
+"""The group of the parameters that a model puts in no group."""
 
 
 def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
@@ -36,49 +36,59 @@ def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
 
 
 def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """The trainable parameters of each group: ``new``, ``backbone`` and ``flow``.
+    """The trainable parameters of each group, those of no group first.
 
-    A model may have a method ``rate_groups()``, which returns the names of the parameters of
-    ``backbone`` and ``flow``. All others are ``new``.
+    A model may have a method ``rate_groups()``, which returns the names of parameters by the name
+    of a group. All others are in the group :data:`OTHERS`.
 
     Raises:
-        ValueError: if the model names another group, no parameter of its own, or one twice.
+        ValueError: if the model names no parameter of its own, or one twice.
     """
     named = dict(model.named_parameters())
     ask = getattr(model, "rate_groups", None)
     given: Mapping[str, Collection[str]] = ask() if ask is not None else {}
-    group_of = dict.fromkeys(named, NEW)
+    group_of = dict.fromkeys(named, OTHERS)
     for group, names in given.items():
-        if group not in (BACKBONE, FLOW):
-            raise ValueError(f"rate_groups() names {group!r}; there are {BACKBONE!r} and {FLOW!r}")
         for name in names:
-            if group_of.get(name) != NEW:
+            if group_of.get(name) != OTHERS:
                 fault = "no parameter of the model" if name not in named else "in two groups"
                 raise ValueError(f"rate_groups(): {name!r} is {fault}")
             group_of[name] = group
     return {
         group: [p for name, p in named.items() if group_of[name] == group and p.requires_grad]
-        for group in (NEW, BACKBONE, FLOW)
+        for group in (OTHERS, *given)
     }
 
 
 def parameter_groups(
-    groups: Mapping[str, list[nn.Parameter]], learning_rate: float, factors: RateFactors
+    groups: Mapping[str, list[nn.Parameter]], learning_rate: float, factors: Mapping[str, float]
 ) -> list[dict[str, object]]:
     """Groups for an optimiser, each with its name and its rate at the end of the warm-up.
 
     Args:
         groups: from :func:`trainable_groups`; those without parameters are left out.
-        learning_rate: what the factors of ``new`` and ``backbone`` multiply.
-        factors: that of ``flow`` multiplies the rate of the backbone, as in VRT's training.
+        learning_rate: what the factors multiply.
+        factors: by group; 1 where there is none.
+
+    Raises:
+        ValueError: if a factor is for a group that the model does not name.
     """
-    backbone = learning_rate * factors.BACKBONE
-    rates = {NEW: learning_rate * factors.NEW, BACKBONE: backbone, FLOW: backbone * factors.FLOW}
+    require_groups(groups, factors)
     return [
-        {"name": name, "params": parameters, "lr": rates[name]}
+        {"name": name, "params": parameters, "lr": learning_rate * factors.get(name, 1.0)}
         for name, parameters in groups.items()
         if parameters
     ]
+
+
+def require_groups(groups: Collection[str], named: Collection[str]) -> None:
+    """Check that every named group is one of the model.
+
+    Raises:
+        ValueError: naming one that is not.
+    """
+    if unknown := sorted(set(named) - set(groups)):
+        raise ValueError(f"there is no group {unknown[0]!r} of parameters; {', '.join(groups)}")
 
 
 def build_optimizer(
@@ -104,39 +114,125 @@ def build_optimizer(
         # Imported here: it takes seconds and most runs do not need it.
         from bitsandbytes.optim import AdamW8bit
 
-        optimizer: torch.optim.Optimizer = AdamW8bit(
+        return AdamW8bit(
             groups,
             betas=settings.BETAS,
             weight_decay=settings.WEIGHT_DECAY,
             is_paged=settings.PAGED,
         )
-        return optimizer
-    adamw = torch.optim.AdamW(
+    parameters = [p for group in groups for p in cast("list[nn.Parameter]", group["params"])]
+    on_cuda = bool(parameters) and all(p.is_cuda for p in parameters)
+    return torch.optim.AdamW(
         groups,
         betas=settings.BETAS,
         weight_decay=settings.WEIGHT_DECAY,
-        fused=True if _are_on_cuda(groups) else None,
+        fused=True if on_cuda else None,
     )
-    adamw.register_load_state_dict_pre_hook(_keep_implementation)
-    return adamw
 
 
-_IMPLEMENTATION = ("fused", "foreach", "capturable")
-"""Options of a parameter group that say how an optimiser computes, not what."""
+class FrozenStart:
+    """Keeps groups of parameters fixed for the first steps; they have no gradients meanwhile.
+
+    Whether they are fixed depends on the step alone, so a resumed run needs no state for it.
+
+    Args:
+        groups: trainable parameters by group.
+        steps: optimiser steps without them, for some of the groups.
+
+    Raises:
+        ValueError: if one of these is no group.
+    """
+
+    def __init__(self, groups: Mapping[str, list[nn.Parameter]], steps: Mapping[str, int]) -> None:
+        require_groups(groups, steps)
+        self._frozen = [(p, count) for name, count in steps.items() for p in groups[name]]
+
+    def apply(self, step: int) -> bool:
+        """Fix or release them for the step after ``step`` finished ones.
+
+        Returns:
+            whether that changed anything: who looked at ``requires_grad`` must look again.
+        """
+        changed = [p for p, steps in self._frozen if p.requires_grad != (step >= steps)]
+        for parameter in changed:
+            parameter.requires_grad_(not parameter.requires_grad)
+        return bool(changed)
 
 
-def _are_on_cuda(groups: list[dict[str, object]]) -> bool:
-    parameters = [p for group in groups for p in cast("list[nn.Parameter]", group["params"])]
-    return bool(parameters) and all(p.is_cuda for p in parameters)
+def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> int:
+    """Optimiser steps of a run; accumulation goes on across the end of an epoch.
+
+    Args:
+        settings: epochs and ``MAX_STEPS``.
+        per_epoch: micro-batches of an epoch.
+        micro_batches: micro-batches of a step, over all processes.
+
+    >>> total_steps(RunSettings(), per_epoch=60, micro_batches=6)  # 40 epochs
+    400
+    """
+    train = settings.TRAIN
+    steps = max(1, train.epochs * per_epoch // micro_batches)
+    return steps if train.MAX_STEPS is None else min(steps, train.MAX_STEPS)
 
 
-def _keep_implementation(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> dict[str, Any]:
-    """Leave how the optimiser computes as it is, whatever machine or version wrote the state."""
-    saved = state["param_groups"]
-    if len(saved) != len(optimizer.param_groups):
-        return state  # which PyTorch refuses
-    groups = [
-        {**theirs, **{name: own[name] for name in _IMPLEMENTATION}}
-        for own, theirs in zip(optimizer.param_groups, saved, strict=True)
-    ]
-    return {**state, "param_groups": groups}
+def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:
+    """The factor on the learning rate for the step after ``step`` finished ones.
+
+    Linear from ``1/warmup`` to 1 over the first ``warmup`` steps, then half a cosine down to
+    ``floor``, which the last step reaches (Loshchilov and Hutter, 2017, without restarts).
+
+    Args:
+        step: finished optimiser steps, from 0.
+        total: optimiser steps of the run.
+        warmup: steps of warm-up; at most ``total`` count.
+        floor: the last factor, ``MIN_LR / LR``.
+
+    >>> [round(cosine_factor(step, total=6, warmup=2, floor=0.1), 3) for step in range(6)]
+    [0.5, 1.0, 1.0, 0.775, 0.325, 0.1]
+    """
+    warmup = min(warmup, total)
+    if step < warmup:
+        return (step + 1) / warmup
+    remaining = max(1, total - 1 - warmup)
+    progress = min(1.0, (step - warmup) / remaining)
+    return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+class Schedule:
+    """Sets each parameter group's rate to its own base rate times a factor of the step.
+
+    The factor depends on the step alone, so a resumed run has the rate of an undisturbed one
+    without any state.
+
+    Args:
+        optimizer: its groups' present rates are the base rates.
+        settings: shape, warm-up and last rate.
+        learning_rate: the rate to which ``MIN_LR`` refers; a group with a fraction of it ends at
+            that fraction of ``MIN_LR``.
+        total: optimiser steps of the run.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        settings: ScheduleSettings,
+        learning_rate: float,
+        total: int,
+    ) -> None:
+        self._optimizer = optimizer
+        self._learning_rate = learning_rate
+        self._base = [float(group["lr"]) for group in optimizer.param_groups]
+        self._warmup = settings.WARMUP_STEPS
+        self._floor = min(1.0, settings.MIN_LR / learning_rate)
+        self._total = total
+
+    def apply(self, step: int) -> float:
+        """Set the rates for the step after ``step`` finished ones.
+
+        Returns:
+            ``learning_rate`` in this step, of which each group has its share.
+        """
+        factor = cosine_factor(step, self._total, self._warmup, self._floor)
+        for group, base in zip(self._optimizer.param_groups, self._base, strict=True):
+            group["lr"] = base * factor
+        return self._learning_rate * factor

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from vrtspike.config.train_schema import TrainSettings
+if TYPE_CHECKING:
+    from vrtspike.config.run_schema import TrainSettings
+
 
 _HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 

@@ -1,12 +1,27 @@
-"""How far a run is, how well it does, and how fast it goes."""
+"""How far a run is, how well it does, how fast it goes, and how fast its device could."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from vrtspike.cluster.signals import StopRequest
+from vrtspike.monitoring.timing import section
+from vrtspike.monitoring.timing_layout import Arithmetic
+from vrtspike.training.batches import ValidationBatches
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.precision import Precision
+from vrtspike.training.tasks import Task
 
 _SMOOTHING = 0.1
 
@@ -39,8 +54,20 @@ class StepResult:
         return sum(self.losses.values())
 
 
+class _Saved:
+    """What stands in a checkpoint with all its fields."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All fields."""
+        return dict(vars(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        vars(self).update(state)
+
+
 @dataclass
-class Progress:
+class Progress(_Saved):
     """The part of a run's state that is neither weights nor optimiser.
 
     Attributes:
@@ -110,18 +137,9 @@ class Progress:
             "best_step": self.best_step,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """All fields."""
-        return asdict(self)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
-        for name, value in state.items():
-            setattr(self, name, value)
-
 
 @dataclass
-class EpochPace:
+class EpochPace(_Saved):
     """Time and samples of the present epoch; it goes on where a run was interrupted.
 
     Attributes:
@@ -152,14 +170,6 @@ class EpochPace:
         self.seconds, self.samples = 0.0, 0
         return found
 
-    def state_dict(self) -> dict[str, Any]:
-        """All fields."""
-        return asdict(self)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
-        self.seconds, self.samples = state["seconds"], state["samples"]
-
 
 class Speed:
     """Samples a second, smoothed, and the time that remains.
@@ -188,3 +198,117 @@ class Speed:
         """Seconds to the end at the mean pace of this process, validations included."""
         done = step - self._first
         return (self._total - step) * (self._last - self._start) / done if done else 0.0
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Figures of one validation.
+
+    Attributes:
+        metrics: mean over all samples of all processes.
+        pictures: of the first sample, on the process that had it.
+    """
+
+    metrics: dict[str, float]
+    pictures: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
+
+
+@torch.no_grad()
+def validate(
+    model: nn.Module,
+    task: Task,
+    batches: ValidationBatches,
+    ranks: Ranks,
+    precision: Precision,
+    stop: StopRequest,
+) -> Validation | None:
+    """Run the model over the validation samples.
+
+    Returns:
+        the figures; None if a process was asked to stop meanwhile.
+    """
+    was_training = model.training
+    model.eval()
+    found: list[dict[str, float]] = []
+    pictures: dict[str, NDArray[np.uint8]] = {}
+    source = iter(batches)
+    try:
+        for round_ in range(batches.rounds):
+            if _someone_stops(ranks, stop):
+                return None
+            # The last round may find this process without a batch.
+            for raw in islice(source, 1):
+                batch = task.prepare(raw, ranks.device)
+                with section("forward"), precision.autocast():
+                    output = task.forward(model, batch).float()
+                with section("metrics"):
+                    found += task.metrics(output, batch)
+                if round_ == 0 and ranks.is_main:
+                    pictures = task.pictures(output, batch)
+    finally:
+        model.train(was_training)
+    return Validation(_mean([m for part in ranks.gather(found) for m in part]), pictures)
+
+
+def _someone_stops(ranks: Ranks, stop: StopRequest) -> bool:
+    asked = torch.tensor(float(stop.received is not None), device=ranks.device)
+    return bool(ranks.sum(asked) > 0)
+
+
+def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([sample[name] for sample in samples])) for name in samples[0]}
+
+
+TRAINING_FACTOR = 3
+"""Backward takes twice the operations of forward; what is computed again does not count."""
+
+_SIZES = {"cuda": 8192, "cpu": 512}
+_REPEATS = 3
+
+
+@torch.no_grad()
+def estimate_arithmetic(
+    model: nn.Module,
+    task: Task,
+    batch: Any,  # noqa: ANN401 - from a loader
+    precision: Precision,
+    ranks: Ranks,
+) -> Arithmetic:
+    """Operations of a sample and what the devices of the run could do; changes no state.
+
+    Args:
+        model: run once, in evaluation mode.
+        task: knows what a batch means.
+        batch: as the data loader gives it.
+        precision: of the run.
+        ranks: the processes, which are taken to have equal devices.
+    """
+    prepared = task.prepare(batch, ranks.device)
+    samples, _ = task.size(prepared)
+    was_training = model.training
+    model.eval()
+    with precision.autocast():
+        flops = count_flops(lambda: task.forward(model, prepared))
+    model.train(was_training)
+    peak = measure_peak(ranks.device, precision.compute_type) * ranks.world_size
+    return Arithmetic(TRAINING_FACTOR * flops / samples, peak)
+
+
+def count_flops(forward: Callable[[], object]) -> int:
+    """Floating-point operations of the matrix products and convolutions in ``forward()``."""
+    # A compiled block would hide its operations from the counter.
+    with torch.compiler.set_stance("force_eager"), FlopCounterMode(display=False) as counter:
+        forward()
+    return int(counter.get_total_flops())
+
+
+def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
+    """Operations a second of a square matrix product, the best of a few."""
+    # Imported here: it takes setuptools, which a model needs nowhere else.
+    from torch.utils.benchmark import Timer
+
+    size = _SIZES.get(device.type, _SIZES["cpu"])
+    a = torch.ones(size, size, device=device, dtype=dtype)
+    # It waits for the device.
+    timer = Timer("a @ a", globals={"a": a}, num_threads=torch.get_num_threads())
+    return 2 * size**3 / min(timer.timeit(1).mean for _ in range(_REPEATS))

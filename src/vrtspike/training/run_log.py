@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +19,8 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import nn
 
-from vrtspike.durations import format_duration
-from vrtspike.files import atomic_path, remove_leftovers, writes_to
-from vrtspike.images import write_png
-from vrtspike.monitoring.cache_use import CacheUse
+from vrtspike.io.files import atomic_path, remove_leftovers, writes_to
+from vrtspike.io.images import write_png
 from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.memory import (
     MEGABYTE,
@@ -25,9 +29,11 @@ from vrtspike.monitoring.memory import (
     memory_record,
     memory_warnings,
 )
-from vrtspike.monitoring.records import Records, truncate_records
+from vrtspike.monitoring.records import CacheUse, Records, truncate_records
 from vrtspike.runs import names
-from vrtspike.runs.record import RunRecord
+from vrtspike.runs.folder import RunRecord
+from vrtspike.system.cpus import available_cpus
+from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.progress import Progress, StepResult
 from vrtspike.training.trackers import Tracker
 
@@ -185,13 +191,15 @@ class RunLog:
         if self._record is not None:
             self._record.update("running", progress.step, **progress.figures())
 
-    def best(self, model: nn.Module) -> None:
-        """Keep these weights as the best."""
-        self._weights(model, names.BEST_WEIGHTS)
-
-    def final(self, model: nn.Module) -> None:
-        """Keep these weights as the run's result."""
-        self._weights(model, names.WEIGHTS)
+    def weights(self, model: nn.Module, name: str) -> None:
+        """Keep these weights under a name in the run's folder."""
+        if not self._enabled:
+            return
+        state = {
+            key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()
+        }
+        with atomic_path(self.folder / name) as path:
+            save_file(state, path, metadata={"fingerprint": self.fingerprint})
 
     def close(self) -> None:
         """Close all files."""
@@ -199,6 +207,8 @@ class RunLog:
             if stream is not None:
                 stream.close()
         self._metrics = self._memory = self._board = None
+        for tracker in self._trackers:
+            tracker.close(self._record is not None and self._record.is_finished)
 
     def _curves(self, step: int, figures: Mapping[str, Any]) -> None:
         if self._board is not None:
@@ -209,11 +219,66 @@ class RunLog:
         for tracker in self._trackers:
             tracker.log(step, figures)
 
-    def _weights(self, model: nn.Module, name: str) -> None:
-        if not self._enabled:
-            return
-        state = {
-            key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()
-        }
-        with atomic_path(self.folder / name) as path:
-            save_file(state, path, metadata={"fingerprint": self.fingerprint})
+
+_PACKAGES = ("torch", "torchvision", "numpy", "zarr", "bitsandbytes", "lpips", "snakemake")
+
+
+def describe_environment(device: torch.device) -> dict[str, object]:
+    """What a reader needs to judge or repeat a figure, as a JSON value.
+
+    Args:
+        device: where the run computes.
+    """
+    return {
+        "git": git_state(Path(__file__).parent),
+        "python": sys.version.split()[0],
+        "packages": {name: _version(name) for name in ("vrtspike", *_PACKAGES)},
+        "platform": platform.platform(),
+        "host": socket.gethostname(),
+        "cpus": available_cpus(),
+        "threads": torch.get_num_threads(),
+        "device": describe_device(device),
+        "batch_job": os.environ.get("SLURM_JOB_ID"),
+    }
+
+
+def describe_device(device: torch.device) -> dict[str, object]:
+    """Name, and for a GPU its memory, capability and software."""
+    if device.type != "cuda":
+        return {"type": device.type, "name": platform.processor() or platform.machine()}
+    properties = torch.cuda.get_device_properties(device)
+    return {
+        "type": "cuda",
+        "name": properties.name,
+        "memory_mb": properties.total_memory // 2**20,
+        "capability": f"{properties.major}.{properties.minor}",
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+    }
+
+
+def git_state(folder: Path) -> dict[str, object] | None:
+    """Commit of the checkout that holds ``folder`` and whether tracked files differ from it.
+
+    None outside a checkout, or where git is not installed.
+    """
+    try:
+        commit = _git(folder, "rev-parse", "HEAD").strip()
+        changed = _git(folder, "status", "--porcelain", "--untracked-files=no").strip()
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return None
+    return {"commit": commit, "changed": bool(changed)}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

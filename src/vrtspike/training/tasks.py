@@ -6,12 +6,19 @@ plugs in by another task. ``tests/training/forecast.py`` is a small second one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+
+from vrtspike.training.batches import Batches, ValidationBatches
+
+Compiler: TypeAlias = Callable[[nn.Module, str], object]
+"""Compiles a model in place, in a mode of ``torch.compile``."""
 
 Batch: TypeAlias = Any
 """What :meth:`Task.prepare` returns; only the task looks inside."""
@@ -26,7 +33,7 @@ class Task(Protocol):
     A task may have a method ``variant(step)``, which returns a hashable value: equal for two steps
     (numbers of finished ones) if :meth:`forward` and :meth:`losses` do the same work in both, on
     batches of equal sizes, with the same parameters, and neither reads a value of a tensor on the
-    host. Its micro-steps can then be recorded as a CUDA graph (``TRAIN.CUDA_GRAPH``); without it
+    host. Its micro-steps can then be captured as a CUDA graph (``TRAIN.CUDA_GRAPH``); without it
     each is launched kernel by kernel.
     """
 
@@ -64,3 +71,44 @@ def lower_is_better(task: Task) -> frozenset[str]:
     They are the task's attribute ``lower_is_better``; a task without it has none.
     """
     return frozenset(getattr(task, "lower_is_better", ()))
+
+
+def compile_whole(model: nn.Module, mode: str) -> None:
+    """Compile a model as one graph; for models whose shapes do not change from step to step."""
+    model.compile(mode=mode)
+
+
+MEMORY_ADVICE = (
+    "The memory of the device is full. Lower TRAIN.BATCH_SIZE and raise "
+    "TRAIN.GRADIENT_ACCUMULATION_STEPS by the same factor, or set TRAIN.OPTIM.TYPE to adamw8bit."
+)
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """What is trained: all that one process needs to know of it.
+
+    Attributes:
+        model: on the device of the process.
+        task: from batch to loss, from batch to metrics.
+        training: the training batches.
+        validation: the validation batches of this process; None for no validation.
+        compiler: compiles the model, where the settings ask for it.
+        note: one line on how the model computes, for the log of the run.
+        prepare: called before the first step, given what shows a message, for work that takes time;
+            returns a line like ``note``.
+        memory_advice: which keys to change, in this order, when the memory of the device is full.
+        rate_factors: of the learning rate, by group of parameters that the model names.
+        frozen_steps: first steps in which such a group does not learn.
+    """
+
+    model: nn.Module
+    task: Task
+    training: Batches
+    validation: ValidationBatches | None
+    compiler: Compiler = compile_whole
+    note: str = ""
+    prepare: Callable[[Callable[[str], None]], str] | None = None
+    memory_advice: str = MEMORY_ADVICE
+    rate_factors: Mapping[str, float] = field(default_factory=dict)
+    frozen_steps: Mapping[str, int] = field(default_factory=dict)

@@ -6,28 +6,22 @@ the run's folder, so that a run that continues goes on in the same place.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vrtspike.config.shown import shown_settings
+from vrtspike.config.run_schema import shown_settings
 from vrtspike.errors import RunError
-from vrtspike.files import read_json, write_json
-from vrtspike.flatten import flatten
+from vrtspike.io.files import read_json, write_json
+from vrtspike.io.flatten import flatten
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import LOGS
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.utils.async_logging.run_operations import RunOperations
 
 NUMBERS = f"{LOGS}/trackers.json"
 """In a run's folder: the run's number by tracker."""
-
-_SEND_S = 10.0
-_BATCH = 100
-"""Most parameters that MLflow takes at once; of figures it takes ten times as many."""
 
 
 class Tracker(Protocol):
@@ -91,7 +85,6 @@ class Mlflow:
         run: the run.
         number: of the run that goes on; None begins one.
         warn: told that figures could not be sent; the training goes on.
-        clock: seconds since any moment.
 
     Raises:
         RunError: if the server or the store does not take it.
@@ -103,66 +96,40 @@ class Mlflow:
         run: RunIdentity,
         number: str | None,
         warn: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        from mlflow import MlflowClient
+        import mlflow
         from mlflow.exceptions import MlflowException
 
-        self._clock, self._sent, self._warn = clock, clock(), warn
+        self._warn = warn
         self._last: RunOperations | None = None
-        self._waiting: list[tuple[str, float, int, int]] = []
         try:
-            self._client = MlflowClient()
-            self.number = number or self._begin(self._client, experiment, run)
-            self._client.update_run(self.number, status="RUNNING")
+            mlflow.set_experiment(experiment)
+            begun = mlflow.start_run(number, run_name=f"{run.name} {run.fingerprint}")
+            if number is None:
+                mlflow.log_params(flatten(shown_settings(run.settings)))
         except (MlflowException, ImportError) as error:
             raise RunError(
                 f"LOG.MLFLOW: {error}; set MLFLOW_TRACKING_URI to a server, or remove the key"
             ) from error
-
-    @staticmethod
-    def _begin(client: MlflowClient, experiment: str, run: RunIdentity) -> str:
-        from mlflow.entities import Param
-
-        known = client.get_experiment_by_name(experiment)
-        place = known.experiment_id if known else client.create_experiment(experiment)
-        name = f"{run.name} {run.fingerprint}"
-        number = str(client.create_run(place, run_name=name).info.run_id)
-        flat = flatten(shown_settings(run.settings))
-        params = [Param(key, str(value)) for key, value in flat.items()]
-        for first in range(0, len(params), _BATCH):
-            client.log_batch(number, params=params[first : first + _BATCH])
-        return number
+        self.number = str(begun.info.run_id)
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Take the figures; they are sent every few seconds."""
-        now = int(1000 * time.time())
-        self._waiting += [(name, float(value), now, step) for name, value in figures.items()]
-        if self._clock() - self._sent >= _SEND_S:
-            self._send()
+        """Hand the figures to a thread of MLflow's: a server that is slow holds nothing up."""
+        import mlflow
+
+        self._last = mlflow.log_metrics(dict(figures), step=step, synchronous=False)
 
     def close(self, finished: bool) -> None:
         """Send what is left."""
+        import mlflow
         from mlflow.exceptions import MlflowException
 
-        self._send()
         try:
             if self._last is not None:
                 self._last.wait()  # one after the other: the last is sent when all are
-            self._client.set_terminated(self.number, "FINISHED" if finished else "KILLED")
         except MlflowException as error:
             self._warn(f"warning: LOG.MLFLOW: figures were not sent: {error}")
-
-    def _send(self) -> None:
-        from mlflow.entities import Metric
-
-        while self._waiting:
-            part, self._waiting = self._waiting[: 10 * _BATCH], self._waiting[10 * _BATCH :]
-            # In a thread of MLflow's: a server that does not answer shall not hold the training up.
-            self._last = self._client.log_batch(
-                self.number, metrics=[Metric(*figure) for figure in part], synchronous=False
-            )
-        self._sent = self._clock()
+        mlflow.end_run("FINISHED" if finished else "KILLED")
 
 
 def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -> list[Tracker]:

@@ -1,14 +1,26 @@
-"""How many worker processes read the data: the one place that decides it."""
+"""The worker processes that read the data: how many, how their batches travel, how they end."""
 
 from __future__ import annotations
 
+import atexit
+import multiprocessing
+import signal
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from multiprocessing import forkserver
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vrtspike.cpus import available_cpus
+import torch
+from torch.utils.data import default_collate, get_worker_info
+
+from vrtspike.cluster.signals import HANDLED, ignore
+from vrtspike.system.cpus import available_cpus
+from vrtspike.system.endings import end_with
 
 if TYPE_CHECKING:
-    from vrtspike.config.run_schema import DataloaderSettings
+    from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 MIN_WORKERS = 4
 """Training workers each GPU gets at least, as long as there are CPUs for them."""
@@ -33,21 +45,21 @@ class Workers:
         """Training workers of the machine."""
         return self.train * self.gpus
 
-    def describe(self, batch_size: int, train_prefetch: int, val_prefetch: int) -> list[str]:
+    def describe(self, settings: RunSettings) -> str:
         """The lines that are printed when training starts."""
-        return [
-            "========== data loading ==========",
-            f"CPUs this process may use: {self.cpus}",
-            f"training workers: {self.total} (for {self.gpus} GPU or CPU processes)",
-            "training loader:",
-            f"  - batch_size: {batch_size} (per GPU)",
-            f"  - num_workers: {self.train} (per GPU)",
-            f"  - prefetch_factor: {train_prefetch}",
-            "validation loader:",
-            f"  - num_workers: {self.val} (per GPU)",
-            f"  - prefetch_factor: {val_prefetch}",
-            "==================================",
-        ]
+        loader = settings.DATALOADER
+        return f"""\
+========== data loading ==========
+CPUs this process may use: {self.cpus}
+training workers: {self.total} (for {self.gpus} GPU or CPU processes)
+training loader:
+  - batch_size: {settings.TRAIN.BATCH_SIZE} (per GPU)
+  - num_workers: {self.train} (per GPU)
+  - prefetch_factor: {loader.TRAIN_PREFETCH_FACTOR}
+validation loader:
+  - num_workers: {self.val} (per GPU)
+  - prefetch_factor: {loader.VAL_PREFETCH_FACTOR}
+=================================="""
 
 
 def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = None) -> Workers:
@@ -87,3 +99,130 @@ def _total(asked: int | str, cpus: int) -> int:
         # Rounding first: 0.7 * 10 is 6.999... in binary.
         return max(1, int(round(float(asked.removeprefix("cpu*")) * cpus, 6)))
     return asked
+
+
+def start_server(modules: Sequence[str]) -> None:
+    """Start the process that makes the workers; it has read these modules once for all of them.
+
+    Signals for the whole process group (a batch system sends such) shall not end it, nor the
+    workers: a trainer that was asked to stop still waits for the batches of its step. What a
+    process ignores, the processes that it starts ignore as well.
+    """
+    multiprocessing.set_forkserver_preload(list(modules))
+    _end_workers_at_exit()
+    previous = {number: signal.getsignal(number) for number in HANDLED}
+    ignore(HANDLED)
+    try:
+        forkserver.ensure_running()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def begin_worker(worker: int) -> None:
+    """Begin a worker: signals are its parent's business, whoever started the server.
+
+    When the parent has been killed, PyTorch's workers end only if nobody has still to take a batch
+    of theirs, and the server with the last of them.
+    """
+    ignore(HANDLED)
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid is not None:
+        end_with(parent.pid, signal.SIGKILL)
+
+
+@cache
+def _end_workers_at_exit() -> None:
+    """See that a parent which ends with an error does not wait for its workers for ever.
+
+    Python asks the processes that are left by SIGTERM, which workers ignore, and waits. What is
+    registered last runs first, so this is over before.
+    """
+    atexit.register(_end_workers)
+
+
+def _end_workers() -> None:
+    for process in multiprocessing.active_children():
+        # They only read; nothing of theirs can be half done.
+        process.kill()
+
+
+_ALIGNMENT = 64
+"""Tensors begin at multiples of this many bytes; the first such stretch is the block's own."""
+
+_Place: TypeAlias = tuple[str, int, torch.dtype, tuple[int, ...]]
+"""Name of a tensor, its first byte after the block's own stretch, its type and shape."""
+
+
+class SharedMemoryCollator:
+    """Collates samples like torch's ``default_collate``, in workers into reused shared memory."""
+
+    def __init__(self) -> None:
+        self._blocks: list[torch.Tensor] = []
+
+    def __call__(self, samples: Sequence[Any]) -> Any:  # noqa: ANN401 - any samples
+        """Collate; samples other than mappings are left to torch altogether."""
+        first = samples[0]
+        if get_worker_info() is None or not isinstance(first, Mapping):
+            return default_collate(list(samples))
+        others: dict[str, Any] = {}
+        places: list[_Place] = []
+        size = 0
+        for name, value in first.items():
+            if isinstance(value, torch.Tensor):
+                shape = (len(samples), *value.shape)
+                places.append((name, size, value.dtype, shape))
+                size += -(-len(samples) * value.nbytes // _ALIGNMENT) * _ALIGNMENT
+            else:
+                others[name] = default_collate([sample[name] for sample in samples])
+        if not places:
+            return others
+        block = self._free_block(size)
+        block[0] = 1
+        targets = _tensors(block[_ALIGNMENT:], places)
+        for name, target in targets.items():
+            torch.stack([sample[name] for sample in samples], out=target)
+        return _SharedBatch(block, places, others, tuple(first))
+
+    def _free_block(self, size: int) -> torch.Tensor:
+        """A block for ``size`` bytes that nobody uses."""
+        for block in self._blocks:
+            if block[0] == 0 and len(block) >= _ALIGNMENT + size:
+                return block
+        # Blocks that became too small are not kept beside the ones that replace them.
+        self._blocks = [block for block in self._blocks if len(block) >= _ALIGNMENT + size]
+        self._blocks.append(torch.zeros(_ALIGNMENT + size, dtype=torch.uint8).share_memory_())
+        return self._blocks[-1]
+
+
+@dataclass(frozen=True)
+class _SharedBatch:
+    """A batch in the worker; what arrives in the other process is a plain dictionary."""
+
+    block: torch.Tensor
+    places: list[_Place]
+    others: dict[str, Any]
+    order: tuple[str, ...]
+
+    def __reduce__(self) -> tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]:
+        return _receive, (self.block, self.places, self.others, self.order)
+
+
+def _receive(
+    block: torch.Tensor, places: list[_Place], others: dict[str, Any], order: tuple[str, ...]
+) -> dict[str, Any]:
+    """The batch of a block, which becomes free when the last of these tensors is gone."""
+    memory = block.numpy()
+    # This very array is what torch keeps alive for as long as any tensor uses its memory.
+    contents = memory[_ALIGNMENT:]
+    weakref.finalize(contents, memory[:1].fill, 0).atexit = False
+    batch = {**others, **_tensors(torch.from_numpy(contents), places)}
+    return {name: batch[name] for name in order}
+
+
+def _tensors(contents: torch.Tensor, places: Sequence[_Place]) -> dict[str, torch.Tensor]:
+    found = {}
+    for name, start, dtype, shape in places:
+        size = torch.Size(shape).numel() * dtype.itemsize
+        found[name] = contents[start : start + size].view(dtype).view(shape)
+    return found

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.scenes import film
+from vrtspike.commands.main import run_command
 from vrtspike.deblurring.analysis.spike_view import (
     describe,
     draw_spikes,
@@ -18,8 +19,7 @@ from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.video import read_video
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.images import write_png
-from vrtspike.main import run_command
+from vrtspike.io.images import write_png
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_another_scene_is_named(exposure, tmp_path):
     (told,) = faults(view)
     assert "do not show the frame" in told
     assert "0.3 is needed" in told
-    with pytest.raises(DataError, match=r"does not cover spikes of 64 x 48.*--sensor"):
+    with pytest.raises(DataError, match=r"sensor size 64 x 48 does not fit.*--sensor"):
         view_spikes(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
 
@@ -145,7 +145,7 @@ def test_columns_of_a_head_are_left_out_unless_the_frame_has_them(tmp_path):
         assert view.found.correlation > 0.8
     (first, *_) = describe(view)
     assert first.endswith("16 steps of 250 x 416 (400 of them picture)")
-    assert view_spikes(tmp_path / "a.dat", (250, 416)).sensor.columns == 400
+    assert view_spikes(tmp_path / "a.dat", (250, 416)).sensor.area.columns == 400
 
 
 @pytest.mark.shared
@@ -179,8 +179,7 @@ def test_steps_and_places_that_cannot_be_are_refused(exposure, tmp_path):
     with pytest.raises(DataError, match="a folder; expected a spike file"):
         view_spikes(folder)
     for options, match in (
-        (["-o", "a.bmp"], r"--output: found a\.bmp, expected a file \.png or \.svg"),
-        (["-o", str(tmp_path)], "--output: found"),
+        (["-o", "a.bmp"], r"--output: found a\.bmp, expected a folder, or a file \.png or \.svg"),
         (["--video", "a.avi"], r"--video: found a\.avi, expected a file \.mp4"),
         (["--video", str(tmp_path)], "--video: found"),
     ):
@@ -188,8 +187,9 @@ def test_steps_and_places_that_cannot_be_are_refused(exposure, tmp_path):
             run_command(["show", str(folder / "a.dat"), *options])
 
 
-def test_a_chinese_name_leaves_no_warnings(exposure, tmp_path, recwarn):
+def test_a_chinese_name_leaves_no_warnings_and_a_folder_may_be_named(exposure, tmp_path, recwarn):
     path = tmp_path / "\u5e8f\u5217.dat"
     path.write_bytes((exposure[0] / "a.dat").read_bytes())
-    draw_spikes(view_spikes(path), tmp_path / "a.png")
+    assert run_command(["show", str(path), "-o", str(tmp_path / "new")]) == 0
+    assert (tmp_path / "new" / f"{path.stem}_spikes.png").is_file()
     assert [str(each.message) for each in recwarn] == []

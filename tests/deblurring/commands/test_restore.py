@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.deblurring.evaluation.conftest import small_run
+from vrtspike.commands.main import run_command
 from vrtspike.errors import UserError
-from vrtspike.main import run_command
+from vrtspike.io.files import write_json
 
 __all__ = ["small_run"]
 
@@ -66,63 +66,106 @@ def test_options_that_make_no_sense_together_are_refused(call):
             call("--simulate-spikes", *options)
 
 
+def python(program: str, *words: object) -> subprocess.CompletedProcess[str]:
+    program += "\nfrom vrtspike.__main__ import main\nmain()"
+    command = [sys.executable, "-c", program, *map(str, words)]
+    no_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=no_gpu)
+
+
+STOPPING = """
+import signal, sys
+def stop(event, arguments):
+    if event == "os.rename" and str(arguments[1]).endswith("restored/003.png"):
+        signal.raise_signal(signal.SIGINT)
+sys.addaudithook(stop)
+"""
+"""Ctrl-C as the fourth frame is written."""
+
+
 @pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on_and_that_works(small_run, tmp_path, capsys):
     frames, output = tmp_path / "my frames", tmp_path / "out"
     frames.mkdir()
     files = sorted((small_run.raw / "test/b/blur").iterdir())
-    for number in range(60):
+    for number in range(10):
         shutil.copyfile(files[number % 5], frames / f"{number:03d}.png")
     words = ["restore", small_run.train, frames, "--simulate-spikes", "-o", output]
     words = [*map(str, words), "--device", "cpu", "--anew"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "vrtspike", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
-    try:
-        while not (output / "restored/003.png").is_file():
-            assert process.poll() is None, process.stderr.read()
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    assert process.returncode == 130
+    ended = python(STOPPING, *words)
+    assert ended.returncode == 130, ended.stderr
     saved = len(list((output / "restored").glob("*.png")))
-    assert 4 <= saved < 60
-    line = told.splitlines()[-1]
-    before, _, command = line.partition("; continue: vrtspike ")
+    assert 3 <= saved <= 4
+    before, _, command = ended.stderr.splitlines()[-1].partition("; continue: vrtspike ")
     assert before == f"stopped with {saved} frames restored"
     assert shlex.split(command) == [word for word in words if word != "--anew"]
-    # All but one of the others are put there, so that the rest is short.
-    for number in range(saved, 59):
-        shutil.copyfile(output / "restored/000.png", output / f"restored/{number:03d}.png")
     assert run_command(shlex.split(command)) == 0
-    assert "59 of 60 frames are there already" in capsys.readouterr().out
-    assert len(list((output / "restored").glob("*.png"))) == 60
+    assert f"{saved} of 10 frames are there already" in capsys.readouterr().out
+    assert len(list((output / "restored").glob("*.png"))) == 10
 
 
-def test_ctrl_c_while_libraries_are_imported_leaves_no_traceback(tmp_path):
-    # PyTorch cannot be imported again in a process where that was stopped.
-    words = ["restore", "run", "frames", "-o", str(tmp_path / "out")]
-    ended = subprocess.run(
-        [sys.executable, "-c", RAISING_ONCE, *words], capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 130, ended.stderr
-    line = "stopped with 0 frames restored; continue: vrtspike restore run frames -o "
-    assert ended.stderr == f"{line}{tmp_path}/out\n"
-
-
-RAISING_ONCE = """
+STOPPED_IMPORT = """
 import sys
 class Stopped:
-    def __init__(self):
-        self.seen = 0
+    seen = 0
     def find_spec(self, name, path=None, target=None):
-        if name == "torch":
+        if name == {module!r}:
             self.seen += 1
             raise KeyboardInterrupt if self.seen == 1 else ImportError("cannot be imported again")
 sys.meta_path.insert(0, Stopped())
-from vrtspike.main import main
-main()
 """
+
+
+def test_ctrl_c_while_libraries_are_imported_leaves_no_traceback(small_run, tmp_path):
+    # PyTorch cannot be imported again in a process where that was stopped.
+    sequence = small_run.raw / "test" / "b"
+    words = ["restore", small_run.train, sequence / "blur", "-o", tmp_path / "out"]
+    words += ["--spikes", sequence / "spike"]
+    ended = python(STOPPED_IMPORT.format(module="torch"), *words)
+    assert ended.returncode == 130, ended.stderr
+    command = shlex.join(map(str, words))
+    last = f"stopped with 0 frames restored; continue: vrtspike {command}\n"
+    assert ended.stderr.endswith(last)
+    assert "Traceback" not in ended.stderr
+    ended = python(STOPPED_IMPORT.format(module="vrtspike.commands.main"), *words)
+    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
+
+
+WITHOUT_PYTORCH = "import sys; sys.modules['torch'] = None"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"run": "nowhere"}, "nowhere/run.json: no such file; expected the folder of a finished"),
+        ({"frames": "nowhere"}, "nowhere: no such folder or file; expected blurry frames"),
+        ({"--spikes": "nowhere"}, "nowhere: no such file or folder; expected the spikes"),
+        ({"--sharp": "nowhere"}, "nowhere: no such folder; expected sharp frames"),
+        ({"-o": "out.mp4"}, "--output: found out.mp4, expected a folder for frames and videos"),
+        ({"--precision": "float16", "--device": "cpu"}, "found float16 on a CPU"),
+        ({"--precision": "float16"}, "found float16 on a CPU"),
+        ({"--device": "cuda"}, "no GPU that this process may use"),
+        ({"frames": "pipe"}, "000002.png: found no regular file, expected a picture; remove it"),
+        ({"run": "changed"}, "weights.safetensors: was changed after it was published: found"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_arguments_are_checked_before_pytorch_is_imported(small_run, tmp_path, changed, told):
+    sequence = small_run.raw / "test" / "b"
+    given = {"run": small_run.train, "frames": sequence / "blur", "--spikes": sequence / "spike"}
+    given |= {"-o": tmp_path / "out"} | changed
+    if given["frames"] == "pipe":
+        given["frames"] = shutil.copytree(sequence / "blur", tmp_path / "pipe")
+        (given["frames"] / "000002.png").unlink()
+        os.mkfifo(given["frames"] / "000002.png")
+    if given["run"] == "changed":
+        given["run"] = shutil.copytree(small_run.train, tmp_path / "run")
+        digests = {"weights.safetensors": "0" * 64}
+        write_json(given["run"] / "run.json", {"status": "finished", "digests": digests})
+    run, frames = given.pop("run"), given.pop("frames")
+    options = [word for option in given.items() for word in option]
+    ended = python(WITHOUT_PYTORCH, "restore", run, frames, *options)
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.startswith("error: ")
+    assert told in ended.stderr
+    assert not (tmp_path / "out").exists()

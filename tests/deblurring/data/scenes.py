@@ -5,6 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, pack_rows
+
 
 def texture(seed, height, width):
     """A random smooth colour texture, uint8 (height, width, 3)."""
@@ -17,3 +19,8 @@ def film(seed, count, height=96, width=128, speed=2):
     """``count`` frames uint8 (height, width, 3) of a texture that moves to the left."""
     scene = texture(seed, height, width + speed * count)
     return [scene[:, speed * i : speed * i + width] for i in range(count)]
+
+
+def packed(spikes):
+    """Spikes (T, h, w) of 0 and 1, packed."""
+    return PackedSpikes(pack_rows(spikes.astype(np.uint8)), spikes.shape[2])

@@ -1,99 +1,40 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from vrtspike.deblurring.data.exposure import (
-    bin_edges,
-    bin_steps,
-    bin_table,
-    expected_center,
-    most_bins,
-    sharp_step,
-)
+from vrtspike.deblurring.data.exposure import Exposure, exposure_table, read_exposures
 from vrtspike.errors import DataError
 
 
+def test_a_table_is_read_as_it_was_written(tmp_path):
+    exposures = {"000001": Exposure(20, 117, 68), "000014": Exposure(200, 297, 248.5)}
+    path = tmp_path / "exposures.csv"
+    path.write_text(exposure_table(exposures))
+    assert path.read_text().splitlines()[1] == "000001,20,117,68"
+    assert read_exposures(path) == exposures
+
+
 @pytest.mark.parametrize(
-    ("frames", "bins", "steps"),
+    ("line", "fault"),
     [
-        # 7 source frames of 8 steps: the sharp one is at step 24; j + j^3 / 512 before it and
-        # j + j^3 / 256 after it, rounded down.
-        (
-            56,
-            32,
-            [3, *[2] * 5, 1, 1, 2, *[1] * 7, *[1] * 6, 2, 2, 1, 2, 3, 2, 3, 3, 4, 4],
-        ),
-        # 11 and 13 source frames: steps 40 and 48; (steps - 2) / 8 more at the first of two bins.
-        (88, 4, [35, 5, 6, 42]),
-        (104, 4, [42, 6, 7, 49]),
-        # An odd number of bins: the longer part, after the sharp frame, has one more.
-        (88, 5, [35, 5, 2, 13, 33]),
-        (88, 1, [88]),
-        (255, 1, [255]),
-        # The sharp frame is half-way through step 40 of 89.
-        (89, 4, [35, 5, 6, 43]),
-        # Two source frames, and less than two: these are cut in the middle.
-        (16, 8, [1, 1, 1, 1, 1, 2, 3, 6]),
-        (15, 4, [6, 1, 1, 7]),
-        (8, 8, [1] * 8),
-        (1, 1, [1]),
+        ("1,a,8,4", "frame 1: expected whole numbers"),
+        ("1,0,8", "frame 1: expected whole numbers"),
+        ("1,8,8,8", "found start 8 and stop 8, expected 0 <= start < stop"),
+        ("1,-1,8,4", "found start -1"),
+        ("1,0,8,9", "found sharp 9, expected a step from 0 to 8"),
+        ("1,0,8,nan", "found sharp nan, expected a step from 0 to 8"),
+        ("2,0,8,4", "line 3, frame 2: there twice"),
     ],
 )
-def test_bins_of_whole_steps_about_the_sharp_frame(frames, bins, steps):
-    assert bin_steps(frames, bins).tolist() == steps
-    assert bin_edges(frames, bins).tolist() == [0, *np.cumsum(steps)]
+def test_lines_that_are_no_exposure_are_named(tmp_path, line, fault):
+    path = tmp_path / "exposures.csv"
+    path.write_text(f"frame,start,stop,sharp\n2,0,8,4\n{line}\n")
+    with pytest.raises(DataError, match=rf"exposures\.csv(.|\n)*{fault}"):
+        read_exposures(path)
 
 
-@pytest.mark.parametrize("bins", [2, 4, 7, 16, 32])
-def test_the_sharp_frame_lies_at_one_edge_whatever_the_exposure(bins):
-    for source_frames in (7, 11, 13):
-        frames = 8 * source_frames
-        assert bin_edges(frames, bins)[bins // 2] == 4 * (source_frames - 1)
-        assert expected_center(frames) == 4 * (source_frames - 1)
-    assert expected_center(89) == 40.5
-
-
-@given(frames=st.integers(1, 300), data=st.data())
-@settings(max_examples=200, deadline=None)
-def test_all_bins_that_fit_are_filled_and_grow_away_from_the_sharp_frame(frames, data):
-    bins = data.draw(st.integers(max(1, -(-frames // 200)), most_bins(frames)))
-    steps, half = bin_steps(frames, bins), bins // 2
-    assert steps.sum() == frames
-    assert steps.min() >= 1
-    if bins > 1:
-        assert steps[:half].sum() == sharp_step(frames)
-        # Outwards, bins grow; rounding may take a step from one and give it to the next.
-        for part in (steps[:half][::-1], steps[half:]):
-            assert all(np.diff(part) >= -1)
-            assert part[0] <= part.mean()
-
-
-@pytest.mark.parametrize(
-    ("frames", "most"),
-    [(104, 97), (88, 81), (56, 49), (57, 49), (17, 9), (16, 9), (15, 15), (8, 8)],
-)
-def test_more_bins_than_steps_on_one_side_are_refused(frames, most):
-    assert most_bins(frames) == most
-    assert bin_steps(frames, most).min() == 1
-    with pytest.raises(DataError, match=rf"{most + 1} voxel bins .* DATA\.K to at most {most}$"):
-        bin_edges(frames, most + 1)
-
-
-@pytest.mark.parametrize(
-    ("frames", "bins", "advice"),
-    [(10, 0, "at least 1"), (0, 1, "at most 0"), (256, 1, "raise"), (560, 2, "raise")],
-)
-def test_bins_that_cannot_be_held_are_refused(frames, bins, advice):
-    with pytest.raises(
-        DataError, match=rf"{bins} voxel bins.*({advice}.*DATA\.K|DATA\.K.*{advice})"
-    ):
-        bin_edges(frames, bins)
-
-
-def test_a_table_has_the_steps_of_each_exposure_in_their_order():
-    table = bin_table([88, 56, 88], 4)
-    assert table.dtype == np.uint8
-    assert table.tolist() == [[35, 5, 6, 42], [21, 3, 4, 28], [35, 5, 6, 42]]
+def test_a_table_without_its_columns_is_refused(tmp_path):
+    path = tmp_path / "exposures.csv"
+    path.write_text("frame,start,end\n1,0,8\n")
+    with pytest.raises(DataError, match="found the columns frame, start, end, expected frame, st"):
+        read_exposures(path)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -16,17 +12,13 @@ from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.deblurring.data.gate.accept import accept
-from vrtspike.deblurring.data.gate.alignment_table import alignment_rows
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
-from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.build import build_store
-from vrtspike.deblurring.data.store.reading import open_store
-from vrtspike.deblurring.data.store.verify import verify_store
+from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
-from vrtspike.files import read_json, write_json
-from vrtspike.images import read_rgb
+from vrtspike.io.files import read_json, write_json
+from vrtspike.io.images import read_rgb, write_png
 
 BINS = 8
 
@@ -66,19 +58,11 @@ def test_the_manifest_has_no_exposures_and_judges_no_alignment(plain, tmp_path):
         "blur": f"{SEQUENCES[0]}/blur/000001.png",
         "sharp": f"{SEQUENCES[0]}/sharp/000001.png",
         "spikes": None,
+        "picture": manifest["frames"][0]["picture"],
     }
+    assert len({frame["picture"] for frame in manifest["frames"]} - {""}) == 3
     assert set(manifest["alignment"].values()) == {None}
     assert len(manifest["files"]) == 6
-
-
-def test_pictures_are_checked_as_ever(plain_copy, tmp_path):
-    folder = plain_copy / SEQUENCES[0]
-    (folder / "sharp" / "000001.png").write_bytes(b"words")
-    (folder / "blur" / "000003.png").unlink()
-    faults = "\n".join(read_json(ingest(plain_copy, SEQUENCES[0], tmp_path))["faults"])
-    assert "sharp/000001.png: not a readable image" in faults
-    assert "frame 000003 is in sharp but has no partner in blur" in faults
-    assert "spike" not in faults
 
 
 def test_the_gate_passes_all_without_spikes_but_no_mixture(plain, pristine, tmp_path):
@@ -91,19 +75,8 @@ def test_the_gate_passes_all_without_spikes_but_no_mixture(plain, pristine, tmp_
         assert f"{name}: no spikes, but other sequences" in str(caught.value)
 
 
-def test_spikes_that_are_added_later_are_another_version(plain_copy, pristine, tmp_path):
-    name = SEQUENCES[0]
-    split, sequence = name.split("/")
-    path = ingest(plain_copy, name, tmp_path)
-    assert source_version(plain_copy, sequence, split, path) == "v"
-    (plain_copy / name / "spike").mkdir()
-    for spikes in (pristine / name / "spike").iterdir():
-        (plain_copy / name / "spike" / spikes.name).write_bytes(spikes.read_bytes())
-    assert source_version(plain_copy, sequence, split, path) != "v"
-
-
 def test_the_store_holds_frames_only(plain, pristine, stores, tmp_path):
-    store = open_store(stores[0].with_suffix(".zarr"))
+    store = Store(stores[0].with_suffix(".zarr"))
     assert list(store.layout.shapes) == ["blur", "sharp"]
     assert sorted(p.name for p in stores[0].with_suffix(".zarr").iterdir() if p.is_dir()) == [
         "blur", "sharp",
@@ -118,16 +91,6 @@ def test_the_store_holds_frames_only(plain, pristine, stores, tmp_path):
     assert read_json(build(pristine, SEQUENCES[0], tmp_path))["digest"] != manifest["digest"]
 
 
-def test_verify_reads_frames_only_and_finds_damage(plain, tmp_path):
-    manifest = build(plain, SEQUENCES[0], tmp_path)
-    assert verify_store(manifest) == []
-    shard = manifest.with_suffix(".zarr") / "sharp/c/0/0/0/0"
-    contents = bytearray(shard.read_bytes())
-    contents[10] ^= 1
-    shard.write_bytes(contents)
-    assert "sharp of frame 000001" in verify_store(manifest)[0]
-
-
 def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
     stores, merged, plain_copy, pristine, tmp_path
 ):
@@ -136,18 +99,24 @@ def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
     norm = Settings.model_validate({"DATA": {"NORM": {"MEAN": 0.1, "STD": 0.2}}}).DATA
     assert load_dataset(merged).statistics_for(norm) is None
     sharp = plain_copy / SEQUENCES[0] / "sharp"
-    (sharp / "000001.png").write_bytes((sharp / "000002.png").read_bytes())
+    picture = read_rgb(sharp / "000001.png")
+    picture[0, 0] ^= 1
+    write_png(sharp / "000001.png", picture)
     changed = [build(plain_copy, SEQUENCES[0], tmp_path), *stores[1:]]
     other = merge_dataset(changed, dataset="d", bins=BINS, folder=tmp_path)
     assert other["digest"] != contents["digest"]
     mixed = [build(pristine, SEQUENCES[0], tmp_path / "spikes"), *stores[1:]]
-    with pytest.raises(DataError, match=r"0001_11_00 holds spikes, .*0003_11_00|0002_11_00 does"):
+    with pytest.raises(
+        DataError, match=r"of different kinds.*0001_11_00: blur, 0 steps of context, spikes"
+    ):
         merge_dataset(mixed, dataset="d", bins=BINS, folder=tmp_path)
 
 
 @pytest.mark.parametrize("train", [True, False])
 def test_clips_have_frames_and_no_voxels(merged, train):
-    settings = Settings.model_validate({"DATA": {"K": BINS, "CROP_SIZE": 24, "CLIP_LEN": 2}}).DATA
+    settings = Settings.model_validate(
+        {"DATA": {"NUM_VOXEL_BINS": BINS, "CROP_SIZE": 24, "CLIP_LEN": 2}}
+    ).DATA
     clips = ClipDataset(merged, "train", settings, train=train)
     assert set(clips[0]) == {"blur", "sharp", "sequence", "start"}
     batch = default_collate([clips[0], clips[1]])
@@ -155,17 +124,3 @@ def test_clips_have_frames_and_no_voxels(merged, train):
     assert clip.voxels is None
     assert clip.blur.shape == clip.sharp.shape == (2, 2, 3, 24, 24)
     torch.testing.assert_close(clip.blur, batch["blur"].movedim(-1, -3) / 255)
-
-
-def test_there_is_nothing_to_align(plain, stores, repository, tmp_path):
-    ingested = stores[0].parents[2] / "ingest"
-    assert alignment_rows(ingested / f"{name}.json" for name in SEQUENCES) == []
-    write_json(tmp_path / "survey.json", survey(plain, ["train", "test"], "blur"))
-    table, plot = tmp_path / "alignment.csv", tmp_path / "alignment.svg"
-    program = repository / "scripts" / "alignment_table.py"
-    command = [sys.executable, program, "--survey", tmp_path / "survey.json"]
-    command += ["--ingested", ingested, "--table", table, "--plot", plot]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "0 exposures\n", "")
-    assert list(csv.DictReader(table.open())) == []
-    assert "no spikes" in plot.read_text()

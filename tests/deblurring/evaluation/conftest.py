@@ -17,9 +17,8 @@ from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
-from vrtspike.files import write_json
-from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.statistics import write_statistics
+from vrtspike.io.files import write_json
+from vrtspike.runs.identity import RunIdentity, write_statistics
 
 BINS = 4
 EXPOSURES = 5
@@ -49,7 +48,7 @@ def small_settings() -> Settings:
     widths = [8] * 7 + [8] * 4
     return Settings.model_validate(
         {
-            "DATA": {"K": BINS, "CLIP_LEN": 3, "CROP_SIZE": 32},
+            "DATA": {"NUM_VOXEL_BINS": BINS, "CLIP_LEN": 3, "CROP_SIZE": 32},
             "MODEL": {
                 "VRT_DEPTHS": [1] * 7 + [1] * 4,
                 "WINDOW_SIZE": [2, 8, 8],

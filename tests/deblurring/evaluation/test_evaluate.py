@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -13,22 +14,25 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
-from skimage import metrics as reference
 
 from tests.deblurring.evaluation.conftest import SmallRun
+from tests.deblurring.reference_metrics import decibels, luma_of, similarity
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
-from vrtspike.deblurring.evaluation import evaluate as evaluate_module
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
-from vrtspike.deblurring.evaluation.measure import KEYS
-from vrtspike.deblurring.evaluation.summary import summarize, summary_lines
-from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
+from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
+from vrtspike.deblurring.evaluation.summary import (
+    summarize,
+    summary_lines,
+    write_summary_page,
+)
+from vrtspike.deblurring.evaluation.tiling import Progress
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.visuals import ERROR_GAIN, GAP, LABEL_HEIGHT
+from vrtspike.deblurring.visuals import GAP, LABEL_HEIGHT
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.images import luma, read_gray, read_rgb
+from vrtspike.io.images import luma, read_gray, read_rgb
 from vrtspike.runs.published import read_published
 
 CPU = torch.device("cpu")
@@ -78,30 +82,27 @@ def restored(small_run: SmallRun) -> dict[str, np.ndarray]:
     }
 
 
-def decibels(a: np.ndarray, b: np.ndarray) -> float:
-    return float(10 * np.log10(255**2 / np.mean((a.astype(float) - b.astype(float)) ** 2)))
-
-
-def similarity(a: np.ndarray, b: np.ndarray) -> float:
-    """SSIM as scikit-image computes it with the window of the literature."""
-    _, full = reference.structural_similarity(
-        a.astype(float), b.astype(float), data_range=255, gaussian_weights=True, sigma=1.5,
-        use_sample_covariance=False, full=True, channel_axis=-1 if a.ndim == 3 else None,
-    )  # fmt: skip
-    return float(full[5:-5, 5:-5].mean())
+def evaluate(
+    small_run: SmallRun,
+    output: Path,
+    *overrides: str,
+    dataset: Path | None = None,
+    progress: Progress = lambda done, total: None,
+) -> dict[str, Any]:
+    run = read_published(small_run.train).with_overrides(overrides)
+    weights = small_run.train / "weights.safetensors"
+    data = dataset or small_run.dataset
+    return evaluate_run(weights, run, data, output, CPU, progress)
 
 
 @pytest.fixture(scope="module")
 def evaluated(small_run, tmp_path_factory) -> Path:
     output = tmp_path_factory.mktemp("evaluated")
-    run = read_published(small_run.train).with_overrides(
-        ["TEST.SAVE_VIDEO=true", "TEST.EVAL_SCALES=[1.0, 0.5]"]
-    )
     seen: list[tuple[int, int]] = []
     started = time.monotonic()
-    summary = evaluate_run(
-        small_run.train / "weights.safetensors", run, small_run.dataset, output, CPU,
-        lambda done, total: seen.append((done, total)),
+    summary = evaluate(
+        small_run, output, "TEST.SAVE_VIDEO=true", "TEST.EVAL_SCALES=[1.0, 0.5]",
+        progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     assert seen == [(n, 20) for n in range(21)]
     assert 0 < 20 * summary["seconds_per_frame"] <= time.monotonic() - started
@@ -111,8 +112,8 @@ def evaluated(small_run, tmp_path_factory) -> Path:
 def test_a_row_for_every_frame_at_every_scale(evaluated):
     frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
     assert frames.columns.tolist() == [
-        "sequence", "frame", "scale", "psnr_blur", "psnr", "psnr_spikes", "ssim_blur", "ssim",
-        "ssim_spikes",
+        "protocol", "sequence", "frame", "scale", "psnr_blur", "psnr", "psnr_spikes",
+        "ssim_blur", "ssim", "ssim_spikes",
     ]  # fmt: skip
     rows = frames[["scale", "sequence", "frame"]].to_numpy().tolist()
     assert rows == [[scale, s, name] for scale in (1.0, 0.5) for s in "bc" for name in FRAMES]
@@ -148,24 +149,21 @@ def test_blurry_figures_at_half_size_are_of_averaged_areas(small_run, evaluated)
 
 
 def test_other_statistics_and_luma(small_run, restored, tmp_path):
-    """DATA.NORM replaces the data set's statistics; psnr_y and ssim_y are of Y; errors show."""
+    """DATA.NORM replaces the data set's statistics; psnr_y and ssim_y are of Y."""
     tree = small_run.settings.model_dump(mode="json")
     tree["DATA"]["NORM"] = {"MEAN": 0.1, "STD": 0.05}
     tree["TEST"]["METRICS"] = ["psnr", "psnr_y", "ssim", "ssim_y"]
     run = read_published(small_run.train)
-    run = replace(run, identity=replace(run.identity, settings=Settings.model_validate(tree)))
+    run = replace(run, settings=Settings.model_validate(tree))
     summary = evaluate_run(
         small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
-        lambda done, total: None, error_map=True,
+        lambda done, total: None,
     )  # fmt: skip
     other = restored_by_hand(small_run, "b", 0.1, 0.05)
     assert np.abs(other.astype(int) - restored["b"]).mean() > 1
     blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
     frames = pd.read_csv(tmp_path / "frames.csv", dtype={"frame": str})
     rows = frames[frames["sequence"] == "b"]
-
-    def luma_of(image: np.ndarray) -> np.ndarray:
-        return image @ np.array([65.481, 128.553, 24.966]) / 255 + 16
 
     for suffix, images in (("_blur", blur), ("", other)):
         expected = {
@@ -176,9 +174,6 @@ def test_other_statistics_and_luma(small_run, restored, tmp_path):
         }
         for name, values in expected.items():
             assert rows[name + suffix].tolist() == pytest.approx(values, abs=1e-3), name
-    columns = picture_columns(tmp_path / "pictures" / "b_000003.png", 4)
-    error = np.abs(other[2].astype(int) - sharp[2]) * ERROR_GAIN
-    assert np.abs(columns[3].astype(int) - error.clip(0, 255)).max() <= ERROR_GAIN
     assert summary["use_spike"] is True
     assert summary["bins"] == 4
     # The file of weights holds constants as well.
@@ -224,33 +219,13 @@ def test_the_spikes_alone_are_compared_in_grey_at_every_scale(small_run, evaluat
     assert summary["spikes_alone_note"] in (evaluated / "metrics.html").read_text()
 
 
-def test_examples_are_the_frames_that_the_figures_name(small_run, evaluated):
-    index = json.loads((evaluated / "examples" / "examples.json").read_text())
-    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
-    chosen = {}
-    for entry in index["examples"]:
-        row = frames[
-            (frames["sequence"] == entry["sequence"])
-            & (frames["frame"] == entry["frame"])
-            & (frames["scale"] == entry["scale"])
-        ].iloc[0]
-        assert entry["metrics"] == pytest.approx(row.drop(KEYS).to_dict(), abs=1e-5)
-        for choice in entry["chosen"]:
-            chosen[entry["label"], choice] = entry["frame"]
-    for (sequence, scale), rows in frames.groupby(["sequence", "scale"]):
-        label = sequence if scale == 1 else f"{sequence}_x{scale:g}"
-        figures = rows.set_index("frame")["psnr"]
-        assert chosen.pop((label, "worst")) == figures.idxmin()
-        assert chosen.pop((label, "best")) == figures.idxmax()
-        assert chosen.pop((label, "middle")) == "000003"
-    assert chosen == {}
-    figures = [entry["metrics"]["psnr"] for entry in index["examples"]]
-    assert figures == sorted(figures)
-
-
 def test_examples_hold_the_frames_themselves(small_run, evaluated, restored):
     blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
     folder = evaluated / "examples" / "b"
+    frames = pd.read_csv(evaluated / "frames.csv", dtype={"frame": str})
+    rows = frames[(frames["sequence"] == "b") & (frames["scale"] == 1)].set_index("frame")
+    extremes = {rows["psnr"].idxmin(), rows["psnr"].idxmax()}
+    assert {path.name for path in folder.iterdir()} == {"000003", *extremes}
     for example in folder.iterdir():
         number = FRAMES.index(example.name)
         assert sorted(path.name for path in example.iterdir()) == [
@@ -283,35 +258,39 @@ def test_the_worst_frames_are_named(evaluated):
     )
     assert named in (evaluated / "metrics.html").read_text()
     lines = summary_lines(summary)
-    assert lines[0] == "small: 10 frames, 2 sequences"
+    assert lines[0] == "small: 10 frames, 2 sequences, protocol own"
     means, alone = summary["metrics"]["psnr"], summary["spikes_alone"]["psnr"]
     assert lines[1] == (
         f"  psnr: blurry {means['blurry']:.2f} dB, restored {means['restored']:.2f} dB, "
-        f"spikes alone, grey {alone:.2f} dB"
+        f"spikes alone, grey {alone:.2f} dB, standard error {means['restored_error']:.2f} dB"
     )
     assert lines[-1].strip().startswith(named)
+    # This model knows nothing: what the spikes show is nearer to the sharp frames.
+    sequences = pd.read_csv(evaluated / "sequences.csv")
+    row = sequences[(sequences["sequence"] == "b") & (sequences["scale"] == 1)].iloc[0]
+    told = "The spikes alone have a better psnr than the restored frames: b "
+    told += f"({row['psnr_spikes']:.2f} dB against {row['psnr']:.2f} dB)"
+    assert lines[-2].strip().startswith(told)
+    assert "compared in grey" in lines[-2]
+    assert told in (evaluated / "metrics.html").read_text()
+    better = {"metric": "psnr", "sequences": []}
+    assert len(summary_lines(summary | {"spikes_alone_better": better})) == len(lines) - 1
 
 
 def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
-    run = read_published(small_run.train).with_overrides(
-        ["TEST.METRICS=[tof]", "TEST.SPIKES_ALONE=null"]
-    )
-    summary = evaluate_run(
-        small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
-        lambda done, total: None,
-    )  # fmt: skip
+    summary = evaluate(small_run, tmp_path, "TEST.METRICS=[tof]", "TEST.SPIKES_ALONE=null")
     frames = pd.read_csv(tmp_path / "frames.csv", dtype={"frame": str})
-    assert frames.columns.tolist() == ["sequence", "frame", "scale", "tof_blur", "tof"]
+    assert frames.columns.tolist() == [
+        "protocol", "sequence", "frame", "scale", "tof_blur", "tof",
+    ]  # fmt: skip
+    motion = METRICS["tof"].load(None, CPU)
     sharp, blur = (raw_frames(small_run, "b", kind) for kind in ("sharp", "blur"))
+    expected = [
+        motion.distance(motion.motion(*blur[n : n + 2]), motion.motion(*sharp[n : n + 2]))
+        for n in range(4)
+    ]
     rows = frames[frames["sequence"] == "b"]
-    expected = [np.nan]
-    for number in range(1, 5):
-        flows = []
-        for images in (blur, sharp):
-            pair = [cv2.cvtColor(i, cv2.COLOR_RGB2GRAY) for i in images[number - 1 : number + 1]]
-            flows.append(cv2.calcOpticalFlowFarneback(*pair, None, 0.5, 3, 15, 3, 5, 1.2, 0))
-        expected.append(np.linalg.norm(flows[0] - flows[1], axis=-1)[8:40, 16:48].mean())
-    np.testing.assert_allclose(rows["tof_blur"], expected, atol=1e-4)
+    np.testing.assert_allclose(rows["tof_blur"], [np.nan, *expected], atol=1e-4)
     assert frames["tof"].isna().tolist() == ([True] + 4 * [False]) * 2
     assert summary["metrics"]["tof"]["gain"] == pytest.approx(
         np.mean(
@@ -330,37 +309,11 @@ def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
     assert "spikes alone" not in (tmp_path / "metrics.html").read_text()
 
 
-def test_clips_whose_files_would_have_one_name_are_an_error(small_run, tmp_path, monkeypatch):
-    """A sequence that is called as another one at half the size."""
-    read = evaluate_module.load_fitting_dataset
-
-    def renamed(path, settings):
-        dataset = read(path, settings)
-        first, second = dataset.split("test")
-        other = replace(second, name=f"{first.name}_x0.5")
-        return replace(dataset, sequences=(first, other))
-
-    monkeypatch.setattr(evaluate_module, "load_fitting_dataset", renamed)
-    run = read_published(small_run.train).with_overrides(["TEST.EVAL_SCALES=[1.0, 0.5]"])
-    with pytest.raises(ConfigError, match=r"files of b at scale 0\.5 would be called b_x0\.5"):
-        evaluate_run(
-            small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
-            lambda done, total: None,
-        )  # fmt: skip
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_frames_too_small_for_a_metric_are_an_error_before_anything_is_restored(
     small_run, tmp_path
 ):
-    run = read_published(small_run.train).with_overrides(
-        ["TEST.METRICS=[psnr, tof]", "TEST.EVAL_SCALES=[1.0, 0.5]"]
-    )
     with pytest.raises(ConfigError, match=r"those of b_x0\.5 have 24 x 32"):
-        evaluate_run(
-            small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
-            lambda done, total: None,
-        )  # fmt: skip
+        evaluate(small_run, tmp_path, "TEST.METRICS=[psnr, tof]", "TEST.EVAL_SCALES=[1.0, 0.5]")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -373,21 +326,21 @@ def picture_columns(path: Path, count: int) -> list[np.ndarray]:
     return [picture[rows, start : start + 7 * 64 : 7] for start in left]
 
 
-def test_means_over_frames_and_then_over_sequences(evaluated):
-    frames = pd.read_csv(evaluated / "frames.csv")
-    sequences = pd.read_csv(evaluated / "sequences.csv")
-    summary = json.loads((evaluated / "summary.json").read_text())
-    assert sequences["frames"].tolist() == [5] * 4
-    first = frames[(frames["sequence"] == "b") & (frames["scale"] == 1)]
-    row = sequences[(sequences["sequence"] == "b") & (sequences["scale"] == 1)].iloc[0]
-    assert row["psnr"] == pytest.approx(first["psnr"].mean(), abs=1e-5)
-    for scale, means in ((1.0, summary["metrics"]), (0.5, summary["other_scales"]["0.5"])):
-        of_scale = sequences[sequences["scale"] == scale]
-        assert means["psnr"]["restored"] == pytest.approx(of_scale["psnr"].mean(), abs=1e-5)
-        assert means["ssim"]["blurry"] == pytest.approx(of_scale["ssim_blur"].mean(), abs=1e-5)
-        assert means["psnr"]["gain"] == pytest.approx(
-            means["psnr"]["restored"] - means["psnr"]["blurry"]
-        )
+@pytest.mark.parametrize(("validation", "told"), [("held_out", False), ("test", True)])
+def test_a_run_that_was_chosen_on_the_test_split_says_so(small_run, tmp_path, validation, told):
+    run = read_published(small_run.train)
+    data = run.settings.DATA.model_copy(update={"VALIDATION": validation})
+    settings = run.settings.model_copy(update={"DATA": data})
+    run = replace(run, settings=settings)
+    frames = pd.DataFrame([("own", "b", 1.0, 5, 20.0, 30.0)])
+    frames.columns = ["protocol", "sequence", "scale", "frames", "psnr_blur", "psnr"]
+    measured = {PROTOCOLS["own"]: [METRICS["psnr"]]}
+    summary = summarize(run, load_dataset(small_run.dataset), frames, measured)
+    write_summary_page(
+        tmp_path / "page.html", frames, summary | {"worst": []}, measured.popitem()[1]
+    )
+    assert ("chosen on the test split" in " ".join(summary["warnings"])) is told
+    assert ("chosen on the test split" in (tmp_path / "page.html").read_text()) is told
 
 
 def test_the_summary_says_what_was_measured(small_run, evaluated):
@@ -408,12 +361,8 @@ def test_the_summary_says_what_was_measured(small_run, evaluated):
 
 
 def test_a_metric_without_its_weights_is_an_error_before_anything_is_restored(small_run, tmp_path):
-    run = read_published(small_run.train).with_overrides(["TEST.METRICS=[psnr, lpips]"])
     with pytest.raises(DataError) as caught:
-        evaluate_run(
-            small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
-            lambda done, total: None,
-        )  # fmt: skip
+        evaluate(small_run, tmp_path, "TEST.METRICS=[psnr, lpips]")
     for words in (
         "TEST.METRICS names lpips",
         "no-such-folder/alexnet-owt-7be5be79.pth: no such file",
@@ -421,39 +370,6 @@ def test_a_metric_without_its_weights_is_an_error_before_anything_is_restored(sm
     ):
         assert words in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def absolute_error(restored: np.ndarray, sharp: np.ndarray) -> float:
-    return float(np.abs(restored.astype(float) - sharp).mean())
-
-
-def test_a_metric_of_which_lower_is_better(small_run, tmp_path, monkeypatch):
-    error = FrameMetric(
-        "error", "error", "Mean absolute error", needs_nothing(absolute_error), decimals=3,
-        larger_is_better=False,
-    )  # fmt: skip
-    monkeypatch.setitem(METRICS, "error", error)
-    run = read_published(small_run.train)
-    test = run.settings.TEST.model_copy(update={"METRICS": ("psnr", "error")})
-    settings = run.settings.model_copy(update={"TEST": test})
-    run = replace(run, identity=replace(run.identity, settings=settings))
-    summary = evaluate_run(
-        small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
-        lambda done, total: None,
-    )  # fmt: skip
-    frames = pd.read_csv(tmp_path / "frames.csv", dtype={"frame": str})
-    row = frames.iloc[0]
-    folder = small_run.raw / "test" / row["sequence"]
-    pair = [read_rgb(folder / kind / f"{row['frame']}.png") for kind in ("blur", "sharp")]
-    assert row["error_blur"] == pytest.approx(absolute_error(*pair), abs=1e-5)
-    means = summary["metrics"]["error"]
-    assert means["gain"] == means["blurry"] - means["restored"]
-    # The untrained model of this test makes the frames worse.
-    assert summary["metrics"]["psnr"]["gain"] < 0
-    assert means["gain"] < 0
-    page = (tmp_path / "metrics.html").read_text()
-    assert "error: Mean absolute error; lower is better." in page
-    assert f"<td>{means['restored']:.3f}</td>" in page
 
 
 def table_rows(page: str) -> list[list[str]]:
@@ -466,13 +382,22 @@ def test_the_page_shows_each_sequence_and_the_mean_at_the_main_scale(evaluated):
     whole = frames[frames["scale"] == 1]
     names = ["psnr_blur", "psnr", "psnr_spikes", "ssim_blur", "ssim", "ssim_spikes"]
     means = {s: [whole.loc[whole["sequence"] == s, name].mean() for name in names] for s in "bc"}
-    means["mean over sequences"] = [np.mean(pair) for pair in zip(*means.values(), strict=True)]
+    pairs = list(zip(*means.values(), strict=True))
+    means["mean over sequences"] = [np.mean(pair) for pair in pairs]
+    means["standard error over sequences"] = [abs(b - a) / 2 for a, b in pairs]
     header, *rows = table_rows((evaluated / "metrics.html").read_text())
     assert header == [
         "sequence", "frames", "psnr blurry", "psnr restored", "psnr spikes alone, grey",
         "ssim blurry", "ssim restored", "ssim spikes alone, grey",
     ]  # fmt: skip
-    assert [row[:2] for row in rows] == [["b", "5"], ["c", "5"], ["mean over sequences", "10"]]
+    errors = rows[-1]
+    assert errors[0] == "standard error over sequences"
+    assert [row[:2] for row in rows] == [
+        ["b", "5"],
+        ["c", "5"],
+        ["mean over sequences", "10"],
+        errors[:2],
+    ]
     for row, values in zip(rows, means.values(), strict=True):
         assert [len(cell.split(".")[1]) for cell in row[2:]] == [2, 2, 2, 4, 4, 4]
         for cell, value, step in zip(row[2:], values, (*[0.01] * 3, *[1e-4] * 3), strict=True):
@@ -484,8 +409,9 @@ def test_the_main_scale_is_1_or_the_first(small_run, scales, main):
     run = read_published(small_run.train).with_overrides([f"TEST.EVAL_SCALES={scales}"])
     rows = [("b", s, 5, 20.0, 30.0 * s) for s in run.settings.TEST.EVAL_SCALES]
     columns = ["sequence", "scale", "frames", "psnr_blur", "psnr"]
-    sequences = pd.DataFrame(rows, columns=columns)
-    summary = summarize(run, load_dataset(small_run.dataset), sequences, [METRICS["psnr"]])
+    sequences = pd.DataFrame(rows, columns=columns).assign(protocol="own")
+    measured = {PROTOCOLS["own"]: [METRICS["psnr"]]}
+    summary = summarize(run, load_dataset(small_run.dataset), sequences, measured)
     assert (summary["scale"], summary["frames"]) == (main, 5)
     assert summary["metrics"]["psnr"]["restored"] == 30 * main
     (other,) = {0.5, 0.75, 1.0} & set(run.settings.TEST.EVAL_SCALES) - {main}
@@ -506,38 +432,12 @@ def test_a_picture_of_the_middle_frame_of_each_sequence(small_run, evaluated, re
         assert np.abs(blur.astype(int) - expected).mean() > 1
 
 
-def test_a_video_for_each_sequence_shows_blurry_restored_and_sharp(small_run, evaluated, restored):
-    assert sorted(path.stem for path in (evaluated / "videos").iterdir()) == [
-        "b", "b_x0.5", "c", "c_x0.5",
-    ]  # fmt: skip
-    video = cv2.VideoCapture(str(evaluated / "videos" / "b.mp4"))
-    frames = []
-    while (result := video.read())[0]:
-        frames.append(result[1][..., ::-1].astype(float))
-    assert len(frames) == 5
-    kinds = [
-        raw_frames(small_run, "b", "blur"),
-        restored["b"],
-        raw_frames(small_run, "b", "sharp"),
-    ]
-    for number, frame in enumerate(frames):
-        for place in range(3):
-            shown = frame[:, 64 * place : 64 * place + 64]
-            # The codec loses detail, but not what kind of frame it is.
-            errors = [np.square(shown - kind[number]).mean() for kind in kinds]
-            assert int(np.argmin(errors)) == place
-
-
 def test_repeating_gives_the_same_figures_and_no_leftovers(small_run, evaluated, tmp_path):
-    run = read_published(small_run.train)
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "of_an_older_run.png").touch()
     (tmp_path / "videos").mkdir()
     (tmp_path / "videos" / "of_an_older_run.mp4").touch()
-    evaluate_run(
-        small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
-        lambda done, total: None,
-    )  # fmt: skip
+    evaluate(small_run, tmp_path)
     again, first = (pd.read_csv(folder / "frames.csv") for folder in (tmp_path, evaluated))
     np.testing.assert_allclose(again["psnr"], first.loc[first["scale"] == 1, "psnr"], atol=1e-4)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -547,26 +447,15 @@ def test_repeating_gives_the_same_figures_and_no_leftovers(small_run, evaluated,
 
 
 def test_other_bins_and_a_missing_split_are_refused(small_run, tmp_path):
-    run = read_published(small_run.train)
-    weights = small_run.train / "weights.safetensors"
     manifest = json.loads(small_run.dataset.read_text())
     other = small_run.dataset.with_name("other.json")
     other.write_text(json.dumps(manifest | {"bins": 8}))
-    with pytest.raises(ConfigError, match=r"built with 8 bins, but DATA\.K of the run is 4"):
-        evaluate_run(weights, run, other, tmp_path, CPU, lambda done, total: None)
+    with pytest.raises(
+        ConfigError, match=r"built with DATA\.NUM_VOXEL_BINS 8, but that of the run is 4"
+    ):
+        evaluate(small_run, tmp_path, dataset=other)
     del manifest["splits"]["test"]
     other.write_text(json.dumps(manifest))
     with pytest.raises(DataError, match="no split 'test'"):
-        evaluate_run(weights, run, other, tmp_path, CPU, lambda done, total: None)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_model_with_spikes_is_refused_on_a_data_set_without(small_run, tmp_path):
-    manifest = json.loads(small_run.dataset.read_text()) | {"statistics": None}
-    other = small_run.dataset.with_name("without_spikes.json")
-    other.write_text(json.dumps(manifest))
-    run = read_published(small_run.train)
-    weights = small_run.train / "weights.safetensors"
-    with pytest.raises(ConfigError, match=r"without_spikes\.json: no sequence .* has spike files"):
-        evaluate_run(weights, run, other, tmp_path, CPU, lambda done, total: None)
+        evaluate(small_run, tmp_path, dataset=other)
     assert list(tmp_path.iterdir()) == []

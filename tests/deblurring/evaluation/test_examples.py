@@ -11,7 +11,7 @@ import pytest
 from vrtspike.deblurring.evaluation.examples import Example, Examples
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.tof import TOF
-from vrtspike.images import read_gray, read_rgb
+from vrtspike.io.images import read_gray, read_rgb
 
 NAN, INFINITE = float("nan"), float("inf")
 

@@ -9,19 +9,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from skimage.metrics import structural_similarity
 
+from tests.deblurring.reference_metrics import decibels, similarity
 from vrtspike.deblurring.evaluation.folder import (
     NO_SPIKES,
     SIMULATED,
-    Order,
+    Request,
     mean_figure,
+    open_request,
     restore_into,
 )
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
+from vrtspike.deblurring.evaluation.without_truth import FIGURES
 from vrtspike.deblurring.video import read_video, video_file, video_rate
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.images import read_rgb, write_png
+from vrtspike.io.images import read_rgb, write_png
 
 NAMES = [f"{number:06d}" for number in range(1, 6)]
 
@@ -32,9 +34,9 @@ def model(small_run) -> TrainedModel:
 
 
 @pytest.fixture
-def order(small_run, tmp_path) -> Order:
+def asked(small_run, tmp_path) -> Request:
     sequence = small_run.raw / "test" / "b"
-    return Order(sequence / "blur", tmp_path / "out", sequence / "spike")
+    return Request(sequence / "blur", tmp_path / "out", sequence / "spike")
 
 
 @contextlib.contextmanager
@@ -42,8 +44,9 @@ def silent(title: str):
     yield lambda done, total: None
 
 
-def restore(model: TrainedModel, order: Order, note=lambda text: None, progress=silent):
-    return restore_into(model, order, progress=progress, note=note)
+def restore(model: TrainedModel, asked: Request, note=lambda text: None, progress=silent):
+    clip = open_request(model.run, asked)
+    return restore_into(model, clip, progress=progress, note=note)
 
 
 def pictures(folder: Path) -> list[np.ndarray]:
@@ -55,17 +58,17 @@ def whole(small_run, model, tmp_path_factory):
     """Everything that one call can make of a clip, and its record."""
     output = tmp_path_factory.mktemp("whole")
     sequence = small_run.raw / "test" / "b"
-    order = Order(
+    asked = Request(
         sequence / "blur", output, sequence / "spike", sharp=sequence / "sharp", tile=32,
         video=True, side_by_side=True, pictures=True, fps=Fraction(10),
     )  # fmt: skip
-    return order, restore(model, order)
+    return asked, restore(model, asked)
 
 
 def test_frames_and_their_figures(small_run, model, whole):
-    order, record = whole
-    restored = pictures(order.output / "restored")
-    source = model.open_source(order.frames, order.spikes)
+    asked, record = whole
+    restored = pictures(asked.output / "restored")
+    source = model.open_source(asked.frames, asked.spikes)
     expected = list(model.restore_source(source, model.tiling(source, 32)))
     np.testing.assert_array_equal(restored, expected)
     sequence = small_run.raw / "test" / "b"
@@ -75,18 +78,13 @@ def test_frames_and_their_figures(small_run, model, whole):
             read_rgb(sequence / kind / f"{frame['frame']}.png") for kind in ("blur", "sharp")
         )
         for column, picture in (("_blur", blur), ("", image)):
-            error = np.mean((picture.astype(float) - sharp) ** 2)
-            assert frame[f"psnr{column}"] == pytest.approx(10 * np.log10(255**2 / error))
-            _, similarity = structural_similarity(
-                picture.astype(float), sharp.astype(float), data_range=255, gaussian_weights=True,
-                sigma=1.5, use_sample_covariance=False, full=True, channel_axis=-1,
-            )  # fmt: skip
-            assert frame[f"ssim{column}"] == pytest.approx(similarity[5:-5, 5:-5].mean())
+            assert frame[f"psnr{column}"] == pytest.approx(decibels(picture, sharp))
+            assert frame[f"ssim{column}"] == pytest.approx(similarity(picture, sharp))
 
 
 def test_the_record_says_what_was_done(whole):
-    order, record = whole
-    assert json.loads((order.output / "restore.json").read_text()) == record
+    asked, record = whole
+    assert json.loads((asked.output / "restore.json").read_text()) == record
     assert (record["status"], record["precision"], record["device"]) == (
         "finished", "float32", "cpu",
     )  # fmt: skip
@@ -94,25 +92,25 @@ def test_the_record_says_what_was_done(whole):
     # 2 x 3 tiles of 32 x 32 for 48 x 64 pixels, 2 windows of 3 for 5 frames.
     assert record["recomputation"] == pytest.approx(6 * 32 * 32 / (48 * 64) * 6 / 5)
     assert record["run"]["fingerprint"] == "0123456789ab"
-    assert record["paths"] == {"input": str(order.frames), "spikes": str(order.spikes)}
+    assert record["paths"] == {"input": str(asked.frames), "spikes": str(asked.spikes)}
     assert record["spikes"]["from"] == "recorded"
     assert record["seconds_per_frame"] > 0
-    assert {path.name for path in order.output.iterdir()} == {
+    assert {path.name for path in asked.output.iterdir()} == {
         "restored", "comparison", "restored.mp4", "side_by_side.mp4", "restore.json",
     }  # fmt: skip
 
 
 def test_videos_show_the_frames_in_order(small_run, whole):
-    order, _ = whole
+    asked, _ = whole
     sequence = small_run.raw / "test" / "b"
     kinds = [
-        pictures(sequence / "blur"), pictures(order.output / "restored"),
+        pictures(sequence / "blur"), pictures(asked.output / "restored"),
         pictures(sequence / "sharp"),
     ]  # fmt: skip
-    alone = list(read_video(order.output / "restored.mp4"))
-    beside = list(read_video(order.output / "side_by_side.mp4"))
+    alone = list(read_video(asked.output / "restored.mp4"))
+    beside = list(read_video(asked.output / "side_by_side.mp4"))
     assert len(alone) == len(beside) == 5
-    assert video_rate(order.output / "restored.mp4") == 10
+    assert video_rate(asked.output / "restored.mp4") == 10
 
     def nearest(shown: np.ndarray, candidates: list[np.ndarray]) -> int:
         return int(np.argmin([np.square(shown.astype(float) - c).mean() for c in candidates]))
@@ -125,17 +123,9 @@ def test_videos_show_the_frames_in_order(small_run, whole):
             assert nearest(shown, [kind[number] for kind in kinds]) == place
 
 
-def test_pictures_to_compare_show_the_blurry_frame_first(small_run, whole):
-    order, _ = whole
-    blur = read_rgb(small_run.raw / "test/b/blur/000002.png")
-    # Seven times enlarged, below a band for the labels.
-    picture = read_rgb(order.output / "comparison/000002.png")[24:, ::7]
-    np.testing.assert_array_equal(picture[: 7 * 48 : 7, :64], blur)
-
-
-def test_a_stopped_call_goes_on_and_gives_the_same(model, order, whole):
+def test_a_stopped_call_goes_on_and_gives_the_same(model, asked, whole):
     finished = pictures(whole[0].output / "restored")
-    order = replace(order, tile=32)
+    asked = replace(asked, tile=32)
 
     @contextlib.contextmanager
     def stopping(title):
@@ -146,10 +136,10 @@ def test_a_stopped_call_goes_on_and_gives_the_same(model, order, whole):
         yield show
 
     with pytest.raises(KeyboardInterrupt):
-        restore(model, order, progress=stopping)
-    kept = sorted((order.output / "restored").iterdir())
+        restore(model, asked, progress=stopping)
+    kept = sorted((asked.output / "restored").iterdir())
     assert [path.stem for path in kept] == NAMES[:2]
-    assert json.loads((order.output / "restore.json").read_text())["status"] == "begun"
+    assert json.loads((asked.output / "restore.json").read_text())["status"] == "begun"
     before = [path.stat().st_mtime_ns for path in kept]
     notes, tiles = [], []
 
@@ -158,49 +148,49 @@ def test_a_stopped_call_goes_on_and_gives_the_same(model, order, whole):
         yield lambda done, total: tiles.append((title, done, total))
 
     # What was chosen then stays, also where more memory is free now.
-    record = restore(model, replace(order, tile=None), notes.append, counting)
+    record = restore(model, replace(asked, tile=None), notes.append, counting)
     assert notes == ["2 of 5 frames are there already, restored before"]
     # The third frame belongs to both windows.
     assert ("restore, tiles", 12, 12) in tiles
     assert record["tile"] == 32
-    np.testing.assert_array_equal(pictures(order.output / "restored"), finished)
+    np.testing.assert_array_equal(pictures(asked.output / "restored"), finished)
     assert [path.stat().st_mtime_ns for path in kept] == before
     # A frame that is lost is restored again, alone.
     kept[0].unlink()
     tiles.clear()
-    restore(model, order, progress=counting)
+    restore(model, asked, progress=counting)
     assert [total for title, _, total in tiles if title == "restore, tiles"] == [6] * 6
-    np.testing.assert_array_equal(pictures(order.output / "restored"), finished)
+    np.testing.assert_array_equal(pictures(asked.output / "restored"), finished)
     assert kept[1].stat().st_mtime_ns == before[1]
 
 
-def test_what_is_there_is_used_for_what_is_missing(model, order, whole, tmp_path):
-    shutil.copytree(whole[0].output, order.output)
+def test_what_is_there_is_used_for_what_is_missing(model, asked, whole, tmp_path):
+    shutil.copytree(whole[0].output, asked.output)
     for name in ("restored.mp4", "side_by_side.mp4"):
-        (order.output / name).unlink()
+        (asked.output / name).unlink()
     # No frame is restored: the model need not be called.
     idle = replace(model, network=None)
-    record = restore(idle, replace(order, video=True))
-    assert len(list(read_video(order.output / "restored.mp4"))) == 5
+    record = restore(idle, replace(asked, video=True))
+    assert len(list(read_video(asked.output / "restored.mp4"))) == 5
     assert record["seconds_per_frame"] == whole[1]["seconds_per_frame"]
     assert "psnr" not in record["frames"][0]
 
 
-def test_frames_of_something_else_are_not_mixed_in(small_run, model, order, whole, tmp_path):
-    shutil.copytree(whole[0].output, order.output)
+def test_frames_of_something_else_are_not_mixed_in(small_run, model, asked, whole, tmp_path):
+    shutil.copytree(whole[0].output, asked.output)
     sequence = small_run.raw / "test" / "b"
     shutil.copytree(sequence, tmp_path / "moved")
-    moved = replace(order, frames=tmp_path / "moved/blur", spikes=tmp_path / "moved/spike")
+    moved = replace(asked, frames=tmp_path / "moved/blur", spikes=tmp_path / "moved/spike")
     restore(model, moved)  # the same inputs elsewhere are the same
 
-    def refused(changed: Order, words: str, other: TrainedModel = model) -> None:
-        with pytest.raises(ConfigError, match=f"{words}.*--anew"):
+    def refused(changed: Request, words: str, other: TrainedModel = model) -> None:
+        with pytest.raises(ConfigError, match=f"{words}.*--overwrite"):
             restore(other, changed)
 
     refused(replace(moved, simulate_spikes=True, spikes=None), "frames restored with other spikes")
-    refused(replace(order, tile=40), "restored with --tile 32; leave --tile 40 out")
-    refused(order, "with another model", replace(model, weights="others"))
-    refused(order, "with another precision", replace(model, precision="bfloat16"))
+    refused(replace(asked, tile=40), "restored with --tile 32; leave --tile 40 out")
+    refused(asked, "with another model", replace(model, weights="others"))
+    refused(asked, "with another precision", replace(model, precision="bfloat16"))
     spikes = tmp_path / "moved/spike/000003.dat"
     contents = bytearray(spikes.read_bytes())
     contents[len(contents) // 2] ^= 1
@@ -208,94 +198,109 @@ def test_frames_of_something_else_are_not_mixed_in(small_run, model, order, whol
     refused(moved, "with other spikes")
     write_png(tmp_path / "moved/blur/000003.png", np.zeros((48, 64, 3), np.uint8))
     refused(moved, "with other blurry frames, other spikes")
-    (order.output / "restore.json").write_text("{")
-    refused(order, r"restore\.json: damaged")
-    (order.output / "restore.json").unlink()
-    refused(order, "holds pictures, and no restore.json tells what they are")
-    assert len(list((order.output / "restored").iterdir())) == 5
+    (asked.output / "restore.json").write_text("{")
+    refused(asked, r"restore\.json: damaged")
+    (asked.output / "restore.json").unlink()
+    refused(asked, "holds pictures, and no restore.json tells what they are")
+    assert len(list((asked.output / "restored").iterdir())) == 5
 
 
 def test_results_are_not_written_over_their_input(model, whole):
-    order, _ = whole
+    asked, _ = whole
     for given in (
-        {"frames": order.output / "restored"},
-        {"frames": order.output / "restored.mp4"},
-        {"sharp": order.output / "restored" / ".." / "comparison"},
+        {"frames": asked.output / "restored"},
+        {"frames": asked.output / "restored.mp4"},
+        {"sharp": asked.output / "restored" / ".." / "comparison"},
     ):
         with pytest.raises(ConfigError, match="lies where the results of"):
-            restore(model, replace(order, anew=True, **given))
-    assert len(pictures(order.output / "restored")) == len(NAMES)
+            restore(model, replace(asked, overwrite=True, **given))
+    assert len(pictures(asked.output / "restored")) == len(NAMES)
 
 
-def test_anew_replaces_what_this_program_has_made(model, order, whole):
-    shutil.copytree(whole[0].output, order.output)
-    (order.output / "notes.txt").touch()
-    (order.output / "restored" / "000009.png").touch()
-    record = restore(model, replace(order, tile=40, anew=True))
+def test_anew_replaces_what_this_program_has_made(model, asked, whole):
+    shutil.copytree(whole[0].output, asked.output)
+    (asked.output / "notes.txt").touch()
+    (asked.output / "restored" / "000009.png").touch()
+    record = restore(model, replace(asked, tile=40, overwrite=True))
     assert record["tile"] == 40
-    assert {path.name for path in order.output.iterdir()} == {
+    assert {path.name for path in asked.output.iterdir()} == {
         "restored", "restore.json", "notes.txt",
     }  # fmt: skip
-    assert [path.stem for path in sorted((order.output / "restored").iterdir())] == NAMES
+    assert [path.stem for path in sorted((asked.output / "restored").iterdir())] == NAMES
 
 
-def test_a_video_with_simulated_spikes(small_run, model, order, tmp_path):
+def test_a_video_with_simulated_spikes(small_run, model, asked, tmp_path):
     path = tmp_path / "blur.mp4"
     with video_file(path, fps=Fraction(30000, 1001)) as append:
-        for frame in pictures(order.frames):
+        for frame in pictures(asked.frames):
             append([frame])
-    made = replace(order, frames=path, spikes=None, simulate_spikes=True, side_by_side=True)
+    made = replace(asked, frames=path, spikes=None, simulate_spikes=True, side_by_side=True)
     record = restore(model, made)
     assert record["spikes"]["from"] == SIMULATED
     assert [frame["frame"] for frame in record["frames"]] == NAMES
-    frames = list(read_video(order.output / "side_by_side.mp4"))
+    frames = list(read_video(asked.output / "side_by_side.mp4"))
     assert len(frames) == 5
     assert frames[0].shape == (48, 128, 3)
-    assert video_rate(order.output / "side_by_side.mp4") == Fraction(30000, 1001)
+    assert video_rate(asked.output / "side_by_side.mp4") == Fraction(30000, 1001)
     # The same call again finds its frames.
     notes: list[str] = []
     restore(model, made, notes.append)
     assert notes == ["5 of 5 frames are there already, restored before"]
 
 
-def test_frames_equal_to_the_sharp_ones_have_no_finite_figure(model, order, whole):
-    shutil.copytree(whole[0].output, order.output)
-    sharp = order.output.parent / "sharp"
-    shutil.copytree(order.output / "restored", sharp)
+def test_frames_equal_to_the_sharp_ones_have_no_finite_figure(model, asked, whole):
+    shutil.copytree(whole[0].output, asked.output)
+    sharp = asked.output.parent / "sharp"
+    shutil.copytree(asked.output / "restored", sharp)
     (sharp / "000004.png").unlink()
-    record = restore(model, replace(order, sharp=sharp))
-    assert json.loads((order.output / "restore.json").read_text()) == record
+    record = restore(model, replace(asked, sharp=sharp))
+    assert json.loads((asked.output / "restore.json").read_text()) == record
     assert record["frames"][0]["psnr"] is None
     assert record["frames"][0]["ssim"] == pytest.approx(1)
     assert record["frames"][0]["psnr_blur"] > 10
-    assert record["frames"][3] == {"frame": "000004"}
+    # Without a sharp frame, what was recorded tells how it came out.
+    assert set(record["frames"][3]) == {"frame", *FIGURES}
+    assert set(record["frames"][0]).isdisjoint(FIGURES)
     assert mean_figure(record["frames"], "psnr") is None
 
 
-def test_sharp_frames_that_cannot_be_compared_are_told_before_anything(model, order, tmp_path):
+def test_sharp_frames_that_cannot_be_compared_are_told_before_anything(model, asked, tmp_path):
     sharp = tmp_path / "sharp"
     with pytest.raises(DataError, match="sharp: no such folder"):
-        restore(model, replace(order, sharp=sharp))
+        restore(model, replace(asked, sharp=sharp))
     write_png(sharp / "000003.png", np.zeros((48, 62, 3), np.uint8))
     with pytest.raises(
         DataError, match=r"another size \(1\):\n  - .*000003\.png: 48 x 62 pixels\nExpected 48 x 64"
     ):
-        restore(model, replace(order, sharp=sharp))
+        restore(model, replace(asked, sharp=sharp))
     (sharp / "000003.png").rename(sharp / "3.png")
     with pytest.raises(DataError, match="no frame has the name of a blurry one, such as 000001"):
-        restore(model, replace(order, sharp=sharp))
-    assert not order.output.exists()
+        restore(model, replace(asked, sharp=sharp))
+    assert not asked.output.exists()
 
 
-def test_spikes_that_do_not_show_the_frames_are_doubted(small_run, model, order):
+def test_spikes_that_do_not_show_the_frames_are_doubted(small_run, model, asked):
     notes: list[str] = []
-    restore(model, replace(order, spikes=small_run.raw / "test/c/spike"), notes.append)
+    restore(model, replace(asked, spikes=small_run.raw / "test/c/spike"), notes.append)
     (warning,) = notes
     assert warning.startswith("warning: spikes that do not fit")
     assert "do not show" in warning
 
 
-def test_the_record_of_a_model_without_spikes(model, order):
+def test_sharp_frames_of_another_sequence_are_doubted(small_run, model, asked, whole):
+    shutil.copytree(whole[0].output, asked.output)
+    notes: list[str] = []
+    restore(model, replace(asked, sharp=small_run.raw / "test/b/sharp"), notes.append)
+    assert notes == ["5 of 5 frames are there already, restored before"]
+    restore(model, replace(asked, sharp=small_run.raw / "test/c/sharp"), notes.append)
+    warning = notes[-1]
+    assert warning.startswith("warning: sharp frames of another scene")
+    assert "Give --sharp the frames of this clip" in warning
+    for name in NAMES:
+        assert f"c/sharp/{name}.png and {asked.frames}/{name}.png: " in warning
+
+
+def test_the_record_of_a_model_without_spikes(model, asked):
     class Same:
         def __call__(self, blur, voxels):
             assert voxels is None
@@ -305,6 +310,6 @@ def test_the_record_of_a_model_without_spikes(model, order):
     tree["MODEL"]["USE_SPIKE"] = False
     run = replace(model.run, settings=type(model.settings).model_validate(tree))
     plain = replace(model, run=run, network=Same(), statistics=None)
-    record = restore(plain, replace(order, spikes=None))
+    record = restore(plain, replace(asked, spikes=None))
     assert record["spikes"]["from"] == NO_SPIKES
-    np.testing.assert_array_equal(pictures(order.output / "restored"), pictures(order.frames))
+    np.testing.assert_array_equal(pictures(asked.output / "restored"), pictures(asked.frames))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from tests.deblurring.reference_metrics import decibels, luma_of
 from vrtspike.deblurring.evaluation.measure import (
     ClipMeter,
     overall_means,
     ranking_metric,
-    require_size,
     select_metrics,
     sequence_means,
+    sequences_lost_to_spikes,
     spikes_means,
     worst_frames,
 )
@@ -23,7 +22,6 @@ from vrtspike.deblurring.metrics.metric import MotionScore, TemporalMetric, need
 from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM
 from vrtspike.deblurring.metrics.tof import TOF
-from vrtspike.errors import ConfigError
 
 FRAMES = pd.DataFrame(
     [
@@ -33,7 +31,12 @@ FRAMES = pd.DataFrame(
         ("a", 0, 0.5, 10.0, 50.0),
     ],
     columns=["sequence", "frame", "scale", "psnr_blur", "psnr"],
-)
+).assign(protocol="own")
+
+
+def means_of(frames: pd.DataFrame, scale: float = 1.0) -> pd.DataFrame:
+    sequences = sequence_means(frames)
+    return sequences[sequences["scale"] == scale]
 
 
 def test_every_frame_counts_in_its_sequence_and_every_sequence_alike():
@@ -45,18 +48,38 @@ def test_every_frame_counts_in_its_sequence_and_every_sequence_alike():
         ["c", 1.0, 2, 24.5, 24.0],
         ["a", 0.5, 1, 10.0, 50.0],
     ]
-    means = overall_means(sequences, 1.0, [PSNR])
+    means = overall_means(means_of(FRAMES), [PSNR])
+    gains = [13.0, 3.0, -0.5]
     assert means["psnr"] == {
         "blurry": pytest.approx(66.5 / 3),
         "restored": pytest.approx(82 / 3),
         "gain": pytest.approx(15.5 / 3),
+        "restored_error": pytest.approx(np.std([33, 25, 24], ddof=1) / 3**0.5),
+        "gain_error": pytest.approx(np.std(gains, ddof=1) / 3**0.5),
     }
-    assert overall_means(sequences, 0.5, [PSNR])["psnr"]["gain"] == 40.0
+    single = overall_means(means_of(FRAMES, 0.5), [PSNR])["psnr"]
+    assert (single["gain"], single["gain_error"]) == (40.0, None)
+
+
+def test_where_every_frame_counts_alike_longer_sequences_count_more():
+    means = overall_means(means_of(FRAMES), [PSNR], "frames")["psnr"]
+    assert means["restored"] == pytest.approx(np.mean([30, 31, 38, 25, 24, 24]))
+    assert means["blurry"] == pytest.approx(np.mean([20, 20, 20, 22, 24, 25]))
+    deviations = np.array([3 * (33 - 172 / 6), 25 - 172 / 6, 2 * (24 - 172 / 6)])
+    assert means["restored_error"] == pytest.approx((1.5 * (deviations**2).sum()) ** 0.5 / 6)
+
+
+def test_protocols_have_rows_of_their_own():
+    both = pd.concat([FRAMES, FRAMES.assign(protocol="vrt", psnr=1.0)])
+    sequences = sequence_means(both)
+    assert sequences[["protocol", "psnr"]].to_numpy().tolist() == [
+        ["own", 33.0], ["own", 25.0], ["own", 24.0], ["own", 50.0], *[["vrt", 1.0]] * 4,
+    ]  # fmt: skip
 
 
 def test_a_mean_that_is_not_finite_is_left_out_with_the_reason():
     perfect = FRAMES.replace({"psnr": {25.0: np.inf}})
-    entry = overall_means(sequence_means(perfect), 1.0, [PSNR])["psnr"]
+    entry = overall_means(means_of(perfect), [PSNR])["psnr"]
     assert entry["blurry"] == pytest.approx(66.5 / 3)
     assert (entry["restored"], entry["gain"]) == (None, None)
     assert "equal the sharp ones" in entry["reason"]
@@ -65,20 +88,16 @@ def test_a_mean_that_is_not_finite_is_left_out_with_the_reason():
 def test_each_name_is_measured_by_its_own_metric_against_its_own_reference(tmp_path):
     rng = np.random.default_rng(4)
     blur, restored, sharp, spikes, gray = rng.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
-    scores = select_metrics(["psnr", "psnr_y"], str(tmp_path), torch.device("cpu"))
+    scores = select_metrics([PSNR, PSNR_Y], str(tmp_path), torch.device("cpu"))
     images = {"blur": blur, "restored": restored, "sharp": sharp, "spikes": spikes, "gray": gray}
     row = ClipMeter(scores).measure(images)
 
-    def decibels(a: np.ndarray, b: np.ndarray) -> float:
-        return float(10 * np.log10(255**2 / np.mean((a - b) ** 2)))
-
-    y = np.array([65.481, 128.553, 24.966]) / 255
     for column, image, reference in (
         ("_blur", blur, sharp), ("", restored, sharp), ("_spikes", spikes, gray),
     ):  # fmt: skip
-        a, b = image.astype(float), reference.astype(float)
-        assert row[f"psnr{column}"] == pytest.approx(decibels(a, b))
-        assert row[f"psnr_y{column}"] == pytest.approx(decibels(a @ y, b @ y))
+        assert row[f"psnr{column}"] == pytest.approx(decibels(image, reference))
+        expected = decibels(luma_of(image), luma_of(reference))
+        assert row[f"psnr_y{column}"] == pytest.approx(expected)
     assert list(row) == [
         "psnr_blur", "psnr", "psnr_spikes", "psnr_y_blur", "psnr_y", "psnr_y_spikes",
     ]  # fmt: skip
@@ -122,42 +141,32 @@ def test_means_of_a_temporal_metric_are_over_the_frames_that_have_a_figure():
         ("a", 2, 6.0, 2.0),
         ("b", 0, *[nothing] * 2),
     ]
-    frames = pd.DataFrame(rows, columns=["sequence", "frame", "tof_blur", "tof"]).assign(scale=1.0)
+    frames = pd.DataFrame(rows, columns=["sequence", "frame", "tof_blur", "tof"])
+    frames = frames.assign(scale=1.0, protocol="own")
     sequences = sequence_means(frames)
     assert sequences["frames"].tolist() == [3, 1]
-    means = overall_means(sequences, 1.0, [TOF])
-    assert means["tof"] == {"blurry": 5.0, "restored": 1.5, "gain": 3.5}
-    alone = overall_means(sequence_means(frames[frames["sequence"] == "b"]), 1.0, [TOF])["tof"]
+    means = overall_means(sequences, [TOF])["tof"]
+    assert (means["blurry"], means["restored"], means["gain"]) == (5.0, 1.5, 3.5)
+    alone = overall_means(means_of(frames[frames["sequence"] == "b"]), [TOF])["tof"]
     assert (alone["blurry"], alone["restored"], alone["gain"]) == (None, None, None)
     assert "no sequence has two frames" in alone["reason"]
 
 
 def test_means_of_the_spikes_alone_are_over_sequences_too():
     frames = FRAMES.assign(psnr_spikes=FRAMES["psnr"] - 3)
-    means = spikes_means(sequence_means(frames), 1.0, [PSNR])
+    means = spikes_means(means_of(frames), [PSNR])
     assert means == {"psnr": pytest.approx(82 / 3 - 3)}
     endless = frames.replace({"psnr_spikes": {22.0: np.inf}})
-    assert spikes_means(sequence_means(endless), 1.0, [PSNR]) == {"psnr": None}
+    assert spikes_means(means_of(endless), [PSNR]) == {"psnr": None}
 
 
-def test_frames_that_a_metric_cannot_measure_are_refused_before():
-    require_size([PSNR, SSIM, TOF], "a", (48, 48))
-    with pytest.raises(ConfigError, match=r"tof, which measures frames of 48 x 48 .* 64 x 47"):
-        require_size([PSNR, SSIM, TOF], "a_x0.5", (64, 47))
-    with pytest.raises(ConfigError, match=r"ssim, which measures frames of 11 x 11"):
-        require_size([PSNR, SSIM], "a", (10, 64))
-
-
-def test_images_measured_at_once_have_the_same_figures(tmp_path):
-    rng = np.random.default_rng(5)
-    clip = rng.integers(0, 256, (2, 5, 48, 48, 3), dtype=np.uint8)
-    scores = select_metrics(["ssim", "tof"], str(tmp_path), torch.device("cpu"))
-    found = []
-    with ThreadPoolExecutor(4) as pool:
-        for meter in (ClipMeter(scores), ClipMeter(scores, pool.map)):
-            kinds = ("blur", "restored", "spikes", "sharp", "gray")
-            found.append([meter.measure(dict(zip(kinds, images, strict=True))) for images in clip])
-    np.testing.assert_equal(*found)
+def test_sequences_of_which_the_spikes_alone_are_better():
+    frames = FRAMES.assign(psnr_spikes=[20.0, 20.0, 20.0, 25.5, 24.0, 24.0, 60.0])
+    found = sequences_lost_to_spikes(means_of(frames), PSNR)
+    assert found == [{"sequence": "b", "spikes": 25.5, "restored": 25.0}]
+    lower = frames.rename(columns={"psnr": "tof", "psnr_spikes": "tof_spikes"})
+    found = sequences_lost_to_spikes(means_of(lower), TOF)
+    assert [each["sequence"] for each in found] == ["a"]
 
 
 def test_frames_are_ranked_by_psnr_or_else_by_the_first_metric():
@@ -166,7 +175,8 @@ def test_frames_are_ranked_by_psnr_or_else_by_the_first_metric():
 
 
 def test_the_worst_frames_are_named_the_worst_first():
-    worst = worst_frames(FRAMES, 1.0, [SSIM, PSNR])
+    frames = FRAMES[FRAMES["scale"] == 1]
+    worst = worst_frames(frames, [SSIM, PSNR])
     assert worst == [
         {"sequence": "c", "frame": "0", "psnr": 24.0},
         {"sequence": "c", "frame": "1", "psnr": 24.0},
@@ -174,7 +184,17 @@ def test_the_worst_frames_are_named_the_worst_first():
         {"sequence": "a", "frame": "0", "psnr": 30.0},
         {"sequence": "a", "frame": "1", "psnr": 31.0},
     ]
-    perfect = FRAMES.replace({"psnr": {25.0: np.inf, 24.0: np.nan}})
-    assert [frame["psnr"] for frame in worst_frames(perfect, 1.0, [PSNR])] == [30, 31, 38]
-    lower = FRAMES.rename(columns={"psnr": "tof"})
-    assert [frame["tof"] for frame in worst_frames(lower, 1.0, [TOF])] == [38, 31, 30, 25, 24]
+    perfect = frames.replace({"psnr": {25.0: np.inf, 24.0: np.nan}})
+    assert [frame["psnr"] for frame in worst_frames(perfect, [PSNR])] == [
+        30,
+        31,
+        38,
+    ]
+    lower = frames.rename(columns={"psnr": "tof"})
+    assert [frame["tof"] for frame in worst_frames(lower, [TOF])] == [
+        38,
+        31,
+        30,
+        25,
+        24,
+    ]

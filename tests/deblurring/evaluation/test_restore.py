@@ -10,13 +10,15 @@ from torch import nn
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
-from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
-from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tiling_for
+from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import FolderSequence, StoredSequence
-from vrtspike.deblurring.evaluation.tiling import Tiling
+from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
+from vrtspike.deblurring.models.restorer import repeat_pixels
 from vrtspike.deblurring.settings.schema import TileSettings
 from vrtspike.errors import ConfigError, RunError
+from vrtspike.io.files import file_digest, write_json
 
 CPU = torch.device("cpu")
 
@@ -30,21 +32,26 @@ class Local(nn.Module):
         self.mix = nn.Conv3d(3 + 4, 3, (3, 5, 5), padding=(1, 2, 2))
 
     def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
-        inputs = torch.cat([blur, voxels], dim=2).transpose(1, 2)
+        inputs = torch.cat([blur, repeat_pixels(voxels, *blur.shape[-2:])], dim=2).transpose(1, 2)
         return blur + 0.1 * torch.tanh(self.mix(inputs).transpose(1, 2))
 
 
 @pytest.fixture(scope="module")
 def clip(small_run):
     dataset = load_dataset(small_run.dataset)
-    return StoredSequence(open_store(dataset.split("test")[0].store)), dataset.statistics
+    return StoredSequence(Store(dataset.split("test")[0].store)), dataset.statistics
+
+
+def restored(model, source, statistics, tiling, **options):
+    compute, spiked = torch_compute(model, statistics, CPU), statistics is not None
+    return list(restore_frames(compute, source, tiling, with_spikes=spiked, **options))
 
 
 def test_tiles_give_what_the_whole_frame_gives(clip):
     source, statistics = clip
     model = Local().eval()
     whole, tiled = (
-        np.stack(list(restore_frames(model, source, statistics, CPU, tiling)))
+        np.stack(restored(model, source, statistics, tiling))
         for tiling in (Tiling(0, 0, 0, 0), Tiling(32, 8, 0, 0))
     )
     assert whole.shape == (5, 48, 64, 3)
@@ -59,7 +66,7 @@ def test_the_real_model_restores_every_frame(clip, small_run):
     assert not model.training
     tiling = tiling_for(TileSettings(SIZE=40, OVERLAP=16), small_run.settings.DATA.CLIP_LEN)
     one, four = (
-        list(restore_frames(model, source, statistics, CPU, tiling, tiles_at_once=n, readers=r))
+        restored(model, source, statistics, tiling, tiles_at_once=n, readers=r)
         for n, r in ((1, 0), (4, 1))
     )
     assert len(one) == len(source.names)
@@ -70,12 +77,10 @@ def test_the_real_model_restores_every_frame(clip, small_run):
 
 def test_tiles_must_fall_on_whole_spike_pixels(clip):
     source, statistics = clip
-    frames = restore_frames(Local(), source, statistics, CPU, Tiling(32, 8, 0, 0))
-    assert next(frames).shape == (48, 64, 3)
     source.ratio = 4
     try:
         with pytest.raises(ConfigError, match="multiples of 4"):
-            next(restore_frames(Local(), source, statistics, CPU, Tiling(32, 6, 0, 0)))
+            restored(Local(), source, statistics, Tiling(32, 6, 0, 0))
     finally:
         source.ratio = 2
 
@@ -89,12 +94,12 @@ def test_without_spikes_the_model_is_given_none(clip, tmp_path):
     frames = np.random.default_rng(0).integers(0, 256, (2, 2, 33, 47, 3), dtype=np.uint8)
     layout = StoreLayout(("1", "2"), (), (33, 47), None, 4)
     write_store(tmp_path / "s.zarr", layout, (StoredFrame(*pair) for pair in frames))
-    source = StoredSequence(open_store(tmp_path / "s.zarr"))
-    restored = list(restore_frames(Blurry(), source, None, CPU, Tiling(16, 4, 0, 0)))
-    np.testing.assert_array_equal(restored, frames[:, 0])
+    source = StoredSequence(Store(tmp_path / "s.zarr"))
+    found = restored(Blurry(), source, None, Tiling(16, 4, 0, 0))
+    np.testing.assert_array_equal(found, frames[:, 0])
     with_spikes, _ = clip
-    restored = list(restore_frames(Blurry(), with_spikes, None, CPU, Tiling(0, 0, 0, 0)))
-    np.testing.assert_array_equal(restored, with_spikes.read(slice(0, 5)).blur)
+    found = restored(Blurry(), with_spikes, None, Tiling(0, 0, 0, 0))
+    np.testing.assert_array_equal(found, with_spikes.read(slice(0, 5)).blur)
 
 
 def test_the_model_sees_the_normalised_voxels_of_stores_and_of_folders(clip, small_run):
@@ -109,14 +114,13 @@ def test_the_model_sees_the_normalised_voxels_of_stores_and_of_folders(clip, sma
     sequence = small_run.raw / "test" / "b"
     folder = FolderSequence(sequence / "blur", sequence / "spike", 4)
     for each in (source, folder):
-        list(restore_frames(Recorder(), each, statistics, CPU, Tiling(0, 0, 0, 0)))
+        restored(Recorder(), each, statistics, Tiling(0, 0, 0, 0))
     assert torch.equal(*seen)
     files = sorted((sequence / "spike").iterdir())
     spikes = np.stack([read_spikes(path, 24, 32) for path in files])
     edges = (0, 21, 24, 28, 56)
     rate = np.stack([spikes[:, a:b].mean(axis=1) for a, b in pairwise(edges)], axis=1)
     expected = (source.gain() * rate - statistics.mean) / statistics.std
-    expected = expected.repeat(2, axis=2).repeat(2, axis=3)
     np.testing.assert_allclose(seen[0][0], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -136,9 +140,13 @@ def test_weights_of_another_model_are_refused(small_run):
         load_model(small_run.train / "missing.safetensors", small_run.settings, CPU)
 
 
-def test_damaged_weights_are_told(small_run, tmp_path):
+def test_weights_that_were_changed_after_they_were_published_are_refused(small_run, tmp_path):
     weights = tmp_path / "weights.safetensors"
-    weights.write_bytes((small_run.train / "weights.safetensors").read_bytes()[:-1])
-    message = r"weights\.safetensors: not a whole safetensors file .* train again"
-    with pytest.raises(RunError, match=message):
+    contents = bytearray((small_run.train / "weights.safetensors").read_bytes())
+    contents[-1] ^= 1  # in the last number: the file is still whole
+    weights.write_bytes(contents)
+    load_model(weights, small_run.settings, CPU)
+    kept = {weights.name: file_digest(small_run.train / "weights.safetensors")}
+    write_json(tmp_path / "run.json", {"status": "finished", "digests": kept})
+    with pytest.raises(RunError, match=r"weights\.safetensors: was changed after it was published"):
         load_model(weights, small_run.settings, CPU)

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
+import av
 import numpy as np
 import pytest
 
 from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
-from vrtspike.deblurring.data.simulation.demo import SCENES, render
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.layout import StoreLayout
-from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import voxelize
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames
@@ -22,14 +22,14 @@ from vrtspike.deblurring.evaluation.sources import (
 )
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
-from vrtspike.images import luma, read_rgb, write_png
+from vrtspike.io.images import luma, read_rgb, write_png
 
 BINS, STEPS = 4, 56
 
 
 @pytest.fixture
 def stored(small_run) -> StoredSequence:
-    return StoredSequence(open_store(load_dataset(small_run.dataset).split("test")[0].store))
+    return StoredSequence(Store(load_dataset(small_run.dataset).split("test")[0].store))
 
 
 @pytest.fixture
@@ -45,7 +45,9 @@ def test_a_stored_sequence_gives_the_raw_frames_and_counts(stored, sequence):
             window.blur[index], read_rgb(sequence / "blur" / f"{name}.png")
         )
         spikes = read_spikes(sequence / "spike" / f"{name}.dat", 24, 32)
-        np.testing.assert_array_equal(window.counts[index], voxelize(spikes, BINS))
+        np.testing.assert_array_equal(
+            window.counts[index], voxelize(spikes, BINS, spk_gopro_exposure(len(spikes)).sharp)
+        )
         np.testing.assert_array_equal(
             stored.read_sharp(index + 1), read_rgb(sequence / "sharp" / f"{name}.png")
         )
@@ -100,30 +102,6 @@ def test_npz_files_give_what_dat_files_give(stored, sequence, tmp_path):
         FolderSequence(blur, tmp_path / "each", BINS)
 
 
-def test_npz_files_tell_the_size_of_their_sensor(stored, sequence, tmp_path):
-    whole = np.random.default_rng(0).integers(0, 2, (5 * STEPS, 48, 64), dtype=np.uint8)
-    np.savez(tmp_path / "fine.npz", spk=whole)
-    folder = FolderSequence(sequence / "blur", tmp_path / "fine.npz", BINS)
-    assert folder.ratio == 1
-    window = folder.read(slice(1, 2))
-    np.testing.assert_array_equal(window.counts[0], voxelize(whole[STEPS : 2 * STEPS], BINS))
-    with pytest.raises(DataError, match=r"fine\.npz: spk has the shape \(280, 48, 64\)"):
-        FolderSequence(sequence / "blur", tmp_path / "fine.npz", BINS, (24, 32))
-
-
-def test_spikes_of_another_scene_are_doubted(tmp_path):
-    for number in (0, 1):
-        frames = render(SCENES[number], np.random.default_rng(number), 64, 96, 3 * 11 + 1)
-        write_sequence(tmp_path / str(number), frames, frames_per_exposure=11)
-    blur = tmp_path / "0" / "blur"
-    assert FolderSequence(blur, tmp_path / "0" / "spike", BINS).doubts() == []
-    doubts = FolderSequence(blur, tmp_path / "1" / "spike", BINS).doubts()
-    assert len(doubts) == 3
-    for doubt, name in zip(doubts, ("000001", "000002", "000003"), strict=True):
-        assert f"1/spike/{name}.dat: the spikes do not show" in doubt
-        assert f"0/blur/{name}.png" in doubt
-
-
 def test_one_file_for_all_frames_is_divided_evenly(stored, sequence, tmp_path):
     parts = [read_spikes(sequence / "spike" / f"{name}.dat", 24, 32) for name in stored.names]
     write_spikes(tmp_path / "spike.dat", np.concatenate(parts))
@@ -134,28 +112,25 @@ def test_one_file_for_all_frames_is_divided_evenly(stored, sequence, tmp_path):
         FolderSequence(sequence / "blur", tmp_path / "cut.dat", BINS)
 
 
-def test_every_frame_without_spikes_is_named(sequence, tmp_path):
-    with pytest.raises(DataError) as error:
-        FolderSequence(sequence / "blur", tmp_path, BINS)
-    names = [path.stem for path in sorted((sequence / "blur").glob("*.png"))]
-    assert all(f"{name}.dat" in str(error.value) for name in names)
-
-
-def test_a_sensor_that_does_not_divide_the_frame_is_refused(sequence):
-    with pytest.raises(DataError, match="no whole multiple"):
-        FolderSequence(sequence / "blur", sequence / "spike", BINS, (24, 30))
-
-
-def test_a_folder_without_frames_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no pictures"):
-        SimulatedSequence(tmp_path, BINS)
-
-
 def test_frames_of_another_size_are_refused(tmp_path):
     write_png(tmp_path / "1.png", np.zeros((16, 16, 3), np.uint8))
     write_png(tmp_path / "2.png", np.zeros((16, 24, 3), np.uint8))
     with pytest.raises(DataError, match=r"2\.png: 16 x 24 pixels, expected 16 x 16"):
         SimulatedSequence(tmp_path, BINS).gain()
+
+
+def test_frames_of_odd_size_are_named_with_a_remedy(tmp_path):
+    path = tmp_path / "odd.mkv"
+    with av.open(str(path), "w") as video:
+        stream = video.add_stream("ffv1", rate=24, width=63, height=48, pix_fmt="bgr0")
+        frame = av.VideoFrame.from_ndarray(np.zeros((48, 63, 3), np.uint8), format="rgb24")
+        video.mux([*stream.encode(frame), *stream.encode(None)])
+    told = r"odd\.mkv: .*frames of 48 x 63.*crop"
+    with pytest.raises(DataError, match=told):
+        SimulatedSequence(path, BINS)
+    write_spikes(tmp_path / "spikes.dat", np.zeros((STEPS, 24, 31), np.uint8))
+    with pytest.raises(DataError, match=told):
+        FolderSequence(path, tmp_path / "spikes.dat", BINS)
 
 
 def test_simulated_spikes_follow_the_frames(tmp_path):
@@ -194,7 +169,7 @@ def test_a_store_without_spikes_gives_frames_only(tmp_path):
     frames = np.random.default_rng(0).integers(0, 256, (3, 2, 15, 21, 3), dtype=np.uint8)
     layout = StoreLayout(("1", "2", "3"), (), (15, 21), None, BINS)
     write_store(tmp_path / "s.zarr", layout, (StoredFrame(*pair) for pair in frames))
-    source = StoredSequence(open_store(tmp_path / "s.zarr"))
+    source = StoredSequence(Store(tmp_path / "s.zarr"))
     window = source.read(slice(1, 3))
     np.testing.assert_array_equal(window.blur, frames[1:, 0])
     assert (window.counts, window.bin_steps, source.gain(), source.ratio) == (None, None, None, 1)
@@ -202,20 +177,6 @@ def test_a_store_without_spikes_gives_frames_only(tmp_path):
     assert half.size == (8, 10)
     assert half.read(slice(0, 1)).blur.shape == (1, 8, 10, 3)
     assert half.read(slice(0, 1)).counts is None
-
-
-def test_frames_follow_the_numbers_in_their_names(tmp_path):
-    for level, name in ((40, "9"), (80, "10"), (120, "100")):
-        write_png(tmp_path / f"{name}.png", np.full((16, 16, 3), level, np.uint8))
-    source = SimulatedSequence(tmp_path, BINS)
-    assert list(source.names) == ["9", "10", "100"]
-    assert source.read(slice(0, 3)).blur[:, 0, 0, 0].tolist() == [40, 80, 120]
-
-
-def test_hidden_files_are_no_frames(tmp_path):
-    for name in ("1.png", "._1.png", ".cache.png"):
-        write_png(tmp_path / name, np.zeros((16, 16, 3), np.uint8))
-    assert list(SimulatedSequence(tmp_path, BINS).names) == ["1"]
 
 
 def test_exposures_of_a_folder_keep_their_own_steps(tmp_path):
@@ -243,19 +204,6 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     assert len(FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts()) == 1
 
 
-def test_exposures_of_a_store_keep_their_own_steps(tmp_path):
-    rng = np.random.default_rng(1)
-    frames = rng.integers(0, 256, (3, 2, 16, 16, 3), dtype=np.uint8)
-    counts = rng.integers(0, 3, (3, BINS, 8, 8), dtype=np.uint8)
-    bits = [np.zeros((steps, 8, 1), np.uint8) for steps in (STEPS, 88, STEPS)]
-    layout = StoreLayout(("1", "2", "3"), (STEPS, 88, STEPS), (16, 16), (8, 8), BINS)
-    stored = (StoredFrame(*pair, v, b) for pair, v, b in zip(frames, counts, bits, strict=True))
-    write_store(tmp_path / "s.zarr", layout, stored)
-    source = StoredSequence(open_store(tmp_path / "s.zarr"))
-    # 56 steps are 21 + 3 + 4 + 28, 88 are 35 + 5 + 6 + 42.
-    assert source.read(slice(1, 3)).bin_steps.tolist() == [[35, 5, 6, 42], [21, 3, 4, 28]]
-
-
 def test_resizing_averages_areas_and_interpolates_between_pixels():
     dark, bright = np.zeros(3, np.uint8), np.full(3, 100, np.uint8)
     larger = resize_image(np.array([[dark, bright]] * 2), (2, 4))
@@ -268,16 +216,6 @@ def test_resizing_averages_areas_and_interpolates_between_pixels():
 
 def test_enlarged_sources_round_the_sensor_to_whole_pixels(stored):
     assert (ScaledSource(stored, 1.3).size, ScaledSource(stored, 0.3).size) == ((62, 84), (14, 20))
-
-
-def test_a_sensor_whose_rows_end_within_a_byte(tmp_path):
-    spikes = np.random.default_rng(3).integers(0, 2, (STEPS, 12, 20), dtype=np.uint8)
-    write_png(tmp_path / "blur" / "1.png", np.full((24, 40, 3), 90, np.uint8))
-    np.savez(tmp_path / "1.npz", spk=spikes)
-    folder = FolderSequence(tmp_path / "blur", tmp_path / "1.npz", BINS)
-    (counts,) = folder.read(slice(0, 1)).counts
-    parts = [spikes[a:b].sum(axis=0) for a, b in ((0, 21), (21, 24), (24, 28), (28, 56))]
-    np.testing.assert_array_equal(counts, parts)
 
 
 def arrays(sequence) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -311,7 +249,7 @@ def test_arrays_that_do_not_fit_are_refused(sequence):
         ([*spikes[:4], spikes[4].astype(float)], r"spikes of frame 4: found float64"),
         ([*spikes[:4], spikes[4] * 2], r"spikes of frame 4: found uint8 .* of 0 and 1"),
         ([*spikes[:4], spikes[4][:, 1:]], r"of several sizes, \[\(23, 32\), \(24, 32\)\]"),
-        ([part[:, :, 1:] for part in spikes], "no whole multiple of the sensor's 24 x 31"),
+        ([part[:, :, 1:] for part in spikes], "sensor size 24 x 31 does not fit"),
     ):
         with pytest.raises(DataError, match=match):
             ArraySequence(pictures, given, BINS)
@@ -341,6 +279,11 @@ def test_the_frames_of_a_video_have_the_spikes_of_their_numbers(stored, sequence
     assert source.gain() == pytest.approx(stored.gain(), rel=0.02)
 
 
-def test_missing_spikes_are_told(sequence, tmp_path):
+def test_spikes_that_do_not_fit_the_frames_are_refused(sequence, tmp_path):
     with pytest.raises(DataError, match=r"nowhere: no such file or folder; expected the spikes"):
         FolderSequence(sequence / "blur", tmp_path / "nowhere", BINS)
+    with pytest.raises(DataError, match="does not fit frames"):
+        FolderSequence(sequence / "blur", sequence / "spike", BINS, (24, 30))
+    with pytest.raises(DataError) as error:
+        FolderSequence(sequence / "blur", tmp_path, BINS)
+    assert all(f"{path.stem}.dat" in str(error.value) for path in (sequence / "blur").iterdir())

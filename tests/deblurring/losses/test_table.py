@@ -8,12 +8,12 @@ from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
 from tests.shipped import video_presets
-from vrtspike.deblurring import backbones
+from vrtspike.deblurring import perceptual
 from vrtspike.deblurring.losses.table import LOSSES, build_terms
 from vrtspike.deblurring.perceptual import build_lpips
 from vrtspike.deblurring.settings.losses import LossSettings
 from vrtspike.errors import DataError
-from vrtspike.pretrained import BACKBONES
+from vrtspike.io.pretrained import BACKBONES
 
 CPU = torch.device("cpu")
 
@@ -39,7 +39,7 @@ def test_the_settings_of_each_term_reach_it(monkeypatch, tmp_path):
         net: {f"features.{name}": value for name, value in features.state_dict().items()}
         for net, features in networks.items()
     }
-    monkeypatch.setattr(backbones, "verify_weights", lambda path: None)
+    monkeypatch.setattr(perceptual, "verify_weights", lambda path: None)
     x, y = torch.rand(2, 1, 1, 3, 64, 64)
     for net, state in states.items():
         torch.save(state, tmp_path / BACKBONES[net])

@@ -16,7 +16,6 @@ from vrtspike.deblurring.metrics.metric import (
     Metric,
     Score,
     TemporalMetric,
-    load_metrics,
 )
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.perceptual import FrameDistance, build_lpips
@@ -37,7 +36,7 @@ def scores(tmp_path_factory) -> dict[Metric, Score]:
     others = [metric for metric in FRAME_METRICS if metric != LPIPS]
     torch.manual_seed(0)
     network = build_lpips(alexnet(weights=None).state_dict(), "alex")
-    found = load_metrics(others, tmp_path_factory.mktemp("empty"), CPU)
+    found = {metric: metric.load(tmp_path_factory.mktemp("empty"), CPU) for metric in others}
     return found | {LPIPS: FrameDistance(network, CPU)}
 
 
@@ -105,12 +104,19 @@ def test_it_measures_images_of_its_least_side_and_no_smaller_ones(metric, scores
             measure(metric.least_side - 1)
 
 
-@each_metric
-def test_it_can_be_read_about(metric):
-    assert METRICS[metric.name] is metric
-    assert metric.name.isidentifier()
-    assert metric.title
-    assert metric.definition
+def test_gains_and_figures_in_words_in_either_direction():
+    psnr, lpips = METRICS["psnr"], METRICS["lpips"]
+    assert (psnr.gain(31.0, 30.5), lpips.gain(0.25, 0.5), lpips.gain(0.5, 0.25)) == (
+        0.5,
+        0.25,
+        -0.25,
+    )
+    assert (psnr.best([1, 3, 2]), lpips.best([2, 1, 3])) == (3, 1)
+    assert (psnr.text(31.456), psnr.text(np.inf), lpips.text(0.123456)) == (
+        *("31.46 dB", "inf dB", "0.1235"),
+    )
+    assert lpips.explanation == f"{lpips.definition}; lower is better"
+    assert psnr.explanation == psnr.definition
 
 
 @each_metric

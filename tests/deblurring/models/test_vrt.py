@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from shutil import which
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule
 
-from vrtspike.deblurring.models import stages
-from vrtspike.deblurring.models.attention import BlockOptions
-from vrtspike.deblurring.models.block_compiling import compile_blocks
-from vrtspike.deblurring.models.layers import Branch
-from vrtspike.deblurring.models.recomputation import Recompute
-from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
-from vrtspike.deblurring.models.token_ops import project_normalised
+from vrtspike.deblurring.models.alignment import DeformableAlignment
+from vrtspike.deblurring.models.attention import WindowAttention
+from vrtspike.deblurring.models.flow import SpyNet
+from vrtspike.deblurring.models.layers import GEGLU, ResidualGEGLU
+from vrtspike.deblurring.models.ops.dispatch import REFERENCE, Compute
+from vrtspike.deblurring.models.ops.recomputation import Recomputed
+from vrtspike.deblurring.models.stages import ParallelWarping
+from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import VRTSpike
-from vrtspike.deblurring.models.windows import (
-    PlanCache,
-    build_plan,
-    clip_window,
-    relative_position_index,
-)
 from vrtspike.errors import ConfigError
 
 Build = Callable[..., VRT]
@@ -37,18 +30,17 @@ def gradients(vrt: VRT, x: Tensor) -> dict[str, Tensor]:
     return {name: p.grad.clone() for name, p in vrt.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("frames", [1, 2, 3, 6, 18])
-def test_any_clip_length(small_vrt: Build, frames: int) -> None:
-    x = torch.rand(1, frames, 3, 16, 16)
+@pytest.mark.parametrize(
+    ("frames", "size"),
+    [(1, (16, 16)), (2, (17, 31)), (3, (8, 8)), (2, (1, 1)), (6, (3, 40)), (18, (16, 16))],
+)
+def test_any_clip_length_and_picture_size(
+    small_vrt: Build, frames: int, size: tuple[int, int]
+) -> None:
+    x = torch.rand(1, frames, 3, *size)
     y = small_vrt()(x)
     assert y.shape == x.shape
     assert torch.isfinite(y).all()
-
-
-@pytest.mark.parametrize("size", [(17, 31), (8, 8), (1, 1), (3, 40)])
-def test_any_picture_size(small_vrt: Build, size: tuple[int, int]) -> None:
-    x = torch.rand(1, 2, 3, *size)
-    assert small_vrt()(x).shape == x.shape
 
 
 def test_without_flow_and_alignment(small_vrt: Build) -> None:
@@ -57,14 +49,6 @@ def test_without_flow_and_alignment(small_vrt: Build) -> None:
     x = torch.rand(1, 3, 3, 16, 16)
     assert gradients(vrt, x).keys() == {name for name, _ in vrt.named_parameters()}
     assert vrt(x).shape == x.shape
-
-
-def test_windows_that_do_not_divide_the_picture(small_vrt: Build) -> None:
-    x = torch.rand(1, 3, 3, 16, 24)
-    expected = gradients(small_vrt(window_size=(3, 3, 5), attention="explicit"), x)
-    found = gradients(small_vrt(window_size=(3, 3, 5), recompute="none"), x)
-    for name, grad in expected.items():
-        assert (found[name] - grad).norm() <= 1e-3 * grad.norm() + 1e-7, name
 
 
 def test_samples_of_a_batch_do_not_meet(small_vrt: Build) -> None:
@@ -76,23 +60,30 @@ def test_samples_of_a_batch_do_not_meet(small_vrt: Build) -> None:
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
 
 
-def test_every_parameter_gets_a_gradient(small_vrt: Build) -> None:
-    vrt = small_vrt()
-    for _, parameter in vrt.named_parameters():
-        if not parameter.any():  # flow and offsets start at zero, and with them what is before
-            torch.nn.init.normal_(parameter, std=0.05)
-    found = gradients(vrt, torch.rand(1, 3, 3, 16, 16))
-    assert found.keys() == {name for name, _ in vrt.named_parameters()}
-    assert not [name for name, grad in found.items() if not grad.any()]
+CHECKPOINTED: dict[tuple[bool, bool], set[type]] = {
+    (False, False): set(),
+    (True, False): {WindowAttention, DeformableAlignment},
+    (False, True): {ResidualGEGLU, GEGLU},
+    (True, True): {TMSABlock, ParallelWarping, SpyNet},
+}
+
+
+@pytest.mark.parametrize("switches", CHECKPOINTED)
+def test_what_the_switches_checkpoint(small_vrt: Build, switches: tuple[bool, bool]) -> None:
+    attn, ffn = switches
+    vrt = small_vrt(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn)
+    for module in vrt.modules():
+        if isinstance(module, Recomputed):
+            assert module.checkpoint == (type(module) in CHECKPOINTED[switches]), type(module)
 
 
 @pytest.mark.parametrize("recompute", ["none", "cheap"])
 @pytest.mark.parametrize(("attn", "ffn"), [(True, False), (False, True), (True, True)])
 def test_checkpointing_changes_no_bit_of_a_gradient(
-    small_vrt: Build, recompute: str, attn: bool, ffn: bool
+    small_vrt: Build, recompute: Any, attn: bool, ffn: bool
 ) -> None:
-    x = torch.rand(1, 3, 3, 16, 16)
-    options: dict[str, Any] = {"recompute": recompute, "drop_path_rate": 0.5}
+    x = torch.rand(2, 3, 3, 16, 16)
+    options: dict[str, Any] = {"compute": Compute(recompute=recompute), "drop_path_rate": 0.5}
     kept = small_vrt(**options)
     checkpointed = small_vrt(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn, **options)
     torch.manual_seed(1)
@@ -102,113 +93,47 @@ def test_checkpointing_changes_no_bit_of_a_gradient(
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
-@pytest.mark.parametrize("attn", [False, True])
-@pytest.mark.parametrize("ffn", [False, True])
-def test_a_dropped_branch_is_not_computed(attn: bool, ffn: bool) -> None:
-    block = TMSABlock(
-        8,
-        (2, 4, 4),
-        2,
-        mutual=True,
-        mlp_ratio=2.0,
-        drop_path=0.5,
-        options=BlockOptions("explicit", attn, ffn),
-    )
-    size = (2, 4, 4)
-    plans = [
-        build_plan(clip_window(size, (2, 4, 4), shifted=False, mutual=mutual), torch.device("cpu"))
-        for mutual in (False, True)
-    ]
-    x = torch.rand(2, *size, 8, requires_grad=True)
-    index = relative_position_index((2, 4, 4))
-
-    def results(first: Branch, second: Branch) -> list[Tensor]:
-        out = block(x, index, plans[0], plans[1], (first, second))
-        grads = torch.autograd.grad(out.square().sum(), [x, *block.parameters()])
-        return [out, *grads]
-
-    nothing, half = torch.zeros(2), torch.tensor([0.0, 2.0])
-    for first, second in ((nothing, half), (half, nothing), (nothing, nothing)):
-        computed = results(Branch(first, False), Branch(second, False))
-        skipped = results(Branch(first, not first.any()), Branch(second, not second.any()))
-        assert all(torch.equal(a, b) for a, b in zip(computed, skipped, strict=True))
-    with torch.no_grad():
-        block.attn.forward = block.mlp.forward = None  # type: ignore[assignment]
-        assert torch.equal(block(x, index, *plans, (Branch(nothing, True),) * 2), x)
-
-
-def test_policies_and_implementations_agree(small_vrt: Build) -> None:
-    x = torch.rand(1, 3, 3, 16, 16)
-    expected = gradients(small_vrt(recompute="none", attention="explicit"), x)
-    for options in (
-        {"recompute": "cheap", "attention": "explicit"},
-        {"recompute": "cheap", "attention": "recompute"},
-        {"recompute": "none", "attention": "fused"},
-    ):
-        found = gradients(small_vrt(**options), x)
-        for name, grad in expected.items():
-            assert (found[name] - grad).norm() <= 1e-3 * grad.norm() + 1e-7, (options, name)
-
-
-def test_layers_between_stages_are_the_same_in_one_pass(
-    small_vrt: Build, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("window", "compute"),
+    [
+        ((2, 4, 4), Compute("explicit", "cheap")),
+        ((2, 4, 4), Compute("recompute", "cheap")),
+        ((2, 4, 4), Compute("fused", "none")),
+        ((3, 3, 5), Compute()),  # does not divide the picture
+    ],
+)
+def test_policies_and_implementations_agree(
+    small_vrt: Build, window: tuple[int, int, int], compute: Compute
 ) -> None:
-    x = torch.rand(2, 3, 3, 16, 16)
-    taken: list[tuple[int, int]] = []
-
-    def project(x: Tensor, norm: nn.LayerNorm, layer: nn.Linear) -> tuple[Tensor, Tensor]:
-        taken.append((layer.in_features, layer.out_features))
-        return project_normalised(x, norm, layer)
-
-    def changed() -> VRT:
-        vrt = small_vrt()
-        for module in vrt.modules():
-            if isinstance(module, nn.LayerNorm):
-                nn.init.normal_(module.weight)
-                nn.init.normal_(module.bias)
-        return vrt
-
-    expected = gradients(changed(), x)
-    monkeypatch.setattr(stages, "project_normalised", project)
-    monkeypatch.setattr(stages, "has_kernels", lambda _: True)
-    found = gradients(changed(), x)
-    # Changes of scale up, the start of stage 8, and its end.
-    assert taken == [(2, 8)] * 3 + [(8, 12), (12, 8)]
+    x = torch.rand(1, 3, 3, 16, 24)
+    expected = gradients(small_vrt(window_size=window, compute=REFERENCE), x)
+    found = gradients(small_vrt(window_size=window, compute=compute), x)
     for name, grad in expected.items():
         assert (found[name] - grad).norm() <= 1e-3 * grad.norm() + 1e-7, name
 
 
-def test_less_is_kept_by_checkpointing(small_vrt: Build) -> None:
-    def kept(**options: Any) -> int:
-        sizes: dict[int, int] = {}
+def test_dropped_branches_are_those_that_were_drawn(small_vrt: Build) -> None:
+    vrt, plain = small_vrt(drop_path_rate=0.5), small_vrt()
+    seen: list[Tensor | None] = []
 
-        def pack(tensor: Tensor) -> Tensor:
-            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
+    def watch(_: object, inputs: tuple[Any, ...]) -> None:
+        seen.append(inputs[2])
 
-        vrt = small_vrt(**options)
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            result = vrt(torch.rand(1, 4, 3, 32, 32))
-        assert result.requires_grad
-        return sum(sizes.values())
-
-    everything = kept(attention="explicit", recompute="none")
-    default = kept()
-    both = kept(use_checkpoint_attn=True, use_checkpoint_ffn=True)
-    assert both < default < everything
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_autocast(small_vrt: Build, dtype: torch.dtype) -> None:
-    vrt = small_vrt()
-    x = torch.rand(1, 2, 3, 8, 8)
-    with torch.no_grad():
-        exact = vrt(x)
-    with torch.autocast("cpu", dtype=dtype):
-        half = vrt(x)
-    half.float().square().mean().backward()
-    assert (half.float() - exact).abs().max() < 0.05
-    assert all(torch.isfinite(p.grad).all() for p in vrt.parameters() if p.grad is not None)
+    blocks = [module for module in vrt.modules() if isinstance(module, TMSABlock)]
+    for block in blocks:
+        block.register_forward_pre_hook(watch)
+    x = torch.rand(3, 2, 3, 16, 16)
+    torch.manual_seed(5)
+    vrt(x)
+    torch.manual_seed(5)
+    drawn = vrt.stochastic_depth(x)
+    assert drawn is not None
+    assert (drawn == 0).any()
+    # In the order of the blocks, which is that of the stages and of the groups in them.
+    assert torch.equal(torch.stack([t for t in seen if t is not None]), drawn)
+    seen.clear()
+    assert torch.equal(vrt.eval()(x), plain(x))
+    assert seen == [None] * len(blocks)
 
 
 def test_training_after_inference_mode(small_vrt: Build) -> None:
@@ -217,71 +142,6 @@ def test_training_after_inference_mode(small_vrt: Build) -> None:
     with torch.inference_mode():
         vrt(x)
     assert gradients(vrt, x)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("recompute", "mutual", "backend"),
-    [
-        # The graphs are captured as for the real compiler and run without it.
-        pytest.param("none", True, "aot_eager", marks=pytest.mark.endurance),
-        pytest.param(
-            "cheap",
-            False,
-            "inductor",
-            marks=pytest.mark.skipif(which("g++") is None, reason="needs a C++ compiler"),
-        ),
-    ],
-)
-def test_compiled_blocks_with_checkpointing(
-    recompute: Recompute, mutual: bool, backend: str
-) -> None:
-    def group() -> TMSAGroup:
-        torch.manual_seed(0)
-        return TMSAGroup(
-            8,
-            (2, 4, 4),
-            2,
-            mutual=mutual,
-            mlp_ratio=2.0,
-            drop_path=(0.0,),
-            options=BlockOptions("auto", True, True, recompute),
-            plans=PlanCache(),
-        )
-
-    plain, compiled = group(), group()
-    assert compile_blocks(compiled, backend=backend) == 1
-    x = torch.rand(1, 3, 8, 8, 8)
-    for module in (plain, compiled):
-        module(x).square().mean().backward()
-    for a, b in zip(plain.parameters(), compiled.parameters(), strict=True):
-        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.endurance
-@pytest.mark.slow
-def test_every_block_runs_compiled(small_vrt: Build) -> None:
-    # More kinds of block than PyTorch compiles unasked.
-    vrt = small_vrt(depths=(4,) * 2 + (2,) * 7, drop_path_rate=0.2, use_checkpoint_ffn=True)
-    graphs, runs = 0, 0
-    torch.compiler.reset()  # graphs of other tests
-
-    def counting(graph: GraphModule, _: object) -> Callable[..., Any]:
-        nonlocal graphs
-        graphs += 1
-
-        def run(*inputs: Any) -> Any:
-            nonlocal runs
-            runs += 1
-            return graph(*inputs)
-
-        return run
-
-    blocks = compile_blocks(vrt, backend=counting)
-    with torch.no_grad():
-        vrt(torch.rand(1, 3, 3, 32, 32))
-    assert runs == blocks
-    assert 8 < graphs < blocks
 
 
 @pytest.mark.endurance
@@ -302,8 +162,6 @@ def test_export(small_vrt: Build) -> None:
     [
         ({"pa_frames": 4}, "pa_frames is 4"),
         ({"depths": (2,) * 7}, "depths has 7 entries"),
-        ({"embed_dims": (8,) * 8}, "embed_dims has 8 entries"),
-        ({"num_heads": (2,) * 10}, "num_heads has 10 entries"),
         ({"embed_dims": (8,) * 7 + (12, 16)}, "same width"),
         ({"num_heads": (3,) * 9}, "no multiple of num_heads"),
         ({"deformable_groups": 3}, "deformable_groups"),
@@ -311,16 +169,12 @@ def test_export(small_vrt: Build) -> None:
         ({"embed_dims": (8, 8, 8, 8, 8, 16, 8, 12, 12)}, "must be equal"),
         ({"window_size": (2, 0, 4)}, "window_size"),
         ({"window_size": 8}, "window_size is 8"),
-        ({"depths": (-1,) + (1,) * 8}, "depths has an entry -1"),
-        ({"embed_dims": (0,) * 9}, "embed_dims has an entry 0"),
         ({"num_heads": (0,) * 9}, "num_heads has an entry 0"),
         ({"deformable_groups": 0}, "deformable_groups is 0"),
         ({"mul_attn_ratio": 1.5}, "mul_attn_ratio is 1.5"),
         ({"mlp_ratio": 0.1}, "hidden layer would be empty"),
         ({"drop_path_rate": 1.0}, "drop_path_rate is 1.0"),
         ({"indep_reconsts": (1, 8)}, r"indep_reconsts names \[1\]"),
-        ({"attention": "flash"}, "unknown attention implementation 'flash'"),
-        ({"recompute": "all"}, "unknown recomputation policy 'all'"),
     ],
 )
 def test_impossible_arguments_are_refused(
@@ -334,3 +188,40 @@ def test_impossible_arguments_are_refused(
 def test_wrong_shapes_are_refused(small_vrt: Build, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="expected a clip"):
         small_vrt()(torch.rand(shape))
+
+
+def test_what_blocks_and_stages_are_told(small_vrt: Build) -> None:
+    vrt = small_vrt(
+        depths=(4, 2, 1, 1, 1, 1, 2, 2, 1),
+        window_size=(3, 4, 8),
+        drop_path_rate=0.28,
+        mul_attn_ratio=0.75,
+    )
+    mutual, windows = [], []
+    for name, module in vrt.named_modules():
+        if isinstance(module, TMSABlock) and name.startswith("stage1."):
+            mutual.append(module.attn.mutual)
+            windows.append(module.attn.window)
+    # From 0 for the first of the 15 blocks to the given rate for the last, in equal steps.
+    assert vrt.stochastic_depth.rates == pytest.approx([0.28 * i / 14 for i in range(15)])
+    assert mutual == [True, True, True, False]
+    assert windows == [*[(2, 4, 8)] * 3, (3, 4, 8)]
+    stages = [vrt.get_submodule(f"stage{n}") for n in range(1, 8)]
+    bounds = [stage.pa_deform.max_magnitude for stage in stages]
+    assert bounds == [10, 5, 2.5, 1.25, 2.5, 5, 10]
+    eighth = [vrt.get_submodule(f"stage8.{n}.residual_group.blocks.0.attn") for n in (1, 2)]
+    assert [attn.window for attn in eighth] == [(3, 4, 8), (1, 4, 8)]
+
+
+def test_spikes_are_fused_after_the_first_four_stages(small_vrt: Build) -> None:
+    vrt = small_vrt()
+    seen: list[tuple[int, tuple[int, ...]]] = []
+
+    def fuse(scale: int, x: Tensor) -> Tensor:
+        seen.append((scale, tuple(x.shape)))
+        return x + 1
+
+    x = torch.rand(1, 2, 3, 16, 24)
+    nn.init.normal_(vrt.conv_last.weight)
+    assert not torch.equal(vrt(x, fuse), vrt(x)), "what it returns takes the place"
+    assert seen == [(s, (1, 2, 16 // 2**s, 24 // 2**s, 8)) for s in range(4)]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import shlex
 import shutil
 from pathlib import Path
 
@@ -8,11 +10,25 @@ import pytest
 from vrtspike.config.workflow import Workflow, workflow_schema
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.versions import RawState, source_version
-from vrtspike.deblurring.planning.raw_data import MISSING, RawData, frames_version
+from vrtspike.deblurring.planning import (
+    MISSING,
+    RawData,
+    calibration_options,
+    clip_options,
+    frames_version,
+    raw_file_options,
+    recordings_version,
+    sensor_option,
+    simulated_sequence,
+    simulation_options,
+    split_options,
+)
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.videos import Videos
+from vrtspike.deblurring.settings.workflow import SimulatedSequence, SimulateSettings
+from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import ConfigError
-from vrtspike.files import write_json
+from vrtspike.io.files import write_json
+from vrtspike.workflow.messages import Notices
 
 
 @pytest.fixture
@@ -35,12 +51,23 @@ def plan_of(root: str, **model) -> Videos:
     return Videos(Workflow(workflow_schema().model_validate(workflow), {"p": settings}))
 
 
+class Said(Notices):
+    """What would be said at the end."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.exit_status = 0
+
+    def add(self, text: str) -> None:
+        self.said.append(text)
+
+
 SOURCES = [{"FRAMES": "f", "SPLIT": "train", "SEQUENCE": "s"}]
 
 
 def asked(plan: Workflow, dry: bool = True) -> tuple[RawData, list[str]]:
-    notices: list[str] = []
-    return RawData(plan, lambda: dry, notices.append), notices
+    notices = Said()
+    return RawData(plan, lambda: dry, notices), notices.said
 
 
 def test_a_data_set_is_looked_at_once(root):
@@ -54,11 +81,13 @@ def test_a_data_set_is_looked_at_once(root):
     assert notices == []
 
 
-def test_without_data_a_notice_says_what_to_do(tmp_path):
-    plan = plan_of(str(tmp_path / "none"))
-    data, notices = asked(plan)
+@pytest.mark.parametrize("dry", [True, False])
+def test_without_data_a_notice_says_what_to_do_and_a_plan_has_failed(tmp_path, dry):
+    plan, notices = plan_of(str(tmp_path / "none")), Said()
+    data = RawData(plan, lambda: dry, notices)
     assert data.found(plan.dataset("p")) is None
-    (notice,) = notices
+    assert notices.exit_status == dry
+    (notice,) = notices.said
     assert "Set DATA.ROOT" in notice
     assert "make demo" in notice
 
@@ -77,11 +106,13 @@ def test_faults_of_names_are_told_when_nothing_runs(root, dry):
 
 
 def test_generated_data_are_made_before(root):
-    data, _ = asked(plan_of("made"))
-    assert data.generated_before(plan_of("made").dataset("p")) == ["made/sources.txt"]
-    simulated = plan_of("simulated").dataset("p")
-    assert data.generated_before(simulated) == ["simulated/sources/train/s.txt"]
-    assert data.generated_before(plan_of(str(root)).dataset("p")) == []
+    for name, before in (
+        ("made", ["made/sources.txt"]),
+        ("simulated", ["simulated/sources/train/s.txt"]),
+        (str(root), []),
+    ):
+        plan = plan_of(name)
+        assert asked(plan)[0].generated_before(plan.dataset("p")) == before
 
 
 def test_of_generated_data_only_what_was_set_aside_is_looked_at_again(root, tmp_path):
@@ -101,21 +132,19 @@ def test_of_generated_data_only_what_was_set_aside_is_looked_at_again(root, tmp_
     assert asked(plan)[0].found(dataset) != before
 
 
-def states(plan: Workflow, **options) -> dict[str, RawState] | None:
-    return RawData(plan, lambda: True, print, **options).states(plan.dataset("p"))
+def states(plan: Workflow, **options) -> dict[str, RawState]:
+    return RawData(plan, lambda: True, Said(), **options).states(plan.dataset("p"))
 
 
 def test_the_state_of_raw_files_changes_with_them(root):
     plan = plan_of(str(root))
     before = states(plan)
-    assert before is not None
     assert sorted(before) == ["test/b", "train/a"]
     assert before["train/a"].nbytes == 4 * len("picture")
     assert states(plan) == before
     assert before["train/a"].version == source_version(root, "a", "train", root / "none.json")
     (root / "train/a/sharp/000002.png").write_text("another")
     after = states(plan)
-    assert after is not None
     assert after["train/a"].version != before["train/a"].version
     assert after["test/b"] == before["test/b"]
 
@@ -124,23 +153,10 @@ def test_faulty_sequences_and_those_of_no_data_have_no_state(root, tmp_path):
     shutil.copytree(root / "train/a", root / "train/c")
     shutil.rmtree(root / "train/c/blur")
     found = states(plan_of(str(root)))
-    assert found is not None
     assert sorted(found) == ["test/b", "train/a"]
-    assert states(plan_of(str(tmp_path / "none"))) is None
-    assert states(plan_of(str(root)), measures=False) is None
-
-
-def test_of_generated_data_the_survey_says_which_sequences(root, tmp_path):
-    shutil.copytree(root, tmp_path / "made")
-    plan = plan_of("made")
-    assert states(plan) is None
-    found = [{"split": "train", "name": name, "frames": 2} for name in ("a", "gone")]
-    survey = {**dict.fromkeys(SURVEY.keys), "schema": SURVEY.schema, "sequences": found}
-    write_json(tmp_path / "results/data/made/survey.json", survey)
-    now = states(plan)
-    assert now is not None
-    assert now["train/a"].version == source_version("made", "a", "train", "none.json")
-    assert now["train/gone"] == (MISSING, 0)
+    assert states(plan_of(str(tmp_path / "none"))) == {}
+    assert states(plan_of(str(root)), measures=False) == {}
+    assert states(plan_of("made")) == {}  # its jobs are asked about generated data
 
 
 def test_versions_of_frames_change_with_them(root):
@@ -157,3 +173,86 @@ def test_a_preset_with_spikes_is_refused_where_names_show_none(root):
         asked(plan)[0].require_spikes("p", plan.preset("p"))
     plain = plan_of(str(root), USE_SPIKE=False)
     asked(plain)[0].require_spikes("p", plain.preset("p"))
+
+
+DATASET = Dataset("d", "my data", "blur_gamma", "train", "test", (250, 400), "spk", "stop", "raw")
+
+
+def test_options_survive_the_shell():
+    options = ["--root=my data", "--blur-dir=blur_gamma", "--layout=spk"]
+    assert shlex.split(raw_file_options(DATASET)) == options
+    assert sensor_option(DATASET) == "--spike-size 250 400"
+    assert sensor_option(dataclasses.replace(DATASET, spike_size=None)) == ""
+    splits = ["--train-split", "train", "--val-split", "test"]
+    assert shlex.split(split_options(DATASET)) == splits
+    allowed = dataclasses.replace(DATASET, test_on_training_frames=True)
+    assert shlex.split(split_options(allowed)) == [*splits, "--test-on-training-frames"]
+
+
+def preset(root: str, clip: int, crop: int, **train) -> Settings:
+    data = {"ROOT": root, "CLIP_LEN": clip, "CROP_SIZE": crop}
+    return Settings.model_validate({"DATA": data, "TRAIN": train})
+
+
+def test_the_gate_asks_what_the_least_demanding_preset_on_the_data_takes():
+    phases = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 1}]
+    presets = {
+        "one": preset("a", 5, 96, PROGRESSIVE=phases),
+        "two": preset("a", 3, 256),
+        "elsewhere": preset("b", 2, 32),
+    }
+    options = shlex.split(clip_options(Videos(Workflow(workflow_schema()(), presets)), "a"))
+    assert options[:3] == ["--clip-length", "3", "--crop-sizes"]
+    # Validation looks at training sequences; evaluation takes whole frames of any size.
+    assert set(options[3:]) == {"train=128", "test=1"}
+
+
+SIMULATE = SimulateSettings(
+    SEQUENCES=(
+        SimulatedSequence(FRAMES="f 1", SPLIT="train", SEQUENCE="a"),
+        SimulatedSequence(FRAMES="f2", SPLIT="test", SEQUENCE="a", FRAMES_PER_EXPOSURE=7),
+    ),
+    THETA=3.0,
+    DARK_COUNTS=0.01,
+    SEED=5,
+)
+
+
+def test_recordings_are_calibrated_before_they_are_surveyed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keys = {"ROOT": "mine", "DATA": "recorded", "MOVING": "moving", "SENSOR": [250, 416]}
+    settings = Settings.model_validate({"DATA": {"ROOT": "mine"}})
+    schema = workflow_schema()
+    videos = Videos(Workflow(schema.model_validate({"CALIBRATE": keys}), {"p": settings}))
+    assert asked(videos)[0].generated_before(videos.dataset("p")) == ["mine/calibrated.txt"]
+    assert shlex.split(calibration_options(videos.settings.CALIBRATE)) == [
+        *("--output=mine", "--most-steps=200", "--moving=moving", "--data=recorded"),
+        *("--sensor", "250", "416"),
+    ]
+    assert recordings_version(videos.settings.CALIBRATE) == MISSING
+    for place in ("moving", "recorded/train/a"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "spike.dat").write_bytes(bytes(99))
+    versions = {recordings_version(videos.settings.CALIBRATE)}
+    for place in ("moving", "recorded/train/a"):
+        (tmp_path / place / "spike.dat").write_bytes(bytes(98) + b"1")
+        versions.add(recordings_version(videos.settings.CALIBRATE))
+    assert len(versions) == 3
+    without = Videos(
+        Workflow(schema.model_validate({"CALIBRATE": {"ROOT": "mine"}}), {"p": settings})
+    )
+    assert without.dataset("p").kind == "raw"
+
+
+def test_a_simulated_sequence_is_found_by_split_and_name():
+    found = simulated_sequence(SIMULATE, "test", "a")
+    assert found.FRAMES == "f2"
+    assert shlex.split(simulation_options(SIMULATE, found)) == [
+        *("--frames=f2", "--output=data/simulated", "--frames-per-exposure=7"),
+        *("--steps-per-frame=8", "--theta=3.0", "--theta-spread=0.0", "--noise=0.0"),
+        *("--dark-counts=0.01", "--hot-pixels=0.0", "--dead-pixels=0.0", "--jitter=0.0"),
+        *("--light-gamma=none", "--start-phase=none", "--gamma=none", "--seed=5"),
+        "--interpolation=linear",
+    ]
+    with pytest.raises(ConfigError, match=r"SIMULATE\.SEQUENCES has no test/b"):
+        simulated_sequence(SIMULATE, "test", "b")

@@ -21,8 +21,8 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.diagnosis import find
 from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, RunFigures, run_figures
+from vrtspike.analysis.findings import find
 from vrtspike.analysis.performance import Analysis
 from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.settings import Settings

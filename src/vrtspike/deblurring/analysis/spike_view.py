@@ -1,4 +1,4 @@
-"""A spike file to look at: its figures, a picture and a video of a window that slides over it."""
+"""Spikes to look at: figures, picture and video of a file; the alignment of a data set."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import expected_center
 from vrtspike.deblurring.data.gate.alignment import (
     MIN_CORRELATION,
+    MOST_DISORDER,
     Alignment,
     align,
     center_tolerance,
     correlation_curve,
+    disorder,
 )
 from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
-from vrtspike.deblurring.data.gate.shuffling import MOST_DISORDER, disorder
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
-    picture_columns,
+    picture_area,
     read_rows,
 )
 from vrtspike.deblurring.video import video_file
-from vrtspike.drawing import draw
 from vrtspike.errors import DataError
-from vrtspike.images import read_gray
+from vrtspike.io.images import read_gray
+from vrtspike.plotting.drawing import draw, say
 
 WINDOW = 9
 """Steps of the window that slides."""
@@ -76,15 +78,12 @@ class SpikeView:
     @cached_property
     def disorder(self) -> float | None:
         """How shuffled the steps are; see
-        :func:`~vrtspike.deblurring.data.gate.shuffling.disorder`."""
+        :func:`~vrtspike.deblurring.data.gate.alignment.disorder`."""
         return disorder(self.spikes)
 
     def window(self, first: int, steps: int) -> NDArray[np.float64]:
         """Mean of some steps, (h, w), 0 to 1."""
-        total = np.zeros(self.spikes.shape[1:])
-        for step in range(first, first + steps):
-            total += self.spikes[step]
-        return total / steps
+        return self.spikes.total(first, first + steps) / steps
 
 
 def view_spikes(
@@ -111,18 +110,16 @@ def view_spikes(
     gray = read_gray(frame) if frame is not None else None
     sensor = sensor_of(*size, "as given") if size is not None else _sensor(path, gray)
     if gray is not None:
-        columns = picture_columns((sensor.height, sensor.width), (gray.shape[0], gray.shape[1]))
-        sensor = replace(sensor, columns=columns)
+        area = picture_area((sensor.height, sensor.width), (gray.shape[0], gray.shape[1]))
+        sensor = replace(sensor, area=area)
     total = count_spike_frames(path, sensor.height, sensor.width)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
     if steps is not None and steps < 1:
         raise DataError(f"{path}: --steps {steps}: expected 1 or more")
     count = min(total - start, MOST_STEPS) if steps is None else steps
-    rows = read_rows(
-        path, sensor.height, sensor.width, start=start, count=count, columns=sensor.columns
-    )
-    spikes = PackedSpikes(rows, sensor.columns)
+    rows = read_rows(path, sensor.height, sensor.width, start=start, count=count, area=sensor.area)
+    spikes = PackedSpikes(rows, sensor.area.columns)
     found = None
     if gray is not None:
         try:
@@ -149,7 +146,9 @@ def describe(view: SpikeView) -> list[str]:
     """The figures of a spike file, a line each."""
     sensor, rate, steps = view.sensor, view.rate, len(view.spikes)
     part = "" if steps == view.total else f", {steps} from step {view.start} on are looked at"
-    head = "" if sensor.columns == sensor.width else f" ({sensor.columns} of them picture)"
+    head = (
+        "" if sensor.area.columns == sensor.width else f" ({sensor.area.columns} of them picture)"
+    )
     mean = float(rate.mean())
     often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
     low, high = np.percentile(rate, (1, 99))
@@ -187,7 +186,7 @@ def _order_line(found: float | None) -> str:
 
 def _match_line(view: SpikeView, found: Alignment) -> str:
     steps = view.total
-    expected, tolerance = expected_center(steps), center_tolerance(steps)
+    expected, tolerance = spk_gopro_exposure(steps).sharp, center_tolerance(steps)
     center = view.start + found.center
     line = f"correlation with the frame: {found.correlation:.2f} at step {center:.1f}"
     line += f" of {steps} (expected at {expected:.0f} +- {tolerance:.0f})"
@@ -208,7 +207,7 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
         path: where to write, ``.png`` or ``.svg``.
     """
     # Rows as high as their pictures, so that these lie close to each other.
-    aspect = view.sensor.height / view.sensor.columns
+    aspect = view.sensor.area.rows / view.sensor.area.columns
     columns = 2 if view.gray is None else 3
     rows = (_INCHES / columns * aspect + 0.4, _INCHES / WINDOWS * aspect + 0.4, 3.2)
 
@@ -243,7 +242,7 @@ def _instant(view: SpikeView) -> tuple[int, str]:
     """The step of the file that is shown closely, and what is there."""
     if view.found is not None and view.found.locates:
         return round(view.start + view.found.center), "the sharp instant"
-    middle = int(expected_center(view.total))
+    middle = int(spk_gopro_exposure(view.total).sharp)
     if view.start <= middle < view.start + len(view.spikes):
         return middle, "the expected instant"
     return view.start + len(view.spikes) // 2, "the middle"
@@ -282,7 +281,7 @@ def _draw_windows(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
 def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
     row = view.sensor.height // 2
     raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
-    extent = (0, view.sensor.columns, view.start + len(view.spikes), view.start)
+    extent = (0, view.sensor.area.columns, view.start + len(view.spikes), view.start)
     axes.imshow(
         1 - raster,
         cmap="gray",
@@ -323,7 +322,7 @@ def film_spikes(view: SpikeView, path: Path) -> None:
         path: ends in ``.mp4``.
     """
     white = _white(view.rate)
-    factor = max(1, VIDEO_WIDTH // view.sensor.columns)
+    factor = max(1, VIDEO_WIDTH // view.sensor.area.columns)
     with video_file(path) as append:
         for window in _windows(view):
             gray = np.clip(window / white * 255, 0, 255).round().astype(np.uint8)
@@ -340,3 +339,38 @@ def _windows(view: SpikeView) -> Iterator[NDArray[np.float64]]:
         total += view.spikes[step]
         total -= view.spikes[step - steps]
         yield total / steps
+
+
+MOST_SEQUENCES = 60
+
+
+def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
+    """Found less expected exposure centre, and correlation, of the frames of each sequence.
+
+    Args:
+        path: where to write, ``.svg``.
+        table: with the columns of :data:`vrtspike.deblurring.data.gate.accept.COLUMNS`. Of
+            more than 60 sequences, those with the lowest correlation are shown. A data set without
+            spikes has no rows; the plot then says so.
+    """
+    name = table["split"] + "/" + table["sequence"]
+    worst = table.groupby(name)["correlation"].median().sort_values(na_position="last")
+    shown = sorted(worst.index[:MOST_SEQUENCES], reverse=True)
+
+    def fill(figure: Figure) -> None:
+        if table.empty:
+            say(figure.subplots(), "The data set has no spikes.")
+            return
+        left, right = figure.subplots(1, 2, sharey=True)
+        for place, sequence in enumerate(shown):
+            frames = table[name == sequence]
+            offset = frames["center"] - frames["expected_center"]
+            for axes, values in ((left, offset), (right, frames["correlation"])):
+                axes.plot(values, [place] * len(values), "o", markersize=3, alpha=0.6, color="C0")
+        left.set_yticks(range(len(shown)), shown, fontsize=7)
+        left.axvline(0, color="C1", linewidth=1)
+        left.set_xlabel("found less expected centre (spike steps)")
+        right.set_xlim(-0.05, 1.05)
+        right.set_xlabel("correlation of spikes and sharp frame")
+
+    draw(path, fill, (9.0, 1.2 + 0.22 * max(1, len(shown))))

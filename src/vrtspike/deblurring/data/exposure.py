@@ -1,123 +1,119 @@
-"""The time axis of one exposure: where its sharp frame lies, and the bins about that instant.
+"""When a frame was exposed, in steps of its spike file.
 
-The N source frames of a blurry frame stand at steps 0, 8, ..., 8 (N - 1) of its T = 8 N spike
-steps, so the sharp frame, the middle one, is at step 4 (N - 1) and not at T / 2. Bins are laid
-about it: edge K // 2 of K bins is the sharp instant in exposures of every length, so a model finds
-it in one place (K equal bins had it in bin 13.7, 14.5 or 14.8 of 32 for N = 7, 11 and 13), and they
-are narrowest there.
+An exposure is the steps with the shutter open and the step that the sharp frame shows, which may
+lie between two. A layout of files knows it
+(:mod:`vrtspike.deblurring.data.raw.layouts.layout`), or a table ``exposures.csv`` beside the frames
+with a line for each (``frame``, its name without suffix; ``start``, ``stop`` and ``sharp``, counted
+from the beginning of the spike file); nothing else in the project does.
+
+Like the layouts it stays within the standard library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+from vrtspike.errors import DataError, list_faults
 
-from vrtspike.errors import DataError
-
-STEPS_PER_FRAME = 8
-"""Spike steps from one source frame to the next."""
+TABLE = "exposures.csv"
+COLUMNS = ("frame", "start", "stop", "sharp")
 
 
-def expected_center(spike_frames: int) -> float:
-    """Step of the sharp frame in an exposure of T steps: 4 (N - 1) for T = 8 N.
+@dataclass(frozen=True)
+class Exposure:
+    """The exposure of one frame; steps count from the beginning of its recording."""
 
-    It is half a frame interval before the middle of the steps.
+    start: int
+    """First step with the shutter open."""
+    stop: int
+    """The step after the last one."""
+    sharp: float
+    """What the sharp frame shows; 3.5 is the middle of step 3."""
 
-    >>> expected_center(88)
-    40.0
+    @property
+    def steps(self) -> int:
+        """T, the number of steps with the shutter open."""
+        return self.stop - self.start
+
+    def moved(self, steps: int) -> Exposure:
+        """The same exposure in a recording that begins so many steps sooner."""
+        return Exposure(self.start + steps, self.stop + steps, self.sharp + steps)
+
+    def widened(self, context: int, total: int) -> Exposure:
+        """The exposure with steps of the closed shutter on both sides.
+
+        Args:
+            context: most steps on each side.
+            total: steps of the recording, which cannot be left.
+        """
+        return Exposure(max(0, self.start - context), min(total, self.stop + context), self.sharp)
+
+
+def middle_frame(frames: int, steps_per_frame: int) -> Exposure:
+    """The exposure of a mean of successive source frames whose sharp frame is the middle one.
+
+    The first source frame stands at step 0, so the middle one of an odd number stands half a frame
+    before the middle of the steps. Of a single frame it is the middle.
+
+    >>> middle_frame(11, steps_per_frame=8)
+    Exposure(start=0, stop=88, sharp=40)
     """
-    return (spike_frames - STEPS_PER_FRAME) / 2
+    steps = frames * steps_per_frame
+    return Exposure(0, steps, steps_per_frame * (frames // 2) if frames > 1 else steps / 2)
 
 
-def sharp_step(spike_frames: int) -> int:
-    """First step after the edge that bins are laid about.
-
-    It is the step of :func:`expected_center`, for odd T the one within which the sharp instant
-    falls. An exposure of fewer than two source frames (T < 16) has no middle one, and hardly a
-    step before it: its edge is the middle of the exposure, T // 2.
-    """
-    if spike_frames < 2 * STEPS_PER_FRAME:
-        return spike_frames // 2
-    return int(expected_center(spike_frames))
-
-
-def most_bins(spike_frames: int) -> int:
-    """The largest K that an exposure of T steps can fill: T - 7 for even T from 16 on.
-
-    >>> most_bins(56)
-    49
-    """
-    before = sharp_step(spike_frames)
-    # K // 2 bins lie before the edge, the others after it.
-    about = min(2 * before + 1, 2 * (spike_frames - before))
-    return min(spike_frames, max(1, about))
-
-
-def bin_edges(spike_frames: int, bins: int) -> NDArray[np.int64]:
-    """First step of each bin, and the end: int64 (K + 1,), from 0 to T.
-
-    Edge K // 2 is :func:`sharp_step`; each of the two parts is divided by :func:`_half`. A single
-    bin holds the whole exposure.
+def read_exposures(path: Path) -> dict[str, Exposure]:
+    """The exposures of a table, by the names of their frames.
 
     Raises:
-        DataError: if K is not between 1 and :func:`most_bins` (bins would be empty) or a count
-            could exceed 255.
-
-    >>> bin_edges(56, 4).tolist()
-    [0, 21, 24, 28, 56]
+        DataError: naming every line that is no exposure.
     """
-    if bins < 1:
-        raise DataError(f"{bins} voxel bins: at least 1 is needed (DATA.K)")
-    most, middle = most_bins(spike_frames), sharp_step(spike_frames)
-    if bins > most:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from error
+    table = csv.DictReader(io.StringIO(text))
+    if not set(COLUMNS) <= set(table.fieldnames or ()):
         raise DataError(
-            f"{bins} voxel bins for {spike_frames} spike frames: bins would be empty, half of them "
-            f"lie before the sharp frame (step {middle}); set DATA.K to at most {most}"
+            f"{path}: found the columns {', '.join(table.fieldnames or ()) or 'none'}, expected "
+            f"{', '.join(COLUMNS)}"
         )
-    steps = np.array([spike_frames], dtype=np.int64)
-    if bins > 1:
-        before = _half(middle, bins // 2)
-        steps = np.concatenate([before[::-1], _half(spike_frames - middle, bins - bins // 2)])
-    if steps.max() > 255:
-        raise DataError(
-            f"{bins} voxel bins for {spike_frames} spike frames: a bin holds more than 255 steps "
-            "and its counts do not fit in 8 bits; raise DATA.K"
-        )
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(steps)])
+    found: dict[str, Exposure] = {}
+    faults = []
+    for row in table:
+        place = f"line {table.line_num}, frame {row['frame']}"
+        try:
+            exposure = Exposure(int(row["start"]), int(row["stop"]), float(row["sharp"]))
+        except (TypeError, ValueError):
+            faults.append(f"{place}: expected whole numbers for start and stop, a number for sharp")
+            continue
+        if not 0 <= exposure.start < exposure.stop:
+            faults.append(
+                f"{place}: found start {exposure.start} and stop {exposure.stop}, expected "
+                "0 <= start < stop"
+            )
+        elif not exposure.start <= exposure.sharp <= exposure.stop:
+            faults.append(
+                f"{place}: found sharp {row['sharp']}, expected a step from {exposure.start} to "
+                f"{exposure.stop}"
+            )
+        elif row["frame"] in found:
+            faults.append(f"{place}: there twice")
+        else:
+            found[row["frame"]] = exposure
+    if faults:
+        raise DataError(list_faults(f"{path}: lines that are no exposure", faults, "Fix them."))
+    return found
 
 
-def _half(steps: int, bins: int) -> NDArray[np.int64]:
-    """Widths of the bins on one side of the sharp frame, from there outwards: int64 (bins,).
-
-    Fine next to the sharp frame, whose brightness is asked for, and coarser farther away: bin j of
-    n ends j + (steps - n) (j / n)^3 steps from it. Equal bins tell a linear regression of the sharp
-    frame 0.5 dB less (``benchmarks/learning.py``). SpkDeblurNet (Chen et al., NeurIPS 2023) gives
-    its network the central steps unbinned.
-
-    Args:
-        steps: their sum, at least ``bins``.
-        bins: n, at least 1.
-    """
-    number = np.arange(bins + 1, dtype=np.int64)
-    return np.diff(number + (steps - bins) * number**3 // bins**3)
-
-
-def bin_steps(spike_frames: int, bins: int) -> NDArray[np.int64]:
-    """Number of steps in each bin: int64 (K,), its sum is T."""
-    return np.diff(bin_edges(spike_frames, bins))
-
-
-def bin_table(spike_frames: Sequence[int], bins: int) -> NDArray[np.uint8]:
-    """:func:`bin_steps` of several exposures: uint8 (exposures, K).
-
-    Args:
-        spike_frames: T of each exposure, at least one.
-        bins: K.
-
-    >>> bin_table([16, 24], 4).tolist()
-    [[3, 1, 2, 10], [7, 1, 2, 14]]
-    """
-    rows = {steps: bin_steps(steps, bins) for steps in set(spike_frames)}
-    return np.stack([rows[steps] for steps in spike_frames]).astype(np.uint8)
+def exposure_table(exposures: Mapping[str, Exposure]) -> str:
+    """The contents of a table; the inverse of :func:`read_exposures`."""
+    lines = [
+        f"{name},{exposure.start},{exposure.stop},{exposure.sharp:g}"
+        for name, exposure in exposures.items()
+    ]
+    return "\n".join([",".join(COLUMNS), *lines, ""])

@@ -10,41 +10,49 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from vrtspike.files import json_digest
-from vrtspike.manifests import ManifestKind
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.io.files import json_digest
+from vrtspike.io.manifests import ManifestKind
 
 SURVEY = ManifestKind(
     "survey", 1, "survey", frozenset({"root", "layout", "spikes", "sequences", "excluded"})
 )
 INGESTED = ManifestKind(
     "ingest manifest",
-    3,
+    5,
     "ingest",
     frozenset(
         {"sequence", "split", "spikes", "blur_dir", "source_version", "recipe", "files", "rgb_size"}
-        | {"spike_size", "spike_columns", "frames", "faults"}
+        | {"spike_size", "spike_file", "frames", "faults"}
     ),
 )
-ACCEPTED = ManifestKind("acceptance", 1, "accept", frozenset({"sequences", "excluded"}))
+ACCEPTED = ManifestKind("acceptance", 2, "accept", frozenset({"sequences", "excluded", "overlaps"}))
 STORE = ManifestKind(
     "store manifest",
-    3,
+    4,
     "voxelize",
     frozenset(
-        {"sequence", "split", "bins", "blur_dir", "frames", "spike_size", "store", "digest"}
-        | {"gain", "histogram", "recipe", "files", "bytes"}
+        {"sequence", "split", "bins", "context", "blur_dir", "frames", "spike_size", "store"}
+        | {"digest", "gain", "histogram", "recipe", "files", "bytes"}
     ),
 )
-INGEST_SHARE = ManifestKind(
-    "share of checked sequences", 1, "ingest", frozenset({"asked", "sequences"})
-)
-STORE_SHARE = ManifestKind("share of stores", 1, "voxelize", frozenset({"asked", "sequences"}))
+INGEST_SHARD = ManifestKind("shard of checked sequences", 1, "ingest", frozenset({"sequences"}))
+STORE_SHARD = ManifestKind("shard of stores", 1, "voxelize", frozenset({"sequences"}))
 DATASET = ManifestKind(
     "data set manifest",
-    2,
+    4,
     "statistics",
-    frozenset({"dataset", "bins", "blur_dir", "excluded", "splits", "statistics", "digest"}),
+    frozenset(
+        {"dataset", "bins", "context", "blur_dir", "excluded", "splits", "held_out", "statistics"}
+        | {"digest"}
+    ),
 )
+
+
+def recorded_exposure(spikes: dict[str, Any]) -> Exposure:
+    """The exposure of a frame in its spike file, as an ingest manifest has it."""
+    start, steps = spikes["start"], spikes["steps"]
+    return Exposure(start, start + steps, start + spikes["sharp"])
 
 
 def contents_digest(ingested: dict[str, Any]) -> str:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
-from vrtspike.cpus import available_cpus
 from vrtspike.deblurring.data.clips.dataset import (
     DatasetManifest,
     SequenceEntry,
     load_fitting_dataset,
 )
-from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.examples import Example, Examples, Picture
 from vrtspike.deblurring.evaluation.measure import (
     KEYS,
@@ -36,7 +36,8 @@ from vrtspike.deblurring.evaluation.measure import (
     sequence_means,
     worst_frames,
 )
-from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tiling_for
+from vrtspike.deblurring.evaluation.protocols import PROTOCOLS, Protocol
+from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import (
     FrameSource,
     ScaledSource,
@@ -51,14 +52,16 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
     to_picture,
 )
 from vrtspike.deblurring.evaluation.summary import summarize, write_summary_page
-from vrtspike.deblurring.evaluation.tiling import Progress
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling
 from vrtspike.deblurring.metrics.metric import ImageMetric
-from vrtspike.deblurring.rgb_images import Image
-from vrtspike.deblurring.settings.schema import SpikesAloneName, TestSettings, deblurring_settings
+from vrtspike.deblurring.rgb_images import Image, to_uint8
+from vrtspike.deblurring.settings import Settings, deblurring_settings
+from vrtspike.deblurring.settings.schema import SpikesAloneName, TestSettings
 from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
-from vrtspike.errors import ConfigError
-from vrtspike.evaluation.names import (
+from vrtspike.io.files import atomic_write_text, replaced_folder
+from vrtspike.io.images import write_png
+from vrtspike.runs.evaluation import (
     EXAMPLES,
     FRAMES,
     PICTURES,
@@ -66,10 +69,10 @@ from vrtspike.evaluation.names import (
     SUMMARY,
     TABLE,
     VIDEOS,
+    write_summary,
 )
-from vrtspike.files import atomic_write_text, replaced_folder, write_json
-from vrtspike.images import write_png
 from vrtspike.runs.published import PublishedRun
+from vrtspike.system.cpus import available_cpus
 
 MOST_IMAGES = len(get_args(Kind))
 """Images that are compared of a frame."""
@@ -80,24 +83,22 @@ class Evaluation:
     """What stays the same for all sequences of an evaluation.
 
     Attributes:
-        restore: gives the restored frames of a clip.
-        scores: what is measured, and how.
+        restore: gives the restored frames of a clip, float32 (3, H, W).
+        scores: what is measured by each protocol, the main one first, and how.
+        settings: of the run.
         apply: measures the images of a frame.
         pictures: folder for pictures.
         examples: chooses and writes examples.
         videos: folder for videos; None writes none.
-        error_map: whether pictures have a column with the error.
-        count: called after each frame.
     """
 
-    restore: Callable[[FrameSource], Iterator[Image]]
-    scores: Scores
+    restore: Callable[[FrameSource, Tiling], Iterator[NDArray[np.float32]]]
+    scores: Mapping[Protocol, Scores]
+    settings: Settings
     apply: Apply
     pictures: Path
     examples: Examples
     videos: Path | None
-    error_map: bool
-    count: Callable[[], None]
 
 
 def evaluate_run(
@@ -107,8 +108,6 @@ def evaluate_run(
     output: Path,
     device: torch.device,
     progress: Progress,
-    *,
-    error_map: bool = False,
 ) -> dict[str, Any]:
     """Restore the test split with a run's weights and write every result into ``output``.
 
@@ -120,44 +119,47 @@ def evaluate_run(
             ``pictures/``, ``examples/`` and, with TEST.SAVE_VIDEO, ``videos/``.
         device: where to compute.
         progress: called with the frames done and their total, at first with 0.
-        error_map: whether pictures have a column with the error.
 
     Returns:
         the contents of ``summary.json``.
 
     Raises:
         ConfigError: if the data set was built with other bins than the model takes, or has no
-            spikes and the model needs them; or if a metric cannot measure frames so small, or files
-            of two clips would have one name.
+            spikes and the model needs them; or if a metric cannot measure frames so small.
         DataError: if the split, a store, or weights that a metric needs are missing.
         RunError: if the weights belong to another model.
     """
     settings = deblurring_settings(run.settings)
     test, dataset = settings.TEST, load_fitting_dataset(dataset_path, settings)
     entries = dataset.split(settings.DATA.VAL_SPLIT)
-    scores = select_metrics(test.METRICS, settings.WEIGHTS.DIR, device)
+    protocols = [PROTOCOLS[name] for name in test.PROTOCOL]
+    for protocol in protocols:
+        protocol.require_blur(dataset.blur_dir, str(dataset_path))
+    scores = {
+        protocol: select_metrics(protocol.metrics(test.METRICS), settings.WEIGHTS.DIR, device)
+        for protocol in protocols
+    }
     total = 0
-    labels: set[str] = set()
     for clip in _clips(entries, test):
-        if clip.label in labels:
-            raise ConfigError(
-                f"TEST.EVAL_SCALES: files of {clip.sequence} at scale {clip.scale:g} would be "
-                f"called {clip.label}, as those of another sequence; rename one, or leave the "
-                "scale out"
-            )
-        labels.add(clip.label)
-        require_size(scores, clip.label, clip.source.size)
+        for measured in scores.values():
+            require_size(measured, clip.label, clip.source.size)
         total += len(clip.source.names)
     model = load_model(weights, settings, device)
-    restore = partial(
-        restore_frames,
-        model,
-        statistics=dataset.statistics_for(settings.DATA),
-        device=device,
-        tiling=tiling_for(test.TILE, settings.DATA.CLIP_LEN),
-        tiles_at_once=test.BATCH_SIZE,
-        readers=test.NUM_WORKERS,
-    )
+
+    statistics = dataset.statistics_for(settings.DATA)
+    compute = torch_compute(model, statistics, device)
+
+    def restore(source: FrameSource, tiling: Tiling) -> Iterator[NDArray[np.float32]]:
+        return restore_frames(
+            compute,
+            source,
+            tiling,
+            with_spikes=statistics is not None,
+            tiles_at_once=test.BATCH_SIZE,
+            readers=test.NUM_WORKERS,
+            rounded=False,
+        )
+
     started = time.monotonic()
     with contextlib.ExitStack() as finished:
         pool = finished.enter_context(ThreadPoolExecutor(min(available_cpus(), MOST_IMAGES)))
@@ -165,14 +167,18 @@ def evaluate_run(
         evaluation = Evaluation(
             restore,
             scores,
+            settings,
             pool.map,
             finished.enter_context(replaced_folder(output / PICTURES)),
-            Examples(folder, ranking_metric(list(scores))),
+            Examples(folder, ranking_metric(list(scores[protocols[0]]))),
             finished.enter_context(replaced_folder(output / VIDEOS)) if test.SAVE_VIDEO else None,
-            error_map,
-            _counter(progress, total),
         )
-        rows = [row for clip in _clips(entries, test) for row in _evaluate_clip(evaluation, clip)]
+        rows: list[dict[str, Any]] = []
+        progress(0, total)
+        for clip in _clips(entries, test):
+            for found in _evaluate_clip(evaluation, clip):
+                rows += found
+                progress(len(rows) // len(protocols), total)
         evaluation.examples.write_index()
     if not test.SAVE_VIDEO:  # those of an earlier evaluation show other frames
         shutil.rmtree(output / VIDEOS, ignore_errors=True)
@@ -182,7 +188,7 @@ def evaluate_run(
         "parameters": sum(p.numel() for p in model.parameters()),
         "seconds_per_frame": seconds / total,
     }
-    return _write_tables(output, run, dataset, pd.DataFrame(rows), list(scores), facts)
+    return _write_tables(output, run, dataset, pd.DataFrame(rows), scores, facts)
 
 
 def _clips(entries: Sequence[SequenceEntry], test: TestSettings) -> Iterator[_Clip]:
@@ -197,35 +203,25 @@ def _write_tables(
     run: PublishedRun,
     dataset: DatasetManifest,
     frames: pd.DataFrame,
-    metrics: Sequence[ImageMetric],
+    measured: Mapping[Protocol, Iterable[ImageMetric]],
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Write the tables and the summary, and return the latter."""
     sequences = sequence_means(frames)
-    summary = summarize(run, dataset, sequences, metrics)
+    protocol, metrics = next((key, list(value)) for key, value in measured.items())
+    summary = summarize(run, dataset, sequences, measured)
     summary |= facts
-    summary["worst"] = worst_frames(frames, summary["scale"], metrics)
+    main = (frames["protocol"] == protocol.name) & (frames["scale"] == summary["scale"])
+    summary["worst"] = worst_frames(frames[main], metrics)
     atomic_write_text(output / FRAMES, _csv(frames))
     atomic_write_text(output / SEQUENCES, _csv(sequences))
     write_summary_page(output / TABLE, sequences, summary, metrics)
-    write_json(output / SUMMARY, summary)
+    write_summary(output / SUMMARY, summary)
     return summary
 
 
 def _csv(table: pd.DataFrame) -> str:
     return table.to_csv(index=False, float_format="%.6f")
-
-
-def _counter(progress: Progress, total: int) -> Callable[[], None]:
-    done = 0
-    progress(done, total)
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        progress(done, total)
-
-    return count
 
 
 class _Clip:
@@ -234,7 +230,7 @@ class _Clip:
     def __init__(
         self, entry: SequenceEntry, scale: float, spikes_alone: SpikesAloneName | None
     ) -> None:
-        store = open_store(entry.store)
+        store = Store(entry.store)
         self.sequence, self.scale = entry.name, scale
         self._stored = StoredSequence(store)
         self.source = self._stored if scale == 1 else ScaledSource(self._stored, scale)
@@ -259,24 +255,40 @@ class _Clip:
         return images, pictures
 
 
-def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[dict[str, Any]]:
-    """A row per frame; writes the clip's pictures and video on the way."""
-    meter, names = ClipMeter(evaluation.scores, evaluation.apply), clip.source.names
+def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[list[dict[str, Any]]]:
+    """A row per protocol for every frame; writes the clip's pictures and video on the way.
+
+    The frames pass once: protocols of one tiling share what is restored, and those of several are
+    restored side by side.
+    """
+    meters = {
+        protocol: ClipMeter(scores, evaluation.apply)
+        for protocol, scores in evaluation.scores.items()
+    }
+    tile, clip_len = evaluation.settings.TEST.TILE, evaluation.settings.DATA.CLIP_LEN
+    tilings = {protocol: protocol.tiling(tile, clip_len) for protocol in meters}
+    streams = {each: evaluation.restore(clip.source, each) for each in tilings.values()}
+    names, main = clip.source.names, next(iter(meters))
     with contextlib.ExitStack() as written:
         offer = written.enter_context(evaluation.examples.clip(clip.label, len(names)))
         append: Callable[[Sequence[Image]], None] | None = None
         if evaluation.videos is not None:
             append = written.enter_context(video_file(evaluation.videos / f"{clip.label}.mp4"))
-        for number, restored in enumerate(evaluation.restore(clip.source)):
-            images, pictures = clip.compared(number, restored)
-            keys = (clip.sequence, names[number], clip.scale)
-            row: dict[str, Any] = dict(zip(KEYS, keys, strict=True)) | meter.measure(images)
-            yield row
-            offer(Example(row, pictures))
-            shown = [images["blur"], restored, images["sharp"]]
+        for number, frames in enumerate(zip(*streams.values(), strict=True)):
+            restored = dict(zip(streams, frames, strict=True))
+            shown_frame = to_uint8(torch.from_numpy(restored[tilings[main]]))
+            images, pictures = clip.compared(number, shown_frame)
+            rows = []
+            for protocol, meter in meters.items():
+                keys = (protocol.name, clip.sequence, names[number], clip.scale)
+                row: dict[str, Any] = dict(zip(KEYS, keys, strict=True))
+                image = protocol.image(restored[tilings[protocol]])
+                rows.append(row | meter.measure({**images, "restored": image}))
+            offer(Example(rows[0], pictures))
+            shown = [images["blur"], shown_frame, images["sharp"]]
             if number == len(names) // 2:
-                picture = comparison(*shown, error_map=evaluation.error_map)
+                picture = comparison(*shown)
                 write_png(evaluation.pictures / f"{clip.label}_{names[number]}.png", picture)
             if append is not None:
                 append(shown)
-            evaluation.count()
+            yield rows

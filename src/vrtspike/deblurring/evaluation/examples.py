@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.evaluation.measure import KEYS
 from vrtspike.deblurring.metrics.metric import ImageMetric
-from vrtspike.evaluation.names import EXAMPLES_INDEX
-from vrtspike.files import finite_or_null, write_json
-from vrtspike.images import write_png
+from vrtspike.io.files import finite_or_null, write_json
+from vrtspike.io.images import write_png
+from vrtspike.runs.evaluation import EXAMPLES_INDEX
 
 Choice = Literal["worst", "middle", "best"]
 CHOICES: tuple[Choice, ...] = ("worst", "middle", "best")

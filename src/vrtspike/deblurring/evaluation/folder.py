@@ -6,34 +6,38 @@ import contextlib
 import math
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vrtspike.deblurring.data.raw.folders import input_version
+from vrtspike.deblurring.data.gate.consistency import LEAST_LIKENESS, likeness
+from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.pictures import picture_files
-from vrtspike.deblurring.evaluation.restore import tile_unit
-from vrtspike.deblurring.evaluation.sources import BlurrySequence, FolderSequence
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation
-from vrtspike.deblurring.evaluation.trained import TrainedModel
+from vrtspike.deblurring.evaluation.sources import BlurrySequence, FolderSequence, open_clip
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation, tile_unit
+from vrtspike.deblurring.evaluation.without_truth import judge, load_no_reference
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.video import FRAMES_PER_SECOND, video_file, video_rate
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.errors import ConfigError, DataError, list_faults
-from vrtspike.files import finite_or_null, read_json, write_json
-from vrtspike.images import read_rgb, write_png
+from vrtspike.io.files import finite_or_null, read_json, write_json
+from vrtspike.io.images import read_rgb, write_png
+from vrtspike.runs.identity import RunIdentity
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.evaluation.trained import ClipModel
 
 RESTORED = "restored"
 COMPARISON = "comparison"
 VIDEO = "restored.mp4"
 SIDE_BY_SIDE = "side_by_side.mp4"
 RECORD = "restore.json"
-SCHEMA = 2
+SCHEMA = 3
 
 NO_SPIKES = "none, the model takes none"
 SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
@@ -47,19 +51,21 @@ _OTHERS = {
 }
 """What a part of the record that differs means."""
 
-Progresses = Callable[[str], AbstractContextManager[Progress]]
+Progresses: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
 """Opens the progress of a piece of work by its title."""
 
 
 @dataclass(frozen=True)
-class Order:
-    """What shall be restored, and what shall be made of it.
+class Request:
+    """What shall be restored, and into which files.
 
     Attributes:
         frames: a folder of pictures or a video file.
         spikes: a folder or a file of recorded spikes; None for simulated ones, or none.
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of recorded spikes; None as for :class:`FolderSequence`.
+        layout: name of the layout that tells exposures; None as for
+            :func:`~vrtspike.deblurring.evaluation.sources.open_clip`.
         output: folder for ``restored/<frame>.png``, ``restore.json`` and what follows.
         sharp: folder that holds sharp frames of the same names, to compare with.
         video: whether to write ``restored.mp4``.
@@ -68,7 +74,8 @@ class Order:
         pictures: whether to write ``comparison/<frame>.png``.
         fps: frames per second of videos; None is that of the input, 24 for a folder.
         tile: largest side of a tile, 0 for whole frames; None fits it to the free memory.
-        anew: remove what an earlier call has left in ``output``.
+        overwrite: remove what an earlier call has left in ``output``.
+        no_reference: metrics of pyiqa that need no sharp frame.
     """
 
     frames: Path
@@ -76,18 +83,58 @@ class Order:
     spikes: Path | None = None
     simulate_spikes: bool = False
     sensor: tuple[int, int] | None = None
+    layout: str | None = None
     sharp: Path | None = None
     video: bool = False
     side_by_side: bool = False
     pictures: bool = False
     fps: Fraction | None = None
     tile: int | None = None
-    anew: bool = False
+    overwrite: bool = False
+    no_reference: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A request whose inputs were found to fit each other and the model.
+
+    Attributes:
+        request: what shall be made.
+        source: blurry frames and spikes.
+        sharp: the file of the sharp frame of each blurry one that has one.
+    """
+
+    request: Request
+    source: BlurrySequence
+    sharp: list[Path | None]
+
+
+def open_request(run: RunIdentity, request: Request) -> Clip:
+    """Check a request and open its inputs; neither the model nor PyTorch is needed for it.
+
+    Args:
+        run: that trained the model.
+        request: what to do.
+
+    Raises:
+        ConfigError: if an input lies where results go, or the model takes other spikes.
+        DataError: if an input cannot be used.
+    """
+    _require_apart(request)
+    source = open_clip(
+        run,
+        request.frames,
+        request.spikes,
+        simulate_spikes=request.simulate_spikes,
+        sensor=request.sensor,
+        layout=request.layout,
+    )
+    return Clip(request, source, _sharp_files(request.sharp, source))
 
 
 def restore_into(
-    model: TrainedModel,
-    order: Order,
+    model: ClipModel,
+    clip: Clip,
     *,
     progress: Progresses,
     note: Callable[[str], None] = print,
@@ -99,7 +146,7 @@ def restore_into(
 
     Args:
         model: from :func:`vrtspike.deblurring.evaluation.trained.load`.
-        order: what to do.
+        clip: from :func:`open_request`.
         progress: shows it.
         note: is told what a user wants to know meanwhile.
 
@@ -107,56 +154,50 @@ def restore_into(
         the contents of ``restore.json``.
 
     Raises:
-        ConfigError: if ``output`` holds something else or an input lies where results go, or the
-            model takes other spikes.
+        ConfigError: if ``output`` holds something else.
         DataError: if an input cannot be used.
         RunError: if the memory is too small.
     """
-    _require_apart(order)
-    source = model.open_source(
-        order.frames, order.spikes, simulate_spikes=order.simulate_spikes, sensor=order.sensor
-    )
-    truth = _sharp_files(order.sharp, source)
-    record = _identity(model, source, order)
-    if order.anew:
-        _clear(order.output)
-    known = _known_record(order.output, record)
-    missing = {
-        n for n, path in enumerate(restored_files(order.output, source)) if not path.exists()
-    }
-    if known is None or len(missing) == len(source.names):
-        known = None
-        tiling = model.tiling(source, order.tile)
+    request, source = clip.request, clip.source
+    scores = {name: load_no_reference(name) for name in request.no_reference}
+    record = _identity(model, source, request)
+    if request.overwrite:
+        _clear(request.output)
+    known = _known_record(request.output, record)
+    files = restored_files(request.output, source)
+    missing = {n for n, path in enumerate(files) if not path.exists()}
+    if known is None or len(missing) == len(files):
+        known = {}
+        tiling = model.tiling(source, request.tile)
     else:
-        tiling = _known_tiling(known, model, order)
-        done = len(source.names) - len(missing)
-        note(f"{done} of {len(source.names)} frames are there already, restored before")
-    record |= _description(model, source, tiling, order)
-    write_json(order.output / RECORD, record | {"status": "begun"})
-    if missing:
-        _check_doubts(source, note)
-        record["seconds_per_frame"] = _restore(
-            model, source, tiling, order.output, missing, progress
+        tiling = _known_tiling(known, request)
+        note(
+            f"{len(files) - len(missing)} of {len(files)} frames are there already, restored before"
         )
-    else:
-        record["seconds_per_frame"] = None if known is None else known.get("seconds_per_frame")
-    record["frames"] = _finish(order, source, truth, progress)
-    write_json(order.output / RECORD, record | {"status": "finished"})
-    return record | {"status": "finished"}
+    record |= _description(model, source, tiling, request)
+    write_json(request.output / RECORD, record | {"status": "begun"})
+    _tell_doubts(clip, missing, note)
+    record["seconds_per_frame"] = known.get("seconds_per_frame")
+    if missing:
+        record["seconds_per_frame"] = _restore(model, source, tiling, files, missing, progress)
+    record["frames"] = _finish(clip, scores, progress)
+    record["status"] = "finished"
+    write_json(request.output / RECORD, record)
+    return record
 
 
-def _require_apart(order: Order) -> None:
-    """Refuse an input that results would be written over, or that --anew would remove.
+def _require_apart(request: Request) -> None:
+    """Refuse an input that results would be written over, or that --overwrite would remove.
 
     Raises:
         ConfigError: naming it.
     """
     made = (RESTORED, COMPARISON, VIDEO, SIDE_BY_SIDE)
-    places = [(order.output / name).resolve() for name in made]
-    for given in (order.frames, order.spikes, order.sharp):
+    places = [(request.output / name).resolve() for name in made]
+    for given in (request.frames, request.spikes, request.sharp):
         if given is not None and any(given.resolve().is_relative_to(place) for place in places):
             raise ConfigError(
-                f"{given}: lies where the results of {order.output} are written; give another "
+                f"{given}: lies where the results of {request.output} are written; give another "
                 "folder for them"
             )
 
@@ -166,13 +207,13 @@ def restored_files(output: Path, source: BlurrySequence) -> list[Path]:
     return [output / RESTORED / f"{name}.png" for name in source.names]
 
 
-def _identity(model: TrainedModel, source: BlurrySequence, order: Order) -> dict[str, Any]:
+def _identity(model: ClipModel, source: BlurrySequence, request: Request) -> dict[str, Any]:
     """What must be equal for frames of two calls to belong together."""
     spikes: dict[str, Any] = {"from": NO_SPIKES, "version": None}
-    if order.simulate_spikes:
+    if request.simulate_spikes:
         spikes["from"] = SIMULATED
     elif isinstance(source, FolderSequence):
-        spikes = {"from": "recorded", "version": input_version(source.files)}
+        spikes = {"from": "recorded", "version": input_version(source.all_files)}
     return {
         "schema": SCHEMA,
         "run": {
@@ -180,8 +221,9 @@ def _identity(model: TrainedModel, source: BlurrySequence, order: Order) -> dict
             "fingerprint": model.run.fingerprint,
             "weights": model.weights,
         },
-        "input": {"version": input_version(_input_files(order.frames))},
-        "spikes": spikes | {"sensor": None if order.sensor is None else list(order.sensor)},
+        "input": {"version": input_version(_input_files(request.frames))},
+        "spikes": spikes
+        | {"layout": request.layout, "sensor": request.sensor and list(request.sensor)},
         "precision": model.precision,
     }
 
@@ -191,21 +233,21 @@ def _input_files(frames: Path) -> list[Path]:
 
 
 def _description(
-    model: TrainedModel, source: BlurrySequence, tiling: Tiling, order: Order
+    model: ClipModel, source: BlurrySequence, tiling: Tiling, request: Request
 ) -> dict[str, Any]:
     """What else the record tells of how frames were restored."""
     shape = (len(source.names), *source.size)
     return {
         "paths": {
-            "input": str(order.frames),
-            "spikes": None if order.spikes is None else str(order.spikes),
+            "input": str(request.frames),
+            "spikes": None if request.spikes is None else str(request.spikes),
         },
         "size": list(source.size),
         "tile": tiling.size,
         "overlap": tiling.overlap,
         "window": tiling.frames,
         "window_overlap": tiling.frames_overlap,
-        "recomputation": round(recomputation(shape, tiling, tile_unit(source.ratio)), 4),
+        "recomputation": round(recomputation(shape, tiling, tile_unit(source.ratio.numerator)), 4),
         "device": model.device.type,
     }
 
@@ -216,7 +258,10 @@ def _known_record(output: Path, identity: dict[str, Any]) -> dict[str, Any] | No
     Raises:
         ConfigError: if the folder holds frames of something else.
     """
-    path, advice = output / RECORD, "give another folder, or --anew to replace what is in this one"
+    path, advice = (
+        output / RECORD,
+        "give another folder, or --overwrite to replace what is in this one",
+    )
     if not any((output / RESTORED).glob("*.png")):
         return None
     if not path.is_file():
@@ -235,16 +280,16 @@ def _known_record(output: Path, identity: dict[str, Any]) -> dict[str, Any] | No
     return record
 
 
-def _known_tiling(known: dict[str, Any], model: TrainedModel, order: Order) -> Tiling:
+def _known_tiling(known: Mapping[str, Any], request: Request) -> Tiling:
     """The tiling of an earlier call, which the frames still to come shall share.
 
     Raises:
         ConfigError: if another one is asked for.
     """
-    if order.tile is not None and order.tile != known["tile"]:
+    if request.tile is not None and request.tile != known["tile"]:
         raise ConfigError(
-            f"{order.output}: frames in it were restored with --tile {known['tile']}; leave "
-            f"--tile {order.tile} out, or give --anew"
+            f"{request.output}: frames in it were restored with --tile {known['tile']}; leave "
+            f"--tile {request.tile} out, or give --overwrite"
         )
     return recorded_tiling(known)
 
@@ -263,23 +308,40 @@ def _clear(output: Path) -> None:
         (output / name).unlink(missing_ok=True)
 
 
-def _check_doubts(source: BlurrySequence, note: Callable[[str], None]) -> None:
-    doubts = source.doubts() if isinstance(source, FolderSequence) else []
-    if doubts:
+def _tell_doubts(clip: Clip, missing: Collection[int], note: Callable[[str], None]) -> None:
+    """Warn of spikes and of sharp frames that do not show what the blurry frames show."""
+    if missing and isinstance(clip.source, FolderSequence) and (doubts := clip.source.doubts()):
         advice = "The frames are restored all the same; do not trust these."
         note(list_faults("warning: spikes that do not fit", doubts, advice, limit=10))
+    if doubts := _doubtful_sharp_frames(clip):
+        title = "warning: sharp frames of another scene, by their correlation with the blurry ones"
+        advice = (
+            f"Expected {LEAST_LIKENESS} or more. Give --sharp the frames of this clip; figures "
+            "against those of another one say nothing."
+        )
+        note(list_faults(title, doubts, advice, limit=10))
+
+
+def _doubtful_sharp_frames(clip: Clip) -> list[str]:
+    found = []
+    for number, path in enumerate(clip.sharp):
+        if path is not None:
+            blur = clip.source.pictures.read(slice(number, number + 1))[0]
+            if (correlation := likeness(blur, read_rgb(path))) < LEAST_LIKENESS:
+                frame = clip.source.pictures.describe(number)
+                found.append(f"{path} and {frame}: {correlation:.2f}")
+    return found
 
 
 def _restore(
-    model: TrainedModel,
+    model: ClipModel,
     source: BlurrySequence,
     tiling: Tiling,
-    output: Path,
+    files: Sequence[Path],
     missing: set[int],
     progress: Progresses,
 ) -> float:
     """Restore the missing frames; returns the seconds that each took."""
-    files = restored_files(output, source)
     started = time.monotonic()
     with progress("restore, tiles") as show:
         frames = model.restore_source(source, tiling, wanted=missing, progress=show)
@@ -289,26 +351,32 @@ def _restore(
 
 
 def _finish(
-    order: Order, source: BlurrySequence, truth: list[Path | None], progress: Progresses
+    clip: Clip, scores: Mapping[str, Callable[[Image], float]], progress: Progresses
 ) -> list[dict[str, Any]]:
     """Figures of every frame, and what else shall be made of the frames on disk."""
+    request, source = clip.request, clip.source
     entries = []
     with contextlib.ExitStack() as opened:
-        writers = _video_writers(order, all(truth), opened)
+        writers = _video_writers(request, all(clip.sharp), opened)
         show = opened.enter_context(progress("figures, videos"))
-        for number, path in enumerate(restored_files(order.output, source)):
+        for number, path in enumerate(restored_files(request.output, source)):
             name = source.names[number]
             entry: dict[str, Any] = {"frame": name}
-            sharp = None if (file := truth[number]) is None else read_rgb(file)
-            if sharp is not None or writers or order.pictures:
+            sharp = None if (file := clip.sharp[number]) is None else read_rgb(file)
+            judged = sharp is None and isinstance(source, FolderSequence)
+            if sharp is not None or judged or scores or writers or request.pictures:
                 blur = source.pictures.read(slice(number, number + 1))[0]
                 restored = read_rgb(path)
                 entry |= _figures(blur, restored, sharp)
+                if judged and isinstance(source, FolderSequence):
+                    entry |= judge(source, number, blur, restored)
+                for each, score in scores.items():
+                    entry |= {f"{each}_blur": score(blur), each: score(restored)}
                 for append in writers:
                     append(blur, restored, sharp)
-                if order.pictures:
+                if request.pictures:
                     picture = comparison(blur, restored, sharp)
-                    write_png(order.output / COMPARISON / f"{name}.png", picture)
+                    write_png(request.output / COMPARISON / f"{name}.png", picture)
             entries.append(entry)
             show(number + 1, len(source.names))
     return entries
@@ -317,17 +385,17 @@ def _finish(
 Append = Callable[[Image, Image, Image | None], None]
 
 
-def _video_writers(order: Order, all_sharp: bool, opened: contextlib.ExitStack) -> list[Append]:
+def _video_writers(request: Request, all_sharp: bool, opened: contextlib.ExitStack) -> list[Append]:
     """A function for each video that appends blurry, restored and sharp frame."""
-    fps = order.fps
+    fps = request.fps
     if fps is None:
-        fps = Fraction(FRAMES_PER_SECOND) if order.frames.is_dir() else video_rate(order.frames)
+        fps = Fraction(FRAMES_PER_SECOND) if request.frames.is_dir() else video_rate(request.frames)
     writers: list[Append] = []
-    if order.video:
-        alone = opened.enter_context(video_file(order.output / VIDEO, fps))
+    if request.video:
+        alone = opened.enter_context(video_file(request.output / VIDEO, fps))
         writers.append(lambda blur, restored, sharp: alone([restored]))
-    if order.side_by_side:
-        beside = opened.enter_context(video_file(order.output / SIDE_BY_SIDE, fps))
+    if request.side_by_side:
+        beside = opened.enter_context(video_file(request.output / SIDE_BY_SIDE, fps))
 
         def append(blur: Image, restored: Image, sharp: Image | None) -> None:
             beside([blur, restored, *([sharp] if sharp is not None and all_sharp else [])])

@@ -9,21 +9,28 @@ from typing import Any, Literal
 
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.metric import ImageMetric, MotionScore, Score
+from vrtspike.deblurring.metrics.metric import (
+    FrameMetric,
+    ImageMetric,
+    MotionScore,
+    Score,
+    TemporalMetric,
+)
 from vrtspike.deblurring.metrics.psnr import PSNR
-from vrtspike.deblurring.metrics.table import METRICS
-from vrtspike.deblurring.rgb_images import Image
 from vrtspike.errors import ConfigError, DataError
+from vrtspike.io.files import finite_or_null
 
-KEYS = ["sequence", "frame", "scale"]
+KEYS = ["protocol", "sequence", "frame", "scale"]
 WORST = 5
 """Frames that a summary names."""
 
 Kind = Literal["blur", "restored", "spikes", "sharp", "gray"]
-FrameImages = Mapping[Kind, Image]
-"""What is compared of one frame, all uint8 (H, W, 3) RGB of one size: the blurry input, the model's
-output, the sharp frame; where there are spikes what these show, and the sharp frame in grey."""
+FrameImages = Mapping[Kind, NDArray[Any]]
+"""What is compared of one frame, all (H, W, 3) RGB of one size and uint8, but for a result that a
+protocol does not round: the blurry input, the model's output, the sharp frame; where there are
+spikes what these show, and the sharp frame in grey."""
 
 REFERENCES: Mapping[Kind, Kind] = {"blur": "sharp", "restored": "sharp", "spikes": "gray"}
 """What is measured against what."""
@@ -31,17 +38,20 @@ REFERENCES: Mapping[Kind, Kind] = {"blur": "sharp", "restored": "sharp", "spikes
 Scores = Mapping[ImageMetric, Score | MotionScore]
 """What measures each metric, in the order of columns."""
 
+Mean = Literal["frames", "sequences"]
+"""What the figure of a test set is the mean over."""
+
 Apply = Callable[[Callable[[Kind], Any], Iterable[Kind]], Iterable[Any]]
 """Calls a function with each of some arguments, and gives what it returns in their order."""
 
 
 def select_metrics(
-    names: Sequence[str], weights_dir: str, device: torch.device
+    metrics: Iterable[FrameMetric | TemporalMetric], weights_dir: str, device: torch.device
 ) -> dict[ImageMetric, Score | MotionScore]:
-    """The metrics of TEST.METRICS with their scores.
+    """Metrics with their scores.
 
     Args:
-        names: which ones.
+        metrics: which ones.
         weights_dir: folder of the pretrained backbones (WEIGHTS.DIR).
         device: where those that have a network compute.
 
@@ -49,14 +59,13 @@ def select_metrics(
         DataError: if weights that one of them needs are missing or not the published ones.
     """
     found: dict[ImageMetric, Score | MotionScore] = {}
-    for name in names:
-        metric = METRICS[name]
+    for metric in metrics:
         try:
             found[metric] = metric.load(Path(weights_dir), device)
         except DataError as error:
             raise DataError(
-                f"TEST.METRICS names {name}, which cannot be measured: {error}. Without {name} in "
-                "TEST.METRICS the evaluation does without it"
+                f"TEST.METRICS names {metric.name}, which cannot be measured: {error}. Without "
+                f"{metric.name} in TEST.METRICS the evaluation does without it"
             ) from error
     return found
 
@@ -129,62 +138,120 @@ def column(metric: ImageMetric, kind: Kind) -> str:
 
 
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
-    """Mean over the frames of each sequence that have a figure, with their number in ``frames``."""
+    """Mean over the frames of each sequence that have a figure, with their number in ``frames``.
+
+    One row for each protocol, sequence and scale.
+    """
     columns = [name for name in frames.columns if name not in KEYS]
-    groups = frames.groupby(["sequence", "scale"], sort=False)
+    groups = frames.groupby([key for key in KEYS if key != "frame"], sort=False)
     means = groups[columns].mean()
     means.insert(0, "frames", groups.size())
     return means.reset_index()
 
 
-def overall_means(
-    sequences: pd.DataFrame, scale: float, metrics: Iterable[ImageMetric]
-) -> dict[str, dict[str, float | str | None]]:
-    """Mean over the sequences of one scale.
+def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[float, float]:
+    """A figure of a test set and its standard error, both from those of the sequences.
 
     Args:
-        sequences: from :func:`sequence_means`.
-        scale: which scale.
-        metrics: those that were measured.
+        values: of each sequence, means over its frames.
+        frames: of each sequence.
+        mean: whether every frame counts alike, or every sequence.
 
     Returns:
-        by metric ``blurry``, ``restored`` and ``gain`` (by how much the restored frames are better
-        than the blurry ones: positive is better, whichever values of the metric are); null, with
-        the ``reason``, where there is no finite number.
+        the mean, and how far it would scatter with other sequences; NaN for a single one.
+
+    >>> mean_and_error(pd.Series([1.0, 3.0]), pd.Series([30, 10]), "sequences")
+    (2.0, 1.0)
+    >>> mean_and_error(pd.Series([1.0, 3.0]), pd.Series([30, 10]), "frames")
+    (1.5, 0.75)
     """
-    rows = sequences[sequences["scale"] == scale]
+    known = values.notna()
+    values, frames = values[known], frames[known]
+    weights = (frames if mean == "frames" else frames.clip(1, 1)) / 1.0
+    weights /= weights.sum()
+    found, count = float((weights * values).sum()) if len(values) else math.nan, len(values)
+    if count < 2 or not math.isfinite(found):
+        return found, math.nan
+    squares = float(((weights * (values - found)) ** 2).sum())
+    return found, math.sqrt(count / (count - 1) * squares)
+
+
+def overall_means(
+    sequences: pd.DataFrame, metrics: Iterable[ImageMetric], mean: Mean = "sequences"
+) -> dict[str, dict[str, float | str | None]]:
+    """Means over some sequences.
+
+    Args:
+        sequences: rows of one protocol and scale from :func:`sequence_means`.
+        metrics: those that were measured.
+        mean: whether every frame counts alike, or every sequence.
+
+    Returns:
+        by metric ``blurry``, ``restored``, ``gain`` (by how much the restored frames are better
+        than the blurry ones: positive is better, whichever values of the metric are), and the
+        standard errors over sequences of the last two; null, with the ``reason``, where there is
+        no finite number.
+    """
     means: dict[str, dict[str, float | str | None]] = {}
     for metric in metrics:
-        blurry, restored = (float(rows[column].mean()) for column in metric.columns)
+        before, after = (sequences[column] for column in metric.columns)
+        gains = after - before if metric.larger_is_better else before - after
+        (blurry, _), (restored, error), (_, gain_error) = (
+            mean_and_error(values, sequences["frames"], mean) for values in (before, after, gains)
+        )
         gain = metric.gain(restored, blurry)
-        figures = {"blurry": blurry, "restored": restored, "gain": gain}
-        means[metric.name] = {k: v if math.isfinite(v) else None for k, v in figures.items()}
+        figures = {
+            "blurry": blurry,
+            "restored": restored,
+            "gain": gain,
+            "restored_error": error,
+            "gain_error": gain_error,
+        }
+        means[metric.name] = finite_or_null(figures)
         if math.isnan(blurry):
             means[metric.name]["reason"] = (
                 "no sequence has two frames, between which it is measured"
             )
         elif not math.isfinite(gain):
-            reason = "some frames equal the sharp ones: the mean is not finite"
-            means[metric.name]["reason"] = reason
+            means[metric.name]["reason"] = (
+                "some frames equal the sharp ones: the mean is not finite"
+            )
     return means
 
 
 def spikes_means(
-    sequences: pd.DataFrame, scale: float, metrics: Iterable[ImageMetric]
+    sequences: pd.DataFrame, metrics: Iterable[ImageMetric], mean: Mean = "sequences"
 ) -> dict[str, float | None]:
-    """Mean over the sequences of one scale of what the spikes alone show, by metric.
+    """:func:`overall_means` of what the spikes alone show, by metric."""
+    found: dict[str, float | None] = finite_or_null(
+        {
+            metric.name: mean_and_error(sequences[metric.spikes_column], sequences["frames"], mean)[
+                0
+            ]
+            for metric in metrics
+        }
+    )
+    return found
+
+
+def sequences_lost_to_spikes(
+    sequences: pd.DataFrame, metric: ImageMetric
+) -> list[dict[str, str | float]]:
+    """The sequences of which the spikes alone have a better figure than the model.
 
     Args:
-        sequences: from :func:`sequence_means`, of a data set with spikes.
-        scale: which scale.
-        metrics: those that were measured.
+        sequences: as for :func:`overall_means`, of a data set with spikes.
+        metric: that decides.
 
     Returns:
-        null where there is no finite number.
+        ``sequence`` and the figures ``spikes`` and ``restored`` of each.
     """
-    rows = sequences[sequences["scale"] == scale]
-    means = {metric.name: float(rows[metric.spikes_column].mean()) for metric in metrics}
-    return {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
+    columns = ["sequence", metric.spikes_column, metric.name]
+    return [
+        {"sequence": str(name), "spikes": float(spikes), "restored": float(restored)}
+        for name, spikes, restored in sequences[columns].to_numpy()
+        if metric.gain(spikes, restored) > 0
+    ]
 
 
 def ranking_metric(metrics: Sequence[ImageMetric]) -> ImageMetric:
@@ -193,13 +260,12 @@ def ranking_metric(metrics: Sequence[ImageMetric]) -> ImageMetric:
 
 
 def worst_frames(
-    frames: pd.DataFrame, scale: float, metrics: Sequence[ImageMetric]
+    frames: pd.DataFrame, metrics: Sequence[ImageMetric]
 ) -> list[dict[str, str | float]]:
-    """The restored frames of one scale with the worst figures, the worst first.
+    """The restored frames with the worst figures, the worst first.
 
     Args:
-        frames: a row per frame.
-        scale: which scale.
+        frames: a row per frame, of one protocol and scale.
         metrics: those that were measured.
 
     Returns:
@@ -207,7 +273,7 @@ def worst_frames(
         (:func:`ranking_metric`); frames that equal the sharp ones are none.
     """
     metric = ranking_metric(metrics)
-    rows = frames[(frames["scale"] == scale) & frames[metric.name].map(math.isfinite)]
+    rows = frames[frames[metric.name].map(math.isfinite)]
     ordered = rows.sort_values(metric.name, ascending=metric.larger_is_better, kind="stable")
     return [
         {"sequence": str(name), "frame": str(frame), metric.name: float(figure)}

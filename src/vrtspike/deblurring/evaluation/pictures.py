@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.video import read_video
 from vrtspike.errors import DataError, list_faults
-from vrtspike.images import read_rgb
+from vrtspike.io.images import read_rgb
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
@@ -47,14 +47,15 @@ class PictureFolder:
 
     Args:
         folder: with 8-bit RGB pictures, all of one size.
+        files: which of them, in order; None is all.
 
     Raises:
         DataError: if there are none, two of one name, or the first cannot be read.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Sequence[Path] | None = None) -> None:
         self.place = str(folder)
-        self._files = picture_files(folder)
+        self._files = picture_files(folder) if files is None else files
         self.names: Sequence[str] = [path.stem for path in self._files]
         height, width = read_rgb(self._files[0]).shape[:2]
         self.size = (height, width)
@@ -152,7 +153,7 @@ class ArrayFrames:
 class ForwardReader(Generic[Item]):
     """Items of a stream that is read from its beginning, by their position; for several threads.
 
-    The latest items are kept. An earlier one has the stream begin anew.
+    The latest items are kept. For an earlier one the stream is begun again.
 
     Args:
         begin: begins the stream.
@@ -224,7 +225,7 @@ def picture_files(folder: Path) -> list[Path]:
     """The pictures of a folder in the order of the numbers in their names.
 
     Raises:
-        DataError: if there are none, or two of one name.
+        DataError: if there are none, two of one name, or one that is no regular file.
     """
     files = [
         path
@@ -236,6 +237,9 @@ def picture_files(folder: Path) -> list[Path]:
             f"{folder}: no pictures ({', '.join(PICTURE_SUFFIXES)}); expected the frames of one "
             "sequence"
         )
+    for path in files:
+        if not path.is_file():
+            raise DataError(f"{path}: found no regular file, expected a picture; remove it")
     files.sort(key=lambda path: (frame_order(path.stem), path.name))
     pairs = zip(files[1:], files, strict=False)
     twice = [f"{other.name} and {path.name}" for path, other in pairs if path.stem == other.stem]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -14,17 +15,25 @@ from torch import nn
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
-from vrtspike.deblurring.evaluation.tiling import Area, Progress, Tiling, restore_tiled
-from vrtspike.deblurring.frames import to_uint8
+from vrtspike.deblurring.evaluation.tiling import (
+    Area,
+    Progress,
+    Tiling,
+    restore_tiled,
+    tile_unit,
+)
 from vrtspike.deblurring.models import build_model
-from vrtspike.deblurring.rgb_images import Image
+from vrtspike.deblurring.rgb_images import to_uint8
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.schema import TileSettings
 from vrtspike.errors import ConfigError
-from vrtspike.weights import load_trained
+from vrtspike.io.weights import load_trained
+from vrtspike.runs.published import require_published
 
-_WINDOW = 8
-"""Pixels that the network shrinks to one, and a side of its windows."""
+Batch: TypeAlias = Mapping[str, NDArray[Any]]
+"""Tiles of a clip, as cameras give them (:func:`restore_frames`)."""
+
+Compute: TypeAlias = Callable[[Batch], NDArray[np.float32]]
+"""Restores a batch: float32 (B, T, 3, H, W)."""
 
 
 def load_model(weights: str | Path, settings: Settings, device: torch.device) -> nn.Module:
@@ -36,16 +45,18 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
         device: where it shall compute.
 
     Raises:
-        RunError: if the file is missing or damaged, or holds the weights of another model.
+        RunError: if the file is missing or damaged, was changed since it was
+            published, or holds the weights of another model.
     """
     model = build_model(
         settings.MODEL,
-        bins=settings.DATA.K,
+        bins=settings.DATA.NUM_VOXEL_BINS,
         clip_len=settings.DATA.CLIP_LEN,
         crop_size=settings.DATA.CROP_SIZE,
         pretrained=False,
     )
     load_trained(model, weights)
+    require_published(weights)
     return model.float().eval().to(device)
 
 
@@ -54,83 +65,84 @@ def products_in(dtype: torch.dtype, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
 
-def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
-    """The tiling that TEST.TILE asks for.
-
-    Of a temporal window a sixth is shared with the next, at least one frame: two of 12, as the
-    authors of VRT do.
-
-    Args:
-        tile: the settings.
-        clip_len: length of a temporal window where the settings name none.
-    """
-    frames = tile.FRAMES or clip_len
-    return Tiling(tile.SIZE, tile.OVERLAP, frames, min(max(1, frames // 6), frames // 2))
-
-
-def tile_unit(ratio: int) -> int:
-    """What sides of tiles are multiples of: whole windows of attention, and pixels of the sensor.
-
-    Args:
-        ratio: the frame's pixels for each spike pixel along each side.
-    """
-    return math.lcm(_WINDOW, ratio)
-
-
-def restore_frames(
+def torch_compute(
     model: nn.Module,
-    source: FrameSource,
     statistics: Statistics | None,
     device: torch.device,
-    tiling: Tiling,
-    *,
-    tiles_at_once: int = 1,
-    readers: int = 0,
     dtype: torch.dtype = torch.float32,
-    wanted: Collection[int] | None = None,
-    progress: Progress | None = None,
-) -> Iterator[Image]:
-    """Restore all frames of a clip, in order.
+) -> Compute:
+    """A network in PyTorch as what :func:`restore_frames` calls.
 
     Args:
         model: called as ``model(blur, voxels)`` with (B, T, 3, H, W) and (B, T, K, H, W).
-        source: the blurry frames and their spikes, if any.
         statistics: what the training data was standardised with; None if it had no spikes.
         device: where the model is.
-        tiling: how the clip is cut.
-        tiles_at_once: tiles restored together.
-        readers: temporal windows read ahead in threads.
         dtype: type of matrix products, by autocast where it is a half type.
+    """
+
+    def compute(batch: Batch) -> NDArray[np.float32]:
+        tensors = {name: torch.from_numpy(values) for name, values in batch.items()}
+        clip = prepare_batch(tensors, statistics, device)
+        with torch.inference_mode(), products_in(dtype, device):
+            output: torch.Tensor = model(clip.blur, clip.voxels)
+        restored: NDArray[np.float32] = output.float().cpu().numpy()
+        return restored
+
+    return compute
+
+
+def restore_frames(
+    compute: Compute,
+    source: FrameSource,
+    tiling: Tiling,
+    *,
+    with_spikes: bool,
+    tiles_at_once: int = 1,
+    readers: int = 0,
+    wanted: Collection[int] | None = None,
+    progress: Progress | None = None,
+    rounded: bool = True,
+) -> Iterator[NDArray[Any]]:
+    """Restore all frames of a clip, in order.
+
+    Args:
+        compute: gives float32 (B, T, 3, H, W) for a batch of tiles: ``blur`` uint8
+            (B, T, H, W, 3) and, with spikes, ``counts`` (B, T, K, h, w), ``bin_steps`` uint8
+            (B, T, K) and ``gain`` float32 (B,); :func:`torch_compute` of a network in PyTorch.
+        source: the blurry frames and their spikes, if any.
+        tiling: how the clip is cut.
+        with_spikes: whether batches hold spikes.
+        tiles_at_once: tiles of a batch.
+        readers: temporal windows read ahead in threads.
         wanted: the frames to restore, by their positions; None for all. What is restored of them is
             the same.
         progress: called with the tiles done and their total.
+        rounded: give 8-bit images; false: what the model gives.
 
     Yields:
-        uint8 (H, W, 3) RGB, one per frame that is wanted.
+        one per frame that is wanted: uint8 (H, W, 3) RGB; where they are not rounded float32
+        (3, H, W), nominally in [0, 1].
 
     Raises:
         ConfigError: if tiles would not fall on whole pixels of the sensor.
         DataError: if a frame cannot be read.
     """
-    ratio, gain = source.ratio, None if statistics is None else source.gain()
-    if tiling.size % ratio or tiling.overlap % ratio:
+    ratio, gain = source.ratio, source.gain() if with_spikes else None
+    if tiling.size % ratio.numerator or tiling.overlap % ratio.numerator:
         raise ConfigError(
             f"TEST.TILE: SIZE {tiling.size} and OVERLAP {tiling.overlap} must be multiples of "
-            f"{ratio}, the frame's pixels for each spike pixel"
+            f"{ratio.numerator} (the frames have {ratio} times the sensor's size)"
         )
 
-    def restore(window: SourceFrames, areas: Sequence[Area]) -> torch.Tensor:
-        batch = {"blur": _stack([window.blur[:, rows, columns] for rows, columns in areas])}
+    def restore(window: SourceFrames, areas: Sequence[Area]) -> NDArray[np.float32]:
+        batch = {"blur": np.stack([window.blur[:, rows, columns] for rows, columns in areas])}
         counts, steps = window.counts, window.bin_steps
         if counts is not None and steps is not None and gain is not None:
             parts = [(_part(rows, ratio), _part(columns, ratio)) for rows, columns in areas]
-            batch["counts"] = _stack([counts[..., rows, columns] for rows, columns in parts])
-            batch["bin_steps"] = _stack([steps] * len(areas))
-            batch["gain"] = torch.full((len(areas),), gain, dtype=torch.float32)
-        clip = prepare_batch(batch, statistics, device)
-        with torch.inference_mode(), products_in(dtype, device):
-            output: torch.Tensor = model(clip.blur, clip.voxels)
-        return output
+            batch["counts"] = np.stack([counts[..., rows, columns] for rows, columns in parts])
+            batch["bin_steps"] = np.stack([steps] * len(areas))
+            batch["gain"] = np.full(len(areas), gain, np.float32)
+        return compute(batch)
 
     frames = restore_tiled(
         source.read,
@@ -139,17 +151,13 @@ def restore_frames(
         tiling,
         tiles_at_once=tiles_at_once,
         readers=readers,
-        unit=tile_unit(ratio),
+        unit=tile_unit(ratio.numerator),
         wanted=wanted,
         progress=progress,
     )
     for frame in frames:
-        yield to_uint8(frame)
+        yield to_uint8(torch.from_numpy(frame)) if rounded else frame
 
 
-def _part(pixels: slice, ratio: int) -> slice:
-    return slice(pixels.start // ratio, pixels.stop // ratio)
-
-
-def _stack(arrays: Sequence[NDArray[np.generic]]) -> torch.Tensor:
-    return torch.from_numpy(np.stack(arrays))
+def _part(pixels: slice, ratio: Fraction) -> slice:
+    return slice(int(pixels.start / ratio), int(pixels.stop / ratio))

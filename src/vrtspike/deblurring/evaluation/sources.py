@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
@@ -12,31 +13,38 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import bin_table
+from vrtspike.deblurring.data.bins import bin_table
+from vrtspike.deblurring.data.exposure import TABLE, Exposure, read_exposures
 from vrtspike.deblurring.data.gate.alignment import align, mismatch
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
+from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO, spk_gopro_exposure
+from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
+from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
-    count_spike_frames,
+    frame_scale,
     npz_sensor,
-    picture_columns,
+    pack_rows,
+    picture_area,
     read_rows,
 )
 from vrtspike.deblurring.data.simulation.sensor import stream_spikes
-from vrtspike.deblurring.data.store.gain import GainMeter
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.data.store.voxels import voxelize, voxelize_packed
+from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize, voxelize_packed
 from vrtspike.deblurring.evaluation.pictures import (
     KEPT_FRAMES,
     ForwardReader,
     Pictures,
     open_pictures,
 )
-from vrtspike.errors import DataError, list_faults
-from vrtspike.images import luma
+from vrtspike.deblurring.settings import deblurring_settings
+from vrtspike.errors import ConfigError, DataError, list_faults
+from vrtspike.io.images import luma
+from vrtspike.runs.identity import RunIdentity
 
-SIMULATED_STEPS = 88
-"""Spike steps simulated per blurry frame: eleven source frames of eight steps, as in GoPro."""
+_SIMULATED = spk_gopro_exposure(88)
+"""Spikes simulated of a blurry frame: eleven source frames of eight steps, as in GoPro."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class FrameSource(Protocol):
     size: tuple[int, int]
     """Height and width of the frames."""
 
-    ratio: int
+    ratio: Fraction
     """Pixels of a frame for each spike pixel along each side; 1 where there are no spikes."""
 
     def read(self, frames: slice) -> SourceFrames:
@@ -73,9 +81,13 @@ class FrameSource(Protocol):
     def gain(self) -> float | None:
         """Brightness of a spike rate of 1; None without spikes.
 
-        It is of the whole clip (:mod:`~vrtspike.deblurring.data.store.gain`), so
+        It is of the whole clip (:mod:`~vrtspike.deblurring.data.store.voxels`), so
         files are all read for it.
         """
+
+
+Spikes = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+"""Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 
 class StoredSequence:
@@ -98,7 +110,7 @@ class StoredSequence:
         if layout.spike_size is None:
             return SourceFrames(blur)
         counts = self._store.read("voxels", frames, slice(None), slice(None))
-        return SourceFrames(blur, counts, bin_table(layout.spike_frames[frames], layout.bins))
+        return SourceFrames(blur, counts, bin_table(layout.binned[frames], layout.bins))
 
     def gain(self) -> float | None:
         """The gain that the store was written with."""
@@ -121,9 +133,10 @@ class ScaledSource:
         self._source = source
         self.names = source.names
         self.ratio = source.ratio
-        rows, columns = (max(1, round(side // self.ratio * scale)) for side in source.size)
-        self._sensor = (rows, columns)
-        self.size = (rows * self.ratio, columns * self.ratio)
+        unit, sensor = self.ratio.numerator, self.ratio.denominator
+        rows, columns = (max(1, round(side // unit * scale)) for side in source.size)
+        self._sensor = (rows * sensor, columns * sensor)
+        self.size = (rows * unit, columns * unit)
 
     def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames and resize them; counts become means of counts."""
@@ -168,7 +181,7 @@ class BlurrySequence:
         self.pictures = open_pictures(blur) if isinstance(blur, Path) else blur
         self.names = self.pictures.names
         self.size = self.pictures.size
-        self.ratio = 1
+        self.ratio = Fraction(1)
 
     def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames."""
@@ -190,8 +203,8 @@ class SpikedSequence(BlurrySequence, ABC):
     spikes: str
     """What messages call the spikes."""
 
-    steps: Sequence[int]
-    """Spike steps of each frame's exposure."""
+    exposures: Sequence[Exposure]
+    """Of each frame, in steps of its spikes."""
 
     def __init__(self, blur: Path | Pictures, bins: int) -> None:
         super().__init__(blur)
@@ -201,9 +214,18 @@ class SpikedSequence(BlurrySequence, ABC):
     def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
         """Spikes per bin of consecutive frames, (K, h, w) each."""
 
+    @property
+    def binned(self) -> Sequence[Exposure]:
+        """What the bins of each frame hold: its exposure, and context where there is some."""
+        return self.exposures
+
+    def open_spikes(self, frame: int) -> NDArray[np.integer]:
+        """Spikes of each pixel while the shutter was open: (h, w)."""
+        return self.counts(slice(frame, frame + 1))[0].sum(axis=0, dtype=np.int64)
+
     def read(self, frames: slice) -> SourceFrames:
         """Read consecutive frames and count their spikes."""
-        steps = bin_table(self.steps[frames], self._bins)
+        steps = bin_table(self.binned[frames], self._bins)
         return SourceFrames(self.pictures.read(frames), np.stack(self.counts(frames)), steps)
 
     def gain(self) -> float:
@@ -213,37 +235,75 @@ class SpikedSequence(BlurrySequence, ABC):
             DataError: if something cannot be read, or there is not a single spike.
         """
         meter = GainMeter()
-        for number, steps in enumerate(self.steps):
-            here = slice(number, number + 1)
-            meter.add(self.pictures.read(here)[0], self.counts(here)[0], steps)
+        for number, exposure in enumerate(self.exposures):
+            blur = self.pictures.read(slice(number, number + 1))[0]
+            meter.add(blur, self.open_spikes(number), exposure.steps)
         return meter.gain(self.spikes)
 
-    def _fit(self, rows: int, columns: int) -> int:
+    def _fit(self, rows: int, columns: int) -> Fraction:
         """Pixels of a frame for each spike pixel along each side.
 
         Raises:
-            DataError: if that is no whole number.
+            DataError: if they do not fit together.
         """
-        ratios = {self.size[0] / rows, self.size[1] / columns}
-        ratio = int(min(ratios))
-        if ratios != {ratio}:
+        try:
+            return frame_scale(self.size, (rows, columns))
+        except DataError as error:
             raise DataError(
-                f"{self.pictures.place}: frames of {self.size[0]} x {self.size[1]} are no whole "
-                f"multiple of the sensor's {rows} x {columns}; check the sensor size"
-            )
-        return ratio
+                f"{self.pictures.place}: {error}; check the sensor size, or crop the frames"
+            ) from error
 
 
-class FolderSequence(SpikedSequence):
-    """Blurry frames with recorded spikes.
+class RecordedSequence(SpikedSequence):
+    """Blurry frames with recorded spikes, of which any steps can be read."""
+
+    context: int = 0
+    """Most steps of the closed shutter that bins take in, on each side."""
+
+    @abstractmethod
+    def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
+        """Some steps of a frame's recording."""
+
+    @abstractmethod
+    def recorded_steps(self, frame: int) -> int:
+        """Steps of a frame's recording."""
+
+    @property
+    def binned(self) -> Sequence[Exposure]:
+        """The exposures with their context, as far as it was recorded."""
+        return [
+            exposure.widened(self.context, self.recorded_steps(frame))
+            for frame, exposure in enumerate(self.exposures)
+        ]
+
+    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
+        """Count the spikes of consecutive frames."""
+        binned, counts = self.binned, []
+        for frame in range(*frames.indices(len(self.names))):
+            steps = binned[frame]
+            spikes = self.spikes_of(frame, steps)
+            voxels = voxelize_packed(spikes.rows, self._bins, steps.sharp - steps.start)
+            counts.append(voxels[..., : spikes.columns])
+        return counts
+
+    def open_spikes(self, frame: int) -> NDArray[np.integer]:
+        """Spikes of each pixel while the shutter was open: (h, w)."""
+        return self.spikes_of(frame, self.exposures[frame]).total()
+
+
+class FolderSequence(RecordedSequence):
+    """Blurry frames with spike files.
 
     Args:
         blur: a folder of pictures, a video file, or frames that were opened before.
         spikes: a folder of ``.dat`` or ``.npz`` files with the frames' names, or one file for all
-            frames, divided evenly among them.
+            frames. A table ``exposures.csv`` there or beside the frames says when each was exposed;
+            without one the layout does, of a file for all frames after it was divided evenly.
         bins: bins of the voxel grid.
         sensor: rows and columns of the sensor as in its files; None is the size that ``.npz`` files
-            give, else half of the frames' size.
+            give, else that of the layout, which is a part of the frames' size.
+        layout: tells exposures and the sensor.
+        context: see :class:`RecordedSequence`.
 
     Raises:
         DataError: listing every frame without a partner and every file of a wrong size.
@@ -255,27 +315,24 @@ class FolderSequence(SpikedSequence):
         spikes: Path,
         bins: int,
         sensor: tuple[int, int] | None = None,
+        layout: Layout = SPK_GOPRO,
+        context: int = 0,
     ) -> None:
         super().__init__(blur, bins)
-        self.spikes = str(spikes)
+        self.spikes, self.context = str(spikes), context
         if not spikes.exists():
             raise DataError(
                 f"{spikes}: no such file or folder; expected the spikes (.dat or .npz) of "
                 f"{self.pictures.place}"
             )
         self.files = [spikes] if spikes.is_file() else self._partners(spikes)
-        self._sensor = sensor or npz_sensor(self.files[0]) or (self.size[0] // 2, self.size[1] // 2)
-        self._columns = picture_columns(self._sensor, self.size)
-        self.ratio = self._fit(self._sensor[0], self._columns)
-        self._exposures = self._find_exposures(spikes, self.files)
-        self.steps = [steps for _, _, steps in self._exposures]
-
-    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
-        """Read and count the spikes of consecutive frames."""
-        return [
-            voxelize_packed(self._rows(exposure), self._bins)[..., : self._columns]
-            for exposure in self._exposures[frames]
-        ]
+        part = (self.size[0] // layout.scale, self.size[1] // layout.scale)
+        self._sensor = sensor or npz_sensor(self.files[0]) or layout.sensor or part
+        self._area = picture_area(self._sensor, self.size, layout)
+        self.ratio = self._fit(self._area.rows, self._area.columns)
+        self.all_files = self.files
+        self._recordings = self._find_recordings(spikes, layout)
+        self.exposures = [recording.exposure for recording in self._recordings]
 
     def doubts(self) -> list[str]:
         """A line for each frame that its spikes do not look like; reads every file once.
@@ -283,22 +340,32 @@ class FolderSequence(SpikedSequence):
         A single step is no picture that could be compared.
         """
         found = []
-        for number, exposure in enumerate(self._exposures):
-            path, _, steps = exposure
-            if steps < 2:
+        for number, exposure in enumerate(self.exposures):
+            if exposure.steps < 2:
                 continue
-            spikes = PackedSpikes(self._rows(exposure), self._columns)
+            spikes = self.spikes_of(number, exposure)
             gray = luma(self.pictures.read(slice(number, number + 1))[0]).astype(np.uint8)
             likeness = align(spikes, gray, blurry=True)
             frame = self.pictures.describe(number)
-            fault = mismatch(likeness, path, frame, (self._sensor[0], self._columns))
+            path, size = self._recordings[number].path, (self._area.rows, self._area.columns)
+            fault = mismatch(likeness, path, frame, size)
             found += [fault] if fault else []
         return found
 
-    def _rows(self, exposure: tuple[Path, int, int]) -> NDArray[np.uint8]:
-        """The spikes of an exposure, packed."""
-        path, start, steps = exposure
-        return read_rows(path, *self._sensor, start=start, count=steps, columns=self._columns)
+    def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
+        """Some steps of the file that holds a frame."""
+        rows = read_rows(
+            self._recordings[frame].path,
+            *self._sensor,
+            start=steps.start,
+            count=steps.steps,
+            area=self._area,
+        )
+        return PackedSpikes(rows, self._area.columns)
+
+    def recorded_steps(self, frame: int) -> int:
+        """Steps of the file that holds a frame."""
+        return self._recordings[frame].total
 
     def _partners(self, spikes: Path) -> list[Path]:
         """The spike file of each frame, of a name that says what is missing where there is none."""
@@ -313,16 +380,19 @@ class FolderSequence(SpikedSequence):
             raise DataError(list_faults(f"{spikes}: two spike files for a frame", twice, advice))
         return files
 
-    def _find_exposures(self, spikes: Path, files: list[Path]) -> list[tuple[Path, int, int]]:
-        """File, first step and number of steps for each frame."""
-        frames = len(self.names)
+    def _find_recordings(self, spikes: Path, layout: Layout) -> list[Recording]:
+        """File and exposure of each frame."""
+        beside = (spikes if spikes.is_dir() else spikes.parent, Path(self.pictures.place))
+        path = next((p for folder in beside if (p := folder / TABLE).is_file()), None)
+        self.all_files = [*self.files, *([path] if path else [])]
+        table = read_exposures(path) if path else None
+        files = SpikeFiles(Path(), self._sensor, layout, table, str(path))
         if spikes.is_file():
-            steps = divided_evenly(count_spike_frames(spikes, *self._sensor), frames, self.spikes)
-            return [(spikes, number * steps, steps) for number in range(frames)]
-        exposures, faults = [], []
-        for path in files:
+            return list(files.divided(self.spikes, self.names).values())
+        recordings, faults = [], []
+        for file, name in zip(self.files, self.names, strict=True):
             try:
-                exposures.append((path, 0, count_spike_frames(path, *self._sensor)))
+                recordings.append(files.recording(str(file), name))
             except DataError as error:
                 faults.append(str(error))
         if faults:
@@ -331,10 +401,10 @@ class FolderSequence(SpikedSequence):
                 "size."
             )
             raise DataError(list_faults(f"{spikes}: frames without usable spikes", faults, advice))
-        return exposures
+        return recordings
 
 
-class ArraySequence(SpikedSequence):
+class ArraySequence(RecordedSequence):
     """Blurry frames with spikes in memory.
 
     Args:
@@ -342,6 +412,8 @@ class ArraySequence(SpikedSequence):
         spikes: uint8 (S, h, w) of 0 and 1 for the whole clip, divided evenly among the frames; or
             such an array for each frame.
         bins: bins of the voxel grid.
+        exposure: from the steps of a frame's spikes to its exposure.
+        context: see :class:`RecordedSequence`.
 
     Raises:
         DataError: if spikes and frames do not fit together.
@@ -354,33 +426,41 @@ class ArraySequence(SpikedSequence):
         blur: Pictures,
         spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
         bins: int,
+        exposure: Callable[[int], Exposure] = spk_gopro_exposure,
+        context: int = 0,
     ) -> None:
         super().__init__(blur, bins)
+        self.context = context
         frames = len(self.names)
         if isinstance(spikes, np.ndarray) and spikes.ndim == 3:
             steps = divided_evenly(len(spikes), frames, "spikes")
             spikes = [spikes[number * steps : (number + 1) * steps] for number in range(frames)]
-        self._exposures = list(spikes)
-        if len(self._exposures) != frames:
+        self._spikes = list(spikes)
+        if len(self._spikes) != frames:
             raise DataError(
-                f"spikes: of {len(self._exposures)} exposures, expected one for each of the "
+                f"spikes: of {len(self._spikes)} exposures, expected one for each of the "
                 f"{frames} frames, or one array (S, h, w) for all"
             )
-        for number, exposure in enumerate(self._exposures):
-            if exposure.dtype != np.uint8 or exposure.ndim != 3 or exposure.max(initial=0) > 1:
+        for number, recorded in enumerate(self._spikes):
+            if recorded.dtype != np.uint8 or recorded.ndim != 3 or recorded.max(initial=0) > 1:
                 raise DataError(
-                    f"spikes of frame {number}: found {exposure.dtype} of shape {exposure.shape}, "
+                    f"spikes of frame {number}: found {recorded.dtype} of shape {recorded.shape}, "
                     "expected uint8 (S, h, w) of 0 and 1"
                 )
-        sizes = {exposure.shape[1:] for exposure in self._exposures}
+        sizes = {recorded.shape[1:] for recorded in self._spikes}
         if len(sizes) > 1:
             raise DataError(f"spikes: of several sizes, {sorted(sizes)}; expected one sensor")
         self.ratio = self._fit(*sizes.pop())
-        self.steps = [len(exposure) for exposure in self._exposures]
+        self.exposures = [exposure(len(recorded)) for recorded in self._spikes]
 
-    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
-        """Count the spikes of consecutive frames."""
-        return [voxelize(exposure, self._bins) for exposure in self._exposures[frames]]
+    def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
+        """Some steps of a frame's spikes."""
+        spikes = self._spikes[frame][steps.start : steps.stop]
+        return PackedSpikes(pack_rows(spikes), spikes.shape[2])
+
+    def recorded_steps(self, frame: int) -> int:
+        """Steps of a frame's spikes."""
+        return len(self._spikes[frame])
 
 
 class SimulatedSequence(SpikedSequence):
@@ -393,13 +473,23 @@ class SimulatedSequence(SpikedSequence):
         blur: a folder of pictures, a video file, or frames that were opened before; with even
             sides.
         bins: bins of the voxel grid.
+
+    Raises:
+        DataError: if frames cannot be read or have an odd side.
     """
 
     def __init__(self, blur: Path | Pictures, bins: int) -> None:
         super().__init__(blur, bins)
         self.spikes = f"{self.pictures.place} (simulated spikes)"
-        self.ratio = 2
-        self.steps = [SIMULATED_STEPS] * len(self.names)
+        self.ratio = Fraction(2)
+        height, width = self.size
+        if height % 2 or width % 2:
+            raise DataError(
+                f"{self.pictures.place}: frames of {height} x {width} pixels; the simulated sensor "
+                "has half the size, so both sides must be even: crop the frames, such as by "
+                f"ffmpeg -vf crop={width - width % 2}:{height - height % 2}"
+            )
+        self.exposures = [_SIMULATED] * len(self.names)
         # The sensor's charge runs on from frame to frame, so they are simulated in order.
         self._reader = ForwardReader(self._simulate, KEPT_FRAMES)
 
@@ -409,9 +499,11 @@ class SimulatedSequence(SpikedSequence):
 
     def _simulate(self) -> Iterator[NDArray[np.uint8]]:
         """The counts of each frame, in order."""
-        intervals = stream_spikes(self._halves(), SIMULATED_STEPS // 2)
+        intervals = stream_spikes(self._halves(), _SIMULATED.steps // 2)
         for first, second in zip(intervals, intervals, strict=True):
-            yield voxelize(np.concatenate([first, second]).view(np.uint8), self._bins)
+            yield voxelize(
+                np.concatenate([first, second]).view(np.uint8), self._bins, _SIMULATED.sharp
+            )
 
     def _halves(self) -> Iterator[NDArray[np.uint8]]:
         """Each frame preceded by what lies half-way from the frame before it."""
@@ -422,6 +514,61 @@ class SimulatedSequence(SpikedSequence):
             yield np.asarray(middle, dtype=np.uint8)
             yield frame
             before = frame
+
+
+def open_clip(
+    run: RunIdentity,
+    frames: Path | Pictures,
+    spikes: Spikes | None,
+    *,
+    simulate_spikes: bool,
+    sensor: tuple[int, int] | None,
+    layout: str | None = None,
+) -> BlurrySequence:
+    """A clip with the spikes that the model of a run takes.
+
+    Args:
+        run: that trained the model.
+        frames: a folder of pictures, a video file, or frames that were opened before.
+        spikes: recorded ones; in memory only if the frames are.
+        simulate_spikes: simulate them from the blurry frames.
+        sensor: rows and columns of spike files; None as for :class:`FolderSequence`.
+        layout: of spikes, by its name; None is that of the run's data set, if it was named there,
+            else Spk-GoPro's.
+
+    Raises:
+        ConfigError: if the model takes spikes and there are none, or the other way round.
+        DataError: if frames or spikes cannot be used.
+    """
+    settings = deblurring_settings(run.settings)
+    _check_spikes(run, settings.MODEL.USE_SPIKE, spikes is not None, simulate_spikes)
+    bins, context = settings.DATA.NUM_VOXEL_BINS, settings.DATA.CONTEXT_STEPS
+    if simulate_spikes:
+        return SimulatedSequence(frames, bins)
+    if spikes is None:
+        return BlurrySequence(frames)
+    known = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
+    if isinstance(spikes, Path):
+        return FolderSequence(frames, spikes, bins, sensor, known, context)
+    assert not isinstance(frames, Path)
+    return ArraySequence(frames, spikes, bins, known.exposure or spk_gopro_exposure, context)
+
+
+def _check_spikes(run: RunIdentity, takes_spikes: bool, given: bool, simulated: bool) -> None:
+    name = f"the model of run {run.name} ({run.fingerprint})"
+    if given and simulated:
+        raise ConfigError("give recorded spikes or have them simulated, not both")
+    if (given or simulated) and not takes_spikes:
+        raise ConfigError(
+            f"{name} was trained without spikes (MODEL.USE_SPIKE is false); leave out "
+            f"{'--spikes' if given else '--simulate-spikes'}"
+        )
+    if takes_spikes and not (given or simulated):
+        raise ConfigError(
+            f"{name} takes spikes (MODEL.USE_SPIKE is true); give recorded ones (--spikes), or "
+            "have them simulated (--simulate-spikes), which shows how it runs, not how well it "
+            "restores"
+        )
 
 
 def divided_evenly(steps: int, frames: int, name: str) -> int:

@@ -3,7 +3,7 @@
 A classical reconstruction (:mod:`vrtspike.deblurring.spike_images`) at the sharp instant of each
 exposure, from the spikes of that exposure. Its brightness is the spike rate times the gain of the
 sequence, which is fitted to the blurry frames by least squares
-(:mod:`vrtspike.deblurring.data.store.gain`); no sharp frame takes part. Spikes have no colour and
+(:mod:`vrtspike.deblurring.data.store.voxels`); no sharp frame takes part. Spikes have no colour and
 fewer pixels: for metrics the picture is enlarged to the frame by bicubic interpolation and compared
 with the luma of the sharp frame, both as grey RGB images.
 """
@@ -16,12 +16,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import sharp_step
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.rgb_images import PEAK, Image
 from vrtspike.deblurring.settings.schema import SpikesAloneName
 from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
-from vrtspike.images import luma
+from vrtspike.io.images import luma
 
 Reconstruction = Callable[[NDArray[np.uint8], int], NDArray[np.float32]]
 """From spikes (T, h, w) and a step to the spike rate (h, w) there."""
@@ -61,11 +60,12 @@ class SpikesAlone:
 
     def read(self, frame: int) -> NDArray[np.float32]:
         """One frame: grey values (h, w) of the sensor's size, nominally in [0, 255]."""
-        steps = self._store.layout.spike_frames[frame]
+        layout = self._store.layout
+        steps, sharp = layout.spike_frames[frame], layout.exposures[frame].sharp
         whole = slice(None)
         bits = self._store.read("bits", slice(frame, frame + 1), whole, whole)[0, :steps]
         spikes = np.unpackbits(bits, axis=2, count=self._columns, bitorder="little")
-        return self._rate(spikes, sharp_step(steps)) * np.float32(self._brightness)
+        return self._rate(spikes, int(sharp)) * np.float32(self._brightness)
 
 
 def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import math
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter
 
 from vrtspike.deblurring.evaluation.restore import products_in
 from vrtspike.deblurring.evaluation.tiling import Tiling, even_side, recomputation
+from vrtspike.deblurring.traced_step import StorageCounter
 from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
 LARGEST_TILE = 2**18
-"""Pixels of the largest tile that is chosen. Frames of 720p are 4 such, and what they share is a
-fourteenth; more would cost memory and gain next to nothing."""
+"""Pixels of the largest tile that is chosen where a whole frame does not fit. Frames of 720p are 4
+such, and what they share is a fourteenth; more would cost memory and gain next to nothing."""
 
 SHARE = {"cuda": 0.85, "cpu": 0.8}
 """Of the free memory, what a tile may need: others want some, too."""
 
 CPU_OVERHEAD = 1.8
 """What a process grows by on a CPU for each byte of its tensors: libraries work on copies, and
-freed memory stays in pieces; 1.64 to 1.74 by ``benchmarks/restore_memory.py``."""
+freed memory stays in pieces; 1.64 to 1.74 were measured with `demo` and `baseline`."""
 
 _PLENTY = 30_000
 """Bytes for each pixel of each frame; presets of this project need half of it at most."""
@@ -61,11 +59,16 @@ def fits_any_model(pixels: int, free: float) -> bool:
         pixels: of all its frames together.
         free: bytes.
     """
-    return pixels * _PLENTY <= free and pixels <= LARGEST_TILE
+    return pixels * _PLENTY <= free
 
 
 def measure_tile_memory(
-    model: nn.Module, bins: int | None, frames: int, device: torch.device, dtype: torch.dtype
+    model: nn.Module,
+    bins: int | None,
+    frames: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    ratio: int = 1,
 ) -> TileMemory:
     """Try small tiles: on a GPU for real, on a CPU by counting, with tensors that have no data.
 
@@ -75,6 +78,7 @@ def measure_tile_memory(
         frames: of a temporal window.
         device: where it computes.
         dtype: type of the products (autocast's, where it is a half type).
+        ratio: pixels of a frame for each spike pixel along each side.
     """
 
     def restore(side: int) -> None:
@@ -82,7 +86,8 @@ def measure_tile_memory(
             blur = torch.zeros(1, frames, 3, side, side, device=device)
             voxels = None
             if bins is not None:
-                voxels = torch.zeros(1, frames, bins, side, side, device=device)
+                sensor = side // ratio
+                voxels = torch.zeros(1, frames, bins, sensor, sensor, device=device)
             model(blur, voxels)
 
     peak = _cuda_peak if device.type == "cuda" else _counted_peak
@@ -106,45 +111,9 @@ def _cuda_peak(run: Callable[[], None]) -> int:
 
 def _counted_peak(run: Callable[[], None]) -> int:
     """Bytes of the tensors that ``run`` would make, at most at once; nothing is computed."""
-    with FakeTensorMode(allow_non_fake_inputs=True), _Storages() as storages:
+    with FakeTensorMode(allow_non_fake_inputs=True), StorageCounter() as counter:
         run()
-    return storages.peak
-
-
-class _Storages(TorchDispatchMode):
-    """Adds up the bytes of all storages that operations make while they live."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.peak = 0
-        self._now = 0
-        self._known: dict[int, int] = {}
-
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., object],
-        types: object,
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        """Run an operation and note what it returns."""
-        result = func(*args, **(kwargs or {}))
-        for tensor in tree_iter(result):
-            if isinstance(tensor, torch.Tensor):
-                self._note(tensor.untyped_storage())
-        return result
-
-    def _note(self, storage: torch.UntypedStorage) -> None:
-        name = storage._cdata
-        if name in self._known:
-            return
-        self._known[name] = storage.nbytes()
-        self._now += storage.nbytes()
-        self.peak = max(self.peak, self._now)
-        weakref.finalize(storage, self._forget, name)
-
-    def _forget(self, name: int) -> None:
-        self._now -= self._known.pop(name)
+    return counter.storages.peak
 
 
 def free_memory(device: torch.device) -> int:
@@ -152,7 +121,7 @@ def free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         return int(torch.cuda.mem_get_info()[0] + unused)
-    return int(system_memory().room * MEGABYTE)
+    return int(system_memory().obtainable * MEGABYTE)
 
 
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
@@ -172,9 +141,9 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
     """
     frames, height, width = shape
     window = min(tiling.frames or frames, frames)
-    most = min(pixels // window, LARGEST_TILE)
-    if height * width <= most:
+    if height * width <= pixels // window:
         return 0
+    most = min(pixels // window, LARGEST_TILE)
     smallest = -(-max(2 * tiling.overlap, unit) // unit) * unit
     best: tuple[float, int] | None = None
     for size in range(smallest, max(height, width) + unit, unit):

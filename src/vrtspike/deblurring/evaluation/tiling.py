@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from vrtspike.deblurring.settings.schema import TileSettings
 from vrtspike.errors import ConfigError
 
 Area: TypeAlias = tuple[slice, slice]
@@ -40,12 +40,14 @@ class Tiling:
         overlap: pixels shared by neighbouring tiles, even, at most half of ``size``.
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
+        equal: tiles are made smaller where no more of them are needed; else all have ``size``.
     """
 
     size: int
     overlap: int
     frames: int
     frames_overlap: int
+    equal: bool = True
 
     def describe(self) -> str:
         """The tiles in words."""
@@ -74,7 +76,7 @@ class Tiling:
 
 @dataclass(frozen=True)
 class Span:
-    """One window along one axis, with its share of the result at each of its positions."""
+    """One window along one axis, with its weight in the result at each of its positions."""
 
     start: int
     stop: int
@@ -84,6 +86,33 @@ class Span:
     def slice(self) -> slice:
         """The window as an index."""
         return slice(self.start, self.stop)
+
+
+_WINDOW = 8
+"""Pixels that the network shrinks to one, and a side of its windows."""
+
+
+def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
+    """The tiling that TEST.TILE asks for.
+
+    Of a temporal window a sixth is shared with the next, at least one frame: two of 12, as the
+    authors of VRT do.
+
+    Args:
+        tile: the settings.
+        clip_len: length of a temporal window where the settings name none.
+    """
+    frames = tile.FRAMES or clip_len
+    return Tiling(tile.SIZE, tile.OVERLAP, frames, min(max(1, frames // 6), frames // 2))
+
+
+def tile_unit(ratio: int) -> int:
+    """What sides of tiles are multiples of: whole windows of attention, and pixels of the sensor.
+
+    Args:
+        ratio: the frame's pixels for each spike pixel along each side.
+    """
+    return math.lcm(_WINDOW, ratio)
 
 
 def even_side(length: int, size: int, overlap: int, unit: int) -> int:
@@ -116,15 +145,21 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
         tiling: how it is cut.
         unit: as for :func:`even_side`.
     """
-    frames, height, width = shape
-    spatial = ((height, tiling.size, tiling.overlap), (width, tiling.size, tiling.overlap))
-    spans = [
-        cut_axis(length, even_side(length, size, shared, unit), shared)
-        for length, size, shared in spatial
-    ]
-    spans.append(cut_axis(frames, tiling.frames, tiling.frames_overlap))
-    restored = math.prod(sum(span.stop - span.start for span in axis) for axis in spans)
-    return restored / (frames * height * width)
+    axes = _cut(shape, tiling, unit)
+    restored = math.prod(sum(span.stop - span.start for span in axis) for axis in axes)
+    return restored / math.prod(shape)
+
+
+def _cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
+    """The windows along time, rows and columns."""
+    frames, *sides = shape
+    spans = [cut_axis(frames, tiling.frames, tiling.frames_overlap)]
+    for length in sides:
+        side = tiling.size
+        if tiling.equal:
+            side = even_side(length, tiling.size, tiling.overlap, unit)
+        spans.append(cut_axis(length, side, tiling.overlap))
+    return spans
 
 
 def cut_axis(length: int, size: int, overlap: int) -> list[Span]:
@@ -180,7 +215,7 @@ def _ramp(overlap: int) -> NDArray[np.float64]:
 
 def restore_tiled(
     read: Callable[[slice], Frames],
-    restore: Callable[[Frames, Sequence[Area]], torch.Tensor],
+    restore: Callable[[Frames, Sequence[Area]], NDArray[np.float32]],
     shape: tuple[int, int, int],
     tiling: Tiling,
     *,
@@ -189,7 +224,7 @@ def restore_tiled(
     unit: int = 2,
     wanted: Collection[int] | None = None,
     progress: Progress | None = None,
-) -> Iterator[torch.Tensor]:
+) -> Iterator[NDArray[np.float32]]:
     """Restore a clip window by window.
 
     Args:
@@ -205,37 +240,30 @@ def restore_tiled(
         progress: called with the tiles done and their total.
 
     Yields:
-        (3, H, W) float32 on the CPU, one per frame that is wanted, in order.
+        (3, H, W), one per frame that is wanted, in order.
     """
     frames, height, width = shape
     wanted = range(frames) if wanted is None else wanted
-    rows, columns = (
-        cut_axis(side, even_side(side, tiling.size, tiling.overlap, unit), tiling.overlap)
-        for side in (height, width)
-    )
-    times = [
-        time
-        for time in cut_axis(frames, tiling.frames, tiling.frames_overlap)
-        if any(frame in wanted for frame in range(time.start, time.stop))
-    ]
+    every, rows, columns = _cut(shape, tiling, unit)
+    times = [time for time in every if any(n in wanted for n in range(time.start, time.stop))]
     tiles = list(itertools.product(rows, columns))
     done = 0
     windows = read_ahead([time.slice for time in times], read, readers)
-    pending: dict[int, torch.Tensor] = {}
+    pending: dict[int, NDArray[np.float32]] = {}
     for number, (time, window) in enumerate(zip(times, windows, strict=True)):
         for frame in range(time.start, time.stop):
-            pending.setdefault(frame, torch.zeros(3, height, width))
+            pending.setdefault(frame, np.zeros((3, height, width), np.float32))
         for first in range(0, len(tiles), tiles_at_once):
             group = tiles[first : first + tiles_at_once]
             results = restore(window, [(row.slice, column.slice) for row, column in group])
             done += len(group)
             if progress is not None:
                 progress(done, len(times) * len(tiles))
-            for (row, column), result in zip(group, results.float().cpu(), strict=True):
-                plane = torch.from_numpy(np.outer(row.weights, column.weights))
-                for frame, share in zip(range(time.start, time.stop), time.weights, strict=True):
-                    values = result[frame - time.start] * plane * float(share)
-                    pending[frame][:, row.slice, column.slice] += values
+            for (row, column), result in zip(group, results, strict=True):
+                plane = np.outer(row.weights, column.weights)
+                for index, weight in enumerate(time.weights):
+                    area = pending[time.start + index][:, row.slice, column.slice]
+                    area += result[index] * plane * weight
         ready = times[number + 1].start if number + 1 < len(times) else frames
         for frame in sorted(frame for frame in pending if frame < ready):
             restored = pending.pop(frame)

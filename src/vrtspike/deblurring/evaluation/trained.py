@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,63 +12,71 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from vrtspike.cluster.gpus import require_precision
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
-from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, tile_unit, tiling_for
-from vrtspike.deblurring.evaluation.sources import (
-    ArraySequence,
-    BlurrySequence,
-    FolderSequence,
-    SimulatedSequence,
+from vrtspike.deblurring.evaluation.restore import (
+    Compute,
+    load_model,
+    restore_frames,
+    torch_compute,
 )
+from vrtspike.deblurring.evaluation.sources import BlurrySequence, Spikes, open_clip
 from vrtspike.deblurring.evaluation.tile_memory import (
     SHARE,
+    TileMemory,
     choose_size,
     fits_any_model,
     free_memory,
     measure_tile_memory,
 )
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, tile_unit, tiling_for
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.evaluation.device import PRECISIONS
-from vrtspike.files import file_digest
+from vrtspike.io.files import file_digest
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.runs.published import read_published
+from vrtspike.runs.packed import find_model
+from vrtspike.runs.published import read_finished
 from vrtspike.training.precision import resolve_precision
-
-Spikes = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
-"""Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 _HALF = {"bf16-mixed": "bfloat16", "16-mixed": "float16"}
 
 
-@dataclass(frozen=True)
-class TrainedModel:
-    """A model with the weights of a finished run, and what is needed to feed it.
+class ClipModel(ABC):
+    """A trained model and what is needed to feed it, whatever computes it.
 
     Attributes:
         run: who it is: name, fingerprint, settings.
         weights: SHA-256 of its file of weights.
-        network: called as ``network(blur, voxels)``; in float32, on the device.
-        statistics: what its spikes are standardised with; None for a model without spikes.
         device: where it computes.
         precision: ``float32``, or the half type that its matrix products are made in.
     """
 
     run: RunIdentity
     weights: str
-    network: nn.Module
-    statistics: Statistics | None
     device: torch.device
     precision: str
+
+    @property
+    @abstractmethod
+    def compute(self) -> Compute:
+        """Restores a batch of tiles."""
+
+    @abstractmethod
+    def tile_memory(self, frames: int, ratio: int) -> TileMemory:
+        """What it needs to restore a tile.
+
+        Args:
+            frames: of a temporal window.
+            ratio: pixels of a frame for each spike pixel along each side.
+        """
 
     def __repr__(self) -> str:
         """A line: a notebook shows it, and the network has a thousand."""
         return (
-            f"<TrainedModel {self.run.name} ({self.run.fingerprint}), "
+            f"<{type(self).__name__} {self.run.name} ({self.run.fingerprint}), "
             f"{'with' if self.takes_spikes else 'without'} spikes, {self.precision} on "
             f"{self.device}>"
         )
@@ -134,16 +143,7 @@ class TrainedModel:
             ConfigError: if the model takes spikes and there are none, or the other way round.
             DataError: if frames or spikes cannot be used.
         """
-        self._check_spikes(spikes is not None, simulate_spikes)
-        bins = self.settings.DATA.K
-        if simulate_spikes:
-            return SimulatedSequence(frames, bins)
-        if spikes is None:
-            return BlurrySequence(frames)
-        if isinstance(spikes, Path):
-            return FolderSequence(frames, spikes, bins, sensor)
-        assert not isinstance(frames, Path)
-        return ArraySequence(frames, spikes, bins)
+        return open_clip(self.run, frames, spikes, simulate_spikes=simulate_spikes, sensor=sensor)
 
     def tiling(self, source: BlurrySequence, tile: int | None = None) -> Tiling:
         """How a clip is cut: TEST.TILE of the run, with tiles as large as memory allows.
@@ -159,11 +159,12 @@ class TrainedModel:
         """
         settings = self.settings
         asked = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
-        unit = tile_unit(source.ratio)
+        unit = tile_unit(source.ratio.numerator)
         overlap = -(-asked.overlap // unit) * unit
         if tile is not None:
             if tile:
-                overlap = min(overlap, tile // (4 * source.ratio) * 2 * source.ratio)
+                whole = source.ratio.numerator
+                overlap = min(overlap, tile // (4 * whole) * 2 * whole)
             return Tiling(tile, overlap, asked.frames, asked.frames_overlap)
         shape = (len(source.names), *source.size)
         fitted = Tiling(2 * overlap, overlap, asked.frames, asked.frames_overlap)
@@ -171,16 +172,9 @@ class TrainedModel:
         free = SHARE[self.device.type] * free_memory(self.device)
         if fits_any_model(shape[1] * shape[2] * frames, free):
             return Tiling(0, overlap, asked.frames, asked.frames_overlap)
-        bins = settings.DATA.K if self.takes_spikes else None
-        need = measure_tile_memory(self.network, bins, frames, self.device, self.dtype)
+        need = self.tile_memory(frames, max(1, round(source.ratio)))
         size = choose_size(shape, fitted, unit, need.pixels(free))
         return Tiling(size, overlap, asked.frames, asked.frames_overlap)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of matrix products."""
-        found: torch.dtype = getattr(torch, self.precision)
-        return found
 
     def restore_source(
         self,
@@ -206,13 +200,11 @@ class TrainedModel:
         """
         try:
             yield from restore_frames(
-                self.network,
+                self.compute,
                 source,
-                self.statistics,
-                self.device,
                 tiling,
+                with_spikes=self.takes_spikes,
                 readers=1,
-                dtype=self.dtype,
                 wanted=wanted,
                 progress=progress,
             )
@@ -222,31 +214,49 @@ class TrainedModel:
                 f"(--tile), or end other programs: {error}"
             ) from error
 
-    def _check_spikes(self, given: bool, simulated: bool) -> None:
-        name = f"the model of run {self.run.name} ({self.run.fingerprint})"
-        if given and simulated:
-            raise ConfigError("give recorded spikes or have them simulated, not both")
-        if (given or simulated) and not self.takes_spikes:
-            raise ConfigError(
-                f"{name} was trained without spikes (MODEL.USE_SPIKE is false); leave out "
-                f"{'--spikes' if given else '--simulate-spikes'}"
-            )
-        if self.takes_spikes and not (given or simulated):
-            raise ConfigError(
-                f"{name} takes spikes (MODEL.USE_SPIKE is true); give recorded ones (--spikes), or "
-                "have them simulated (--simulate-spikes), which shows how it runs, not how well it "
-                "restores"
-            )
+
+@dataclass(frozen=True, repr=False)
+class TrainedModel(ClipModel):
+    """A model in PyTorch with the weights of a finished run.
+
+    Attributes:
+        network: called as ``network(blur, voxels)``; in float32, on the device.
+        statistics: what its spikes are standardised with; None for a model without spikes.
+    """
+
+    run: RunIdentity
+    weights: str
+    network: nn.Module
+    statistics: Statistics | None
+    device: torch.device
+    precision: str
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of matrix products."""
+        found: torch.dtype = getattr(torch, self.precision)
+        return found
+
+    @property
+    def compute(self) -> Compute:
+        """Restores a batch of tiles."""
+        return torch_compute(self.network, self.statistics, self.device, self.dtype)
+
+    def tile_memory(self, frames: int, ratio: int) -> TileMemory:
+        """Measured on a GPU, counted on a CPU."""
+        bins = self.settings.DATA.NUM_VOXEL_BINS if self.takes_spikes else None
+        return measure_tile_memory(self.network, bins, frames, self.device, self.dtype, ratio)
 
 
 def load(
     run: str | Path, *, device: str | torch.device | None = None, precision: str = "auto"
-) -> TrainedModel:
+) -> ClipModel:
     """Load a trained model.
 
     Args:
-        run: the result folder of a finished run, such as ``results/train/demo``. Weights, settings
-            and the statistics of spikes lie there together.
+        run: the result folder of a finished run, such as ``results/train/demo``, where weights,
+            settings and the statistics of spikes lie together; what ``vrtspike pack`` or
+            ``vrtspike export`` has made of one; or ``owner/name`` of the Hugging Face hub.
         device: ``cpu`` or ``cuda``; None takes a GPU where there is one.
         precision: ``float32``, ``bfloat16`` or ``float16``; ``auto`` is float32 on a CPU and on a
             GPU the half type that suits it.
@@ -254,27 +264,37 @@ def load(
     Raises:
         ConfigError: if there is no such device or precision.
         RunError: if the folder is not that of a finished run, or a file in it is damaged.
+
+    Returns:
+        a :class:`TrainedModel`; of a file of ONNX another one, on the CPU in float32.
     """
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision: found {precision}, expected {', '.join(PRECISIONS)}")
+    folder = find_model(run)
+    if folder.suffix == ".onnx":
+        return _load_onnx(folder, device, precision)
     found = _device(device)
-    folder = Path(run)
-    published = read_published(folder)
+    require_precision(precision, found.type)
+    published = read_finished(folder)
     weights = folder / WEIGHTS
-    if not weights.is_file():
-        raise RunError(
-            f"{weights}: no such file; expected the folder of a finished run, such as "
-            "results/train/<preset>"
-        )
     settings = deblurring_settings(published.settings, published.name)
     return TrainedModel(
-        published.identity,
+        published,
         file_digest(weights),
         load_model(weights, settings, found),
         read_statistics(folder) if settings.MODEL.USE_SPIKE else None,
         found,
         choose_precision(precision, found),
     )
+
+
+def _load_onnx(path: Path, device: str | torch.device | None, precision: str) -> ClipModel:
+    from vrtspike.deblurring.evaluation.onnx_model import load_onnx
+
+    if device not in (None, "cpu", torch.device("cpu")) or precision not in ("auto", "float32"):
+        raise ConfigError(
+            f"{path}: is computed on the CPU in float32, found device {device} and precision "
+            f"{precision}; leave them out, or load the run itself"
+        )
+    return load_onnx(path)
 
 
 def _device(asked: str | torch.device | None) -> torch.device:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from vrtspike.deblurring.losses.term import Resources, Term
-from vrtspike.deblurring.settings.losses import CharbonnierSettings
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.settings.losses import CharbonnierSettings
 
 
 def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3) -> torch.Tensor:

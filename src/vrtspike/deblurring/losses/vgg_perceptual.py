@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vrtspike.deblurring.backbones import read_backbone
 from vrtspike.deblurring.losses.term import Resources, Term
+from vrtspike.deblurring.perceptual import read_backbone
 from vrtspike.deblurring.settings.losses import VggSettings
 from vrtspike.errors import ConfigError
-from vrtspike.pretrained import VGG16
-from vrtspike.training.seeding import mix_seed
+from vrtspike.io.pretrained import VGG16
+from vrtspike.training.batches import mix_seed
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

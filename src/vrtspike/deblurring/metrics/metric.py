@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.config.problems import Metric
 from vrtspike.deblurring.rgb_images import Image
-from vrtspike.metrics import Metric
 
 if TYPE_CHECKING:
     import torch
@@ -100,19 +100,3 @@ class TemporalMetric(ImageMetric):
 def needs_nothing(score: Anything) -> Loader[Anything]:
     """A loader of a score that needs nothing but the images."""
     return lambda weights, device: score
-
-
-def load_metrics(
-    metrics: Iterable[FrameMetric], weights: str | Path, device: torch.device
-) -> dict[ImageMetric, Score]:
-    """Some metrics of single frames with their scores, in the given order.
-
-    Args:
-        metrics: which ones.
-        weights: folder of the pretrained backbones.
-        device: where those that have a network compute.
-
-    Raises:
-        DataError: if weights that one of them needs are missing or not the published ones.
-    """
-    return {metric: metric.load(Path(weights), device) for metric in metrics}

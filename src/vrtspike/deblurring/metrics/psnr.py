@@ -1,6 +1,8 @@
-"""PSNR as the video deblurring literature computes it: per frame, on 8-bit images."""
+"""PSNR of single frames. What papers measure differs: :mod:`..evaluation.protocols`."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ def psnr(restored: Image, sharp: Image) -> float:
     inf
     """
     require_pair(restored, sharp)
-    return _psnr_of_planes(restored.astype(np.float64), sharp.astype(np.float64))
+    return psnr_of_values(restored, sharp)
 
 
 def psnr_y(restored: Image, sharp: Image) -> float:
@@ -37,11 +39,16 @@ def psnr_y(restored: Image, sharp: Image) -> float:
     29.45
     """
     require_pair(restored, sharp)
-    return _psnr_of_planes(studio_luma(restored), studio_luma(sharp))
+    return psnr_of_values(studio_luma(restored), studio_luma(sharp))
 
 
-def _psnr_of_planes(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    error = float(np.mean(np.square(a - b)))
+def psnr_of_values(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """PSNR in dB of values on the scale of 0 to 255, of any shape, neither rounded nor clipped.
+
+    >>> psnr_of_values(np.array([110.5]), np.array([100.5])).__round__(2)
+    28.13
+    """
+    error = float(np.mean(np.square(a.astype(np.float64) - b)))
     return float("inf") if error == 0 else float(10 * np.log10(PEAK**2 / error))
 
 

@@ -1,6 +1,9 @@
-"""SSIM as the video deblurring literature computes it: per frame, on 8-bit images."""
+"""SSIM of single frames: our own, and the other kinds that published figures are of."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import cv2
 import numpy as np
@@ -13,6 +16,7 @@ SSIM_WINDOW = 11
 SSIM_SIGMA = 1.5
 SSIM_K1 = 0.01
 SSIM_K2 = 0.03
+UNIFORM_WINDOW = 7
 
 
 def ssim(restored: Image, sharp: Image) -> float:
@@ -36,43 +40,108 @@ def ssim(restored: Image, sharp: Image) -> float:
     True
     """
     require_pair(restored, sharp)
-    channels = [
-        _ssim_of_planes(restored[..., c].astype(np.float64), sharp[..., c].astype(np.float64))
-        for c in range(restored.shape[-1])
-    ]
-    return float(np.mean(channels))
+    return ssim_of_values(restored, sharp)
 
 
 def ssim_y(restored: Image, sharp: Image) -> float:
     """SSIM of one frame on the studio luma. Arguments as for :func:`ssim`."""
     require_pair(restored, sharp)
-    return _ssim_of_planes(studio_luma(restored), studio_luma(sharp))
+    return ssim_of_values(studio_luma(restored), studio_luma(sharp))
 
 
-def _ssim_of_planes(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    if min(a.shape) < SSIM_WINDOW:
-        raise ValueError(
-            f"SSIM needs images of at least {SSIM_WINDOW}x{SSIM_WINDOW}, got {a.shape}"
-        )
-    mean_a, mean_b = _window_mean(a), _window_mean(b)
-    variance_a = _window_mean(a * a) - mean_a**2
-    variance_b = _window_mean(b * b) - mean_b**2
-    covariance = _window_mean(a * b) - mean_a * mean_b
+def ssim_of_values(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """:func:`ssim` of (H, W) or (H, W, C) on the scale of 0 to 255, rounded or not.
+
+    Raises:
+        ValueError: if the window does not fit inside.
+    """
+    return _similarity(a, b, _gaussian, SSIM_WINDOW)
+
+
+def ssim_uniform(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """SSIM as scikit-image computes it by default: 7x7 uniform window, sample covariance.
+
+    Args:
+        a: (H, W, C) on the scale of 0 to 255.
+        b: the same shape.
+
+    Raises:
+        ValueError: if the window does not fit inside.
+    """
+    size = UNIFORM_WINDOW**2
+
+    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(cv2.blur(values, (UNIFORM_WINDOW, UNIFORM_WINDOW)))
+
+    return _similarity(a, b, mean, UNIFORM_WINDOW, sample=size / (size - 1))
+
+
+def ssim_3d(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """SSIM as MATLAB's ``ssim`` computes it of an RGB image, which it takes for a volume.
+
+    The Gaussian window of 11x11x11, sigma 1.5, runs over height, width and channel with replicated
+    borders, and every voxel counts.
+
+    Args:
+        a: (H, W, C) on the scale of 0 to 255.
+        b: the same shape.
+    """
+    window = _kernel()
+    radius, channels = SSIM_WINDOW // 2, a.shape[-1]
+    across = np.zeros((channels, channels))
+    for to in range(channels):
+        for offset, weight in enumerate(window, -radius):
+            across[min(max(to + offset, 0), channels - 1), to] += weight
+
+    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _gaussian(values, cv2.BORDER_REPLICATE) @ across
+
+    return _similarity(a, b, mean, 1)
+
+
+def _similarity(
+    a: NDArray[Any],
+    b: NDArray[Any],
+    mean: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    window: int,
+    *,
+    sample: float = 1.0,
+) -> float:
+    """The mean over all values whose window of this side lies inside.
+
+    Args:
+        a: on the scale of 0 to 255.
+        b: the same shape.
+        mean: over the window about each value.
+        window: its side; 1 where borders are extended.
+        sample: what variances are multiplied by.
+    """
+    if min(a.shape[:2]) < window:
+        raise ValueError(f"SSIM needs images of at least {window}x{window}, got {a.shape}")
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    mean_a, mean_b = mean(a), mean(b)
+    variance_a = sample * (mean(a * a) - mean_a**2)
+    variance_b = sample * (mean(b * b) - mean_b**2)
+    covariance = sample * (mean(a * b) - mean_a * mean_b)
     c1, c2 = (SSIM_K1 * PEAK) ** 2, (SSIM_K2 * PEAK) ** 2
     similarity = ((2 * mean_a * mean_b + c1) * (2 * covariance + c2)) / (
         (mean_a**2 + mean_b**2 + c1) * (variance_a + variance_b + c2)
     )
-    return float(similarity.mean())
+    radius = window // 2
+    height, width = a.shape[:2]
+    return float(similarity[radius : height - radius, radius : width - radius].mean())
 
 
-def _window_mean(plane: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gaussian-weighted mean around each pixel of the valid region."""
+def _kernel() -> NDArray[np.float64]:
     kernel = cv2.getGaussianKernel(SSIM_WINDOW, SSIM_SIGMA, cv2.CV_64F)
-    radius = SSIM_WINDOW // 2
-    filtered: NDArray[np.float64] = np.asarray(
-        cv2.sepFilter2D(plane, cv2.CV_64F, kernel, kernel), dtype=np.float64
-    )
-    return filtered[radius:-radius, radius:-radius]
+    return np.asarray(kernel, dtype=np.float64).ravel()
+
+
+def _gaussian(values: NDArray[np.float64], border: int = cv2.BORDER_DEFAULT) -> NDArray[np.float64]:
+    """Gaussian-weighted mean about each value, along height and width."""
+    kernel = _kernel()
+    found = cv2.sepFilter2D(values, cv2.CV_64F, kernel, kernel, borderType=border)
+    return np.asarray(found, dtype=np.float64)
 
 
 SSIM = FrameMetric(

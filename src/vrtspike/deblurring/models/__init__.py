@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from vrtspike.deblurring.models.restorer import Restorer
 from vrtspike.deblurring.models.table import build_model
-from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import PlainVRT, VRTSpike
 
-__all__ = ["VRT", "PlainVRT", "Restorer", "VRTSpike", "build_model"]
+__all__ = ["PlainVRT", "Restorer", "VRTSpike", "build_model"]

@@ -1,85 +1,49 @@
 """The attention of VRT's blocks: self attention in a window, mutual attention between two frames.
 
 Source: Liang et al., 2022, "VRT: A Video Restoration Transformer", section 3.2.
-Features are channels-last, (B, D, H, W, C), from the first to the last line of this file.
+Features are channels-last, (B, D, H, W, C).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import get_args
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from vrtspike.deblurring.models.layers import GEGLU, KEPT, BlockBranches, Branch
-from vrtspike.deblurring.models.mixed_precision import autocast_dtype
-from vrtspike.deblurring.models.recomputation import Recompute, keeps_all
-from vrtspike.deblurring.models.token_ops import (
-    Layout,
-    has_kernels,
-    layout,
-    normalised_linear,
-    triton_joined,
-    triton_output,
-    triton_projections,
-)
-from vrtspike.deblurring.models.window_attention import (
-    check_implementation,
-    leaves_out,
-    window_attention,
-)
-from vrtspike.deblurring.models.windows import Size3, WindowPlan, sine_position_bias
-from vrtspike.errors import ConfigError
+from vrtspike.deblurring.models.ops.dispatch import Compute
+from vrtspike.deblurring.models.ops.projections import add_output, attention_inputs
+from vrtspike.deblurring.models.ops.recomputation import Recomputed
+from vrtspike.deblurring.models.ops.token_layout import Geometries
+from vrtspike.deblurring.models.ops.window_attention import window_attention
+from vrtspike.deblurring.models.ops.window_attention.windows import Size3, WindowPlan
 
 _TABLE_STD = 0.02
 
-Pair = tuple[Tensor, Tensor]
-"""What a layer makes of the residual stream, and the stream itself, for what goes around it: own
-kernels add the gradient of that to the layer's."""
 
-
-@dataclass(frozen=True)
-class BlockOptions:
-    """How blocks compute what they compute; nothing here changes a result.
+class Windows(NamedTuple):
+    """The windows of a block on a map.
 
     Attributes:
-        attention: implementation of window attention (a name of ``window_attention``).
-        checkpoint_attn: recompute attention, and the alignment of frames, in the backward pass.
-        checkpoint_ffn: recompute feed-forward layers, also that which fuses aligned frames.
-        recompute: ``cheap`` recomputes what costs little beside what it frees, whatever the
-            switches say: norms, and the hidden values of the feed-forward layer. ``none`` keeps
-            every intermediate result that PyTorch's own rules keep. ``auto`` is ``none`` on large
-            GPUs. Our own kernels of token layers keep the same under each.
+        own: of self attention.
+        mutual: of mutual attention, if there is any.
+        relative_index: (N, N), row of the relative position bias table for each pair of tokens of
+            a full window of self attention.
     """
 
-    attention: str = "auto"
-    checkpoint_attn: bool = False
-    checkpoint_ffn: bool = False
-    recompute: Recompute = "auto"
+    own: WindowPlan
+    mutual: WindowPlan | None
+    relative_index: Tensor
 
     @property
-    def checkpoint_all(self) -> bool:
-        """Recompute all that takes much memory: both, spike encoder and optical flow too."""
-        return self.checkpoint_attn and self.checkpoint_ffn
-
-    def __post_init__(self) -> None:
-        """Refuse names that stand for nothing.
-
-        Raises:
-            ConfigError: no such implementation or policy.
-        """
-        check_implementation(self.attention)
-        known = get_args(Recompute)
-        if self.recompute not in known:
-            raise ConfigError(
-                f"unknown recomputation policy {self.recompute!r}; there are: {', '.join(known)}"
-            )
+    def geometries(self) -> Geometries:
+        """Windows and padded maps of both."""
+        return self.own.geometry, None if self.mutual is None else self.mutual.geometry
 
 
-class WindowAttention(nn.Module):
+class WindowAttention(Recomputed):
     """Self attention in a window and, where asked for, mutual attention between its two frames.
 
     Args:
@@ -87,19 +51,19 @@ class WindowAttention(nn.Module):
         window: full window (Wd, Wh, Ww); mutual attention needs Wd = 2.
         heads: attention heads.
         mutual: add mutual attention.
-        options: how to compute.
+        compute: how operations are computed.
     """
 
     position_bias: Tensor
 
     def __init__(
-        self, channels: int, window: Size3, heads: int, *, mutual: bool, options: BlockOptions
+        self, channels: int, window: Size3, heads: int, *, mutual: bool, compute: Compute
     ) -> None:
         super().__init__()
         self.window = window
         self.heads = heads
         self.mutual = mutual
-        self.options = options
+        self.compute = compute
         rows = math.prod(2 * length - 1 for length in window)
         self.relative_position_bias_table = nn.Parameter(torch.empty(rows, heads))
         nn.init.normal_(self.relative_position_bias_table, std=_TABLE_STD)
@@ -112,145 +76,95 @@ class WindowAttention(nn.Module):
             self.register_buffer("position_bias", bias, persistent=False)
 
     def extra_repr(self) -> str:
-        """Window, heads and implementation, for ``print(model)``."""
+        """Window, heads and kind, for ``print(model)``."""
         kind = "mutual and self" if self.mutual else "self"
-        return f"{kind}, window={self.window}, heads={self.heads}, {self.options.attention}"
+        return f"{kind}, window={self.window}, heads={self.heads}"
 
-    def _relative_bias(self, index: Tensor, tokens: int) -> Tensor:
+    def relative_bias(self, windows: Windows) -> Tensor:
         """(heads, N, N) bias; a clipped window takes the leading corner of the full index."""
-        corner = index[:tokens, :tokens].flatten()
+        tokens = windows.own.tokens
+        corner = windows.relative_index[:tokens, :tokens].flatten()
         rows = self.relative_position_bias_table.index_select(0, corner)
         return rows.view(tokens, tokens, self.heads).permute(2, 0, 1)
 
-    def _places(self, plan: WindowPlan) -> Tensor:
+    def position_code(self, mutual: WindowPlan) -> Tensor:
         """The sine code of each place in a window, (Wh, Ww, C); a clipped one's leading corner."""
-        _, window_h, window_w = plan.geometry.window
-        code = self.position_bias.view(self.window[1], self.window[2], -1)
-        return code[:window_h, :window_w]
-
-    def _code(self, plan: WindowPlan) -> Tensor:
-        """The sine code of each token's place in its window, (Hp, Wp, C) for a padded map."""
-        _, window_h, window_w = plan.geometry.window
-        _, height, width = plan.geometry.padded
-        # Tiling commutes with the cyclic shift.
-        code = self._places(plan).roll(plan.geometry.shift[1:], (0, 1))
-        return code.repeat(height // window_h, width // window_w, 1)
-
-    def _project_in(
-        self, layer: nn.Linear, x: Tensor, norm: nn.LayerNorm, plan: WindowPlan, *, coded: bool
-    ) -> Tensor:
-        """Queries, keys and values of the padded map: (B, D, H, W, C) -> (B, L, 3C)."""
-        geometry = plan.geometry
-        code = self._code(plan) if coded else None
-        is_whole = geometry.padded[1:] == geometry.size[1:]
-        if is_whole and not keeps_all(self.options.recompute, x.device):
-            rows = None if code is None else code.flatten(0, 1)
-            length = math.prod(geometry.padded)
-            return normalised_linear(x.flatten(1, 3), norm, layer, rows, length)
-        # Zeros at the end of each axis take part in attention, as the weights expect.
-        padded = functional.pad(norm(x), geometry.pad) if any(geometry.pad) else norm(x)
-        return layer(padded if code is None else padded + code.to(padded.dtype)).flatten(1, 3)
-
-    def _attend(self, qkv: Tensor, plan: WindowPlan, bias: Tensor | None) -> Tensor:
-        """Attention of a padded map, cropped to the map: (B, L, 3C) -> (B, D, H, W, C)."""
-        out = window_attention(qkv, bias, plan, self.heads, self.options.attention)
-        depth, height, width = plan.geometry.size
-        return out.unflatten(1, plan.geometry.padded)[:, :depth, :height, :width]
+        _, height, width = mutual.geometry.window
+        return self.position_bias.view(*self.window[1:], -1)[:height, :width]
 
     def forward(
-        self,
-        x: Tensor,
-        norm: nn.LayerNorm,
-        index: Tensor,
-        plan: WindowPlan,
-        mutual_plan: WindowPlan | None,
-        branch: Branch = KEPT,
-    ) -> Pair:
-        """Features plus attention of the normalised features.
+        self, x: Tensor, norm: nn.LayerNorm, windows: Windows, keep: Tensor | None = None
+    ) -> Tensor:
+        """x + attention(norm(x)).
 
         Args:
             x: (B, D, H, W, C), not yet normalised.
             norm: the layer norm before attention.
-            index: (N, N) relative position index of the full window.
-            plan: windows of self attention.
-            mutual_plan: windows of mutual attention.
-            branch: what stochastic depth leaves of attention.
+            windows: of the block.
+            keep: (B,) float32, the factor of each sample's branch; None: 1 for all.
 
         Returns:
-            The sum (B, D, H, W, C), and ``x`` for a residual around several blocks.
+            (B, D, H, W, C).
         """
-        if has_kernels(x):
-            return self._by_own_kernels(x, norm, index, plan, mutual_plan, branch)
-        qkv = self._project_in(self.qkv_self, x, norm, plan, coded=False)
-        out = self._attend(qkv, plan, self._relative_bias(index, plan.tokens))
-        if mutual_plan is None:
-            return x + branch.scaled(self.proj(out)), x
-        qkv = self._project_in(self.qkv_mut, x, norm, mutual_plan, coded=True)
-        return x + branch.scaled(self._project(self._attend(qkv, mutual_plan, None), out)), x
-
-    def _by_own_kernels(
-        self,
-        x: Tensor,
-        norm: nn.LayerNorm,
-        index: Tensor,
-        plan: WindowPlan,
-        mutual_plan: WindowPlan | None,
-        branch: Branch,
-    ) -> Pair:
-        """What :meth:`forward` gives, with norm, padding, codes and residual inside of kernels."""
-        streams, own, mutual, maps = self._attended(x, norm, index, plan, mutual_plan, branch)
-        x = triton_output(streams[0], self.proj, own, mutual, maps, branch.factors)
-        return x, streams[1]
-
-    def add_both(
-        self,
-        x: Tensor,
-        norms: tuple[nn.LayerNorm, nn.LayerNorm],
-        mlp: GEGLU,
-        index: Tensor,
-        plan: WindowPlan,
-        mutual_plan: WindowPlan | None,
-        branches: BlockBranches,
-    ) -> Pair:
-        """:meth:`forward`, then the feed-forward layer, by own kernels that join the two."""
-        attention, fed = branches
-        streams, own, mutual, maps = self._attended(
-            x, norms[0], index, plan, mutual_plan, attention
+        projections = (self.qkv_self, self.qkv_mut if self.mutual else None)
+        code = None if windows.mutual is None else self.position_code(windows.mutual)
+        x, qkv, mutual_qkv = attention_inputs(
+            x, norm, *projections, code, windows.geometries, self.compute, keep
         )
-        factors = attention.factors, fed.factors
-        x = triton_joined(streams[0], self.proj, own, mutual, maps, norms[1], mlp, *factors)
-        return x, streams[1]
+        bias = self.relative_bias(windows)
+        out = window_attention(qkv, bias, windows.own, self.heads, self.compute, keep)
+        mutual = None
+        if windows.mutual is not None and mutual_qkv is not None:
+            mutual = window_attention(
+                mutual_qkv, None, windows.mutual, self.heads, self.compute, keep
+            )
+        return add_output(x, self.proj, out, mutual, windows.geometries, self.compute, keep)
 
-    def _attended(
-        self,
-        x: Tensor,
-        norm: nn.LayerNorm,
-        index: Tensor,
-        plan: WindowPlan,
-        mutual_plan: WindowPlan | None,
-        branch: Branch,
-    ) -> tuple[Pair, Tensor, Tensor | None, Layout]:
-        """The features twice, both results of attention on padded maps, and how these lie."""
-        maps = layout(plan.geometry, None if mutual_plan is None else mutual_plan.geometry)
-        places = None if mutual_plan is None else self._places(mutual_plan).flatten(0, 1)
-        second = None if mutual_plan is None else self.qkv_mut
-        name, factors = self.options.attention, branch.factors
-        # Other implementations go over all samples, so these have to hold numbers.
-        keep = factors if leaves_out(name, x.device, autocast_dtype(x)) else None
-        streams, own, mutual = triton_projections(
-            x, norm, self.qkv_self, second, places, maps, keep
-        )
-        bias = self._relative_bias(index, plan.tokens)
-        out = window_attention(own, bias, plan, self.heads, name, keep)
-        other = None
-        if mutual_plan is not None:
-            other = window_attention(mutual, None, mutual_plan, self.heads, name, keep)
-        return streams, out, other, maps
 
-    def _project(self, mutual: Tensor, own: Tensor) -> Tensor:
-        """``proj`` of [mutual, own] on the channels, without the copy that joins them."""
-        channels = own.shape[-1]
-        first = functional.linear(own, self.proj.weight[:, channels:], self.proj.bias)
-        rows = mutual.reshape(-1, channels)
-        both = torch.addmm(first.view_as(rows), rows, self.proj.weight[:, :channels].t())
-        return both.view(own.shape)
+def relative_position_index(window: Size3) -> Tensor:
+    """Row of the relative position bias table for every pair of tokens of a window.
+
+    Returns:
+        (N, N) int64 with N = Wd * Wh * Ww and values in [0, (2Wd-1)(2Wh-1)(2Ww-1)).
+    """
+    axes = [np.arange(length) for length in window]
+    coordinates = np.stack(np.meshgrid(*axes, indexing="ij")).reshape(3, -1)
+    relative = coordinates[:, :, None] - coordinates[:, None, :]
+    index = np.zeros(relative.shape[1:], dtype=np.int64)
+    for axis, length in enumerate(window):
+        index = index * (2 * length - 1) + relative[axis] + length - 1
+    return torch.tensor(index)
+
+
+def sine_position_bias(
+    height: int, width: int, channels: int, temperature: float = 10000.0
+) -> Tensor:
+    """Two-dimensional sine position encoding, normalised to 2 pi, y before x.
+
+    Source: the encoding of DETR (Carion et al., 2020), which VRT adds to the tokens before mutual
+    attention.
+
+    Returns:
+        (1, height * width, channels) float32.
+
+    Raises:
+        ValueError: ``channels`` is no multiple of 4 (sine and cosine, of rows and of columns).
+    """
+    if channels % 4:
+        raise ValueError(f"a sine position bias needs a multiple of 4 channels, not {channels}")
+    half = channels // 2
+    # The published encoding normalises by the last coordinate plus this epsilon.
+    epsilon = 1e-6
+    y = torch.arange(1, height + 1, dtype=torch.float32) / (height + epsilon) * (2 * math.pi)
+    x = torch.arange(1, width + 1, dtype=torch.float32) / (width + epsilon) * (2 * math.pi)
+    exponent = 2 * torch.div(torch.arange(half), 2, rounding_mode="floor") / half
+    period = temperature ** exponent.to(torch.float32)
+
+    def encode(coordinates: Tensor) -> Tensor:
+        angle = coordinates[:, None] / period
+        pairs = torch.stack((angle[:, 0::2].sin(), angle[:, 1::2].cos()), dim=2)
+        return pairs.flatten(1)
+
+    rows = encode(y)[:, None, :].expand(height, width, half)
+    columns = encode(x)[None, :, :].expand(height, width, half)
+    return torch.cat((rows, columns), dim=2).reshape(1, height * width, channels)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from vrtspike.deblurring.models.chunking import ChunkPolicy
 from vrtspike.deblurring.models.layers import start_at_zero
+from vrtspike.deblurring.models.ops.dispatch import Compute
 from vrtspike.deblurring.models.spike_encoder import check_time_lengths
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import PlainVRT, VRTRestorer, VRTSpike
 from vrtspike.deblurring.models.weights import load_spynet, load_vrt
-from vrtspike.weights import read_weights
+from vrtspike.io.weights import read_weights
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import ModelSettings, TemporalAttentionSettings
@@ -44,6 +45,8 @@ def build_vrt_spike(
         fuse_heads=settings.FUSE.HEADS,
         fuse_chunks=_chunks(settings.FUSE),
         identity=settings.FUSE.INIT == "identity",
+        direct=settings.FUSE.DIRECT,
+        time_bias=(settings.SPIKE_TSA.TIME_BIAS, settings.FUSE.TIME_BIAS),
         checkpoint=settings.VRT.USE_CHECKPOINT_ATTN,
         shuffled=settings.SPIKE_ORDER == "shuffled",
     )
@@ -67,8 +70,9 @@ def _build_vrt(settings: ModelSettings, clip_len: int, crop_size: int) -> VRT:
         deformable_groups=settings.VRT.DEFORMABLE_GROUPS,
         use_checkpoint_attn=settings.VRT.USE_CHECKPOINT_ATTN,
         use_checkpoint_ffn=settings.VRT.USE_CHECKPOINT_FFN,
-        attention=settings.VRT.ATTENTION,
-        recompute=settings.VRT.RECOMPUTE,
+        compute=Compute(
+            settings.VRT.ATTENTION, settings.VRT.RECOMPUTE, frozenset(settings.DISABLE_KERNELS)
+        ),
     )
 
 
@@ -77,5 +81,4 @@ def _chunks(settings: TemporalAttentionSettings) -> ChunkPolicy:
         adaptive=settings.ADAPTIVE_CHUNK,
         max_tokens=settings.MAX_BATCH_TOKENS,
         size=settings.CHUNK_SIZE,
-        shape=settings.CHUNK_SHAPE,
     )

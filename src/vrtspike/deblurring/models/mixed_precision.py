@@ -2,7 +2,7 @@
 
 Under autocast, matrix products are made in a half type: their operands are rounded, their sums are
 not. What adds up over blocks, tokens or pyramid levels stays in float32, where a small term is not
-lost beside a large sum. ``docs/precision.md`` says what each of these choices changes.
+lost beside a large sum. ``docs/model.md`` says what that gains.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ def product_over_rows(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor
     """``left.T @ right``, summed over the rows and returned in ``dtype``.
 
     Args:
-        left: (rows, M).
-        right: (rows, N), of the same type.
+        left: (..., rows, M).
+        right: (..., rows, N).
         dtype: that type, or float32 where it is a half type.
 
     Returns:
         (M, N). The gradient of a weight has some 100,000 rows; partial sums of a half type would
         be rounded at every step on the way.
     """
+    left, right = left.flatten(0, -2), right.flatten(0, -2).to(left.dtype)
     if left.dtype == dtype:
         return left.T @ right
     if left.is_cuda:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import ModelSettings
+
+
+BACKBONE, FLOW = "backbone", "flow"
+"""Groups of parameters that may learn at rates of their own."""
 
 
 class Restorer(nn.Module):
@@ -19,13 +24,16 @@ class Restorer(nn.Module):
     set, and may be overridden where shapes change from clip to clip.
     """
 
+    not_exported: ClassVar[str] = ""
+    """Why the model cannot be written as ONNX; empty where it can."""
+
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
         """Restore a clip.
 
         Args:
             blur: (B, T, 3, H, W) in [0, 1]; T, H and W may differ from those of training clips.
-            voxels: (B, T, K, H, W), standardised, at the size of the frames; None where the data
-                set has no spikes.
+            voxels: (B, T, K, h, w), standardised, at the resolution of the spike sensor; None where
+                the data set has no spikes.
 
         Returns:
             (B, T, 3, H, W), not clamped.
@@ -48,7 +56,24 @@ class Restorer(nn.Module):
             those of the ``backbone``, which may start from published weights, and of its ``flow``,
             which may start later, learns more slowly, and has no gradient in clips of one frame.
         """
-        return {"backbone": [], "flow": []}
+        return {BACKBONE: [], FLOW: []}
+
+
+def repeat_pixels(voxels: Tensor, height: int, width: int) -> Tensor:
+    """Repeat each spike pixel over the pixels of the frame that it covers.
+
+    Args:
+        voxels: (B, T, K, h, w).
+        height: of the frames; h times a whole number or not.
+        width: of the frames.
+
+    Returns:
+        (B, T, K, height, width).
+    """
+    if voxels.shape[-2:] == (height, width):
+        return voxels
+    larger = functional.interpolate(voxels.flatten(0, 1), (height, width), mode="nearest-exact")
+    return larger.unflatten(0, voxels.shape[:2])
 
 
 class Builder(Protocol):
@@ -67,7 +92,7 @@ class Builder(Protocol):
 
         Args:
             settings: the MODEL section.
-            bins: voxel bins per frame (DATA.K).
+            bins: voxel bins per frame (DATA.NUM_VOXEL_BINS).
             clip_len: frames of a training clip (DATA.CLIP_LEN).
             crop_size: side of a training crop in pixels (DATA.CROP_SIZE).
             pretrained: load the weights that the settings start from; false where all weights are

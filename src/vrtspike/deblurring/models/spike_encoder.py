@@ -1,14 +1,8 @@
 """Spike encoder: a three-dimensional convolutional pyramid over voxel grids.
 
-What it sees and how it starts decide how fast it learns; ``docs/model.md`` has the figures, also
-those that speak for PyTorch's start:
-
-- The bins of a pixel are nearly equal, their mean is its brightness; motion is in the differences.
-  The encoder sees the mean and each bin's deviation from it, so that the first layer need not
-  learn to subtract large, equal numbers.
-- Convolutions start with the gain of He et al. (2015, "Delving Deep into Rectifiers") and residual
-  blocks as identities (Goyal et al., 2017; Zhang et al., 2019, "Fixup"), so that the features of
-  an untrained encoder are as large as its input. PyTorch's own start shrinks them layer by layer.
+The bins of a pixel are nearly equal, their mean is its brightness; motion is in the differences.
+The encoder sees the mean and each bin's deviation from it, so that the first layer need not learn
+to subtract large, equal numbers; ``docs/model.md`` has the figures.
 """
 
 from __future__ import annotations
@@ -17,22 +11,14 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from vrtspike.deblurring.models.layers import ClipConv, start_at_zero
-from vrtspike.deblurring.models.padding import pad_to_multiple
+from vrtspike.deblurring.models.layers import ClipConv, pad_to_multiple
+from vrtspike.deblurring.models.ops.recomputation import Recomputed
 from vrtspike.errors import ConfigError
 
 _SPACE_STRIDE = 2
 _BLOCKS_PER_SCALE = 2
-
-
-def _start_with_gain(conv: nn.Module) -> None:
-    """Start a convolution so that its output, after a ReLU, is as large as its input."""
-    for name, parameter in conv.named_parameters():
-        if name == "weight":
-            nn.init.kaiming_normal_(parameter, nonlinearity="relu")
-        else:
-            nn.init.zeros_(parameter)
 
 
 def _contrast(voxels: Tensor) -> Tensor:
@@ -42,7 +28,7 @@ def _contrast(voxels: Tensor) -> Tensor:
 
 
 class ResidualBlock3D(nn.Module):
-    """relu(x + conv(relu(conv(x)))) with 3 x 3 x 3 convolutions; it starts as relu(x).
+    """relu(x + conv(relu(conv(x)))) with 3 x 3 x 3 convolutions.
 
     Args:
         channels: feature channels.
@@ -52,16 +38,13 @@ class ResidualBlock3D(nn.Module):
         super().__init__()
         self.conv1 = ClipConv(channels, channels)
         self.conv2 = ClipConv(channels, channels)
-        _start_with_gain(self.conv1)
-        start_at_zero(self.conv2)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        out: Tensor = self.conv2(self.conv1(x, rectified=True), x, rectified=True)
-        return out
+        return functional.relu(x + self.conv2(functional.relu(self.conv1(x))))
 
 
-class SpikeEncoder3D(nn.Module):
+class SpikeEncoder3D(Recomputed):
     """Features of a voxel grid at scales 1, 1/2, 1/4, 1/8.
 
     Args:
@@ -89,8 +72,6 @@ class SpikeEncoder3D(nn.Module):
             nn.Sequential(*(ResidualBlock3D(width) for _ in range(_BLOCKS_PER_SCALE)))
             for width in channels
         )
-        for conv in (self.stem, *self.downs):
-            _start_with_gain(conv)
 
     def frames_at_scales(self, frames: int) -> list[int]:
         """Length in time of each scale for a clip of ``frames`` frames."""
@@ -110,7 +91,7 @@ class SpikeEncoder3D(nn.Module):
             the coarsest scale's factor, as VRT pads its frames.
         """
         padded = pad_to_multiple(voxels, _SPACE_STRIDE ** (len(self.scales) - 1))
-        x = self.stem(_contrast(padded.permute(0, 1, 3, 4, 2)), rectified=True)
+        x = functional.relu(self.stem(_contrast(padded.permute(0, 1, 3, 4, 2))))
         outputs = []
         for number, blocks in enumerate(self.scales):
             if number:

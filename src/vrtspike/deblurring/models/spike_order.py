@@ -1,4 +1,4 @@
-"""Spikes of other frames: the control that tells whether it matters when spikes were recorded."""
+"""Shuffled spikes: the control that shows whether their time matters."""
 
 from __future__ import annotations
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from vrtspike.deblurring.models.build_vrt_spike import build_vrt_spike
 from vrtspike.deblurring.models.restorer import Builder, Restorer
+from vrtspike.deblurring.models.spike_nafnet import build_spike_nafnet
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import ModelSettings
 
 MODELS: dict[str, Builder] = {
     "vrt_spike": build_vrt_spike,
+    "spike_nafnet": build_spike_nafnet,
 }
 """By the values of MODEL.TYPE what builds the model; it compiles itself, says how it computes and
 names its groups of parameters (:class:`~vrtspike.deblurring.models.restorer.Restorer`)."""

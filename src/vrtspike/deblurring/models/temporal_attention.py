@@ -2,163 +2,213 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.chunking import ChunkPolicy, map_pixels
-from vrtspike.deblurring.models.layers import GEGLU, FeedForward, start_at_zero
-from vrtspike.deblurring.models.mixed_precision import autocast_dtype
-from vrtspike.deblurring.models.norms import normalised
-from vrtspike.deblurring.models.relative_time import RelativeTime
-from vrtspike.deblurring.models.token_ops import (
-    add_linear_and_feed_forward,
-    gated,
-    project_normalised,
-)
-from vrtspike.deblurring.models.window_attention import window_attention
-from vrtspike.deblurring.models.windows import PlanCache, clip_window
+from vrtspike.deblurring.models.layers import GEGLU, ResidualFeedForward, start_at_zero
+from vrtspike.deblurring.models.ops.dispatch import Compute
+from vrtspike.deblurring.models.ops.projections import add_linear, norm_linear
+from vrtspike.deblurring.models.ops.window_attention import window_attention
+from vrtspike.deblurring.models.ops.window_attention.windows import PlanCache, clip_window
 from vrtspike.errors import ConfigError
 
 _MLP_RATIO = 2
-# PyTorch's kernels give each attention problem a row of the CUDA grid, which has 65535 of them.
-_OF_PYTORCH = ("flex", "fused")
-_MOST_PROBLEMS = 65535
+# The slope of the first head and of the last; those between follow a geometric series.
+_STEEPEST, _SHALLOWEST = 4.0, 0.5
+
+
+class RelativeTime(nn.Module):
+    """A learned score for each head and time difference: b_h[d] = c_h[d] - m_h |d|.
+
+    Without it attention along time sees a set of frames, not their order, and a frame cannot know
+    which spikes are its own. The fixed slopes m_h (4 to 1/2) make every head begin by looking at
+    its own frame and let some look further; the correction c_h is learned, starts at zero, and
+    keeps its outermost value beyond ``reach``, where the slope goes on: a clip at test time may be
+    longer than those of training.
+
+    Sources: a table of relative positions as in Swin (Liu et al., 2021); slopes for lengths never
+    seen in training as in ALiBi (Press et al., 2022).
+
+    Args:
+        heads: attention heads.
+        reach: largest time difference with a learned value of its own, that of a training clip.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, heads: int, reach: int) -> None:
+        super().__init__()
+        self.reach = reach
+        ratio = (_SHALLOWEST / _STEEPEST) ** (1 / max(heads - 1, 1))
+        slopes = torch.tensor([_STEEPEST * ratio**head for head in range(heads)])
+        self.register_buffer("slopes", slopes, persistent=False)
+        self.correction = nn.Parameter(torch.zeros(heads, 2 * reach + 1))
+
+    def forward(self, frames: int) -> Tensor:
+        """The bias of a clip of ``frames`` frames: (heads, queries, keys)."""
+        time = torch.arange(frames, device=self.slopes.device)
+        difference = time[None, :] - time[:, None]
+        learned = self.correction[:, difference.clamp(-self.reach, self.reach) + self.reach]
+        return learned - self.slopes[:, None, None] * difference.abs()
+
+    def extra_repr(self) -> str:
+        """The sizes, for ``print(model)``."""
+        return f"heads={len(self.slopes)}, reach={self.reach}"
 
 
 def attend_over_time(
-    qkv: Tensor, bias: Tensor, plans: PlanCache, implementation: str = "auto"
+    qkv: Tensor, bias: Tensor | None, heads: int, plans: PlanCache, compute: Compute
 ) -> Tensor:
     """Multi-head attention along time at each pixel: window attention in windows of one pixel.
 
     Args:
         qkv: (B, T, P, 3C), queries, keys and values.
-        bias: (heads, T, T), added to the scores of every pixel; C must be a multiple of the heads.
-        plans: the plans of the model.
-        implementation: a name of ``window_attention``.
+        bias: (heads, T, T), added to the scores of every pixel, or None.
+        heads: attention heads; C must be a multiple.
+        plans: the window plans of the model.
+        compute: how operations are computed.
 
     Returns:
         (B, T, P, C).
     """
-    batch, _, pixels = qkv.shape[:3]
-    if implementation not in _OF_PYTORCH or batch * pixels <= _MOST_PROBLEMS:
-        return _attend(qkv, bias, plans, implementation)
-    parts = qkv.tensor_split(math.ceil(pixels / max(_MOST_PROBLEMS // batch, 1)), dim=2)
-    return torch.cat([_attend(part, bias, plans, implementation) for part in parts], dim=2)
-
-
-def _attend(qkv: Tensor, bias: Tensor, plans: PlanCache, implementation: str) -> Tensor:
     frames, pixels = qkv.shape[1:3]
-    size, window = (frames, pixels, 1), (frames, 1, 1)
-    plan = plans(clip_window(size, window, shifted=False, mutual=False), qkv.device)
-    out = window_attention(qkv.flatten(1, 2), bias, plan, len(bias), implementation)
+    geometry = clip_window((frames, pixels, 1), (frames, 1, 1), shifted=False, mutual=False)
+    plan = plans(geometry, qkv.device)
+    out = window_attention(qkv.flatten(1, 2), bias, plan, heads, compute)
     return out.unflatten(1, (frames, pixels))
 
 
-def _check_heads(name: str, channels: int, heads: int) -> None:
-    if channels % heads:
-        raise ConfigError(f"{name}: {channels} channels are no multiple of HEADS, {heads}")
+class _TimeAttention(nn.Module):
+    """What attention along time at each pixel has, whatever it looks at.
+
+    Args:
+        name: of its section of settings, for errors.
+        channels: feature channels.
+        heads: attention heads.
+        reach: largest time difference with a learned score, see :class:`RelativeTime`; None: no
+            scores of time differences.
+        chunks: how many pixels to process at once.
+        compute: how operations are computed.
+        checkpoint: recompute each chunk in the backward pass.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        channels: int,
+        heads: int,
+        reach: int | None,
+        chunks: ChunkPolicy,
+        compute: Compute,
+        checkpoint: bool,
+    ) -> None:
+        super().__init__()
+        if channels % heads:
+            raise ConfigError(f"{name}: {channels} channels are no multiple of HEADS, {heads}")
+        self.heads = heads
+        self.chunks = chunks
+        self.compute = compute
+        self.checkpoint = checkpoint
+        self.plans = PlanCache()
+        self.time = None if reach is None else RelativeTime(heads, reach)
+
+    def time_bias(self, frames: int) -> Tensor | None:
+        """(heads, T, T), added to the scores of every pixel, or None."""
+        return None if self.time is None else self.time(frames)
+
+    def attend(self, qkv: Tensor, bias: Tensor | None) -> Tensor:
+        """Attention along time, (B, T, P, 3C) -> (B, T, P, C)."""
+        return attend_over_time(qkv, bias, self.heads, self.plans, self.compute)
 
 
-class SpikeTemporalSA(nn.Module):
+class SpikeTemporalSA(_TimeAttention):
     """Self attention along time at each pixel, then a feed-forward layer, both pre-normalised.
 
     Args:
         channels: feature channels.
         heads: attention heads.
-        reach: largest time difference with a learned score, see :class:`RelativeTime`.
+        reach: largest time difference with a learned score, see :class:`RelativeTime`, or None.
         chunks: how many pixels to process at once.
+        compute: how operations are computed.
         checkpoint: recompute each chunk in the backward pass.
-        implementation: of the attention (a name of ``window_attention``).
     """
 
     def __init__(
         self,
         channels: int,
         heads: int,
-        reach: int,
+        reach: int | None,
         chunks: ChunkPolicy,
         *,
+        compute: Compute,
         checkpoint: bool = False,
-        implementation: str = "auto",
     ) -> None:
-        super().__init__()
-        _check_heads("SPIKE_TSA", channels, heads)
-        self.chunks = chunks
-        self.checkpoint = checkpoint
-        self.implementation = implementation
-        self.plans = PlanCache()
-        self.time = RelativeTime(heads, reach)
+        super().__init__("SPIKE_TSA", channels, heads, reach, chunks, compute, checkpoint)
         self.norm1 = nn.LayerNorm(channels)
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
         self.norm2 = nn.LayerNorm(channels)
-        self.mlp = FeedForward(channels, _MLP_RATIO * channels)
+        self.mlp = ResidualFeedForward(channels, _MLP_RATIO * channels, compute)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        layer = partial(self._pixels, self.time(x.shape[1]))
+        layer = partial(self._pixels, self.time_bias(x.shape[1]))
         return map_pixels(layer, self.chunks, self.checkpoint, x)
 
-    def _pixels(self, bias: Tensor, x: Tensor) -> Tensor:
-        x, qkv = project_normalised(x, self.norm1, self.qkv)
-        attended = attend_over_time(qkv, bias, self.plans, self.implementation)
-        return add_linear_and_feed_forward(x, self.proj, attended, self.norm2, self.mlp)
+    def _pixels(self, bias: Tensor | None, x: Tensor) -> Tensor:
+        x, qkv = norm_linear(x, self.norm1, self.qkv, self.compute)
+        x = add_linear(x, self.proj, self.attend(qkv, bias), self.compute)
+        return self.mlp(x, self.norm2)
 
 
-class TemporalCrossAttn(nn.Module):
-    """Fusion: every RGB feature meets the spikes of its own frame, then those of the whole clip.
+class TemporalCrossAttn(_TimeAttention):
+    """Fusion: attention along time at each pixel, from RGB to spike features, and a feed-forward
+    layer, both residual.
 
-    Three residual steps at each pixel, x the features of the frames and e those of the spikes:
-
-    1. the direct path, a gated layer over the channels of [LN(x_t); e_t]. The spikes are not
-       normalised there, because a norm throws away their amplitude, which is brightness;
-    2. attention along time, from x to e, biased by the distance in time (:class:`RelativeTime`);
-    3. a feed-forward layer.
+    Runs of older versions begin with one step more, the direct path: a gated layer over the
+    channels of [LN(x_t); e_t], x the features of the frames and e those of the spikes.
 
     Args:
         channels: feature channels of both inputs.
         heads: attention heads.
-        reach: largest time difference with a learned score, see :class:`RelativeTime`.
+        reach: largest time difference with a learned score, see :class:`RelativeTime`, or None.
         chunks: how many pixels to process at once.
+        compute: how operations are computed.
         identity: start with output projections of zero, so that the layer returns its input.
+        direct: begin with the direct path.
         checkpoint: recompute each chunk in the backward pass.
-        implementation: of the attention (a name of ``window_attention``).
     """
 
     def __init__(
         self,
         channels: int,
         heads: int,
-        reach: int,
+        reach: int | None,
         chunks: ChunkPolicy,
         *,
+        compute: Compute,
         identity: bool,
+        direct: bool = False,
         checkpoint: bool = False,
-        implementation: str = "auto",
     ) -> None:
-        super().__init__()
-        _check_heads("FUSE", channels, heads)
-        self.chunks = chunks
-        self.checkpoint = checkpoint
-        self.implementation = implementation
-        self.plans = PlanCache()
-        self.time = RelativeTime(heads, reach)
-        self.norm_direct = nn.LayerNorm(channels)
-        self.direct = GEGLU(2 * channels, 2 * channels, channels)
+        super().__init__("FUSE", channels, heads, reach, chunks, compute, checkpoint)
+        self.direct: GEGLU | None = None
+        if direct:
+            self.norm_direct = nn.LayerNorm(channels)
+            self.direct = GEGLU(2 * channels, 2 * channels, channels, compute=compute)
         self.norm_query = nn.LayerNorm(channels)
         self.norm_spikes = nn.LayerNorm(channels)
         self.query = nn.Linear(channels, channels)
         self.key_value = nn.Linear(channels, 2 * channels)
         self.proj = nn.Linear(channels, channels)
         self.norm2 = nn.LayerNorm(channels)
-        self.mlp = FeedForward(channels, _MLP_RATIO * channels)
+        self.mlp = ResidualFeedForward(channels, _MLP_RATIO * channels, compute)
         if identity:
-            start_at_zero(self.direct.fc2)
-            start_at_zero(self.proj)
-            start_at_zero(self.mlp[-1])
+            for last in (self.proj, self.mlp[-1], *([self.direct.fc2] if self.direct else [])):
+                start_at_zero(last)
 
     def forward(self, x: Tensor, spikes: Tensor) -> Tensor:
         """Fuse.
@@ -177,15 +227,15 @@ class TemporalCrossAttn(nn.Module):
             raise ValueError(
                 f"expected spike features of shape {tuple(x.shape)}, got {tuple(spikes.shape)}"
             )
-        layer = partial(self._pixels, self.time(x.shape[1]))
+        layer = partial(self._pixels, self.time_bias(x.shape[1]))
         return map_pixels(layer, self.chunks, self.checkpoint, x, spikes)
 
-    def _pixels(self, bias: Tensor, x: Tensor, spikes: Tensor) -> Tensor:
-        spikes, key_value = project_normalised(spikes, self.norm_spikes, self.key_value)
-        # In the type of the products, or each of them would make a copy of its own.
-        x, both = normalised(x, self.norm_direct, autocast_dtype(x), spikes)
-        x = x + gated(both, self.direct, keep_hidden=True)
-        x, query = project_normalised(x, self.norm_query, self.query)
-        qkv = torch.cat((query, key_value), dim=-1)
-        attended = attend_over_time(qkv, bias, self.plans, self.implementation)
-        return add_linear_and_feed_forward(x, self.proj, attended, self.norm2, self.mlp)
+    def _pixels(self, bias: Tensor | None, x: Tensor, spikes: Tensor) -> Tensor:
+        if self.direct is not None:
+            normed = self.norm_direct(x)
+            x = x + self.direct(torch.cat((normed, spikes.to(normed.dtype)), dim=-1))
+        _, key_value = norm_linear(spikes, self.norm_spikes, self.key_value, self.compute)
+        x, query = norm_linear(x, self.norm_query, self.query, self.compute)
+        attended = self.attend(torch.cat((query, key_value), dim=-1), bias)
+        x = add_linear(x, self.proj, attended, self.compute)
+        return self.mlp(x, self.norm2)

@@ -7,25 +7,27 @@ and shapes are those of the published GoPro model; the code is this project's ow
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from vrtspike.deblurring.models.attention import BlockOptions
-from vrtspike.deblurring.models.flow import SpyNet
-from vrtspike.deblurring.models.layers import FrameConv
+from vrtspike.deblurring.models.alignment import DeformableAlignment
+from vrtspike.deblurring.models.attention import WindowAttention
+from vrtspike.deblurring.models.flow import SpyNet, corner_warp
+from vrtspike.deblurring.models.layers import GEGLU, FrameConv, ResidualGEGLU, pad_to_multiple
 from vrtspike.deblurring.models.mixed_precision import residual_stream
-from vrtspike.deblurring.models.padding import pad_to_multiple
-from vrtspike.deblurring.models.recomputation import Recompute, recomputed
+from vrtspike.deblurring.models.ops.dispatch import Compute
+from vrtspike.deblurring.models.ops.recomputation import Recomputed
+from vrtspike.deblurring.models.ops.window_attention.windows import PlanCache, Size3
 from vrtspike.deblurring.models.stages import (
     Direction,
+    ParallelWarping,
     ReconstructionGroup,
     Stage,
-    linear_of_norm,
-    move_and_project,
 )
-from vrtspike.deblurring.models.warp import corner_warp
-from vrtspike.deblurring.models.windows import PlanCache, Size3
+from vrtspike.deblurring.models.stochastic_depth import StochasticDepth
+from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
 from vrtspike.deblurring.vrt_sizes import STAGES, BackboneNames, backbone_faults
 from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
@@ -62,8 +64,7 @@ class VRT(nn.Module):
         deformable_groups: offset groups of the alignment.
         use_checkpoint_attn: recompute attention and alignment in the backward pass.
         use_checkpoint_ffn: recompute feed-forward layers in the backward pass.
-        attention: implementation of window attention; see ``models.window_attention``.
-        recompute: what is recomputed whatever the switches say; see ``BlockOptions``.
+        compute: how operations are computed.
 
     Raises:
         ConfigError: arguments that cannot make a model.
@@ -84,8 +85,7 @@ class VRT(nn.Module):
         deformable_groups: int = 16,
         use_checkpoint_attn: bool = False,
         use_checkpoint_ffn: bool = False,
-        attention: str = "auto",
-        recompute: Recompute = "auto",
+        compute: Compute | None = None,
     ) -> None:
         super().__init__()
         _check_sizes(
@@ -94,16 +94,18 @@ class VRT(nn.Module):
         _check_ratios(mul_attn_ratio, mlp_ratio, drop_path_rate, min(embed_dims))
         _check_groups(indep_reconsts)
         window: Size3 = (window_size[0], window_size[1], window_size[2])
-        plans = PlanCache()
-        options = BlockOptions(attention, use_checkpoint_attn, use_checkpoint_ffn, recompute)
-        blocks = sum(depths)
-        rates = [drop_path_rate * i / max(blocks - 1, 1) for i in range(blocks)]
-        ends = [sum(depths[: i + 1]) for i in range(len(depths))]
-        per_stage = [rates[end - depth : end] for end, depth in zip(ends, depths, strict=True)]
+        compute = compute or Compute()
+        group = partial(TMSAGroup, mlp_ratio=mlp_ratio, compute=compute, plans=PlanCache())
+        last = max(sum(depths) - 1, 1)
 
         self.embed_dims = tuple(embed_dims)
-        self.options = options
+        self.depths = list(depths)
+        self.compute = compute
         self.pa_frames = pa_frames
+        self.checkpoints_all = use_checkpoint_attn and use_checkpoint_ffn
+        self.stochastic_depth = StochasticDepth(
+            [drop_path_rate * i / last for i in range(sum(depths))]
+        )
         if pa_frames:
             self.spynet = SpyNet()
         self.conv_first = FrameConv(_WARPED_CHANNELS if pa_frames else 3, embed_dims[0])
@@ -114,13 +116,12 @@ class VRT(nn.Module):
                 direction=_DIRECTIONS[i],
                 heads=num_heads[i],
                 window=window,
-                drop_path=per_stage[i],
+                blocks=depths[i],
                 mutual_ratio=mul_attn_ratio,
-                mlp_ratio=mlp_ratio,
                 deformable_groups=deformable_groups if pa_frames else 0,
                 max_magnitude=_MAX_OFFSET / 2 ** _STAGE_SCALES[i],
-                options=options,
-                plans=plans,
+                compute=compute,
+                group=group,
             )
             self.add_module(f"stage{i + 1}", stage)
 
@@ -133,10 +134,8 @@ class VRT(nn.Module):
                 embed_dims[i],
                 heads=num_heads[i],
                 window=(1, *window[1:]) if i in indep_reconsts else window,
-                drop_path=per_stage[i],
-                mlp_ratio=mlp_ratio,
-                options=options,
-                plans=plans,
+                blocks=depths[i],
+                group=group,
             )
             for i in range(STAGES, len(depths))
         ]
@@ -144,6 +143,7 @@ class VRT(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.conv_after_body = nn.Linear(width, embed_dims[0])
         self.conv_last = FrameConv(embed_dims[0], 3)
+        _set_checkpoints(self, attention=use_checkpoint_attn, feed_forward=use_checkpoint_ffn)
 
     def flows(self, x: Tensor) -> Flows:
         """Flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.
@@ -158,7 +158,7 @@ class VRT(nn.Module):
         b, t = x.shape[:2]
         early, late = x[:, :-1].flatten(0, 1), x[:, 1:].flatten(0, 1)
         pictures = torch.cat((early, late)), torch.cat((late, early))
-        scales = recomputed(self.options.checkpoint_all, self.spynet, *pictures, SCALES)
+        scales = self.spynet(*pictures, SCALES)
         pairs = [flow.unflatten(0, (2, b, t - 1)) for flow in scales]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
@@ -180,19 +180,22 @@ class VRT(nn.Module):
             raise ValueError(f"expected a clip of shape (B, T, 3, H, W), got {tuple(x.shape)}")
         height, width = x.shape[-2:]
         padded = pad_to_multiple(x, _MULTIPLE)
-        flows: Flows = ([], [])
+        # Alignment of a clip of one frame looks at none.
+        flows: Flows = ([torch.empty(0)] * SCALES,) * 2
         if self.pa_frames:
             with section("flow"):
                 flows = self.flows(padded) if x.shape[1] > 1 else flows
                 padded = _warped_inputs(padded, flows)
         features = self.conv_first(padded.permute(0, 1, 3, 4, 2))  # (B, T, H, W, C)
         body = self._body(features, flows, fuse)
-        features = features + linear_of_norm(body, self.norm, self.conv_after_body)
+        features = features + self.conv_after_body(self.norm(body))
         restored = self.conv_last(features).permute(0, 1, 4, 2, 3)
         return x + restored[..., :height, :width]
 
     def _body(self, x: Tensor, flows: Flows, fuse: Fuse | None) -> Tensor:
         """Stages 1-8: (B, T, H, W, C) -> (B, T, H, W, C of stage 8)."""
+        keep = self.stochastic_depth(x)
+        keeps = [None] * len(self.depths) if keep is None else keep.split(self.depths)
         outputs: list[Tensor] = []
         for number, scale in enumerate(_STAGE_SCALES, start=1):
             stage = self.get_submodule(f"stage{number}")
@@ -200,10 +203,10 @@ class VRT(nn.Module):
             # Stages 6 and 7 also receive the last stage of their scale on the way down.
             skip = outputs[8 - number] if number > 5 else None
             with section(f"stage{number}"):
-                x = stage.attend(x if skip is None else x + skip)
+                x = stage.attend(x if skip is None else x + skip, keeps[number - 1])
             if self.pa_frames:
                 with section("alignment"):
-                    x = stage.align(x, *_flows_at(flows, scale))
+                    x = stage.align(x, flows[0][scale], flows[1][scale])
             if fuse is not None and number <= SCALES:
                 with section(f"fusion{number}"):
                     x = fuse(scale, x)
@@ -211,19 +214,27 @@ class VRT(nn.Module):
         with section("stage8"):
             enter, *groups = self.stage8
             assert isinstance(enter, nn.Sequential)
-            x = residual_stream(move_and_project(enter, x + outputs[0]))
-            for group in groups:
-                x = group(x)
+            x = residual_stream(enter(x + outputs[0]))
+            for group, factors in zip(groups, keeps[STAGES:], strict=True):
+                x = group(x, factors)
             return x
 
 
-def _flows_at(flows: Flows, scale: int) -> tuple[Tensor, Tensor]:
-    """Flows of one scale; a clip of one frame has none, and its alignment asks for none."""
-    backward, forward = flows
-    if not backward:
-        none = torch.empty(0)
-        return none, none
-    return backward[scale], forward[scale]
+def _set_checkpoints(model: nn.Module, *, attention: bool, feed_forward: bool) -> None:
+    """Choose the modules that keep only their arguments for the backward pass.
+
+    With both, whole blocks do: they keep one tensor instead of one for each branch.
+    """
+    kinds: tuple[type[Recomputed], ...] = ()
+    if attention and feed_forward:
+        kinds = (TMSABlock, ParallelWarping, SpyNet)
+    elif attention:
+        kinds = (WindowAttention, DeformableAlignment)
+    elif feed_forward:
+        kinds = (ResidualGEGLU, GEGLU)
+    for module in model.modules():
+        if isinstance(module, kinds):
+            module.checkpoint = True
 
 
 def _warped_inputs(x: Tensor, flows: Flows) -> Tensor:

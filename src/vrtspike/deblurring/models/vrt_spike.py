@@ -8,16 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vrtspike.deblurring.models.block_compiling import compile_blocks
 from vrtspike.deblurring.models.chunking import ChunkPolicy
+from vrtspike.deblurring.models.compilation import compile_modules
 from vrtspike.deblurring.models.layers import FrameConv, start_at_zero
-from vrtspike.deblurring.models.recomputation import keeps_all, recomputed
-from vrtspike.deblurring.models.restorer import Restorer
+from vrtspike.deblurring.models.ops.registry import describe_operations
+from vrtspike.deblurring.models.restorer import Restorer, repeat_pixels
 from vrtspike.deblurring.models.spike_encoder import SpikeEncoder3D
 from vrtspike.deblurring.models.spike_order import shuffle_frames
 from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
+from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.models.vrt import SCALES, VRT
-from vrtspike.deblurring.models.window_attention import choose_implementation
 from vrtspike.monitoring.timing import section
 
 
@@ -28,31 +28,28 @@ class VRTRestorer(Restorer):
         vrt: the backbone.
     """
 
+    not_exported = (
+        "VRT aligns frames by deformable convolutions, for which PyTorch's export to ONNX has no "
+        "operator; a model of MODEL.TYPE spike_nafnet (presets light, light_demo) can be exported"
+    )
+
     def __init__(self, vrt: VRT) -> None:
         super().__init__()
         self.vrt = vrt
 
     def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
-        """Compile the blocks, see :func:`compile_blocks`, which takes these arguments."""
-        compile_blocks(self, *args, **options)
+        """Compile the blocks, see :func:`compile_modules`, which takes these arguments."""
+        blocks = (module for module in self.modules() if isinstance(module, TMSABlock))
+        compile_modules(blocks, *args, **options)
 
     def describe(self, device: torch.device, dtype: torch.dtype) -> str:
-        """The kernels of window attention and what is recomputed, in one line."""
-        options = self.vrt.options
-        chosen = choose_implementation(options.attention, device, dtype)
-        policy = "none" if keeps_all(options.recompute, device) else "cheap"
-        again = [
-            name
-            for name, asked in (
-                ("attention", options.checkpoint_attn),
-                ("feed-forward", options.checkpoint_ffn),
-            )
-            if asked
-        ]
+        """What computes each operation and what is recomputed, in one line."""
+        compute = self.vrt.compute
+        policy = "none" if compute.keeps_all(device) else "cheap"
+        kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
         return (
-            f"window attention: {chosen} ({options.attention} asked for); recomputation: "
-            f"{policy} ({options.recompute} asked for); checkpointing: "
-            f"{' and '.join(again) or 'none'}"
+            f"{describe_operations(compute, device, dtype)}; recomputation: {policy} "
+            f"({compute.recompute} asked for); checkpoints: {', '.join(sorted(kinds)) or 'none'}"
         )
 
     def rate_groups(self) -> dict[str, list[str]]:
@@ -95,7 +92,7 @@ class VRTSpike(VRTRestorer):
     that start at zero there.
 
     Args:
-        vrt: the backbone; its implementation of window attention computes attention along time too.
+        vrt: the backbone; operations of the spike branch are computed as its own.
         bins: voxel bins per frame.
         clip_len: frames of a training clip; longer and shorter ones are restored as well.
         spike_heads: heads of the temporal self attention.
@@ -103,6 +100,9 @@ class VRTSpike(VRTRestorer):
         fuse_heads: heads of the fusion.
         fuse_chunks: its chunks.
         identity: start equal to the backbone alone.
+        direct: the fusion begins with the direct path.
+        time_bias: attention along time, of spikes and of the fusion, has learned scores of time
+            differences.
         checkpoint: recompute both attentions along time in the backward pass.
         temporal_strides: strides of the spike encoder along time.
         shuffled: give each frame the spikes of another frame of its clip, as a control: in training
@@ -120,6 +120,8 @@ class VRTSpike(VRTRestorer):
         fuse_heads: int = 4,
         fuse_chunks: ChunkPolicy | None = None,
         identity: bool = True,
+        direct: bool = False,
+        time_bias: tuple[bool, bool] = (False, False),
         checkpoint: bool = False,
         temporal_strides: Sequence[int] | None = None,
         shuffled: bool = False,
@@ -129,14 +131,15 @@ class VRTSpike(VRTRestorer):
         self.bins = bins
         self.shuffled = shuffled
         self.spike_encoder = SpikeEncoder3D(bins, widths, temporal_strides)
+        self.spike_encoder.checkpoint = vrt.checkpoints_all
         self.spike_attention = nn.ModuleList(
             SpikeTemporalSA(
                 width,
                 spike_heads,
-                clip_len - 1,
+                clip_len - 1 if time_bias[0] else None,
                 spike_chunks or ChunkPolicy(),
                 checkpoint=checkpoint,
-                implementation=vrt.options.attention,
+                compute=vrt.compute,
             )
             for width in widths
         )
@@ -144,11 +147,12 @@ class VRTSpike(VRTRestorer):
             TemporalCrossAttn(
                 width,
                 fuse_heads,
-                clip_len - 1,
+                clip_len - 1 if time_bias[1] else None,
                 fuse_chunks or ChunkPolicy(),
                 identity=identity,
+                direct=direct,
                 checkpoint=checkpoint,
-                implementation=vrt.options.attention,
+                compute=vrt.compute,
             )
             for width in widths
         )
@@ -160,22 +164,22 @@ class VRTSpike(VRTRestorer):
 
         Args:
             blur: (B, T, 3, H, W) in [0, 1].
-            voxels: (B, T, K, H, W), standardised, at the size of the frames.
+            voxels: (B, T, K, h, w), standardised, at the size of the frames or below it.
 
         Returns:
             (B, T, 3, H, W), not clamped.
 
         Raises:
-            ValueError: there are no voxels, or their shape does not match the frames.
+            ValueError: there are no voxels, or not of as many frames and bins as expected.
             ConfigError: spikes are to be shuffled in clips of one frame.
         """
-        expected = (blur.shape[0], blur.shape[1], self.bins, *blur.shape[-2:])
-        if voxels is None or voxels.shape != expected:
+        expected = (blur.shape[0], blur.shape[1], self.bins)
+        if voxels is None or voxels.shape[:3] != expected:
             found = "none" if voxels is None else str(tuple(voxels.shape))
-            raise ValueError(f"expected voxels of shape {expected} (B, T, K, H, W), got {found}")
+            raise ValueError(f"expected voxels of shape {expected} + (h, w), got {found}")
         if self.shuffled:
             voxels = shuffle_frames(voxels, random=self.training)
-        spikes = self._encode(voxels)
+        spikes = self._encode(repeat_pixels(voxels, *blur.shape[-2:]))
         with section("vrt"):
             restored = self.vrt(blur, lambda scale, x: self.fusion[scale](x, spikes[scale]))
         with section("readout"):
@@ -186,7 +190,7 @@ class VRTSpike(VRTRestorer):
     def _encode(self, voxels: Tensor) -> list[Tensor]:
         """Spike features of every scale, (B, T, H / s, W / s, C) each."""
         with section("spike_encoder"):
-            features = recomputed(self.vrt.options.checkpoint_all, self.spike_encoder, voxels)
+            features = self.spike_encoder(voxels)
         attended = []
         for number, (attention, x) in enumerate(
             zip(self.spike_attention, features, strict=True), start=1

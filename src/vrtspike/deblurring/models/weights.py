@@ -13,11 +13,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from vrtspike.deblurring.models.attention import WindowAttention
+from vrtspike.deblurring.models.attention import WindowAttention, relative_position_index
 from vrtspike.deblurring.models.vrt import VRT
-from vrtspike.deblurring.models.windows import relative_position_index
 from vrtspike.errors import RunError, list_faults
-from vrtspike.weights import LISTED, misfits
+from vrtspike.io.weights import LISTED, misfits
 
 _DERIVED = (".attn.relative_position_index", ".attn.position_bias")
 

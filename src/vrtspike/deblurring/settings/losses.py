@@ -37,7 +37,7 @@ class VggSettings(TermSettings):
     """Distance of VGG-16 features."""
 
     WEIGHT: NonNegativeFloat = key(
-        "Weight in the total loss; 0 is off, as PSNR wants it; 0.1 for looks", 0.0
+        "Weight in the total loss; 0 (off) is best for PSNR, 0.1 for looks", 0.0
     )
     LAYERS: tuple[str, ...] = key("Feature layers, such as relu3_3", ("relu3_3",))
     EVERY: Positive = key("Compute it every this many steps", 1)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Annotated, Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from vrtspike.config.aliases import KeyPath
+from vrtspike.config.documents import Document, overlay, read_yaml
 from vrtspike.config.fields import (
     Fraction,
     FractionBelowOne,
@@ -21,6 +24,7 @@ from vrtspike.config.fields import (
 )
 from vrtspike.deblurring.settings.names import ModelName
 from vrtspike.deblurring.vrt_sizes import STAGES, BackboneNames, backbone_faults
+from vrtspike.errors import ConfigError
 
 RECONSTRUCTION_GROUPS = 4
 PUBLISHED_DEPTHS = (8,) * STAGES + (4,) * RECONSTRUCTION_GROUPS
@@ -28,25 +32,23 @@ PUBLISHED_WIDTHS = (96,) * STAGES + (120,) * RECONSTRUCTION_GROUPS
 
 _NAMES = BackboneNames("VRT_DEPTHS", "VRT.EMBED_DIMS", "VRT.NUM_HEADS", "VRT.DEFORMABLE_GROUPS")
 
+KernelName = Literal["all", "window_attention", "projections", "feed_forward", "deform_conv"]
 WindowSize = Positive | tuple[Positive, Positive, Positive]
 
 
 class VRTSettings(Section):
     """Arguments of the VRT backbone (published names in upper case)."""
 
-    USE_CHECKPOINT_ATTN: bool = operational(
-        "Recompute window attention in the backward pass instead of storing it", True
-    )
+    USE_CHECKPOINT_ATTN: bool = operational("Recompute window attention in the backward pass", True)
     USE_CHECKPOINT_FFN: bool = operational(
-        "Recompute the feed-forward layers in the backward pass instead of storing them", True
+        "Recompute the feed-forward layers in the backward pass", True
     )
     PRETRAINED: str | None = weights(
         "Checkpoint of published VRT weights to start from (safetensors or PyTorch)", None
     )
     SPYNET: str | None = weights("Checkpoint with SpyNet's weights alone", None)
     EMBED_DIMS: tuple[Positive, ...] = key(
-        "Channels of stages 1-7 and of each group of stage 8; those of stages 1-4 are the spike "
-        "encoder's, too",
+        "Channels of stages 1-7 and of stage 8's groups; stages 1-4 also of the spike encoder",
         PUBLISHED_WIDTHS,
     )
     NUM_HEADS: Positive = key("Heads of every window attention", 6)
@@ -61,14 +63,13 @@ class VRTSettings(Section):
         "Groups (numbered as in VRT_DEPTHS) whose windows hold a single frame", (9, 10)
     )
     ATTENTION: Literal["auto", "explicit", "fused", "recompute", "flex", "triton"] = operational(
-        "Implementation of window attention, and of the spike branch's attention along time; auto "
-        "takes the best for device and precision",
+        "Implementation of window attention and of attention along time; auto: by device and "
+        "precision",
         "auto",
     )
     RECOMPUTE: Literal["auto", "none", "cheap"] = operational(
-        "What is recomputed whatever the checkpoint switches say; cheap: norms, the hidden values "
-        "of feed-forward layers, offsets of the alignment; auto: none on a GPU of at least 70 GiB, "
-        "else cheap",
+        "Also recomputed in the backward pass; cheap: norms, hidden values of feed-forward "
+        "layers, alignment offsets; auto: none from 70 GiB of GPU memory on, else cheap",
         "auto",
     )
 
@@ -77,47 +78,89 @@ class TemporalAttentionSettings(Section):
     """Attention along time at each pixel; the chunk keys bound memory and change no result."""
 
     HEADS: Positive = key("Attention heads", 4)
+    TIME_BIAS: bool = key(
+        "A learned score for each time difference, as in older runs; no gain",
+        False,
+    )
     ADAPTIVE_CHUNK: bool = operational(
-        "Process as many pixels at once as MAX_BATCH_TOKENS allows, or all of them where their "
-        "results are kept for the backward pass anyway; false: CHUNK_SIZE decides",
+        "Process as many pixels at once as MAX_BATCH_TOKENS allows; false: CHUNK_SIZE decides",
         True,
     )
     MAX_BATCH_TOKENS: Positive = operational("Tokens (pixels x frames) processed at once", 49152)
-    CHUNK_SIZE: Positive = operational("Side length of a chunk in pixels", 64)
-    CHUNK_SHAPE: Literal["square", "wide", "tall"] = operational("Shape of a chunk", "square")
+    CHUNK_SIZE: Positive = operational("A chunk has the pixels of a square of this side", 64)
+    CHUNK_SHAPE: Literal["square", "wide", "tall"] = operational(
+        "Of no effect; in older presets", "square"
+    )
 
 
 class FuseSettings(TemporalAttentionSettings):
     """Fusion of spike features into VRT's stages 1-4."""
 
     INIT: Literal["identity", "random"] = key(
-        "identity: zero output projections, the fused network starts as VRT itself", "identity"
+        "identity: output projections start at zero, the network as VRT itself", "identity"
     )
+    DIRECT: bool = key(
+        "A gated layer over the features of frame and spikes first, as in older runs; no gain",
+        False,
+    )
+
+
+class NAFSettings(Section):
+    """Size of the light model, SpikeNAFNet."""
+
+    WIDTH: Positive = key("Channels at full size; they double at each scale", 32)
+    ENCODER_BLOCKS: tuple[Positive, ...] = key(
+        "Blocks of each scale of the encoder, full size first", (1, 1, 1, 4)
+    )
+    MIDDLE_BLOCKS: Positive = key("Blocks at the coarsest scale", 4)
+    DECODER_BLOCKS: tuple[Positive, ...] = key(
+        "Blocks of each scale of the decoder, full size first", (1, 1, 1, 1)
+    )
+    SPIKE_WIDTH: Positive = key("Channels of the spike features", 48)
+    NEIGHBOUR_BINS: NonNegative = key(
+        "Voxel bins next to a frame's exposure that it sees, too: the last so many of the frame "
+        "before, the first so many of the frame after",
+        8,
+    )
+
+    @model_validator(mode="after")
+    def _as_many_up_as_down(self) -> Self:
+        down, up = len(self.ENCODER_BLOCKS), len(self.DECODER_BLOCKS)
+        if down != up:
+            raise ValueError(
+                f"ENCODER_BLOCKS has {down} scales, DECODER_BLOCKS {up}; give both as many numbers"
+            )
+        return self
 
 
 class ModelSettings(Section):
     """The network."""
 
     TYPE: ModelName = key(
-        "Which model; vrt_spike is VRT with a spike branch, which the keys below describe",
+        "vrt_spike: VRT with a spike branch; spike_nafnet: a light U-Net, which NAF "
+        "describes; all other keys are VRT's",
         "vrt_spike",
     )
     USE_SPIKE: bool = key("false gives plain VRT, the ablation without spikes", True)
     SPIKE_ORDER: Literal["recorded", "shuffled"] = key(
-        "Spikes that a frame gets: its own, or, as a control, those of another frame of its clip; "
-        "without meaning where USE_SPIKE is false",
+        "Spikes of a frame: its own, or, as a control, those of another frame of the clip",
         "recorded",
     )
     VRT_CFG: str | None = key(
-        "YAML file with VRT's own arguments (lower case); keys given here win over it", None
+        "YAML file with VRT's own arguments (lower case); keys given here override it", None
     )
     VRT_DEPTHS: tuple[Positive, ...] = key(
-        "Blocks of stages 1-7 and of the groups of stage 8; a list of 8 repeats its last entry",
+        "Blocks of stages 1-7 and of stage 8's groups; a list of 8 repeats its last entry",
         PUBLISHED_DEPTHS,
     )
     WINDOW_SIZE: Annotated[WindowSize, Field(union_mode="left_to_right")] = key(
         "Attention window: side length in pixels, or (frames, rows, columns)", 8
     )
+    DISABLE_KERNELS: tuple[KernelName, ...] = operational(
+        "Own GPU kernels that are off, also by VRTSPIKE_DISABLE_KERNELS in the environment",
+        (),
+    )
+    NAF: NAFSettings = key("The light model", NAFSettings())
     VRT: VRTSettings = key("The VRT backbone", VRTSettings())
     SPIKE_TSA: TemporalAttentionSettings = key(
         "Temporal self-attention over spike features", TemporalAttentionSettings()
@@ -182,3 +225,43 @@ class ModelSettings(Section):
             bad = [width for width in widths[:4] if width % number]
             if bad:
                 yield f"{name}.HEADS is {number}, which does not divide {bad[0]} channels"
+
+
+# VRT's own arguments and the keys that they set.
+_VRT_ARGUMENTS: dict[str, KeyPath] = {
+    "depths": ("MODEL", "VRT_DEPTHS"),
+    "window_size": ("MODEL", "WINDOW_SIZE"),
+    **{
+        name.lower(): ("MODEL", "VRT", name)
+        for name in VRTSettings.model_fields
+        if name not in ("PRETRAINED", "SPYNET", "ATTENTION", "RECOMPUTE")
+    },
+}
+
+
+def with_vrt_arguments(document: Document) -> Document:
+    """Merge the arguments of the file named by MODEL.VRT_CFG beneath the document.
+
+    Raises:
+        ConfigError: if the file cannot be read, or has an argument that VRT has not.
+    """
+    model = document.tree.get("MODEL")
+    name = model.get("VRT_CFG") if isinstance(model, dict) else None
+    if not isinstance(name, str) or not Path(name).is_file():
+        return document  # a missing file is refused by check_files, before a run starts
+    arguments = read_yaml(name)
+    result = Document({})
+    for argument, value in arguments.tree.items():
+        place = arguments.places[(argument,)]
+        if argument not in _VRT_ARGUMENTS:
+            known = ", ".join(sorted(_VRT_ARGUMENTS))
+            raise ConfigError(f"{place}: unknown argument {argument}; known: {known}")
+        result = overlay(result, _nested(_VRT_ARGUMENTS[argument], value, place))
+    return overlay(result, document)
+
+
+def _nested(path: KeyPath, value: Any, place: str) -> Document:  # noqa: ANN401 - a YAML value
+    tree = value
+    for part in reversed(path):
+        tree = {str(part): tree}
+    return Document(tree, {path: place})

@@ -7,12 +7,14 @@ generated from here (``scripts/config_reference.py``), and a test catches drift.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from vrtspike.config.aliases import Aliases
+from vrtspike.config.aliases import COMMON, Aliases, Retired
+from vrtspike.config.documents import Document
 from vrtspike.config.fields import (
     Fraction,
     NonNegative,
@@ -23,15 +25,12 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
-from vrtspike.config.reading import Document
-from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.variants import Ablation
-from vrtspike.deblurring.settings.ablation import ABLATION
-from vrtspike.deblurring.settings.aliases import ALIASES
+from vrtspike.config.loading import load_preset
+from vrtspike.config.run_schema import ENDLESS, Ablation, FirstSteps, RunSettings, Variant
 from vrtspike.deblurring.settings.losses import LossSettings
-from vrtspike.deblurring.settings.model import ModelSettings
+from vrtspike.deblurring.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.deblurring.settings.names import LayoutName, MetricName
-from vrtspike.deblurring.settings.vrt_arguments import with_vrt_arguments
+from vrtspike.deblurring.settings.train import VideoTrainSettings
 from vrtspike.deblurring.settings.workflow import VideoWorkflow
 from vrtspike.errors import ConfigError
 
@@ -41,6 +40,58 @@ places, which is an order that a model learns like the recorded one."""
 
 SpikesAloneName = Literal["tfp", "tfi"]
 """Classical reconstructions from spikes (:mod:`vrtspike.deblurring.spike_images`)."""
+
+ProtocolName = Literal["own", "vrt", "spkdeblurnet", "ssdm"]
+"""How figures are measured (:mod:`vrtspike.deblurring.evaluation.protocols`)."""
+
+
+# What keys were called in older files.
+ALIASES = COMMON | Aliases(
+    renamed={
+        ("DATA", "TRAIN_CROP_SIZE"): ("DATA", "CROP_SIZE"),
+        ("DATA", "K"): ("DATA", "NUM_VOXEL_BINS"),
+        ("MODEL", "VRT", "use_checkpoint_attn"): ("MODEL", "VRT", "USE_CHECKPOINT_ATTN"),
+        ("MODEL", "VRT", "use_checkpoint_ffn"): ("MODEL", "VRT", "USE_CHECKPOINT_FFN"),
+    },
+    retired={
+        ("DATA", "READER"): Retired("stores are read by tensorstore"),
+        ("MODEL", "LAYERS"): Retired(
+            "the spike encoder has 4 scales, one for each scale of VRT", 4
+        ),
+        ("MODEL", "CHANNELS_PER_SCALE"): Retired(
+            "the spike encoder's scales are as wide as VRT's, MODEL.VRT.EMBED_DIMS of stages 1-4"
+        ),
+        ("MODEL", "FUSE", "TYPE"): Retired(
+            "spike features are fused by attention along time", "TemporalCrossAttn"
+        ),
+    },
+)
+
+# What the spikes are worth.
+ABLATION = Ablation(
+    title="What the spikes are worth",
+    label="spikes",
+    phrase="with them",
+    note=(
+        "The three models of a preset have the same data, seed and settings. 'Without spikes' is "
+        "the backbone alone. With 'shuffled spikes' every frame gets the spikes of another frame "
+        "of its clip: as many parameters and the same spikes, but nothing tells which belong to "
+        "which frame. 'difference' is by how much a model is better than that with spikes."
+    ),
+    needs={"MODEL.USE_SPIKE": True, "MODEL.SPIKE_ORDER": "recorded"},
+    variants=(
+        Variant(
+            "without spikes", "-without-spikes", "MODEL.USE_SPIKE=false", phrase="without spikes"
+        ),
+        Variant(
+            "shuffled spikes",
+            "-shuffled-spikes",
+            "MODEL.SPIKE_ORDER=shuffled",
+            phrase="with shuffled spikes",
+            no_worse="This model makes no use of which spikes belong to which frame.",
+        ),
+    ),
+)
 
 
 class NormSettings(Section):
@@ -62,57 +113,79 @@ class DataSettings(Section):
     ROOT: str = operational(
         "Folder of the data set (GoPro frames and spike files)", "data/gopro_spike"
     )
+    SPIKE_ROOT: str | None = operational(
+        "Root of the spike files, if another; null: beside the frames",
+        None,
+    )
     TRAIN_SPLIT: str = key("Folder of the training sequences", "train", min_length=1)
     VAL_SPLIT: str = key("Folder of the test sequences", "test", min_length=1)
-    BLUR_DIR: Literal["blur", "blur_gamma"] = key("Which blurry frames are used", "blur")
-    LAYOUT: LayoutName = operational(
-        "How folders and files are named; auto: found by looking at them", "auto"
+    VALIDATION: Literal["held_out", "test"] = key(
+        "Sequences for validation: held_out, a tenth of the training sequences; test, the "
+        "test sequences, which pages then say",
+        "held_out",
     )
+    TEST_ON_TRAINING_FRAMES: bool = operational(
+        "Accept test frames that are training frames, and say so on the page",
+        False,
+    )
+    BLUR_DIR: Literal["blur", "blur_gamma"] = key("Which blurry frames are used", "blur")
+    LAYOUT: LayoutName = operational("How folders and files are named; auto: found out", "auto")
     ON_ERROR: Literal["stop", "exclude"] = operational(
-        "Sequences with faults: stop with a list of all faults, or leave these sequences out and "
-        "record it",
+        "Sequences with faults: stop and list them all, or exclude and record them",
         "stop",
     )
     SPIKE_SIZE: tuple[Positive, Positive] | None = key(
-        "Rows and columns of the spike sensor as in its files (416 columns: the last 16 are no "
-        "picture); null: config.yaml beside the spikes or the .npz file, else half the frame's "
-        "size",
+        "Rows and columns of the sensor in its files (416 columns: the last 16 are no "
+        "picture); null: from config.yaml, the .npz file or the layout",
         None,
     )
     CROP_SIZE: Positive = key("Side of a training crop in RGB pixels", 256, multiple_of=8)
     CLIP_LEN: Positive = key("Frames of a clip", 5)
-    K: Positive = key("Bins of the voxel grid", 32, le=255)
+    NUM_VOXEL_BINS: Positive = key("Bins of the voxel grid", 32, le=255)
+    CONTEXT_STEPS: NonNegative = key(
+        "Spike steps before and after the open shutter that voxels also hold",
+        0,
+    )
     USE_PRECOMPUTED_VOXELS: bool = operational(
-        "Read stored counts; false: voxelise the crop from the raw bits (equal tensors)", True
+        "Read stored counts; false: count the bits of the crop (equal tensors)", True
     )
-    READER: Literal["tensorstore", "zarr"] = operational(
-        "Library that reads stores; zarr is the reference implementation, slower and without cache",
-        "tensorstore",
-    )
-    USE_RAM_CACHE: bool = operational(
-        "Keep decoded chunks of training clips in memory; only with READER tensorstore", True
-    )
+    USE_RAM_CACHE: bool = operational("Keep decoded chunks of training clips in memory", True)
     CACHE_SIZE_GB: NonNegativeFloat = operational(
         "Memory for the cache, for all processes of this machine together", 4.0
     )
     NORM: NormSettings = key("Normalisation of the voxel grid", NormSettings())
     AUGMENT: bool = key("Random flips and transposition", True)
     THRESHOLD_AUGMENT: Fraction = key(
-        "Probability that a training clip is seen as by a spike sensor of twice the threshold",
+        "Probability that a training clip is simulated with up to three times the spike threshold",
         0.0,
     )
+    FAULT_AUGMENT: Fraction = key(
+        "Probability that a training clip gets dark counts, flipped bits, hot and dead "
+        "pixels, and late spikes",
+        0.0,
+    )
+
+    @model_validator(mode="after")
+    def _test_frames_are_others(self) -> Self:
+        if self.VAL_SPLIT == self.TRAIN_SPLIT and not self.TEST_ON_TRAINING_FRAMES:
+            raise ValueError(
+                f"DATA.VAL_SPLIT is {self.VAL_SPLIT!r}, the split that is trained on, so its "
+                "figures would be of training frames; expected another split. Name that, or set "
+                "DATA.TEST_ON_TRAINING_FRAMES to true: the page then says so"
+            )
+        return self
 
 
 class TileSettings(Section):
     """Tiles of full-frame inference."""
 
-    SIZE: Positive = key("Side of a tile in pixels", 256, multiple_of=8)
+    SIZE: NonNegative = key("Side of a tile in pixels; 0: whole frames", 256, multiple_of=8)
     OVERLAP: NonNegative = key("Overlap of neighbouring tiles in pixels", 32, multiple_of=2)
     FRAMES: Positive | None = key("Frames of a temporal window; null: DATA.CLIP_LEN", None)
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> Self:
-        if self.OVERLAP * 2 > self.SIZE:
+        if self.SIZE and self.OVERLAP * 2 > self.SIZE:
             raise ValueError(
                 f"OVERLAP is {self.OVERLAP}; at most half of SIZE ({self.SIZE}) can overlap"
             )
@@ -131,12 +204,23 @@ class TestSettings(Section):
     METRICS: tuple[MetricName, ...] = key(
         "Reported metrics", ("psnr", "psnr_y", "ssim", "lpips", "tof"), min_length=1
     )
+    PROTOCOL: tuple[ProtocolName, ...] = key(
+        "Protocols of measurement (docs/metrics.md); the first one's figures stand in tables",
+        ("own",),
+        min_length=1,
+    )
     SPIKES_ALONE: SpikesAloneName | None = key(
-        "Classical reconstruction from spikes alone to compare with: tfp (rate in a short window), "
-        "tfi (inter-spike interval); null: none",
+        "Classical reconstruction from spikes alone beside the results: tfp (rate in a short "
+        "window), tfi (inter-spike interval); null: none",
         "tfp",
     )
     SAVE_VIDEO: bool = key("Write a video per sequence", False)
+
+    @field_validator("PROTOCOL", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
+        found = [value] if isinstance(value, str) else value
+        return tuple(dict.fromkeys(found)) if isinstance(found, list | tuple) else found
 
     @field_validator("EVAL_SCALES")
     @classmethod
@@ -163,6 +247,7 @@ class Settings(RunSettings):
     observers: ClassVar[tuple[str, ...]] = ("data.manifests", "data.store.voxels.voxelize_packed")
     watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 
+    TRAIN: VideoTrainSettings = key("Training", VideoTrainSettings())
     DATA: DataSettings = key("Data", DataSettings())
     MODEL: ModelSettings = key("Model", ModelSettings())
     LOSS: LossSettings = key("Loss", LossSettings())
@@ -174,12 +259,29 @@ class Settings(RunSettings):
         """The keys of a preset above the arguments of the file that ``MODEL.VRT_CFG`` names."""
         return with_vrt_arguments(document)
 
+    @classmethod
+    def upgraded(cls, settings: dict[str, Any], schema: int) -> dict[str, Any]:
+        """The settings of a run as this version would have written them.
+
+        Networks of schema 2 had parts of the fusion that networks of today have only if asked.
+        Validation looked at the test split where nothing is said of it.
+        """
+        settings = {**settings, "DATA": {"VALIDATION": "test", **settings.get("DATA", {})}}
+        if schema == 2:
+            model = settings["MODEL"]
+            tsa = {**model["SPIKE_TSA"], "TIME_BIAS": True}
+            fuse = {**model["FUSE"], "TIME_BIAS": True, "DIRECT": True}
+            return {**settings, "MODEL": {**model, "SPIKE_TSA": tsa, "FUSE": fuse}}
+        return settings
+
     @property
     def dataset_name(self) -> str:
         """What a data source is called as a preset uses it."""
         data = self.DATA
         suffix = "" if data.BLUR_DIR == "blur" else f"-{data.BLUR_DIR}"
         suffix += "" if data.ON_ERROR == "stop" else f"-{data.ON_ERROR}"
+        suffix += f"-context{data.CONTEXT_STEPS}" if data.CONTEXT_STEPS else ""
+        suffix += "-test_on_training" if data.TEST_ON_TRAINING_FRAMES else ""
         name = Path(data.ROOT).resolve().name
         return (re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("._") or "data") + suffix
 
@@ -200,9 +302,39 @@ class Settings(RunSettings):
         }
 
     @property
+    def first_steps(self) -> FirstSteps:
+        """Crops of the first phase, and a fixed flow."""
+        phases, frozen = self.TRAIN.PROGRESSIVE, self.TRAIN.FREEZE_FLOW_STEPS
+        notes, overrides = [], []
+        if phases:
+            overrides = [
+                f"TRAIN.PROGRESSIVE=[{{CROP_SIZE: {phases[0].CROP_SIZE}, EPOCHS: {ENDLESS}}}]"
+            ]
+        if len(phases) > 1:
+            notes.append(
+                f"crops of {phases[0].CROP_SIZE}, the first of {len(phases)} phases "
+                "(TRAIN.PROGRESSIVE)"
+            )
+        if frozen:
+            notes.append(
+                f"flow and alignment fixed, as in the first {frozen} (TRAIN.FREEZE_FLOW_STEPS)"
+            )
+        return FirstSteps(tuple(notes), tuple(overrides))
+
+    @property
     def recomputing(self) -> tuple[str, ...]:
         """Keys that are on and compute activations again; the first one saves least memory."""
         return self.MODEL.recomputing
+
+    @model_validator(mode="after")
+    def _neighbours_have_as_many_bins(self) -> Self:
+        wanted, bins = self.MODEL.NAF.NEIGHBOUR_BINS, self.DATA.NUM_VOXEL_BINS
+        if self.MODEL.TYPE == "spike_nafnet" and wanted > bins:
+            raise ValueError(
+                f"MODEL.NAF.NEIGHBOUR_BINS is {wanted}; expected at most DATA.NUM_VOXEL_BINS "
+                f"({bins}): lower it, or raise that"
+            )
+        return self
 
     @model_validator(mode="after")
     def _enough_frames_to_shuffle(self) -> Self:
@@ -239,3 +371,12 @@ def deblurring_settings(settings: RunSettings, preset: str = "") -> Settings:
             "those"
         )
     return settings
+
+
+def load_video_preset(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
+    """:func:`vrtspike.config.loading.load_preset` of a preset of the deblurring.
+
+    Raises:
+        ConfigError: likewise, or if it is one of another problem.
+    """
+    return deblurring_settings(load_preset(path, overrides), Path(path).stem)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from vrtspike.config.fields import (
+    Fraction,
     NonNegative,
+    NonNegativeFloat,
     Positive,
     PositiveFloat,
     Section,
@@ -37,23 +39,53 @@ class SimulateSettings(Section):
     SEQUENCES: tuple[SimulatedSequence, ...] = key("What to simulate", ())
     STEPS_PER_FRAME: Positive = key("Spike steps per source frame", 8)
     THETA: PositiveFloat = key("Firing threshold in units of full intensity", 2.0)
+    THETA_SPREAD: NonNegativeFloat = key(
+        "Standard deviation of the threshold between pixels, as a share of it", 0.0
+    )
+    NOISE: NonNegativeFloat = key("Noise of a step, as a share of full scale", 0.0)
+    DARK_COUNTS: Fraction = key("Probability of a spike without light, per pixel and step", 0.0)
+    HOT_PIXELS: Fraction = key("Share of the pixels that always fire", 0.0)
+    DEAD_PIXELS: Fraction = key("Share of the pixels that never fire", 0.0)
+    JITTER: Fraction = key("Probability that a spike is read out a step late", 0.0)
+    LIGHT_GAMMA: PositiveFloat | None = key(
+        "Gamma of the linear light that is integrated; null: coded values, as in Spk-GoPro",
+        None,
+    )
+    START_PHASE: Fraction | None = key(
+        "Charge at the start, as a share of the threshold; null: random for each pixel",
+        None,
+    )
     GAMMA: PositiveFloat | None = key("Average in linear light of this gamma; null: as coded", None)
     SEED: NonNegative = key("Seed of the initial voltages", 0)
     INTERPOLATION: Literal["linear", "flow"] = key(
-        "What the sensor sees between frames: a mixture of them, or moved by optical flow", "linear"
+        "Between frames: a mixture of both, or moved by optical flow", "linear"
     )
 
 
-class ShareSettings(Section):
+class CalibrateSettings(Section):
+    """Recordings of one's own cameras, resampled onto the sensor's grid (docs/own-camera.md)."""
+
+    ROOT: str = operational("Data set that is written", "data/calibrated")
+    DATA: str | None = key("Recordings to resample; null: nothing is calibrated", None)
+    STATIC: str | None = key("Recording of a scene in which nothing moves", None)
+    MOVING: str | None = key("Recording of a scene that moves", None)
+    SENSOR: tuple[Positive, Positive] | None = key(
+        "Rows and columns of the sensor as in its files; null: found", None
+    )
+    MOST_STEPS: Positive = key("Most steps of a time offset, either way", 200)
+
+
+class ShardSettings(Section):
     """How many sequences a job of ``ingest`` and ``voxelize`` takes."""
 
-    SEQUENCES: Positive = operational("Most sequences of a job, on the average", 128)
-    GB: PositiveFloat = operational("Most gigabytes of their raw files, on the average", 32.0)
+    SEQUENCES: Positive = operational("Most sequences of a job, on average", 128)
+    GB: PositiveFloat = operational("Most gigabytes of raw files of a job, on average", 32.0)
 
 
 class VideoWorkflow(Section):
     """The sections."""
 
-    SHARES: ShareSettings = key("Jobs that work through many sequences", ShareSettings())
+    SHARDS: ShardSettings = key("Jobs that work through many sequences", ShardSettings())
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
+    CALIBRATE: CalibrateSettings = key("Cameras of one's own", CalibrateSettings())

@@ -91,7 +91,10 @@ async function draw(plot) {
     responsive: true,
     displaylogo: false,
     displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    // Named one by one: Plotly's own list has a button that uploads a chart.
+    modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
+    showSendToCloud: false,
+    plotlyServerURL: "",
   };
   await Plotly.react(plot, made.traces, made.layout, options);
   plot.dataset.drawn = "yes";

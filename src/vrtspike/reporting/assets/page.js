@@ -1,16 +1,14 @@
 /* The sections of the page, in order. */
 
-function metricColumns(metrics) {
-  return metrics.flatMap((metric) => {
-    const group = metric.unit ? `${metric.title}, ${metric.unit}` : metric.title;
-    const same = { group, show: (value) => number(value, metric.decimals), explanation: metric.definition };
-    return [
-      { ...same, title: metric.before },
-      ...(metric.withSpikes ? [{ ...same, title: spikesTitle(metric) }] : []),
-      { ...same, title: metric.after },
-      { ...same, title: "gain", show: (value) => number(value, metric.decimals, true), signed: metric.decimals },
-    ];
-  });
+/** Columns of one metric, what matters most first. */
+function metricColumns(metric) {
+  const same = { show: (value) => number(value, metric.decimals), explanation: metric.definition };
+  return [
+    { ...same, title: metric.after },
+    { ...same, title: "gain", show: (value) => number(value, metric.decimals, true), signed: metric.decimals },
+    { ...same, title: metric.before },
+    ...(metric.withSpikes ? [{ ...same, title: spikesTitle(metric) }] : []),
+  ];
 }
 
 /** Metrics of all evaluations, each once; those with a figure of the spikes alone say so. */
@@ -41,13 +39,13 @@ function showFigures() {
     return;
   }
   const metrics = allMetrics(evaluated.map((run) => run.evaluation));
-  const columns = [{ title: "preset", text: true }, ...metricColumns(metrics)];
-  const rows = evaluated.map((run) => [run.name, ...metrics.flatMap((metric) => overall(run.evaluation, metric))]);
   const first = metrics[0];
   place.append(
     ...[testFrames(evaluated)].filter(Boolean),
-    table(columns, rows, { sortable: rows.length > 1, caption: "Means over the test sequences" }),
-    table(...sequenceTable(evaluated, metrics), { tall: true, caption: "By sequence" }),
+    meansTable(evaluated, metrics),
+    ...(severalRuns ? [costsTable(evaluated)] : []),
+    ...[spikesWin(evaluated)].filter(Boolean),
+    ...(first ? [sequences(evaluated, metrics)] : []),
   );
   if (first) {
     place.append(
@@ -62,24 +60,91 @@ function showFigures() {
   place.append(figureNotes(evaluated, metrics));
 }
 
-function overall(evaluation, metric) {
-  const own = evaluation.metrics.find((other) => other.name === metric.name);
-  return [
-    own?.blurry ?? null,
-    ...(metric.withSpikes ? [own?.spikes ?? null] : []),
-    own?.restored ?? null,
-    own?.gain ?? null,
+/** The means of all metrics, a row each. */
+function meansTable(evaluated, metrics) {
+  const names = (metric) => [metric.after, metric.before].join();
+  const sameNames = new Set(metrics.map(names)).size < 2;
+  const columns = [
+    ...(severalRuns ? [{ title: "preset", text: true }] : []),
+    { title: "metric", text: true },
+    { title: sameNames && metrics.length ? metrics[0].after : "result" },
+    { title: "gain" },
+    { title: sameNames && metrics.length ? metrics[0].before : "before" },
+    ...(metrics.some((metric) => metric.withSpikes) ? [{ title: "spikes alone" }] : []),
   ];
+  const rows = metrics.flatMap((metric) =>
+    evaluated.map(({ name, evaluation }) => {
+      const own = evaluation.metrics.find((other) => other.name === metric.name);
+      const gray = own?.spikes != null && own.spikes_in_gray ? " (grey)" : "";
+      const change = own?.gain ?? null;
+      const sign = change === null || Number(change.toFixed(metric.decimals)) === 0 ? "" : change > 0 ? "gain" : "loss";
+      return [
+        ...(severalRuns ? [name] : []),
+        withUnit(`${metric.title},`, metric.unit).replace(/,$/, ""),
+        number(own?.restored, metric.decimals),
+        el("span", { className: sign, textContent: number(change, metric.decimals, true) }),
+        number(own?.blurry, metric.decimals),
+        ...(columns.at(-1).title === "spikes alone" ? [number(own?.spikes, metric.decimals) + gray] : []),
+      ];
+    }),
+  );
+  return table(columns, rows, { sortable: false, caption: "Means over the test sequences" });
 }
 
-function sequenceTable(evaluated, metrics) {
+/** What each preset's figures were bought with. */
+function costsTable(evaluated) {
+  const columns = [
+    { title: "preset", text: true },
+    { title: "training, min" },
+    { title: "restoring, s a frame", explanation: "With reading and measuring" },
+    { title: "parameters, M" },
+    { title: "weights, MB" },
+  ];
+  const millions = (count) => (count === null ? null : count / 1e6);
+  const rows = evaluated.map((run) => [
+    run.name,
+    number(run.training_seconds / 60, 1),
+    number(run.evaluation.seconds_per_frame, 2),
+    number(millions(run.parameters), 1),
+    number(run.weights_mb, 1),
+  ]);
+  return table(columns, rows, { sortable: false, caption: "Time and size" });
+}
+
+/** Where the picture from spikes alone is nearer to the sharp frame than the restored one. */
+function spikesWin(evaluated) {
+  const lines = evaluated.flatMap(({ name, evaluation: e }) => {
+    const metric = e.metrics[0];
+    const better = (row) => {
+      const [alone, restored] = [`${metric.name}_spikes`, metric.name].map((column) => row[e.sequence_columns.indexOf(column)] ?? null);
+      return alone !== null && restored !== null && (metric.larger_is_better ? alone > restored : alone < restored);
+    };
+    const rows = metric ? e.sequence_rows.filter(better) : [];
+    const names = rows.map((row) => row[e.sequence_columns.indexOf("sequence")]).join(", ");
+    return rows.length ? [`${severalRuns ? `${name}: ` : ""}On ${rows.length} of ${e.sequence_rows.length} sequences (${names}) the picture from spikes alone has the better ${metric.title}.`] : [];
+  });
+  const why =
+    "It is compared in grey, where no colour can be wrong, and needs no training: a model that was trained for a short time, or met motion that its data did not have, may stay behind it.";
+  return lines.length ? el("p", { className: "spikes-win", textContent: `${lines.join(" ")} ${why}` }) : null;
+}
+
+/** The table by sequence, of one metric at a time. */
+function sequences(evaluated, metrics) {
+  const holder = el("div");
+  const show = (metric) => holder.replaceChildren(table(...sequenceTable(evaluated, metric), { tall: true, caption: `By sequence: ${withUnit(`${metric.title},`, metric.unit).replace(/,$/, "")}` }));
+  show(metrics[0]);
+  const choose = select("Metric", metrics.map((metric) => metric.title), (title) => show(metrics.find((metric) => metric.title === title)));
+  return el("div", {}, ...(metrics.length > 1 ? [choose] : []), holder);
+}
+
+function sequenceTable(evaluated, metric) {
   const scales = new Set(evaluated.flatMap(({ evaluation: e }) => e.sequence_rows.map((row) => row[e.sequence_columns.indexOf("scale")])));
   const columns = [
     ...(evaluated.length > 1 ? [{ title: "preset", text: true }] : []),
     { title: "sequence", text: true },
     ...(scales.size > 1 ? [{ title: "scale", show: short }] : []),
+    ...metricColumns(metric),
     { title: "frames" },
-    ...metricColumns(metrics),
   ];
   const rows = evaluated.flatMap(({ name, evaluation: e }) =>
     e.sequence_rows.map((row) => {
@@ -88,13 +153,11 @@ function sequenceTable(evaluated, metrics) {
         ...(evaluated.length > 1 ? [name] : []),
         at("sequence"),
         ...(scales.size > 1 ? [at("scale")] : []),
+        at(metric.name),
+        gain(metric, at(metric.before_column), at(metric.name)),
+        at(metric.before_column),
+        ...(metric.withSpikes ? [at(`${metric.name}_spikes`)] : []),
         at("frames"),
-        ...metrics.flatMap((metric) => [
-          at(metric.before_column),
-          ...(metric.withSpikes ? [at(`${metric.name}_spikes`)] : []),
-          at(metric.name),
-          gain(metric, at(metric.before_column), at(metric.name)),
-        ]),
       ];
     }),
   );
@@ -121,7 +184,7 @@ function worstFrames(evaluated, metric) {
 function testFrames(evaluated) {
   const words = evaluated.map(({ evaluation: e }) => {
     const scale = e.scale === 1 ? "" : `, at scale ${short(e.scale)}`;
-    return `${e.frames} frames of ${e.sequences} ${e.sequences === 1 ? "sequence" : "sequences"} in ${e.dataset}/${e.split}${e.blur_dir ? `, blurry ones of ${e.blur_dir}` : ""}${scale}`;
+    return `${e.frames} frames of ${e.sequences} ${e.sequences === 1 ? "sequence" : "sequences"} in ${e.dataset}/${e.split}${e.blur_dir ? `, blurry ones of ${e.blur_dir}` : ""}${scale}${e.protocol === "own" ? "" : `, protocol ${e.protocol}`}`;
   });
   if (new Set(words).size < 2) {
     return null;
@@ -153,7 +216,7 @@ function sentence(words) {
   return words.replace(/[.\s]*$/, ".");
 }
 
-const SEVERITY_WORDS = { error: "Spoils the run", warning: "Worth mending", hint: "Possible" };
+const SEVERITY_WORDS = { error: "Spoils the run", warning: "Worth fixing", hint: "Possible" };
 
 function showFindings() {
   const place = body("findings");
@@ -163,7 +226,7 @@ function showFindings() {
     }
     const { findings = [], reason } = run.performance;
     if (!findings.length) {
-      place.append(el("p", { className: "soft", textContent: reason ?? "Nothing to mend: no symptom crossed its limit." }));
+      place.append(el("p", { className: "soft", textContent: reason ?? "Nothing to fix: no symptom crossed its limit." }));
     }
     for (const finding of findings) {
       place.append(

@@ -3,9 +3,8 @@
 /**
  * A table.
  *
- * columns: {title, group (a heading above neighbours), text (words instead of numbers),
- *   show (value -> text), signed (decimals shown of what is coloured by its sign), key (monospace), explanation}.
- * rows: arrays of values; null is shown as a dash and comes last in any order.
+ * columns: {title, text (words instead of numbers), show (value -> text), signed (decimals shown of what is coloured by its sign), key (monospace), explanation}.
+ * rows: arrays of values or elements; null is shown as a dash and comes last in any order.
  * options: caption, sortable, tall (scrolls in a box of its own).
  */
 function table(columns, rows, options = {}) {
@@ -16,14 +15,14 @@ function table(columns, rows, options = {}) {
     "table",
     {},
     caption ? el("caption", { textContent: caption }) : null,
-    el("thead", {}, groupRow(columns), head),
+    el("thead", {}, head),
     lines,
   );
 
   function line(row) {
     const cells = columns.map((column, place) => {
       const value = row[place];
-      const text = value === null ? "–" : (column.show ?? String)(value);
+      const text = value === null ? "–" : value instanceof Node ? value : (column.show ?? String)(value);
       const cell = el("td", {}, column.text && !column.key ? el("span", { className: "name", textContent: text }) : text);
       const classes = [column.text && "text", column.key && "key", signClass(column, value)];
       cell.className = classes.filter(Boolean).join(" ");
@@ -78,27 +77,6 @@ function signClass(column, value) {
     return null;
   }
   return value > 0 ? "gain" : "loss";
-}
-
-/** A row of headings above columns of one group; none where no column has a group. */
-function groupRow(columns) {
-  if (!columns.some((column) => column.group)) {
-    return null;
-  }
-  const row = el("tr", { className: "groups" });
-  let last = null;
-  for (const column of columns) {
-    if (column.group && last?.textContent === column.group) {
-      last.colSpan += 1;
-      continue;
-    }
-    last = el(column.group ? "th" : "td", { textContent: column.group ?? "", className: column.group ? "group" : "" });
-    if (column.group) {
-      last.scope = "colgroup";
-    }
-    row.append(last);
-  }
-  return row;
 }
 
 function compareValues(a, b, upwards) {

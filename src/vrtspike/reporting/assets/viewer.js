@@ -22,6 +22,24 @@ function shownExample() {
   return examplesOf(look.run)[look.example];
 }
 
+/** Orders of the frames, by the metric that ranks them; the first is that of a new page. */
+const ORDERS = {
+  "typical first": (entries) => {
+    const values = entries.map(({ value }) => value).filter((value) => value !== null).sort((a, b) => a - b);
+    const middle = values[Math.floor((values.length - 1) / 2)];
+    const far = ({ value }) => (value === null ? Infinity : Math.abs(value - middle));
+    return entries.toSorted((a, b) => (far(a) === far(b) ? 0 : far(a) - far(b)));
+  },
+  "worst first": (entries) => entries,
+  "best first": (entries) => entries.toReversed(),
+};
+
+/** The examples of a run in an order, with their numbers; the report has the worst first. */
+function ordered(run, order) {
+  const metric = report.runs[run].evaluation.metrics?.[0]?.name;
+  return ORDERS[order](examplesOf(run).map((example, index) => ({ example, index, value: example.metrics[metric] ?? null })));
+}
+
 /** Whether two runs were evaluated on one split, where equal names are equal frames. */
 function sameSplit(one, other) {
   return one.dataset === other.dataset && one.split === other.split;
@@ -158,7 +176,6 @@ class View {
   }
 }
 
-/** The section of the pictures. */
 /** Pictures that an evaluation has drawn; tells whether there are any. */
 function showMaps(place) {
   const figures = report.runs.flatMap((run) =>
@@ -172,6 +189,7 @@ function showMaps(place) {
   return figures.length > 0;
 }
 
+/** The section of the pictures. */
 function showPictures() {
   const place = body("pictures");
   const withExamples = report.runs.map((_, index) => index).filter((run) => examplesOf(run).length);
@@ -203,11 +221,15 @@ function showPictures() {
   stage.element.append(right, left, handle, choices.left, choices.right);
   const strip = el("div", {
     className: "strip",
-    attributes: { role: "listbox", "aria-label": "Frames from worst to best" },
+    attributes: { role: "listbox", "aria-label": "Frames" },
   });
   const caption = el("div", { className: "caption", attributes: { "aria-live": "polite" } });
   const panels = el("div", { className: "panels" });
   const together = el("div", { className: "together" }, stage.element, panels);
+  const order = el("select", {}, ...Object.keys(ORDERS).map((title) => el("option", { textContent: title })));
+  order.addEventListener("change", fillStrip);
+  let frames = [];
+  let chosen = 0;
   const shown = new Set(["sharp", "spikes", "error"]);
   const toggles = el("span", { className: "bar" });
   const zoomText = el("output", { className: "zoom number" });
@@ -328,13 +350,15 @@ function showPictures() {
     );
   }
 
-  function choose(index, focus = false) {
-    look.example = index;
+  /** Show the frame at a place of the strip. */
+  function choose(at, focus = false) {
+    chosen = at;
+    look.example = frames[at].index;
     [...strip.children].forEach((thumb, other) => {
-      thumb.setAttribute("aria-selected", other === index);
-      thumb.tabIndex = other === index ? 0 : -1;
+      thumb.setAttribute("aria-selected", other === at);
+      thumb.tabIndex = other === at ? 0 : -1;
     });
-    const thumb = strip.children[index];
+    const thumb = strip.children[at];
     if (focus) {
       thumb.focus({ preventScroll: true });
     }
@@ -350,10 +374,10 @@ function showPictures() {
   strip.addEventListener("keydown", (event) => {
     const last = strip.children.length - 1;
     const to = {
-      ArrowRight: look.example + 1,
-      ArrowDown: look.example + 1,
-      ArrowLeft: look.example - 1,
-      ArrowUp: look.example - 1,
+      ArrowRight: chosen + 1,
+      ArrowDown: chosen + 1,
+      ArrowLeft: chosen - 1,
+      ArrowUp: chosen - 1,
       Home: 0,
       End: last,
     }[event.key];
@@ -363,14 +387,19 @@ function showPictures() {
     }
   });
 
-  function chooseRun(run) {
-    look.run = run;
-    const before = shownExample();
-    strip.replaceChildren(...examplesOf(run).map((example, index) => thumbnail(example, index)));
-    choose(before ? look.example : 0);
+  function fillStrip() {
+    frames = ordered(look.run, order.value);
+    strip.replaceChildren(...frames.map(({ example }, at) => thumbnail(example, at)));
+    choose(0);
   }
 
-  function thumbnail(example, index) {
+  function chooseRun(run) {
+    look.run = run;
+    look.example = 0;
+    fillStrip();
+  }
+
+  function thumbnail(example, at) {
     const metric = report.runs[look.run].evaluation.metrics[0];
     const value = metric && example.metrics[metric.name];
     const thumb = el(
@@ -385,7 +414,7 @@ function showPictures() {
         `${example.label} ${example.frame}`,
       ),
     );
-    thumb.addEventListener("click", () => choose(index));
+    thumb.addEventListener("click", () => choose(at));
     return thumb;
   }
 
@@ -411,7 +440,7 @@ function showPictures() {
       "div",
       { className: "gallery" },
       el("div", {}, together, caption),
-      el("div", { className: "thumbs" }, el("div", { className: "note", textContent: "Worst frames first" }), strip),
+      el("div", { className: "thumbs" }, el("label", { className: "choice" }, "Frames", order), strip),
     ),
     bar,
     ...pictureNotes(),

@@ -15,19 +15,24 @@ from vrtspike.deblurring.data.clips.dataset import (
     merge_dataset,
 )
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import pack_rows
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.build import build_store
-from vrtspike.deblurring.data.store.cache import MEMORY_PER_BYTE, CacheUse, cache_share, cache_use
 from vrtspike.deblurring.data.store.layout import StoreLayout
-from vrtspike.deblurring.data.store.readers import ChunkReader
-from vrtspike.deblurring.data.store.reading import open_store
+from vrtspike.deblurring.data.store.reading import (
+    MEMORY_PER_BYTE,
+    CacheUse,
+    ChunkReader,
+    Store,
+    cache_share,
+    cache_use,
+)
 from vrtspike.deblurring.data.store.voxels import Statistics, voxelize
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
-from vrtspike.files import write_json
-from vrtspike.images import luma
+from vrtspike.io.files import write_json
 
 FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
 
@@ -52,7 +57,7 @@ def dataset(tmp_path_factory):
 
 
 def settings(**data):
-    values = {"K": 8, "CROP_SIZE": 32, "CLIP_LEN": 3, "AUGMENT": False, **data}
+    values = {"NUM_VOXEL_BINS": 8, "CROP_SIZE": 32, "CLIP_LEN": 3, "AUGMENT": False, **data}
     return Settings.model_validate({"DATA": values}).DATA
 
 
@@ -129,21 +134,6 @@ def test_every_place_of_a_crop_is_drawn(dataset):
     assert lefts == set(range(0, 41, 2))
 
 
-def test_each_seed_epoch_and_index_has_a_draw_of_its_own(dataset):
-    full = {name: whole(dataset, name)["blur"] for name in ("train/a", "train/b")}
-    places = []
-    for seed in (0, 1):
-        clips = ClipDataset(dataset, "train", settings(CLIP_LEN=1), seed=seed)
-        for epoch in range(3):
-            clips.set_epoch(epoch)
-            for index in range(4):
-                sample = clips[index]
-                start = sample["start"]
-                places.append(find(sample["blur"], full[sample["sequence"]][start : start + 1]))
-    # 33 x 49 places: of 24 draws at most one meets another by chance.
-    assert len(set(places)) >= 23
-
-
 def test_augmentation_turns_everything_alike(dataset):
     """The eight orientations occur, and in each the spikes still show the frame."""
     clips = ClipDataset(dataset, "train", settings(AUGMENT=True))
@@ -196,20 +186,38 @@ def test_raised_thresholds_keep_all_other_draws_and_the_brightness(dataset):
             assert equal(raised[index], after)
             for name in ("blur", "sharp", "bin_steps"):
                 assert torch.equal(before[name], after[name])
-            times = round((after["gain"] / before["gain"]).item())
-            assert after["gain"] == before["gain"] * times
-            total = [sample["counts"].long().sum((0, 1)) for sample in (before, after)]
-            # One spike more or less than every m-th, by what a pixel had gathered before.
-            assert ((total[1] - total[0] // times).abs() <= 1).all()
-            assert (total[1] > total[0] // times).any()
-            share = (total[1].sum() / total[0].sum()).item()
-            assert share == pytest.approx(1 / times, rel=0.02)
+            times = (after["gain"] / before["gain"]).item()
+            assert 1 <= times <= 3
+            total = [sample["counts"].sum(dtype=torch.float64).item() for sample in (before, after)]
+            assert total[1] / total[0] == pytest.approx(1 / times, rel=0.03)
             factors.append(times)
             touched += equal(some[index], after)
             assert equal(some[index], after) or equal(some[index], before)
-    assert set(factors) == {2}
+    assert min(factors) < 1.3
+    assert max(factors) > 2.7
     assert 0 < touched < len(factors)
     test = ClipDataset(dataset, "test", settings(THRESHOLD_AUGMENT=1.0), train=False)
+    assert equal(test[0], ClipDataset(dataset, "test", settings(), train=False)[0])
+
+
+def test_faults_of_the_sensor_keep_all_other_draws(dataset):
+    options = {"AUGMENT": True, "THRESHOLD_AUGMENT": 0.5, "CROP_SIZE": 96, "CLIP_LEN": 4}
+    plain = ClipDataset(dataset, "train", settings(**options))
+    faulty = ClipDataset(dataset, "train", settings(**options, FAULT_AUGMENT=1.0))
+    for index in range(len(plain)):
+        before, after = plain[index], faulty[index]
+        assert equal(faulty[index], after)
+        for name in ("blur", "sharp", "bin_steps"):
+            assert torch.equal(before[name], after[name])
+        # The gain that would be measured: the brightness before by the rates after.
+        rates = [sample["counts"].sum(1, dtype=torch.float32) for sample in (before, after)]
+        gain = before["gain"] * (rates[0] * rates[1]).sum() / rates[1].square().sum()
+        assert after["gain"].item() == pytest.approx(gain.item(), rel=1e-6)
+        assert after["gain"] != before["gain"]
+        changed = (before["counts"] != after["counts"]).float().mean().item()
+        # Up to 2 % of the steps in each of two ways, of bins of one step or two.
+        assert 0 < changed < 0.1
+    test = ClipDataset(dataset, "test", settings(FAULT_AUGMENT=1.0), train=False)
     assert equal(test[0], ClipDataset(dataset, "test", settings(), train=False)[0])
 
 
@@ -229,12 +237,16 @@ def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
     random = np.random.default_rng(0)
     spikes = random.integers(0, 2, (24, 17, 25), dtype=np.uint8)
     pictures = random.integers(0, 256, (2, 34, 50, 3), dtype=np.uint8)
-    layout = StoreLayout(("1",), (24,), (34, 50), (17, 25), 4)
-    frame = StoredFrame(*pictures, voxels=voxelize(spikes, 4), bits=pack_rows(spikes))
+    layout = StoreLayout(("1",), (24,), (34, 50), (17, 25), 4, (spk_gopro_exposure(24),))
+    frame = StoredFrame(
+        *pictures,
+        voxels=voxelize(spikes, 4, spk_gopro_exposure(len(spikes)).sharp),
+        bits=pack_rows(spikes),
+    )
     write_store(tmp_path / "s.zarr", layout, [frame])
     entry = SequenceEntry("test", "s", 1, tmp_path / "s.zarr")
     manifest = DatasetManifest(tmp_path / "d.json", "d", 4, "blur", "", None, (entry,))
-    clips = ClipDataset(manifest, "test", settings(K=4, CLIP_LEN=1), train=False)
+    clips = ClipDataset(manifest, "test", settings(NUM_VOXEL_BINS=4, CLIP_LEN=1), train=False)
     assert len(clips) == 1
     sample = clips[0]
     # 2 and 18 pixels of room: the crop begins after 0 and 4 of 1 and 9 spike pixels.
@@ -242,21 +254,13 @@ def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
     np.testing.assert_array_equal(sample["counts"][0], frame.voxels[:, :16, 4:20])
 
 
-def test_spikes_show_what_the_sharp_frame_shows(dataset):
-    sample = whole(dataset, "train/a")
-    rate = sample["counts"][2].sum(0).float() / 24
-    gray = luma(sample["sharp"][2].numpy()).reshape(48, 2, 64, 2).mean((1, 3))
-    assert np.corrcoef(rate.numpy().ravel(), gray.ravel())[0, 1] > 0.85
-    assert abs(np.corrcoef(rate.flip(0).numpy().ravel(), gray.ravel())[0, 1]) < 0.3
-
-
 def test_all_sequences_that_are_too_short_or_small_are_named(dataset):
     with pytest.raises(DataError, match=r"\(1\)(.|\n)*train/b: 4 frames, DATA\.CLIP_LEN is 5"):
         ClipDataset(dataset, "train", settings(CLIP_LEN=5))
     with pytest.raises(DataError, match=r"\(2\)(.|\n)*96 x 128, DATA\.CROP_SIZE is 104"):
         ClipDataset(dataset, "train", settings(CROP_SIZE=104))
-    with pytest.raises(DataError, match=r"DATA\.K = 8, the settings say 16"):
-        ClipDataset(dataset, "train", settings(K=16))
+    with pytest.raises(DataError, match=r"DATA\.NUM_VOXEL_BINS = 8, the settings say 16"):
+        ClipDataset(dataset, "train", settings(NUM_VOXEL_BINS=16))
     with pytest.raises(DataError, match=r"DATA\.BLUR_DIR = blur, the settings say blur_gamma"):
         ClipDataset(dataset, "train", settings(BLUR_DIR="blur_gamma"))
 
@@ -273,7 +277,7 @@ def test_reading_outside_or_between_pixels_is_refused(dataset, start, count, win
 
 def test_workers_with_a_cache_give_the_same_batches(dataset):
     plain = ClipDataset(dataset, "train", settings(AUGMENT=True))
-    reader = ChunkReader("tensorstore", 10**7)
+    reader = ChunkReader(10**7)
     cached = ClipDataset(dataset, "train", settings(AUGMENT=True), reader=reader)
     assert equal(cached[0], plain[0])  # opened in this process before the workers start
     loader = DataLoader(cached, batch_size=2, num_workers=2, multiprocessing_context="forkserver")
@@ -297,7 +301,7 @@ FRAME_BYTES = 2 * 96 * 128 * 3 + 8 * 48 * 64
 
 def uses_of_epochs(dataset, frames, epochs=3):
     """Use of a cache that holds so many frames, by epoch."""
-    reader = ChunkReader("tensorstore", int(frames * FRAME_BYTES * MEMORY_PER_BYTE))
+    reader = ChunkReader(int(frames * FRAME_BYTES * MEMORY_PER_BYTE))
     clips = ClipDataset(dataset, "train", settings(), reader=reader)
     assert len(clips) == 6
     uses = []
@@ -326,13 +330,8 @@ def test_a_cache_that_is_too_small_drops_what_was_not_used_for_longest(dataset):
     assert last.is_full
 
 
-def test_without_a_cache_every_chunk_is_read_every_time(dataset):
-    *_, last = uses_of_epochs(dataset, frames=0)
-    assert (last.hits, last.misses, last.hit_rate) == (0, LOOKUPS, 0)
-
-
 def test_data_sets_share_the_cache_of_a_reader(dataset):
-    reader = ChunkReader("tensorstore", 10**8)
+    reader = ChunkReader(10**8)
     small, large = (
         ClipDataset(dataset, "train", settings(CROP_SIZE=size), reader=reader) for size in (16, 32)
     )
@@ -346,7 +345,6 @@ def test_cache_budget_is_one_for_the_machine():
     assert cache_share(settings(), 8) == 500_000_000  # on, unless it is asked not to be
     assert cache_share(settings(CACHE_SIZE_GB=2.0), 0) == 2_000_000_000
     assert cache_share(settings(USE_RAM_CACHE=False), 8) == 0
-    assert cache_share(settings(READER="zarr"), 8) == 0
 
 
 def test_batch_is_prepared_as_defined_in_float64(dataset):
@@ -355,7 +353,7 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
     statistics = Statistics(0.2, 0.4, 1)
     clip = prepare_batch(batch, statistics, "cpu")
     assert clip.blur.shape == clip.sharp.shape == (2, 3, 3, 32, 32)
-    assert clip.voxels.shape == (2, 3, 8, 32, 32)
+    assert clip.voxels.shape == (2, 3, 8, 16, 16)
     for tensor in (clip.blur, clip.sharp, clip.voxels):
         assert tensor.dtype == torch.float32
         assert tensor.is_contiguous()
@@ -365,9 +363,8 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
     batch["gain"][1] *= 1.5
     clip = prepare_batch(batch, statistics, "cpu")
     rate = batch["counts"].numpy() / np.array([4, 2, 1, 1, 1, 2, 5, 8])[:, None, None]
-    gain = open_store(dataset.split("train")[0].store).gain * np.array([1, 1.5])
+    gain = Store(dataset.split("train")[0].store).gain * np.array([1, 1.5])
     expected = (gain.reshape(2, 1, 1, 1, 1) * rate - 0.2) / 0.4
-    expected = expected.repeat(2, axis=-1).repeat(2, axis=-2)
     np.testing.assert_allclose(clip.voxels, expected, rtol=1e-5, atol=1e-6)
     del batch["sharp"]
     assert prepare_batch(batch, statistics, "cpu").sharp is None
@@ -379,8 +376,20 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
     random = np.random.default_rng(0)
     spikes = [random.integers(0, 2, (steps, 16, 24), dtype=np.uint8) for steps in lengths]
     pictures = random.integers(0, 256, (2, 32, 48, 3), dtype=np.uint8)
-    layout = StoreLayout(("1", "2", "3", "4"), lengths, (32, 48), (16, 24), 4)
-    frames = [StoredFrame(*pictures, voxels=voxelize(s, 4), bits=pack_rows(s)) for s in spikes]
+    layout = StoreLayout(
+        ("1", "2", "3", "4"),
+        lengths,
+        (32, 48),
+        (16, 24),
+        4,
+        tuple(map(spk_gopro_exposure, lengths)),
+    )
+    frames = [
+        StoredFrame(
+            *pictures, voxels=voxelize(s, 4, spk_gopro_exposure(len(s)).sharp), bits=pack_rows(s)
+        )
+        for s in spikes
+    ]
     gain = write_store(tmp_path / "s.zarr", layout, frames).gain
     entry = SequenceEntry("train", "s", 4, tmp_path / "s.zarr")
     sample = SequenceReader(entry, precomputed=precomputed).read(1, 3, CropArea(8, 12, 16, 24))

@@ -37,10 +37,16 @@ def test_the_least_that_clips_ask_of_a_data_set():
     plain, growing = preset(6, 96), preset(4, 48, 64, 128)
     assert (largest_crop(plain), largest_crop(growing)) == (96, 128)
     assert clip_length([plain, growing]) == 4
-    assert crop_sizes([growing]) == {"train": 128, "test": 48}
-    assert crop_sizes([plain, growing]) == {"train": 96, "test": 48}
+    assert crop_sizes([growing]) == {"train": 128, "test": 1}
+    assert crop_sizes([preset(4, 96, 48)]) == {"train": 96, "test": 1}
+    looking = [preset(6, 96, VALIDATION="test"), preset(4, 48, 64, 128, VALIDATION="test")]
+    assert crop_sizes(looking) == {"train": 96, "test": 48}
 
 
 def test_crops_of_a_split_that_is_validated_on_too():
-    assert crop_sizes([preset(2, 64, 32, VAL_SPLIT="train")]) == {"train": 64}
-    assert crop_sizes([preset(2, 64, 96, VAL_SPLIT="train")]) == {"train": 96}
+    assert crop_sizes([preset(2, 64, 32, VAL_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)]) == {
+        "train": 64
+    }
+    assert crop_sizes([preset(2, 64, 96, VAL_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)]) == {
+        "train": 96
+    }

@@ -4,18 +4,20 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.deblurring.data.exposure import expected_center
+from tests.deblurring.data.scenes import film, packed
 from vrtspike.deblurring.data.gate.alignment import (
     Alignment,
     align,
     center_tolerance,
     correlation_curve,
-    exposure_center,
+    disorder,
+    require_order,
 )
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, pack_rows, read_spikes
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.errors import DataError
-from vrtspike.images import luma, read_gray, read_rgb, shrink
+from vrtspike.io.images import luma, read_gray, read_rgb, shrink
 
 
 def texture(seed, height=160, width=400):
@@ -33,25 +35,26 @@ def moving(seed, count, speed=3):
 def test_centre_is_the_middle_frame(exposure):
     frames = moving(0, exposure + 1)
     spikes = simulate_spikes(frames)[: 8 * exposure]
-    step, correlation = exposure_center(spikes, frames[exposure // 2])
+    found = align(packed(spikes), frames[exposure // 2])
+    step, correlation = found.center, found.correlation
     assert step == pytest.approx(4 * (exposure - 1), abs=1.5)
-    assert step == pytest.approx(expected_center(len(spikes)), abs=1.5)
+    assert step == pytest.approx(spk_gopro_exposure(len(spikes)).sharp, abs=1.5)
     assert correlation > 0.8
 
 
 def test_another_scene_and_an_upside_down_one_do_not_match():
     frames = moving(1, 11)
     spikes = simulate_spikes(frames)
-    assert align(spikes, frames[5]).matches
-    assert not align(spikes, moving(2, 11)[5]).matches
-    assert not align(spikes[:, ::-1], frames[5]).matches
+    assert align(packed(spikes), frames[5]).matches
+    assert not align(packed(spikes), moving(2, 11)[5]).matches
+    assert not align(packed(spikes[:, ::-1]), frames[5]).matches
 
 
 def test_the_curve_has_its_peak_where_the_centre_is():
     frames = moving(1, 11)
     spikes = simulate_spikes(frames).view(np.uint8)
-    found = align(spikes, frames[5])
-    centres, curve = correlation_curve(spikes, frames[5])
+    found = align(packed(spikes), frames[5])
+    centres, curve = correlation_curve(packed(spikes), frames[5])
     assert (centres[0], centres[-1], len(curve)) == (4, len(spikes) - 5, len(spikes) - 8)
     assert curve.max() == found.correlation
     assert centres[curve.argmax()] == pytest.approx(found.center, abs=2)
@@ -59,33 +62,32 @@ def test_the_curve_has_its_peak_where_the_centre_is():
 
 def test_no_verdict_on_flat_or_tiny_pictures_and_no_centre_in_a_still_scene():
     gray = np.full((128, 192), 90, np.uint8)
-    flat = align(simulate_spikes([gray] * 11), gray)
+    flat = align(packed(simulate_spikes([gray] * 11)), gray)
     assert flat.matches
     assert not flat.locates
-    tiny = align(simulate_spikes([f[:32, :32] for f in moving(1, 11)]), moving(2, 1)[0][:32, :32])
+    tiny = align(
+        packed(simulate_spikes([f[:32, :32] for f in moving(1, 11)])), moving(2, 1)[0][:32, :32]
+    )
     assert tiny.matches
     assert not tiny.locates
     still = moving(3, 1)[0]
-    found = align(simulate_spikes([still] * 11), still)
+    found = align(packed(simulate_spikes([still] * 11)), still)
     assert found.correlation > 0.8
     assert found.matches
 
 
 def test_silent_spikes_do_not_match_a_textured_frame():
-    found = align(np.zeros((88, 64, 96), np.uint8), moving(0, 1)[0])
+    found = align(packed(np.zeros((88, 64, 96), np.uint8)), moving(0, 1)[0])
     assert found.correlation == 0.0
     assert not found.matches
 
 
 @pytest.mark.parametrize("width", [192, 182])  # whole bytes, and rows that end within one
 @pytest.mark.parametrize("blurry", [False, True])
-def test_packed_spikes_align_like_those_they_stand_for(width, blurry):
+def test_the_curve_is_that_of_the_mean_of_each_window(width, blurry):
     frames = [frame[:, :width] for frame in moving(4, 12)]
     spikes = simulate_spikes(frames)[:88]
-    packed = PackedSpikes(pack_rows(spikes), width // 2)
-    found = align(packed, frames[5], blurry=blurry)
-    assert found == align(spikes, frames[5], blurry=blurry)
-    # The definition: the mean of each window, whole windows at once.
+    found = align(packed(spikes), frames[5], blurry=blurry)
     window = 88 if blurry else 9
     correlations = [
         similarity(spikes[first : first + window].sum(axis=0), frames[5])
@@ -108,11 +110,11 @@ def similarity(counts, frame):
 
 def test_shapes_that_do_not_belong_together_are_refused():
     spikes = np.zeros((88, 40, 60), np.uint8)
-    for shape in [(60, 40), (80, 60), (80, 121), (80, 180)]:
+    for shape in [(60, 40), (80, 121), (80, 180)]:
         with pytest.raises(DataError, match="sensor size"):
-            align(spikes, np.zeros(shape, np.uint8))
+            align(packed(spikes), np.zeros(shape, np.uint8))
     with pytest.raises(DataError, match="at least 2"):
-        align(spikes[:1], np.zeros((40, 60), np.uint8))
+        align(packed(spikes[:1]), np.zeros((40, 60), np.uint8))
 
 
 @pytest.mark.shared
@@ -120,19 +122,21 @@ def test_real_exposure_centre_is_step_40_of_88(shared):
     samples = shared / "samples"
     spikes = read_spikes(samples / "spk_gopro" / "000226.dat", 360, 640)
     sharp = read_gray(samples / "spk_gopro" / "000226.png")
-    step, correlation = exposure_center(spikes, sharp)
+    found = align(packed(spikes), sharp)
+    step, correlation = found.center, found.correlation
     assert step == pytest.approx(40, abs=1)
     assert correlation > 0.9
     other = read_gray(samples / "gopro_test" / "GOPR0384_11_00" / "sharp" / "000001.png")
-    assert exposure_center(spikes, other)[1] < 0.1
-    assert exposure_center(spikes, sharp[::-1])[1] < 0.1
+    assert align(packed(spikes), other).correlation < 0.1
+    assert align(packed(spikes), sharp[::-1]).correlation < 0.1
 
 
 @pytest.mark.shared
 def test_other_sensor_size_with_its_frame_at_the_middle(shared):
     folder = shared / "samples" / "sreds"
     spikes = read_spikes(folder / "200_part1_key_id151.dat", 250, 400)
-    step, correlation = exposure_center(spikes, read_gray(folder / "200_part1_key_id151.png"))
+    found = align(packed(spikes), read_gray(folder / "200_part1_key_id151.png"))
+    step, correlation = found.center, found.correlation
     assert step == pytest.approx(150, abs=3)
     assert correlation > 0.9
 
@@ -142,7 +146,7 @@ def test_short_exposures_simulated_from_real_frames(shared):
     paths = sorted((shared / "samples" / "sharp_sequence").glob("*.png"))[:4]
     frames = [read_rgb(path) for path in paths]
     spikes = simulate_spikes(frames)[:24]
-    found = align(spikes, luma(frames[1]))
+    found = align(packed(spikes), luma(frames[1]))
     assert found.center == pytest.approx(8, abs=1)
     assert found.locates
 
@@ -158,14 +162,14 @@ def placed(first, count, steps=60):
 def test_the_centre_is_that_of_the_window():
     # Windows hold 9 steps: only that of steps 20 to 28 shows nothing but the frame.
     spikes, frame = placed(20, 9)
-    whole = align(spikes, frame).center
+    whole = align(packed(spikes), frame).center
     assert whole == pytest.approx(24, abs=0.2)
     # Part of the picture is there a step earlier, or stays a step longer.
     spikes[19, :24] = spikes[20, :24]
-    assert 23.5 < align(spikes, frame).center < whole - 0.1
+    assert 23.5 < align(packed(spikes), frame).center < whole - 0.1
     spikes, frame = placed(20, 9)
     spikes[29, :24] = spikes[28, :24]
-    assert whole + 0.1 < align(spikes, frame).center < 24.5
+    assert whole + 0.1 < align(packed(spikes), frame).center < 24.5
 
 
 def found_with(**values):
@@ -189,7 +193,7 @@ def test_pictures_with_less_than_24_rows_or_columns_give_no_verdict():
     frame = moving(1, 1)[0]
     for height, width in ((23, 64), (64, 23), (24, 64), (64, 24)):
         spikes = np.ones((18, height, width), np.uint8)
-        found = align(spikes, frame[: 2 * height, : 2 * width])
+        found = align(packed(spikes), frame[: 2 * height, : 2 * width])
         assert found.assessable == (min(height, width) == 24)
 
 
@@ -197,7 +201,47 @@ def test_pictures_with_less_than_24_rows_or_columns_give_no_verdict():
 def test_pictures_of_little_contrast_give_no_verdict(contrast, assessable):
     details = moving(1, 1)[0].astype(np.float32) - 127
     spikes = np.ones((18, 64, 96), np.uint8)
-    texture = align(spikes, 127 + details).texture
-    found = align(spikes, 127 + details * np.float32(contrast / texture))
+    texture = align(packed(spikes), 127 + details).texture
+    found = align(packed(spikes), 127 + details * np.float32(contrast / texture))
     assert found.texture == pytest.approx(contrast, rel=1e-3)
     assert found.assessable == assessable
+
+
+def by_definition(spikes):
+    count = spikes.sum(axis=0, dtype=np.int64)
+    pairs = np.count_nonzero(spikes[:-1] & spikes[1:])
+    chance = float((count * (count - 1)).sum()) / len(spikes)
+    regular = float(np.maximum(2 * count - len(spikes), 0).sum())
+    return (pairs - regular) / (chance - regular)
+
+
+@pytest.mark.parametrize("width", [128, 118])  # whole bytes, and rows that end within one
+@pytest.mark.parametrize(("share", "refused"), [(0, False), (0.6, False), (0.8, True), (1, True)])
+def test_spikes_are_refused_where_most_pixels_are_shuffled(share, refused, width):
+    spikes = simulate_spikes([frame[:, :width] for frame in film(1, 40)]).view(np.uint8)
+    random = np.random.default_rng(0)
+    mixed = random.random(spikes.shape[1:]) < share
+    spikes[:, mixed] = random.permuted(spikes[:, mixed], axis=0)
+    assert disorder(packed(spikes)) == by_definition(spikes) == pytest.approx(share, abs=0.1)
+    if refused:
+        with pytest.raises(DataError, match=r"a\.dat: .* shuffled"):
+            require_order(packed(spikes), "a.dat")
+    else:
+        require_order(packed(spikes), "a.dat")
+
+
+@pytest.mark.parametrize(("pixels", "enough"), [(0, False), (38, False), (39, True)])
+def test_a_verdict_on_the_order_takes_200_pairs(pixels, enough):
+    # 22 spikes in 88 steps: 22 * 21 / 88 = 5.25 pairs by chance in each pixel.
+    spikes = np.zeros((88, 1, pixels + 8), np.uint8)
+    spikes[::4, :, :pixels] = 1
+    assert disorder(packed(spikes)) == (0.0 if enough else None)
+
+
+def test_pixels_that_fire_in_more_than_half_of_the_steps():
+    # Two of three steps: 2 n - T = 20 pairs are regular in 60 steps, chance makes 26.
+    regular = np.zeros((60, 8, 8), np.uint8)
+    regular[0::3] = regular[1::3] = 1
+    assert disorder(packed(regular)) == pytest.approx(0, abs=0.01)
+    shuffled = np.random.default_rng(0).permuted(regular, axis=0)
+    assert disorder(packed(shuffled)) == pytest.approx(1, abs=0.1)

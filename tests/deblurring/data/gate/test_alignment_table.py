@@ -5,12 +5,12 @@ import subprocess
 import sys
 
 from tests.deblurring.data.conftest import SEQUENCES
-from vrtspike.deblurring.data.gate.alignment_table import COLUMNS, alignment_rows
+from vrtspike.deblurring.data.gate.accept import COLUMNS, alignment_rows
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.files import write_json
+from vrtspike.io.files import write_json
 
 
 def test_table_and_plot_of_a_data_set(pristine, repository, tmp_path):
@@ -45,7 +45,7 @@ def test_rows_are_in_the_order_of_time(tmp_path):
             {
                 "name": name,
                 "spikes": {
-                    **{"t0": 88 * place, "t1": 88 * place + 88, "steps": 88, "count": 5 + place},
+                    **{"t0": 88 * place, "t1": 88 * place + 88, "sharp": 40, "count": 5 + place},
                     **{"center": None, "correlation": None},
                 },
             }

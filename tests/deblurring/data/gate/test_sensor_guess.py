@@ -19,7 +19,7 @@ def spikes(height, width, frames=5):
 def test_the_size_is_found(tmp_path, height, width):
     write_spikes(tmp_path / "a.dat", spikes(height, width))
     found = find_sensor(tmp_path / "a.dat")
-    assert (found.height, found.width, found.columns) == (height, width, width)
+    assert (found.height, found.width, found.area.columns) == (height, width, width)
     assert found.source.startswith("guessed: rows next to each other correlate by 0.")
 
 
@@ -37,7 +37,7 @@ def test_a_dump_with_head_has_fewer_columns(tmp_path):
     head = np.random.default_rng(0).integers(0, 2, (len(picture), 250, 16), np.uint8)
     write_spikes(tmp_path / "a.dat", np.concatenate([picture, head], axis=2))
     found = find_sensor(tmp_path / "a.dat")
-    assert (found.height, found.width, found.columns) == (250, 416, 400)
+    assert (found.height, found.width, found.area.columns) == (250, 416, 400)
     assert "Vidar, dump with head" in found.source
 
 

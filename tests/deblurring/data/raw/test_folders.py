@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.deblurring.data.raw.folders import TAIL, folder_version
+from vrtspike.deblurring.data.raw.versions import folder_version, input_version
 from vrtspike.errors import DataError
 
 
@@ -53,27 +53,22 @@ def test_names_count(folder, change):
     assert folder_version(folder) != before
 
 
-def test_folders_and_hidden_files_do_not_count(folder):
-    before = folder_version(folder)
-    (folder / ".cache").write_text("")
-    (folder / "sub").mkdir()
-    assert folder_version(folder) == before
-
-
-def test_a_missing_folder_is_an_error(tmp_path):
-    with pytest.raises(DataError, match="absent: no such folder"):
-        folder_version(tmp_path / "absent")
-
-
 def test_a_picture_longer_than_what_is_read_is_known_by_its_end(tmp_path):
     """A PNG ends with the checksums of its whole picture; its head is that of every other one."""
     path = tmp_path / "000001.png"
     path.write_bytes(bytes(1000))
     before = folder_version(tmp_path)
-    for place in (-1, -TAIL):
+    for place in (-1, 0):
         changed = bytearray(1000)
         changed[place] = 1
         path.write_bytes(changed)
         assert folder_version(tmp_path) != before, place
     path.write_bytes(bytes(1000))
     assert folder_version(tmp_path) == before
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"a\.png: found no regular file"):
+        input_version([tmp_path / "a.png"])

@@ -5,19 +5,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
     frame_bytes,
+    npz_sensor,
     pack_rows,
     pack_spikes,
-    picture_columns,
+    picture_area,
     read_rows,
     read_spikes,
     write_spikes,
 )
 from vrtspike.errors import DataError
-from vrtspike.images import read_gray, shrink
+from vrtspike.io.images import read_gray, shrink
 
 
 @st.composite
@@ -61,24 +63,68 @@ def test_format_bit_by_bit(tmp_path, width):
     assert pack_spikes(spikes) == raw
 
 
-@pytest.mark.parametrize("columns", [640, 633])
-@pytest.mark.parametrize("suffix", ["dat", "npz"])
-def test_a_file_of_several_blocks(tmp_path, columns, suffix):
-    spikes = np.random.default_rng(3).integers(0, 2, (37, 1024, 640), dtype=np.uint8)
-    path = tmp_path / f"a.{suffix}"
-    if suffix == "dat":
+@pytest.mark.parametrize("area", [Area(0, 0, 20, 24), Area(2, 8, 9, 16), Area(2, 3, 9, 13)])
+@pytest.mark.parametrize("kind", ["dat", np.uint8, np.bool_, np.float32])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_part_of_a_file_of_several_blocks(tmp_path, area, kind, order):
+    spikes = np.random.default_rng(3).integers(0, 2, (150, 20, 24), dtype=np.uint8)
+    if kind == "dat":
+        path = tmp_path / "a.dat"
         write_spikes(path, spikes)
     else:
-        np.savez(path, spk=spikes)
-    expected = pack_rows(spikes[3:36, :, :columns])
-    found = read_rows(path, 1024, 640, start=3, count=33, columns=columns)
-    np.testing.assert_array_equal(found, expected)
+        path = tmp_path / "a.npz"
+        np.savez_compressed(
+            path, other=np.zeros(3), spk=np.asarray(spikes.astype(kind), order=order)
+        )
+    part = spikes[:, area.top : area.top + area.rows, area.left : area.left + area.columns]
+    for start, count in ((0, 150), (7, 130), (149, 1), (5, 0)):
+        found = read_rows(path, 20, 24, start=start, count=count, area=area)
+        np.testing.assert_array_equal(found, pack_rows(part[start : start + count]))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_damage_of_an_npz_file_is_an_error_wherever_it_is(tmp_path, save):
+    path = tmp_path / "a.npz"
+    spikes = np.random.default_rng(0).integers(0, 2, (30, 20, 24), dtype=np.uint8)
+    save(path, spk=spikes)
+    contents, random = path.read_bytes(), np.random.default_rng(1)
+    refused = 0
+    for place in [*range(0, 250), *random.integers(250, len(contents), 150)]:
+        damaged = bytearray(contents)
+        damaged[place] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        try:
+            found = read_spikes(path, *npz_sensor(path))
+        except DataError:
+            refused += 1
+            continue
+        np.testing.assert_array_equal(found, spikes)
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    ("arrays", "reason"),
+    [
+        ({"other": np.zeros(3)}, "holds no array 'spk'"),
+        ({"spk": np.full((2, 4, 4), 2)}, "other than 0 and 1"),
+        ({"spk": np.full((2, 4, 4), np.nan)}, "other than 0 and 1"),
+        ({"spk": np.full((2, 4, 4), None)}, "spk holds object, not numbers"),
+        ({"spk": np.zeros((2, 4, 4), "u1, u1")}, "not numbers"),
+        ({"spk": np.zeros((2, 4, 4), np.complex64)}, "spk holds complex64, not numbers"),
+    ],
+)
+def test_npz_files_of_other_things(tmp_path, arrays, reason):
+    path = tmp_path / "a.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(DataError, match=reason):
+        read_spikes(path, 4, 4)
 
 
 def test_packed_spikes_are_unpacked_step_by_step():
     spikes = np.random.default_rng(4).integers(0, 2, (5, 6, 13), dtype=np.uint8)
     packed = PackedSpikes(pack_rows(spikes), 13)
-    assert (packed.shape, len(packed), packed.count()) == (spikes.shape, 5, spikes.sum())
+    assert (packed.shape, len(packed)) == (spikes.shape, 5)
+    np.testing.assert_array_equal(packed.total(), spikes.sum(axis=0))
     for step in range(5):
         np.testing.assert_array_equal(packed[step], spikes[step])
 
@@ -163,4 +209,4 @@ def test_real_file_cut_by_a_byte_or_at_a_wrong_size_is_refused(shared, tmp_path)
     ],
 )
 def test_columns_of_the_picture(sensor, frame, columns):
-    assert picture_columns(sensor, frame) == columns
+    assert picture_area(sensor, frame) == Area(0, 0, sensor[0], columns)

@@ -7,7 +7,7 @@ from vrtspike.deblurring.data.gate.alignment import align
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.demo import SCENES, make_demo_data
 from vrtspike.errors import DataError
-from vrtspike.images import luma, read_rgb
+from vrtspike.io.images import luma, read_rgb
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.simulation.interpolation import interpolate
-from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
+from vrtspike.deblurring.data.simulation.sensor import interpolate, simulate_spikes
 from vrtspike.errors import DataError
-from vrtspike.images import luma
+from vrtspike.io.images import luma
 
 
 def frames(count, speed):

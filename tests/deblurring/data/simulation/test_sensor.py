@@ -3,7 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
+from vrtspike.deblurring.data.simulation.sensor import (
+    SensorModel,
+    simulate_spikes,
+    synthesize_blur,
+)
 from vrtspike.errors import DataError
 
 
@@ -11,7 +15,7 @@ def test_spike_rate_is_grey_over_theta():
     gray = np.linspace(0, 255, 16, dtype=np.uint8)
     frames = [np.tile(gray.repeat(2), (32, 1))] * 100
     for theta in (1.0, 2.0, 3.5):
-        spikes = simulate_spikes(frames, theta=theta, seed=1)
+        spikes = simulate_spikes(frames, sensor=SensorModel(theta=theta), seed=1)
         assert spikes.shape == (800, 16, 16)
         rate = spikes.mean(axis=(0, 1))
         np.testing.assert_allclose(rate, gray / 255 / theta, atol=2e-3)
@@ -50,11 +54,13 @@ def test_the_seed_decides_and_initial_charge_is_spread():
 
 def test_noise_changes_spikes_but_not_their_rate():
     frames = [np.full((64, 64), 100, np.uint8)] * 10
-    clean, noisy = simulate_spikes(frames), simulate_spikes(frames, noise=0.1)
+    clean = simulate_spikes(frames)
+    noisy = simulate_spikes(frames, sensor=SensorModel(noise=0.1))
     assert (clean != noisy).any()
     assert noisy.mean() == pytest.approx(clean.mean(), rel=0.02)
     # In 400 steps noise of 0.1 a step adds up to 0.1 * 20; the rest is what stays of a spike.
-    counts = simulate_spikes([np.full((128, 128), 80, np.uint8)] * 50, theta=1.0, noise=0.1).sum(0)
+    sensor = SensorModel(theta=1.0, noise=0.1)
+    counts = simulate_spikes([np.full((128, 128), 80, np.uint8)] * 50, sensor=sensor).sum(0)
     assert counts.std() == pytest.approx(np.sqrt(2.0**2 + 1 / 6), rel=0.05)
 
 
@@ -71,8 +77,6 @@ def test_colour_is_seen_as_luma_at_half_size():
     [
         ([], {}),
         ([np.zeros((5, 4), np.uint8)], {}),
-        ([np.zeros((4, 4), np.uint8)], {"theta": 0.0}),
-        ([np.zeros((4, 4), np.uint8)], {"noise": -1.0}),
         ([np.zeros((4, 4), np.uint8)], {"steps_per_frame": 0}),
     ],
 )
@@ -81,13 +85,70 @@ def test_impossible_requests_are_refused(frames, options):
         simulate_spikes(frames, **options)
 
 
-@pytest.mark.parametrize("gamma", [0.5, 1.0, 1.8, 3.0])
-def test_other_gammas(gamma):
-    frames = np.random.default_rng(1).integers(0, 256, (5, 6, 8, 3), dtype=np.uint8)
-    coded = 255 * ((frames / 255.0) ** gamma).mean(axis=0) ** (1 / gamma)
-    assert np.abs(synthesize_blur(frames, gamma) - coded).max() <= 0.5 + 1e-3
-    with pytest.raises(DataError, match="gamma"):
-        synthesize_blur(frames, 0.0)
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"theta": 0.0}, "theta is 0.0"),
+        ({"light_gamma": -1.0}, "light_gamma -1.0"),
+        ({"noise": -1.0}, "noise is -1.0"),
+        ({"jitter": 1.5}, "jitter is 1.5"),
+        ({"hot_pixels": 0.7, "dead_pixels": 0.7}, "more than all pixels"),
+    ],
+)
+def test_impossible_sensors_are_refused(options, text):
+    with pytest.raises(DataError, match=text):
+        SensorModel(**options)
+
+
+GRAY = [np.full((128, 128), 102, np.uint8)] * 25
+
+
+def rates(frames=GRAY, **options):
+    """Spikes a step of each pixel, 200 steps at a grey of 0.4: 0.2 with a perfect sensor."""
+    return simulate_spikes(frames, sensor=SensorModel(**options), seed=2).mean(axis=0)
+
+
+def test_dark_counts_come_on_top_of_the_light():
+    assert rates([np.zeros((128, 128), np.uint8)] * 25, dark_counts=0.01).mean() == pytest.approx(
+        0.01, rel=0.05
+    )
+    assert rates(dark_counts=0.01).mean() == pytest.approx(0.2 + 0.8 * 0.01, rel=0.01)
+
+
+def test_hot_and_dead_pixels_keep_their_places():
+    found = rates(hot_pixels=0.05, dead_pixels=0.1)
+    assert (found == 1).mean() == pytest.approx(0.05, abs=0.01)
+    assert (found == 0).mean() == pytest.approx(0.1, abs=0.02)
+    np.testing.assert_allclose(found[(found > 0) & (found < 1)], 0.2, atol=0.006)
+
+
+def test_thresholds_differ_between_pixels():
+    found = 0.4 / rates(theta_spread=0.1)
+    assert found.std() == pytest.approx(0.2, rel=0.1)
+    assert np.median(found) == pytest.approx(2, rel=0.01)
+
+
+def test_a_late_spike_comes_a_step_later_and_none_is_lost():
+    clean, late = (
+        simulate_spikes(GRAY, sensor=SensorModel(jitter=jitter), seed=2).astype(int)
+        for jitter in (0.0, 0.3)
+    )
+    behind = np.cumsum(clean, axis=0) - np.cumsum(late, axis=0)
+    assert set(np.unique(behind)) == {0, 1}
+    # A spike is behind for one step with this probability.
+    assert behind.mean() == pytest.approx(0.2 * 0.3, rel=0.05)
+    bright = simulate_spikes(
+        [np.full((8, 8), 255, np.uint8)] * 25, sensor=SensorModel(theta=1.0, jitter=0.3)
+    )
+    assert bright.sum(axis=0).min() >= 200 - 1
+
+
+def test_linear_light_and_phase():
+    assert rates(light_gamma=2.2).mean() == pytest.approx(0.4**2.2 / 2, rel=0.02)
+    spikes = simulate_spikes(GRAY, sensor=SensorModel(start_phase=0.5))
+    assert (spikes == spikes[:, :1, :1]).all()
+    # Half of the threshold of 2 is missing, 0.4 a step.
+    assert spikes[:4, 0, 0].tolist() == [0, 0, 1, 0]
 
 
 def test_blur_is_the_mean_linear_or_in_gamma():
@@ -102,3 +163,5 @@ def test_blur_is_the_mean_linear_or_in_gamma():
         np.testing.assert_array_equal(synthesize_blur(frames[:1], gamma), frames[0])
     with pytest.raises(DataError):
         synthesize_blur([])
+    with pytest.raises(DataError, match="gamma"):
+        synthesize_blur(frames, 0.0)

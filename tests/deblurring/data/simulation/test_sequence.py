@@ -14,7 +14,7 @@ from vrtspike.deblurring.data.simulation.sequence import (
     write_sequence,
 )
 from vrtspike.errors import DataError
-from vrtspike.images import read_rgb, write_png
+from vrtspike.io.images import read_rgb, write_png
 
 
 def video(count, seed=0):
@@ -49,6 +49,8 @@ def test_refusals(tmp_path):
         write_sequence(tmp_path / "a", video(2), frames_per_exposure=3)
     with pytest.raises(DataError, match="the first frame was"):
         write_sequence(tmp_path / "b", [*video(2), video(1)[0, :8]], frames_per_exposure=1)
+    with pytest.raises(DataError, match=r"b: frames of 16 x 23, expected .* multiples of 2 .* cut"):
+        write_sequence(tmp_path / "b", video(2)[:, :, :23], frames_per_exposure=1)
     write_sequence(tmp_path / "c", video(6), frames_per_exposure=1)
     with pytest.raises(DataError, match=r"000004\.png; delete the folder"):
         write_sequence(tmp_path / "c", video(3), frames_per_exposure=1)

@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
-from vrtspike.deblurring.data.store.gain import GainMeter
-from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.deblurring.data.simulation.sensor import (
+    SensorModel,
+    simulate_spikes,
+    synthesize_blur,
+)
+from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize
 from vrtspike.errors import DataError
 
 
@@ -14,13 +18,17 @@ def exposures(theta=2.0, sequences=((0, 7), (1, 11))):
     """Blurry frame and spikes of some exposures of different lengths."""
     for seed, count in sequences:
         frames = film(seed, count)
-        yield synthesize_blur(frames), simulate_spikes(frames, theta=theta, seed=seed)
+        yield (
+            synthesize_blur(frames),
+            simulate_spikes(frames, sensor=SensorModel(theta=theta), seed=seed),
+        )
 
 
 def measured(pairs, bins=4):
     meter = GainMeter()
     for blur, spikes in pairs:
-        meter.add(blur, voxelize(spikes, bins), len(spikes))
+        counts = voxelize(spikes, bins, spk_gopro_exposure(len(spikes)).sharp)
+        meter.add(blur, counts.sum(axis=0), len(spikes))
     return meter.gain("train/a")
 
 

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrtspike.deblurring.data.exposure import bin_edges, bin_steps, bin_table, most_bins
-from vrtspike.deblurring.data.raw.spikes import read_rows, read_spikes
+from vrtspike.deblurring.data.bins import bin_edges, bin_table, most_bins
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.store.voxels import (
     add_to_histogram,
     histogram_statistics,
@@ -27,24 +27,22 @@ def random_spikes(frames, height=4, width=6, seed=0, rate=0.4):
 @settings(max_examples=100, deadline=None)
 @given(frames=st.integers(1, 130), data=st.data())
 def test_every_step_falls_into_its_bin_and_into_no_other(frames, data):
-    bins = data.draw(st.integers(1, most_bins(frames)))
+    bins = data.draw(st.integers(1, most_bins(spk_gopro_exposure(frames))))
     spikes = random_spikes(frames)
     expected = np.zeros((bins, 4, 6), np.int64)
-    edges = bin_edges(frames, bins)
+    edges = bin_edges(spk_gopro_exposure(frames), bins)
     for t in range(frames):
         expected[np.searchsorted(edges, t, side="right") - 1] += spikes[t]
-    np.testing.assert_array_equal(voxelize(spikes, bins), expected)
-
-
-def test_bins_that_do_not_fit_are_refused():
-    for count in (voxelize, voxelize_packed):
-        with pytest.raises(DataError, match=r"DATA\.K to at most 17"):
-            count(random_spikes(24), 18)
+    np.testing.assert_array_equal(
+        voxelize(spikes, bins, spk_gopro_exposure(len(spikes)).sharp), expected
+    )
 
 
 def normalized(counts, frames, gains, mean, std):
     """Of clips with exposures of equal numbers: frames (B, T), counts (B, T, K, h, w)."""
-    steps = np.stack([bin_table(clip, np.shape(counts)[2]) for clip in frames])
+    steps = np.stack(
+        [bin_table(list(map(spk_gopro_exposure, clip)), np.shape(counts)[2]) for clip in frames]
+    )
     gain = torch.tensor(gains, dtype=torch.float32)
     return normalize_counts(torch.from_numpy(counts), torch.from_numpy(steps), gain, mean, std)
 
@@ -53,7 +51,12 @@ def test_normalisation_is_the_definition_from_raw_spikes():
     """Two clips of sensors of different gains, exposures of different lengths within a clip."""
     frames, gains, mean, std = [[56, 88, 89], [104, 24, 56]], [2.0, 3.7], 0.3, 0.17
     spikes = [[random_spikes(t, seed=t + n) for t in clip] for n, clip in enumerate(frames)]
-    counts = np.stack([[voxelize(exposure, 4) for exposure in clip] for clip in spikes])
+    counts = np.stack(
+        [
+            [voxelize(exposure, 4, spk_gopro_exposure(len(exposure)).sharp) for exposure in clip]
+            for clip in spikes
+        ]
+    )
     got = normalized(counts, frames, gains, mean, std)
     assert got.dtype == torch.float32
     # First and last step of each bin, written down.
@@ -71,7 +74,7 @@ def test_normalisation_is_the_definition_from_raw_spikes():
 
 
 def test_a_constant_rate_does_not_flicker_between_bins_of_1_to_7_steps():
-    counts = voxelize(np.ones((88, 2, 2), np.uint8), 32)
+    counts = voxelize(np.ones((88, 2, 2), np.uint8), 32, sharp=40)
     assert np.unique(counts).tolist() == [1, 2, 3, 4, 5, 6, 7]
     got = normalized(counts[None, None], [[88]], [1.0], 0.0, 1.0)
     torch.testing.assert_close(got, torch.ones_like(got))
@@ -84,9 +87,10 @@ def test_statistics_from_histograms_are_those_of_all_voxels_and_have_no_order():
         histogram = {}
         for frames in (56, 88 + 16 * seed):
             spikes = random_spikes(frames, seed=seed, rate=frames / 200)
-            counts = voxelize(spikes, 32)
-            add_to_histogram(histogram, counts, frames)
-            values.append((gain * counts / bin_steps(frames, 32)[:, None, None]).ravel())
+            counts = voxelize(spikes, 32, spk_gopro_exposure(len(spikes)).sharp)
+            steps = np.diff(bin_edges(spk_gopro_exposure(frames), 32))
+            add_to_histogram(histogram, counts, steps)
+            values.append((gain * counts / steps[:, None, None]).ravel())
         parts.append((gain, histogram))
     statistics = histogram_statistics(parts)
     everything = np.concatenate(values)
@@ -108,31 +112,23 @@ def test_statistics_of_nothing_or_of_a_constant_are_refused():
 @settings(max_examples=60, deadline=None)
 def test_packed_spikes_give_the_same_counts(data):
     steps, height, width = data.draw(st.tuples(*[st.integers(1, n) for n in (90, 7, 20)]))
-    bins = data.draw(st.integers(1, most_bins(steps)))
+    bins = data.draw(st.integers(1, most_bins(spk_gopro_exposure(steps))))
     random = np.random.default_rng(data.draw(st.integers(0, 99)))
     spikes = random.integers(0, 2, (steps, height, width), dtype=np.uint8)
-    counts = voxelize_packed(np.packbits(spikes, axis=2, bitorder="little"), bins)
-    np.testing.assert_array_equal(counts[..., :width], voxelize(spikes, bins))
+    counts = voxelize_packed(
+        np.packbits(spikes, axis=2, bitorder="little"), bins, spk_gopro_exposure(len(spikes)).sharp
+    )
+    np.testing.assert_array_equal(
+        counts[..., :width], voxelize(spikes, bins, spk_gopro_exposure(len(spikes)).sharp)
+    )
     assert not counts[..., width:].any()
-
-
-@pytest.mark.shared
-@pytest.mark.parametrize("bins", [1, 5, 32, 81])
-def test_real_spikes_counted_either_way(shared, bins):
-    path = shared / "samples" / "spk_gopro" / "000226.dat"
-    spikes, rows = read_spikes(path, 360, 640), read_rows(path, 360, 640)
-    whole = voxelize(spikes, bins)
-    np.testing.assert_array_equal(voxelize_packed(rows, bins), whole)
-    # A crop that begins within a byte.
-    part = voxelize_packed(rows[:, 51:179, 12:29], bins)[..., 5 : 5 + 128]
-    np.testing.assert_array_equal(part, whole[:, 51:179, 101:229])
 
 
 def test_arrays_that_are_no_spikes_are_refused():
     spikes = np.ones((16, 2, 8), np.uint8)
-    np.testing.assert_array_equal(voxelize(spikes.astype(bool), 4), voxelize(spikes, 4))
+    np.testing.assert_array_equal(voxelize(spikes.astype(bool), 4, 4), voxelize(spikes, 4, 4))
     for other in (spikes[0], spikes * 0.5, spikes * 2):
         with pytest.raises(
             DataError, match=r"spikes: found .* expected uint8 \(T, H, W\) of 0 and 1"
         ):
-            voxelize(other, 4)
+            voxelize(other, 4, 4)

@@ -1,4 +1,4 @@
-"""What a clip might as well have been: turned, or seen by a sensor of a higher threshold."""
+"""Augmentation of clips: turned, or seen by another sensor or one with faults."""
 
 from __future__ import annotations
 
@@ -41,27 +41,88 @@ def turned(values: torch.Tensor, first: int, rows: bool, columns: bool, swap: bo
     return torch.from_numpy(result)
 
 
-def decimated(counts: torch.Tensor, every: int, waiting: NDArray[np.integer]) -> torch.Tensor:
-    """Counts of a sensor with ``every`` times the threshold that sees the same light.
+def decimated(
+    counts: torch.Tensor, times: float | NDArray[np.floating], waiting: NDArray[np.floating]
+) -> torch.Tensor:
+    """Counts of a sensor with a higher threshold that sees the same light.
 
-    Such an integrate-and-fire pixel fires at exactly every m-th spike of the original one: after n
-    original spikes it has fired floor((n + waiting) / m) times. Exposures of successive frames
-    abut, so its charge runs on from frame to frame.
+    After n spikes of the original sensor, such an integrate-and-fire pixel has fired
+    floor((n + waiting) / m) times: exactly so for a whole m. Exposures of successive frames abut,
+    so its charge runs on from frame to frame.
 
     Args:
         counts: uint8 (T, K, h, w), spikes per bin of successive frames.
-        every: m, at least 1.
-        waiting: integers (h, w) from 0 to m - 1: its charge at the start, in original spikes.
+        times: m, the threshold over that of the original, at least 1; of each pixel (h, w), or all.
+        waiting: (h, w), 0 <= waiting < m: its charge at the start, in original spikes.
 
     Returns:
         uint8 (T, K, h, w).
     """
-    charge = waiting.astype(np.uint16)
+    charge = waiting.astype(np.float32)
+    each = np.broadcast_to(np.asarray(times, np.float32), charge.shape)
     fired = np.empty(counts.shape, dtype=np.uint8)
     planes = (counts.numpy().reshape(-1, *charge.shape), fired.reshape(-1, *charge.shape))
     for spikes, target in zip(*planes, strict=True):
         charge += spikes
-        found = charge // np.uint16(every)
-        charge -= found * np.uint16(every)
+        found = np.floor(charge / each)
+        charge -= found * each
         target[:] = found
     return torch.from_numpy(fired)
+
+
+def with_faults(
+    counts: torch.Tensor,
+    steps: torch.Tensor,
+    random: np.random.Generator,
+    *,
+    dark: float,
+    flipped: float,
+    hot: float,
+    dead: float,
+    late: float,
+) -> torch.Tensor:
+    """Counts of a sensor that has faults.
+
+    Faults are drawn one by one and not for every step of every pixel, which takes a tenth of the
+    time; of several in one bin of a pixel, the last one counts.
+
+    Args:
+        counts: uint8 (T, K, h, w), spikes per bin.
+        steps: uint8 (T, K), steps of each bin.
+        random: draws the faults.
+        dark: probability of a spike without light, for each pixel and step.
+        flipped: probability that a step is read the wrong way round, a spike as none and none as
+            one.
+        hot: share of the pixels that fire at every step.
+        dead: share of the pixels that never fire.
+        late: probability that a spike is read out a step late, and so perhaps in the next bin.
+
+    Returns:
+        uint8 (T, K, h, w).
+    """
+    result = counts.numpy().copy().reshape(-1, *counts.shape[-2:])
+    of_bin = steps.numpy().ravel().astype(np.int64)
+    pixels = counts.shape[-2] * counts.shape[-1]
+    values = result.reshape(-1)
+    bin_of_step = np.repeat(np.arange(len(of_bin)), of_bin)
+    for share, loses in ((dark, False), (flipped, True)):
+        number = random.poisson(share * len(bin_of_step) * pixels)
+        bins = bin_of_step[random.integers(len(bin_of_step), size=number)]
+        places = bins * pixels + random.integers(pixels, size=number)
+        found = values[places].astype(np.int64)
+        # The step that is hit is any of its bin: has the pixel fired in it?
+        fired = random.random(number) * of_bin[bins] < found
+        values[places] = found + np.where(fired, -1 if loses else 0, 1)
+    number = random.poisson(late * len(of_bin) * pixels)
+    bins = random.integers(len(of_bin), size=number)
+    places = bins * pixels + random.integers(pixels, size=number)
+    # The last spike of an exposure is not in the next one: frames of a clip are read apart.
+    following = np.where((bins + 1) % counts.shape[1], places + pixels, places)
+    fired = random.random(number) * of_bin[bins] < values[places]
+    fired &= (values[following] < of_bin[following // pixels]) & (following > places)
+    values[places[fired]] -= 1
+    values[following[fired]] += 1
+    kind = random.random(counts.shape[-2:])
+    result[:, kind < hot] = of_bin[:, None]
+    result[:, kind > 1 - dead] = 0
+    return torch.from_numpy(result.reshape(counts.shape))

@@ -1,4 +1,4 @@
-"""From small integers to what a model eats, once, on the device."""
+"""From stored integers to a model's inputs, once, on the device."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Clip:
     sharp: torch.Tensor | None
     """float32 (B, T, 3, H, W), 0 to 1; None where there is no truth."""
     voxels: torch.Tensor | None
-    """float32 (B, T, K, H, W): standardised gain x spike rate, each spike pixel repeated
-    over the RGB pixels it covers; None where there are no spikes."""
+    """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
+    sensor; None where there are no spikes."""
 
 
 def prepare_batch(
@@ -47,9 +47,6 @@ def prepare_batch(
             batch[name].to(device, non_blocking=True) for name in ("counts", "bin_steps", "gain")
         )
         voxels = normalize_counts(counts, steps, gain, statistics.mean, statistics.std)
-        scale = blur.shape[-3] // counts.shape[-2]
-        if scale > 1:
-            voxels = voxels.repeat_interleave(scale, dim=-2).repeat_interleave(scale, dim=-1)
     return Clip(
         blur=_to_float(blur),
         sharp=None if sharp is None else _to_float(sharp.to(device, non_blocking=True)),

@@ -12,11 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from vrtspike.deblurring.data.clips.augmentation import decimated, turned
+from vrtspike.deblurring.data.bins import bin_table
+from vrtspike.deblurring.data.clips.augmentation import decimated, turned, with_faults
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
-from vrtspike.deblurring.data.exposure import bin_table
-from vrtspike.deblurring.data.store.readers import ChunkReader
-from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.reading import ChunkReader, Store
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
 from vrtspike.errors import DataError, list_faults
 
@@ -24,8 +23,14 @@ if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings
 
 
-HIGHER_THRESHOLD = 2
-"""Times the sensor's threshold, in clips that DATA.THRESHOLD_AUGMENT chooses."""
+MOST_THRESHOLD = 3.0
+"""Times the sensor's threshold at most, in clips that DATA.THRESHOLD_AUGMENT chooses."""
+MOST_SPREAD = 0.05
+"""Largest standard deviation of the threshold between pixels in these clips, as a share of it."""
+
+MOST_FAULTS = {"dark": 0.02, "flipped": 0.02, "hot": 0.002, "dead": 0.002, "late": 0.1}
+"""Up to which the faults of a sensor are drawn, in clips that DATA.FAULT_AUGMENT chooses; see
+:func:`vrtspike.deblurring.data.clips.augmentation.with_faults`."""
 
 
 class Sample(TypedDict):
@@ -49,7 +54,7 @@ class Sample(TypedDict):
 
 @dataclass(frozen=True)
 class CropArea:
-    """A crop in RGB pixels; all numbers are multiples of the RGB/spike scale."""
+    """A crop in RGB pixels; all numbers are multiples of the numerator of the RGB/spike scale."""
 
     top: int
     left: int
@@ -116,7 +121,7 @@ class SequenceReader:
         )
         if self.layout.spike_size is not None:
             sample["counts"] = torch.from_numpy(self._counts(frames, window))
-            steps = bin_table(self.layout.spike_frames[frames], self.layout.bins)
+            steps = bin_table(self.layout.binned[frames], self.layout.bins)
             sample["bin_steps"] = torch.from_numpy(steps)
             sample["gain"] = torch.tensor(self._store.gain, dtype=torch.float32)
         return sample
@@ -131,16 +136,16 @@ class SequenceReader:
                 f"frames of {height} x {width}"
             )
         numbers = (window.top, window.left, window.height, window.width)
-        if any(number % self.layout.scale for number in numbers):
+        if any(number % self.layout.scale.numerator for number in numbers):
             raise DataError(
                 f"{self.name}: {window} does not fall on whole spike pixels; use multiples of "
-                f"{self.layout.scale}"
+                f"{self.layout.scale.numerator}"
             )
 
     def _counts(self, frames: slice, window: CropArea) -> NDArray[np.uint8]:
         scale = self.layout.scale
-        rows = slice(window.top // scale, (window.top + window.height) // scale)
-        left, right = window.left // scale, (window.left + window.width) // scale
+        rows = slice(int(window.top / scale), int((window.top + window.height) / scale))
+        left, right = int(window.left / scale), int((window.left + window.width) / scale)
         if self._precomputed:
             return self._store.read("voxels", frames, rows, slice(left, right))
         packed = self._store.read("bits", frames, rows, slice(left // 8, -(-right // 8)))
@@ -148,9 +153,9 @@ class SequenceReader:
         counts = np.empty(
             (len(packed), self.layout.bins, rows.stop - rows.start, right - left), np.uint8
         )
-        steps = self.layout.spike_frames[frames]
-        for place, bits, length in zip(counts, packed, steps, strict=True):
-            voxels = voxelize_packed(bits[:length], self.layout.bins)
+        exposures = self.layout.binned[frames]
+        for place, bits, exposure in zip(counts, packed, exposures, strict=True):
+            voxels = voxelize_packed(bits[: exposure.stop], self.layout.bins, sharp=exposure.sharp)
             place[:] = voxels[..., first : first + right - left]
         return counts
 
@@ -160,9 +165,10 @@ class ClipDataset(Dataset[Sample]):
 
     Training (``train=True``): every start frame gives a clip; the crop's place and the augmentation
     (flips and transposition, where DATA.AUGMENT; the sensor's threshold, where
-    DATA.THRESHOLD_AUGMENT) are drawn from (seed, epoch, index) and nothing else, so they do not
-    depend on workers, ranks or a resumed run. Otherwise: clips follow each other without overlap,
-    the last one moved back to end with the sequence, and the crop is the middle of the frame.
+    DATA.THRESHOLD_AUGMENT; its faults, where DATA.FAULT_AUGMENT) are drawn from (seed, epoch,
+    index) and nothing else, so they do not depend on workers, ranks or a resumed run. Otherwise:
+    clips follow each other without overlap, the last one moved back to end with the sequence, and
+    the crop is the middle of the frame.
     """
 
     def __init__(
@@ -181,10 +187,10 @@ class ClipDataset(Dataset[Sample]):
             dataset: the data set's manifest or its path.
             split: which split.
             settings: DATA: CROP_SIZE, CLIP_LEN, K, AUGMENT, THRESHOLD_AUGMENT,
-                USE_PRECOMPUTED_VOXELS, BLUR_DIR.
+                FAULT_AUGMENT, USE_PRECOMPUTED_VOXELS, BLUR_DIR.
             seed: of crops and augmentation.
             train: random crops and augmentation, or centred crops.
-            reader: how stores are read, and the cache that data sets share; None is READER without
+            reader: how stores are read, and the cache that data sets share; None is one without
                 a cache.
 
         Raises:
@@ -193,7 +199,7 @@ class ClipDataset(Dataset[Sample]):
         """
         manifest = dataset if isinstance(dataset, DatasetManifest) else load_dataset(dataset)
         _check_settings(manifest, settings)
-        reader = reader or ChunkReader(settings.READER)
+        reader = reader or ChunkReader()
         self._sequences = [
             SequenceReader(entry, reader, precomputed=settings.USE_PRECOMPUTED_VOXELS)
             for entry in manifest.split(split)
@@ -223,19 +229,21 @@ class ClipDataset(Dataset[Sample]):
         number, start = self._clips[index]
         sequence = self._sequences[number]
         length, size = self._settings.CLIP_LEN, self._settings.CROP_SIZE
-        scale = sequence.layout.scale
-        room = [(side - size) // scale for side in sequence.layout.rgb_size]
+        unit = sequence.layout.scale.numerator
+        last = [(side - size) // unit for side in sequence.layout.rgb_size]
         if not self._train:
-            top, left = (scale * (places // 2) for places in room)
+            top, left = (unit * (places // 2) for places in last)
             return sequence.read(start, length, CropArea(top, left, size, size))
         random = np.random.default_rng([self._seed, self._epoch, index])
-        top, left = (scale * int(random.integers(places + 1)) for places in room)
+        top, left = (unit * int(random.integers(places + 1)) for places in last)
         sample = sequence.read(start, length, CropArea(top, left, size, size))
         if self._settings.AUGMENT:
             flips = random.integers(2, size=3)
             _augment(sample, rows=bool(flips[0]), columns=bool(flips[1]), swap=bool(flips[2]))
         if random.random() < self._settings.THRESHOLD_AUGMENT:
-            _raise_threshold(sample, HIGHER_THRESHOLD, random)
+            _raise_threshold(sample, random)
+        if random.random() < self._settings.FAULT_AUGMENT:
+            _add_faults(sample, random)
         return sample
 
 
@@ -258,17 +266,31 @@ def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
             sample["counts"] = turned(sample["counts"], 2, rows, columns, swap)
 
 
-def _raise_threshold(sample: Sample, times: int, random: np.random.Generator) -> None:
-    """Replace the spikes of a sample by those of a sensor with ``times`` the threshold, if any."""
+def _raise_threshold(sample: Sample, random: np.random.Generator) -> None:
+    """Replace the spikes of a sample, if any, by those of a sensor with a higher threshold."""
     if "counts" in sample:
-        waiting = random.integers(times, size=sample["counts"].shape[-2:])
-        sample["counts"] = decimated(sample["counts"], times, waiting)
+        size = sample["counts"].shape[-2:]
+        times, spread = random.uniform(1, MOST_THRESHOLD), random.uniform(0, MOST_SPREAD)
+        each = np.maximum(1, times * (1 + spread * random.standard_normal(size)))
+        sample["counts"] = decimated(sample["counts"], each, each * random.random(size))
         sample["gain"] = times * sample["gain"]
+
+
+def _add_faults(sample: Sample, random: np.random.Generator) -> None:
+    """Replace the spikes of a sample, if any, by those of a sensor with faults."""
+    if "counts" in sample:
+        faults = {name: random.uniform(0, most) for name, most in MOST_FAULTS.items()}
+        before = sample["counts"].sum(1, dtype=torch.float32)
+        sample["counts"] = with_faults(sample["counts"], sample["bin_steps"], random, **faults)
+        after = sample["counts"].sum(1, dtype=torch.float32)
+        # The gain is measured of what such a sensor gives: spikes without light lower it.
+        sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
 
 
 def _check_settings(manifest: DatasetManifest, settings: DataSettings) -> None:
     wanted: list[tuple[str, int | str, int | str]] = [
-        ("DATA.K", settings.K, manifest.bins),
+        ("DATA.NUM_VOXEL_BINS", settings.NUM_VOXEL_BINS, manifest.bins),
+        ("DATA.CONTEXT_STEPS", settings.CONTEXT_STEPS, manifest.context),
         ("DATA.BLUR_DIR", settings.BLUR_DIR, manifest.blur_dir),
     ]
     for key, asked, built in wanted:
@@ -292,14 +314,16 @@ def _check_sizes(sequences: Sequence[SequenceReader], settings: DataSettings) ->
                 f"{sequence.name}: frames of {height} x {width}, DATA.CROP_SIZE is "
                 f"{settings.CROP_SIZE}"
             )
-        if settings.CROP_SIZE % sequence.layout.scale:
+        if settings.CROP_SIZE % sequence.layout.scale.numerator:
             faults.append(
                 f"{sequence.name}: DATA.CROP_SIZE {settings.CROP_SIZE} does not fall on whole "
-                f"spike pixels; use a multiple of {sequence.layout.scale}"
+                f"spike pixels; use a multiple of {sequence.layout.scale.numerator}"
             )
     scales = {sequence.layout.scale for sequence in sequences}
     if len(scales) > 1:
-        faults.append(f"sequences with different RGB to spike scales: {sorted(scales)}")
+        faults.append(
+            f"sequences with different RGB to spike scales: {', '.join(map(str, sorted(scales)))}"
+        )
     if faults:
         advice = "Lower DATA.CLIP_LEN or DATA.CROP_SIZE, or remove these sequences."
         raise DataError(list_faults("sequences that cannot give a clip", faults, advice))

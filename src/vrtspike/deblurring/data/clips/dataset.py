@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,30 @@ from vrtspike.deblurring.data.clips.requirements import require_spikes
 from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.voxels import Statistics, histogram_statistics
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.files import json_digest
-from vrtspike.manifests import read_manifest
+from vrtspike.io.files import json_digest
+from vrtspike.io.manifests import read_manifest
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings, Settings
+
+HELD_OUT = "train, held out"
+"""What the split of the sequences is called that validation looks at, apart from the test split."""
+
+
+def held_out(names: Sequence[str]) -> list[str]:
+    """The training sequences that are held out for validation: a tenth, at least one.
+
+    Those whose names have the smallest SHA-256: no choice of anyone's, and the same everywhere.
+
+    Returns:
+        their names, sorted; none of a single one.
+
+    >>> held_out(["a", "b", "c"])
+    ['c']
+    """
+    count = max(1, round(len(names) / 10)) if len(names) > 1 else 0
+    by_digest = sorted(names, key=lambda name: hashlib.sha256(name.encode()).hexdigest())
+    return sorted(by_digest[:count])
 
 
 def merge_dataset(
@@ -29,6 +49,7 @@ def merge_dataset(
     folder: str | Path,
     train_split: str = "train",
     excluded: Mapping[str, Sequence[str]] | None = None,
+    overlaps: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Merge the manifests of all stores into the data set's manifest.
 
@@ -39,11 +60,12 @@ def merge_dataset(
         folder: where the result will be written; the paths in it are relative to that.
         train_split: the split that mean and standard deviation are taken from, exactly.
         excluded: faults of the sequences that were left out, for the record.
+        overlaps: test sequences that hold frames of a training sequence, for the record.
 
     Returns:
-        ``{"schema", "dataset", "bins", "blur_dir", "excluded", "splits", "statistics",
-        "digest"}``. The digest covers the stores' contents, not their places; ``statistics`` is
-        null in a data set without spikes.
+        ``{"schema", "dataset", "bins", "blur_dir", "excluded", "overlaps", "splits",
+        "held_out", "statistics", "digest"}``. The digest covers the stores' contents, not their
+        places; ``statistics`` is null in a data set without spikes.
 
     Raises:
         DataError: if there is no training sequence, a sequence occurs twice, stores were built
@@ -51,8 +73,7 @@ def merge_dataset(
     """
     splits: dict[str, list[dict[str, Any]]] = {}
     histograms, digests = [], {}
-    blur_dirs = set()
-    with_spikes: dict[bool, str] = {}
+    kinds: dict[tuple[Any, ...], str] = {}
     for path in sorted(Path(p) for p in manifests):
         store = read_manifest(path, STORE)
         name = f"{store['split']}/{store['sequence']}"
@@ -61,8 +82,7 @@ def merge_dataset(
         if store["bins"] != bins:
             raise DataError(f"{path}: built with {store['bins']} bins, {bins} expected")
         digests[name] = store["digest"]
-        blur_dirs.add(store["blur_dir"])
-        with_spikes[store["spike_size"] is not None] = name
+        kinds[store["blur_dir"], store["context"], store["spike_size"] is not None] = name
         splits.setdefault(store["split"], []).append(
             {
                 "sequence": store["sequence"],
@@ -77,26 +97,29 @@ def merge_dataset(
             histograms.append((store["gain"], histogram))
     if not histograms:
         raise DataError(f"no sequence of the training split {train_split!r} among the manifests")
-    if len(blur_dirs) > 1:
-        raise DataError(f"stores from different blurry frames: {', '.join(sorted(blur_dirs))}")
-    if len(with_spikes) > 1:
-        raise DataError(
-            f"{with_spikes[True]} holds spikes, {with_spikes[False]} does not; put the missing "
-            "spike files there, or leave the sequence out"
+    if len(kinds) > 1:
+        found = "; ".join(
+            f"{name}: {blur_dir}, {context} steps of context, {'' if spikes else 'no '}spikes"
+            for (blur_dir, context, spikes), name in kinds.items()
         )
-    statistics = None
-    if True in with_spikes:
-        statistics = asdict(histogram_statistics(histograms))
+        raise DataError(
+            f"stores of different kinds, expected one ({found}); put missing spike files there, or "
+            "leave the sequence out, and run the workflow"
+        )
+    blur_dir, context, has_spikes = next(iter(kinds))
     contents: dict[str, Any] = {
         "schema": DATASET.schema,
         "dataset": dataset,
         "bins": bins,
-        "blur_dir": blur_dirs.pop(),
+        "context": context,
+        "blur_dir": blur_dir,
         "excluded": dict(excluded or {}),
+        "overlaps": dict(overlaps or {}),
         "splits": {k: sorted(v, key=lambda s: s["sequence"]) for k, v in sorted(splits.items())},
-        "statistics": statistics,
+        "held_out": held_out([each["sequence"] for each in splits[train_split]]),
+        "statistics": asdict(histogram_statistics(histograms)) if has_spikes else None,
     }
-    covered = {k: contents[k] for k in ("bins", "blur_dir", "statistics")}
+    covered = {k: contents[k] for k in ("bins", "context", "blur_dir", "statistics")}
     contents["digest"] = json_digest({**covered, "stores": digests})
     return contents
 
@@ -124,6 +147,36 @@ class DatasetManifest:
     statistics: Statistics | None
     """None in a data set without spikes."""
     sequences: tuple[SequenceEntry, ...]
+    overlaps: Mapping[str, str] = field(default_factory=dict)
+    """A training sequence by the test sequence that holds frames of it."""
+    held_out: tuple[str, ...] = ()
+    """Training sequences that validation looks at, unless DATA.VALIDATION is test."""
+    context: int = 0
+    """Most steps of the closed shutter that bins hold, on each side."""
+
+    def divided(self, settings: DataSettings) -> DatasetManifest:
+        """The data set as a training sees it: what is held out is a split of its own.
+
+        Raises:
+            ConfigError: if a sequence should be held out and there is a single one.
+        """
+        if settings.VALIDATION == "test":
+            return self
+        if not self.held_out:
+            raise ConfigError(
+                f"{self.path}: DATA.VALIDATION is held_out, and a single training sequence cannot "
+                "be divided; add sequences, or set DATA.VALIDATION to test: pages then say that "
+                "the run was chosen on the test split"
+            )
+        return replace(
+            self,
+            sequences=tuple(
+                replace(entry, split=HELD_OUT)
+                if entry.split == settings.TRAIN_SPLIT and entry.name in self.held_out
+                else entry
+                for entry in self.sequences
+            ),
+        )
 
     def split(self, name: str) -> tuple[SequenceEntry, ...]:
         """The sequences of a split.
@@ -170,10 +223,13 @@ def load_dataset(path: str | Path) -> DatasetManifest:
         path=path,
         name=contents["dataset"],
         bins=contents["bins"],
+        context=contents["context"],
         blur_dir=contents["blur_dir"],
         digest=contents["digest"],
         statistics=Statistics(**statistics) if statistics is not None else None,
         sequences=tuple(sequences),
+        overlaps=contents.get("overlaps", {}),
+        held_out=tuple(contents["held_out"]),
     )
 
 
@@ -181,15 +237,20 @@ def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifes
     """Read the manifest of a data set that a trained model is to be used on.
 
     Raises:
-        ConfigError: if it was built with other bins than the model takes, or has no spikes and the
-            model needs them.
+        ConfigError: if it was built with other bins or context than the model takes, or has no
+            spikes and the model needs them.
         DataError: if it is missing or of another version.
     """
     dataset = load_dataset(path)
-    if dataset.bins != settings.DATA.K:
-        raise ConfigError(
-            f"{path}: built with {dataset.bins} bins, but DATA.K of the run is "
-            f"{settings.DATA.K}; give the data set the run was trained on"
-        )
+    data = settings.DATA
+    for key, built, asked in (
+        ("NUM_VOXEL_BINS", dataset.bins, data.NUM_VOXEL_BINS),
+        ("CONTEXT_STEPS", dataset.context, data.CONTEXT_STEPS),
+    ):
+        if built != asked:
+            raise ConfigError(
+                f"{path}: built with DATA.{key} {built}, but that of the run is {asked}; give a "
+                "data set that was built as the one the run was trained on"
+            )
     require_spikes(str(path), dataset.statistics is not None, settings)
     return dataset

@@ -28,13 +28,14 @@ def clip_length(presets: Iterable[Settings]) -> int:
 def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
     """Smallest frame side that will do for one of the presets on a data set, by split.
 
-    Training asks for its largest crops, validation for DATA.CROP_SIZE. (Evaluation takes whole
-    frames of any size and sequences of any length; but no preset is trained without validation.)
+    Training asks for its largest crops, validation for DATA.CROP_SIZE. Evaluation takes whole
+    frames of any size.
     """
     sizes: dict[str, int] = {}
     for settings in presets:
         data = settings.DATA
-        asked = {data.VAL_SPLIT: data.CROP_SIZE}
+        validated = data.VAL_SPLIT if data.VALIDATION == "test" else data.TRAIN_SPLIT
+        asked = {data.VAL_SPLIT: 1} | {validated: data.CROP_SIZE}
         asked[data.TRAIN_SPLIT] = max(largest_crop(settings), asked.get(data.TRAIN_SPLIT, 0))
         for split, size in asked.items():
             sizes[split] = min(size, sizes.get(split, size))

@@ -1,23 +1,65 @@
-"""The gate between checking and computing: nothing faulty comes through."""
+"""What all checks found: the table of exposures, and the gate that nothing faulty comes through."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.deblurring.data.exposure import most_bins
-from vrtspike.deblurring.data.manifests import ACCEPTED, INGESTED
+from vrtspike.deblurring.data.bins import most_bins
+from vrtspike.deblurring.data.manifests import ACCEPTED, INGESTED, recorded_exposure
 from vrtspike.errors import DataError, list_faults, named_faults
-from vrtspike.manifests import read_manifest
+from vrtspike.io.manifests import read_manifest
+
+COLUMNS = (
+    "split",
+    "sequence",
+    "frame",
+    "t0",
+    "t1",
+    "spike_count",
+    "expected_center",
+    "center",
+    "correlation",
+)
+"""``t0`` and ``t1`` are spike steps from the beginning of the sequence, ``t1`` excluded; centres
+are steps of the exposure. ``center`` and ``correlation`` are empty where nothing can be said."""
+
+
+def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
+    """Where every exposure lies in time and how well its spikes show it, sorted.
+
+    Args:
+        manifests: paths of all ingest manifests.
+
+    Returns:
+        rows of :data:`COLUMNS`; none of a data set without spikes.
+    """
+    rows = [
+        {
+            "split": manifest["split"],
+            "sequence": manifest["sequence"],
+            "frame": frame["name"],
+            **{key: exposure[key] for key in ("t0", "t1", "center", "correlation")},
+            "spike_count": exposure["count"],
+            "expected_center": exposure["sharp"],
+        }
+        for manifest in (read_manifest(path, INGESTED) for path in manifests)
+        for frame in manifest["frames"]
+        if (exposure := frame["spikes"]) is not None
+    ]
+    return sorted(rows, key=lambda row: (row["split"], row["sequence"], row["t0"]))
 
 
 def accept(
     manifests: Sequence[str | Path],
     bins: Sequence[int] = (),
     *,
+    context: int = 0,
     clip_length: int = 1,
     crop_sizes: Mapping[str, int] | None = None,
+    splits: tuple[str, str] = ("train", "test"),
+    test_on_training_frames: bool = False,
     exclude: bool = False,
     surveyed: Mapping[str, list[str]] | None = None,
 ) -> dict[str, Any]:
@@ -26,61 +68,122 @@ def accept(
     Args:
         manifests: paths of all ingest manifests.
         bins: voxel bins in use; exposures too short for them are faults.
+        context: most steps of the closed shutter that bins take in, on each side.
         clip_length: frames of a clip; sequences with fewer are faults.
         crop_sizes: side of a crop in pixels by split; sequences with smaller frames are faults.
+        splits: that of training and that of testing.
+        test_on_training_frames: accept test sequences that hold frames of training sequences.
         exclude: leave out sequences with faults and record them, instead of refusing all.
         surveyed: what the survey set aside already, by ``<split>/<name>`` or split, with its
             faults.
 
     Returns:
-        ``{"schema": 1, "sequences": ["train/GOPR...", ...], "excluded": {name: faults}}``:
-        deliberately no more, so that a change in one sequence does not look like a change to all.
+        ``{"schema": 2, "sequences": ["train/GOPR...", ...], "excluded": {name: faults},
+        "overlaps": {test sequence: training sequence that it holds frames of}}``: deliberately no
+        more, so that a change in one sequence does not look like a change to all.
 
     Raises:
         DataError: with every fault of every sequence, those of the survey included; when
             excluding, only if a split has no sequence left, with the faults of its sequences.
     """
     found: dict[str, list[str]] = {}
-    pictures: dict[str, str] = {}
+    limits: dict[str, list[str]] = {}
+    pictures: dict[str, list[str]] = {}
     without_spikes: list[str] = []
     for path in manifests:
         manifest = read_manifest(path, INGESTED)
         name = f"{manifest['split']}/{manifest['sequence']}"
-        found[name] = [*manifest["faults"], *_short_exposures(manifest, bins)]
-        found[name] += _no_spike(manifest)
-        found[name] += _no_clip(manifest, clip_length, (crop_sizes or {}).get(manifest["split"], 1))
+        found[name] = [*manifest["faults"], *_no_spike(manifest)]
+        side = (crop_sizes or {}).get(manifest["split"], 1)
+        limits[name] = [
+            *_short_exposures(manifest, bins, context),
+            *_no_clip(manifest, clip_length, side),
+        ]
+        pictures[name] = [frame["picture"] for frame in manifest["frames"]]
         if not manifest["spikes"]:
             without_spikes.append(name)
-        # The same frames in both splits are the user's affair (they may be meant); twice in one
-        # split, a sequence lies there under two names.
-        contents = f"{manifest['split']} {_contents(manifest)}"
-        if contents in pictures:
-            found[name].append(f"its sharp frames are those of {pictures[contents]}, file by file")
-        elif manifest["frames"]:
-            pictures[contents] = name
     if not found:
         raise DataError("no ingest manifests given: there is nothing to accept")
     if len(without_spikes) < len(found):
         for name in without_spikes:
             found[name].append("no spikes, but other sequences of the data set have them")
-    faulty = {**(surveyed or {}), **{name: faults for name, faults in found.items() if faults}}
+    for name, twin in _twins(pictures).items():
+        found[name].append(f"its sharp frames are those of {twin}, frame by frame")
+    overlaps = _overlaps(pictures, splits)
+    if not test_on_training_frames:
+        for name, (training, count) in overlaps.items():
+            found[name].append(
+                f"{count} of its {len(pictures[name])} sharp frames are frames of {training}, so "
+                "its figures would be of training frames; expected others: remove it, or set "
+                "DATA.TEST_ON_TRAINING_FRAMES to true"
+            )
+    faulty = dict(surveyed or {})
+    for name in found:
+        if faults := found[name] + limits[name]:
+            faulty[name] = faults
     sequences = sorted(set(found) - set(faulty))
     if exclude:
         _refuse_empty_splits(sequences, faulty)
     elif faulty:
-        raise DataError(
-            list_faults(
-                "the data set has faults, nothing was written",
-                named_faults(faulty),
-                "Mend or remove these files (or their sequences) and run again; "
-                "DATA.ON_ERROR: exclude goes on without these sequences.",
-            )
-        )
+        raise DataError(_refusal({**(surveyed or {}), **found}, limits))
     return {
         "schema": ACCEPTED.schema,
         "sequences": sequences,
         "excluded": faulty,
+        "overlaps": {name: overlaps[name][0] for name in sequences if name in overlaps},
     }
+
+
+def _refusal(of_files: Mapping[str, list[str]], of_keys: Mapping[str, list[str]]) -> str:
+    """All faults, by sequence or split.
+
+    Args:
+        of_files: faults of files.
+        of_keys: what the settings ask and sequences do not have; each is said once, with the first
+            of the sequences.
+    """
+    names: dict[str, list[str]] = {}
+    for name, faults in of_keys.items():
+        for fault in faults:
+            names.setdefault(fault, []).append(name)
+    lines = named_faults(of_files)
+    fix = "Fix or remove these files (or their sequences)" if lines else "Change these keys"
+    for fault, those in names.items():
+        more = f" and {len(those) - 1} more of {len(of_keys)}" if len(those) > 1 else ""
+        lines.append(f"{those[0]}{more}: {fault}")
+    return list_faults(
+        "the data set has faults, nothing was written",
+        lines,
+        f"{fix} and run again; DATA.ON_ERROR: exclude goes on without these sequences.",
+    )
+
+
+def _twins(pictures: Mapping[str, list[str]]) -> dict[str, str]:
+    """Sequences that lie twice in one split, under the name of the other."""
+    first: dict[tuple[str, ...], str] = {}
+    twins = {}
+    for name, found in pictures.items():
+        original = first.setdefault((_split(name), *found), name)
+        if any(found) and original != name:
+            twins[name] = original
+    return twins
+
+
+def _overlaps(
+    pictures: Mapping[str, list[str]], splits: tuple[str, str]
+) -> dict[str, tuple[str, int]]:
+    """Test sequences with frames of training: a sequence of those, and how many frames."""
+    training: dict[str, str] = {}
+    for name, found in pictures.items():
+        if _split(name) == splits[0]:
+            training |= dict.fromkeys(found, name)
+    training.pop("", None)  # a picture of one colour is no evidence
+    overlaps = {}
+    for name, found in pictures.items():
+        known = [training[picture] for picture in found if picture in training]
+        if known and _split(name) == splits[1]:
+            overlaps[name] = known[0], len(known)
+    return overlaps
 
 
 def _refuse_empty_splits(sequences: Sequence[str], excluded: Mapping[str, list[str]]) -> None:
@@ -93,7 +196,7 @@ def _refuse_empty_splits(sequences: Sequence[str], excluded: Mapping[str, list[s
             list_faults(
                 f"all sequences of split {empty} were left out, nothing was written",
                 named_faults(reasons),
-                "Mend at least one sequence of each split, or name other splits "
+                "Fix at least one sequence of each split, or name other splits "
                 "(DATA.TRAIN_SPLIT, DATA.VAL_SPLIT).",
             )
         )
@@ -103,19 +206,20 @@ def _split(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _short_exposures(manifest: dict[str, Any], bins: Sequence[int]) -> list[str]:
+def _short_exposures(manifest: dict[str, Any], bins: Sequence[int], context: int) -> list[str]:
     faults = []
+    binned = {
+        frame["name"]: recorded_exposure(spikes).widened(context, spikes["total"])
+        for frame in manifest["frames"]
+        if (spikes := frame["spikes"]) is not None
+    }
     for k in bins:
-        short = [
-            (frame["name"], frame["spikes"]["steps"])
-            for frame in manifest["frames"]
-            if frame["spikes"] is not None and most_bins(frame["spikes"]["steps"]) < k
-        ]
+        short = [(name, found) for name, found in binned.items() if most_bins(found) < k]
         if short:
-            name, steps = short[0]
+            name, found = short[0]
             faults.append(
-                f"{len(short)} exposures are too short for DATA.K = {k}, first frame {name}: its "
-                f"{steps} spike frames fill at most {most_bins(steps)} bins"
+                f"{len(short)} exposures are too short for DATA.NUM_VOXEL_BINS = {k}, first frame "
+                f"{name}: its {found.steps} spike frames fill at most {most_bins(found)} bins"
             )
     return faults
 
@@ -144,9 +248,3 @@ def _no_clip(manifest: dict[str, Any], length: int, side: int) -> list[str]:
             f"{side} (DATA.CROP_SIZE, or the largest of TRAIN.PROGRESSIVE); lower that"
         )
     return faults
-
-
-def _contents(manifest: dict[str, Any]) -> str:
-    """The sharp frames of a sequence, as one text."""
-    sharp = {frame["sharp"] for frame in manifest["frames"]}
-    return " ".join(entry["digest"] for entry in manifest["files"] if entry["path"] in sharp)

@@ -4,37 +4,49 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.gate.alignment import Alignment, align, require_match
-from vrtspike.deblurring.data.gate.shuffling import require_order
-from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
+from vrtspike.deblurring.data.exposure import read_exposures
+from vrtspike.deblurring.data.gate.alignment import Alignment, align, mismatch, require_order
+from vrtspike.deblurring.data.gate.consistency import (
+    Consistency,
+    SpikeView,
+    gray,
+    view_frame,
+    view_spikes,
+)
+from vrtspike.deblurring.data.raw.layouts.files import Area, SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.table import layout_of
 from vrtspike.deblurring.data.raw.numbering import frame_order
+from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles, noted_sensor
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
-    count_spike_frames,
-    npz_sensor,
-    picture_columns,
+    frame_scale,
+    picture_area,
     read_rows,
 )
 from vrtspike.errors import DataError
-from vrtspike.images import luma, read_rgb
+from vrtspike.io.images import read_rgb
 
 
 @dataclass(frozen=True)
-class Exposure:
-    """The spikes of one frame."""
+class Spikes:
+    """The spikes of one frame, checked."""
 
     path: str
     """Their file, relative to the data set's root."""
+    total: int
+    """Steps of the whole file."""
     start: int
-    """First spike frame of the exposure in its file."""
+    """First step of the file with the shutter open."""
     steps: int
-    """T."""
+    """T, steps with the shutter open."""
+    sharp: float
+    """What the sharp frame shows, from ``start``."""
     t0: int
     """First step of the exposure, counted from the beginning of the sequence."""
     t1: int
@@ -53,8 +65,11 @@ class Frame:
     name: str
     blur: str
     sharp: str
-    spikes: Exposure | None
+    spikes: Spikes | None
     """None in a sequence without spikes."""
+    picture: str
+    """Digest of the sharp frame's pixels, by which it is known again in another sequence; empty
+    where it is of one colour."""
 
 
 class SequenceChecks:
@@ -66,16 +81,19 @@ class SequenceChecks:
         self.faults: list[str] = []
         self.sensor: tuple[int, int] | None = None
         """Rows and columns of the picture that the sensor gives, as far as is known yet."""
-        self.columns = 0
-        """Columns of a row in the spike files; more than the picture's in Vidar dumps."""
+        self.file_size = (0, 0)
+        """Rows and columns in the spike files; more than the picture's in Vidar dumps."""
+        self.area: Area | None = None
+        """The part of them that is picture, once a frame was seen."""
         self.rgb_size: tuple[int, int] | None = None
         self._root = root
         self._files = files
         self._first: str | None = None
+        self._consistency = Consistency()
         if not files.has_spikes:
             return
         with self._collect():
-            self._set_sensor(spike_size or sensor_size(root, files) or self._npz_size())
+            self._set_sensor(noted_sensor(root, files, spike_size))
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
@@ -89,112 +107,119 @@ class SequenceChecks:
         if size is not None:
             if min(size) < 1:
                 raise DataError(f"sensor size {size[0]} x {size[1]}: both must be positive")
-            self.columns = size[1]
-            self.sensor = size
+            self.file_size = self.sensor = size
 
-    def _npz_size(self) -> tuple[int, int] | None:
-        """The sensor's size as the first spike file gives it, if it is of a kind that does."""
-        paths = [self._files.stream] if self._files.stream else list(self._files.spikes.values())
-        return npz_sensor(self._root / paths[0]) if paths else None
-
-    def exposures(self, names: Sequence[str]) -> dict[str, tuple[str, int, int]]:
-        """Spike file, first step and number of steps of each frame whose spikes can be read."""
+    def recordings(self, names: Sequence[str]) -> dict[str, Recording]:
+        """Where the spikes of each frame are, of those whose spikes can be read."""
         if names and self.sensor is None and self._files.has_spikes:
             self._sensor_from(names)
         if self.sensor is None:
             return {}
-        height, width = self.sensor[0], self.columns
-        found: dict[str, tuple[str, int, int]] = {}
-        if self._files.stream is None:
+        found: dict[str, Recording] = {}
+        with self._collect():
+            place = self._files.exposures
+            table = read_exposures(self._root / place) if place else None
+            files = SpikeFiles(self._root, self.file_size, layout_of(self._files), table, place)
+            stream = self._files.stream
+            if stream is not None and table is None:
+                every = sorted(self._files.blur, key=frame_order)
+                return files.divided(stream, every)
             for name in names:
-                path = self._files.spikes.get(name)
+                path = stream or self._files.spikes.get(name)
                 if path is None:
                     continue
                 with self._collect():
-                    found[name] = (path, 0, count_spike_frames(self._root / path, height, width))
-            return found
-        path = self._files.stream
-        with self._collect():
-            total = count_spike_frames(self._root / path, height, width)
-            count = len(self._files.blur)
-            if count == 0 or total % count:
-                raise DataError(
-                    f"{self._root / path}: {total} spike frames cannot be divided evenly among "
-                    f"{count} blurry frames; frames or spikes are missing, or the sensor size "
-                    f"{height} x {width} is wrong"
-                )
-            steps = total // count
-            order = {name: i for i, name in enumerate(sorted(self._files.blur, key=frame_order))}
-            found = {name: (path, order[name] * steps, steps) for name in names}
+                    found[name] = files.recording(path, name)
         return found
 
     def _sensor_from(self, names: Sequence[str]) -> None:
-        """Without other knowledge the sensor has half the size of the first readable frame."""
+        """Without other knowledge the sensor has a part of the size of the first readable frame."""
+        scale = layout_of(self._files).scale
         for name in names:
             try:
                 height, width = read_rgb(self._root / self._files.sharp[name]).shape[:2]
             except DataError:
                 continue  # reported when this frame's turn comes
-            self._set_sensor((height // 2, width // 2))
+            self._set_sensor((height // scale, width // scale))
             return
 
     def frame(
-        self, name: str, exposure: tuple[str, int, int] | None, t0: int
+        self, name: str, recording: Recording | None, t0: int
     ) -> tuple[Frame | None, Alignment | None]:
         """Check one frame whose exposure begins at step ``t0``; None where it cannot be used."""
         sharp = self._picture(self._files.sharp[name])
         blur = self._picture(self._files.blur[name])
         if sharp is None or blur is None:
             return None, None
-        spikes: Exposure | None = None
+        paths = self._files.blur[name], self._files.sharp[name]
+        places = str(self._root / paths[0]), str(self._root / paths[1])
+        blur, sharp = gray(blur), gray(sharp)
+        view = view_frame(name, places, blur, sharp)
+        spikes: Spikes | None = None
         found: Alignment | None = None
         if self._files.has_spikes:
-            if exposure is None or self.sensor is None:
+            if recording is None or self.sensor is None:
                 return None, None
-            spikes, found = self._exposure(self.sensor, exposure, t0, name, sharp)
-        return Frame(name, self._files.blur[name], self._files.sharp[name], spikes), found
+            spikes, found, seen = self._spikes(recording, t0, name, blur, sharp)
+            view = replace(view, spikes=seen, has_fault=seen is None)
+        self._consistency.add(view)
+        picture = view.sharp_digest if view.detail[1] > 0 else ""
+        return Frame(name, *paths, spikes, picture), found
 
-    def _exposure(
+    def finish(self) -> list[str]:
+        """All faults, those that show between frames included."""
+        return [*self.faults, *self._consistency.finish()]
+
+    def _spikes(
         self,
-        sensor: tuple[int, int],
-        exposure: tuple[str, int, int],
+        recording: Recording,
         t0: int,
         name: str,
+        blur: NDArray[np.uint8],
         sharp: NDArray[np.uint8],
-    ) -> tuple[Exposure, Alignment | None]:
+    ) -> tuple[Spikes, Alignment | None, SpikeView | None]:
         """Check the spikes of a frame against its sharp picture."""
-        path, start, steps = exposure
+        path, exposure = recording.path, recording.exposure
+        start, steps = exposure.start, exposure.steps
+        assert self.area is not None, "set by the first frame"
+        sensor = (self.area.rows, self.area.columns)
         found: Alignment | None = None
+        view: SpikeView | None = None
         total = 0
         with self._collect():
             # Long exposures of large sensors take gigabytes once unpacked.
             rows = read_rows(
                 self._root / path,
-                sensor[0],
-                self.columns,
+                *self.file_size,
                 start=start,
                 count=steps,
-                columns=sensor[1],
+                area=self.area,
             )
             spikes = PackedSpikes(rows, sensor[1])
-            total = spikes.count()
             try:
-                found = align(spikes, luma(sharp))
+                found = align(spikes, sharp)
             except DataError as error:
                 raise DataError(f"{self._root / path}: {error}") from error
-            require_match(found, self._root / path, self._files.sharp[name], sensor)
+            part = f" (steps {start} to {start + steps - 1})" if self._files.stream else ""
+            seen = view_spikes(f"{self._root / path}{part}", spikes, blur) if steps >= 3 else None
+            total = seen.count if seen else int(spikes.total().sum())
+            if fault := mismatch(found, self._root / path, self._files.sharp[name], sensor):
+                raise DataError(fault)
             require_order(spikes, f"{self._root / path} (steps from {start})")
-        checked = Exposure(
+            view = seen  # spikes with a fault of their own are compared with nothing else
+        checked = Spikes(
             path=path,
+            total=recording.total,
             start=start,
             steps=steps,
+            sharp=exposure.sharp - start,
             t0=t0,
             t1=t0 + steps,
             count=total,
             center=round(found.center, 2) if found and found.locates else None,
             correlation=round(found.correlation, 4) if found and found.assessable else None,
         )
-        return checked, found
+        return checked, found, view
 
     def _picture(self, path: str) -> NDArray[np.uint8] | None:
         """A readable 8-bit RGB picture of the size of the sequence's first, or None."""
@@ -217,14 +242,13 @@ class SequenceChecks:
     def _check_ratio(self, height: int, width: int) -> None:
         if self.sensor is None:
             return
-        rows = self.sensor[0]
-        columns = picture_columns((rows, self.columns), (height, width))
-        self.sensor = rows, columns
-        if height % rows or width % columns or height // rows != width // columns:
+        area = picture_area(self.file_size, (height, width), layout_of(self._files))
+        self.area, self.sensor = area, (area.rows, area.columns)
+        try:
+            frame_scale((height, width), self.sensor)
+        except DataError as error:
             self.faults.append(
-                f"sensor size {rows} x {columns} does not fit frames of {height} x {width}: their "
-                "sides must be the sensor's times the same whole number; check DATA.SPIKE_SIZE "
-                "or the config.yaml beside the spikes"
+                f"{error}; check DATA.SPIKE_SIZE or the config.yaml beside the spikes"
             )
             # Nothing more can be said about the spikes.
             self.sensor = None

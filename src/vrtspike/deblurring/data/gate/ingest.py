@@ -13,14 +13,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from vrtspike.deblurring.data.exposure import expected_center
-from vrtspike.deblurring.data.gate.alignment import center_tolerance
-from vrtspike.deblurring.data.gate.checks import Exposure, Frame, SequenceChecks
+from vrtspike.deblurring.data.gate.alignment import CENTER_PRECISION, center_tolerance
+from vrtspike.deblurring.data.gate.checks import Frame, SequenceChecks, Spikes
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.table import AUTO, find_sequence
+from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
+from vrtspike.deblurring.data.raw.layouts.table import AUTO, find_sequence, layout_of
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
-from vrtspike.versions import file_entry
+from vrtspike.io.manifests import file_entry
 
 
 def ingest_sequence(
@@ -33,6 +34,7 @@ def ingest_sequence(
     recipe: str = "",
     spike_size: tuple[int, int] | None = None,
     layout: str = AUTO,
+    spike_root: str | None = None,
 ) -> dict[str, Any]:
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
 
@@ -46,11 +48,13 @@ def ingest_sequence(
         blur_dir: folder of the blurry frames.
         source_version: version of the raw files, see
             :func:`vrtspike.deblurring.data.raw.versions.source_version`.
-        recipe: what the manifest is made with, see :func:`vrtspike.deblurring.data.recipes.recipe`.
+        recipe: what the manifest is made with, see
+            :func:`vrtspike.deblurring.data.shard_jobs.recipe`.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
             with header columns); None takes the size in a ``config.yaml`` beside the spikes or
             that of an ``.npz`` file, else half the frames' size.
         layout: name of a layout, or ``auto``.
+        spike_root: where spikes lie under a root of their own.
 
     Returns:
         The ingest manifest; its list ``faults`` is empty where the sequence can be used.
@@ -59,26 +63,30 @@ def ingest_sequence(
         DataError: if the sequence's folder does not exist.
     """
     base = Path(root)
-    files = find_sequence(base, split, sequence, blur_dir, layout)
+    files = find_sequence(base, split, sequence, blur_dir, layout, spike_root)
     faults = [*files.faults, *_partners(files, blur_dir)]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
     checks = SequenceChecks(base, files, spike_size)
-    exposures = checks.exposures(names)
-    faults += _gaps(names)
+    recordings = checks.recordings(names)
+    faults += _gaps(names, layout_of(files))
     frames: list[Frame] = []
     begin = 0
     offsets: list[float] = []
     for name in names:
-        exposure = exposures.get(name)
-        frame, found = checks.frame(name, exposure, begin)
-        begin += exposure[2] if exposure else 0
+        recording = recordings.get(name)
+        if recording and files.stream:
+            begin = recording.exposure.start
+        frame, found = checks.frame(name, recording, begin)
+        begin += recording.exposure.steps if recording else 0
         if frame is None:
             continue
         frames.append(frame)
-        if found is not None and found.locates and exposure:
-            offsets.append(found.center - expected_center(exposure[2]))
-    faults += checks.faults
-    alignment = _judge_centers([f.spikes for f in frames if f.spikes], offsets, faults)
+        if found is not None and found.locates and frame.spikes:
+            offsets.append(found.center - frame.spikes.sharp)
+    faults += checks.finish()
+    alignment = _judge_centers(
+        [f.spikes for f in frames if f.spikes], offsets, faults, has_table=bool(files.exposures)
+    )
     return {
         "schema": INGESTED.schema,
         "sequence": sequence,
@@ -91,7 +99,7 @@ def ingest_sequence(
         "files": _file_entries(base, files.paths, faults),
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
         "spike_size": list(checks.sensor) if checks.sensor else None,
-        "spike_columns": checks.columns or None,
+        "spike_file": _sensor_entry(checks),
         "frames": [asdict(frame) for frame in frames],
         "alignment": alignment,
         "faults": faults,
@@ -117,26 +125,53 @@ def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
     return faults
 
 
-def _odd_lengths(exposures: Sequence[Exposure], usual: int) -> list[str]:
-    """Spike files of another length than the others whose frame is not where that length says."""
-    return [
-        f"{exposure.path} holds {exposure.steps} spike frames, others {usual}, and its sharp "
-        f"frame lies at step {exposure.center:.1f} instead of "
-        f"{expected_center(exposure.steps):.1f}: the file is cut or too long"
-        for exposure in exposures
-        if exposure.steps != usual
-        and exposure.center is not None
-        and abs(exposure.center - expected_center(exposure.steps))
-        > center_tolerance(exposure.steps)
-    ]
+def _odd_lengths(exposures: Sequence[Spikes], usual: int, offset: float) -> list[str]:
+    """Spike files that are cut or too long.
+
+    A file may have another T than the others of its sequence if its sharp frame lies where that T
+    says, and, of Spk-GoPro, it is a whole number of source frames where theirs are.
+
+    Args:
+        exposures: of the sequence.
+        usual: T of most of them.
+        offset: found less expected centre of those.
+    """
+    faults = []
+    for exposure in exposures:
+        steps = exposure.steps
+        if steps == usual:
+            continue
+        found = f"{exposure.path} holds {steps} spike frames, others {usual}"
+        remedy = "the file is cut or too long; put the whole recording of this exposure there"
+        expected = exposure.sharp + offset
+        each = STEPS_PER_SOURCE_FRAME
+        if usual % each == 0 and steps % each:
+            faults.append(f"{found}, expected a multiple of {each} like theirs: {remedy}")
+        elif exposure.center is not None and abs(exposure.center - expected) > min(
+            CENTER_PRECISION,
+            # Nearer to where a cut at either end would leave it, half the missing steps away.
+            abs(usual - steps) / 4,
+        ):
+            faults.append(
+                f"{found}, and its sharp frame lies at step {exposure.center:.1f}, expected "
+                f"{expected:.1f}: {remedy}"
+            )
+    return faults
 
 
-def _gaps(names: Sequence[str]) -> list[str]:
+def _sensor_entry(checks: SequenceChecks) -> dict[str, Any] | None:
+    """Size of the sensor as in its files, and the part that is picture."""
+    if checks.area is None:
+        return None
+    return {"size": list(checks.file_size), "area": asdict(checks.area)}
+
+
+def _gaps(names: Sequence[str], layout: Layout) -> list[str]:
     """Numbers that are missing altogether: a clip must not jump in time."""
     return [
         f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
         "make two sequences of it"
-        for name, following in find_jumps(names, step=1).places
+        for name, following in find_jumps(names, layout.step, layout.numbers).places
     ]
 
 
@@ -151,7 +186,7 @@ def _file_entries(root: Path, paths: Sequence[str], faults: list[str]) -> list[d
 
 
 def _judge_centers(
-    exposures: Sequence[Exposure], offsets: Sequence[float], faults: list[str]
+    exposures: Sequence[Spikes], offsets: Sequence[float], faults: list[str], *, has_table: bool
 ) -> dict[str, float | None]:
     """Compare the median centre with the expected one and report a sequence that is shifted.
 
@@ -159,6 +194,7 @@ def _judge_centers(
         exposures: of the sequence's usable frames; none in a sequence without spikes.
         offsets: found less expected centre, of the exposures whose centre can be told.
         faults: where a shift is reported.
+        has_table: whether a table gives the exposures, which may then have any lengths.
     """
     correlations = [found.correlation for found in exposures if found.correlation is not None]
     summary: dict[str, float | None] = {
@@ -168,9 +204,14 @@ def _judge_centers(
     }
     if not exposures:
         return summary
-    steps = Counter(exposure.steps for exposure in exposures).most_common(1)[0][0]
-    faults += _odd_lengths(exposures, steps)
-    expected = expected_center(steps)
+    (steps, expected), _ = Counter((e.steps, e.sharp) for e in exposures).most_common(1)[0]
+    usual = [
+        exposure.center - expected
+        for exposure in exposures
+        if exposure.steps == steps and exposure.center is not None
+    ]
+    if not has_table:
+        faults += _odd_lengths(exposures, steps, median(usual) if usual else 0.0)
     summary["expected"] = expected
     if not offsets:
         return summary

@@ -16,17 +16,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.gate.shuffling import disorder
+from vrtspike.deblurring.data.gate.alignment import disorder
 from vrtspike.deblurring.data.raw.layouts.files import (
     SENSOR_FILE,
     SPIKE_SUFFIXES,
+    Area,
     SequenceFiles,
     sensor_size,
 )
 from vrtspike.deblurring.data.raw.spikes import (
-    HEADER_COLUMNS,
     PackedSpikes,
     count_spike_frames,
+    header_columns,
     npz_sensor,
     read_rows,
 )
@@ -37,6 +38,8 @@ CAMERAS = {
     (250, 416): "Vidar, dump with head",
     (360, 640): "Spk-GoPro",
     (1000, 1000): "Vidar of 1000 x 1000",
+    (1000, 1024): "M1K40",
+    (180, 320): "S-SDM's GOPRO",
     (720, 1280): "as large as GoPro's frames",
 }
 """Sizes of known cameras and data sets; what fits no other way is offered from these."""
@@ -62,8 +65,8 @@ class Sensor:
     height: int
     width: int
     """Columns of a row in the file."""
-    columns: int
-    """Columns of the picture."""
+    area: Area
+    """The part that is picture."""
     source: str
     """Where the size is from, in words."""
 
@@ -102,7 +105,11 @@ def find_sensor(path: str | os.PathLike[str]) -> Sensor:
 
 def sensor_of(height: int, width: int, source: str) -> Sensor:
     """A size as it is in files; the columns of a head are no picture."""
-    return Sensor(height, width, width - HEADER_COLUMNS.get(width, 0), source)
+    return Sensor(height, width, _without_header(height, width), source)
+
+
+def _without_header(height: int, width: int) -> Area:
+    return Area(0, 0, height, width - header_columns(height, width))
 
 
 def _noted_beside(file: Path) -> Sensor | None:
@@ -162,8 +169,8 @@ def _likeness(file: Path, height: int, width: int) -> float:
 
 def _first_steps(file: Path, height: int, width: int) -> PackedSpikes:
     count = min(LOOKED_AT, count_spike_frames(file, height, width))
-    columns = width - HEADER_COLUMNS.get(width, 0)
-    return PackedSpikes(read_rows(file, height, width, count=count, columns=columns), columns)
+    area = _without_header(height, width)
+    return PackedSpikes(read_rows(file, height, width, count=count, area=area), area.columns)
 
 
 def _no_guess(file: Path) -> str:

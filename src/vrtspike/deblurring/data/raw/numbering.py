@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -50,13 +50,18 @@ class Jumps:
     """The names before and after each jump."""
 
 
-def find_jumps(names: Sequence[str], step: int | None = None) -> Jumps:
+def find_jumps(
+    names: Sequence[str],
+    step: int | None = None,
+    read: Callable[[Sequence[str]], list[int] | None] = frame_numbers,
+) -> Jumps:
     """Neighbours whose numbers do not differ by ``step``.
 
     Args:
         names: as for :func:`frame_numbers`, in the order of their numbers.
         step: what they should differ by; None is the step that most of them have (of equally
             frequent ones the smallest, which leaves out no frame).
+        read: gives the numbers of names.
 
     Returns:
         no places where the names are not numbered.
@@ -64,7 +69,7 @@ def find_jumps(names: Sequence[str], step: int | None = None) -> Jumps:
     >>> find_jumps(["01", "02", "04", "05"])
     Jumps(step=1, places=(('02', '04'),))
     """
-    numbers = frame_numbers(names)
+    numbers = read(names)
     steps = [b - a for a, b in pairwise(numbers)] if numbers else []
     if step is None:
         # Twice the same number is a jump even if it is frequent.

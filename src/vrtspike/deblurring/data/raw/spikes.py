@@ -5,47 +5,100 @@ frame, least significant bit of each byte first, is the pixel in column ``p % wi
 ``p // width`` **counted from the bottom row**. This is the format of the Vidar cameras and of the
 Spk-GoPro data set; Vidar dumps "with head" have rows of 416 pixels, the last 16 of which are no
 picture. An ``.npz`` file holds the same as an array ``spk`` (T, H, W) of 0 and 1,
-top row first (:mod:`vrtspike.deblurring.data.raw.npz` reads it). This module is the only reader and
-writer of the others.
+top row first. This module is the only reader and writer of both.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.raw.npz import KEY, npz_blocks, npz_shape
+from vrtspike.deblurring.data.raw.layouts.files import Area
+from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.errors import DataError
-from vrtspike.files import atomic_write_bytes
+from vrtspike.io.files import atomic_write_bytes, refuse_pipe
 
-_BLOCK_PIXELS = 2 * 2**20
-"""Pixels of the steps that are read at once: 2 MB unpacked."""
+MOST_SCALE = 32
+"""Largest numerator of the frame's size over the sensor's: crops are multiples of it."""
 
-HEADER_COLUMNS = {416: 16}
-"""Columns at the end of a row that are no picture, by the columns of a row in the file."""
+KEY = "spk"
+"""The array of an ``.npz`` file."""
+
+_BLOCK_STEPS = 64
+"""Steps that are held unpacked."""
+
+_MOST_COUNTED = 255
+"""Spikes that a byte can count."""
+
+_NPZ_DAMAGE = (
+    *(ValueError, SyntaxError, tokenize.TokenError),  # of NumPy's header
+    *(EOFError, zipfile.BadZipFile, zlib.error),
+    RuntimeError,  # encrypted, or packed in a way that zipfile does not know
+)
 
 
-def picture_columns(sensor: tuple[int, int], frame: tuple[int, int]) -> int:
-    """Columns of the picture in a spike file: 400 of 416 in Vidar dumps "with head", else all.
+def header_columns(rows: int, columns: int) -> int:
+    """Columns at the end of a row that may be no picture: of Vidar dumps and M1K40 recordings."""
+    return 24 if (rows, columns) == (1000, 1024) else 16 if columns == 416 else 0
+
+
+def picture_area(
+    sensor: tuple[int, int], frame: tuple[int, int], layout: Layout | None = None
+) -> Area:
+    """The picture in a spike file: 400 of 416 columns in Vidar dumps "with head", else all.
 
     Args:
         sensor: rows and columns as they are in the file.
-        frame: rows and columns of the frames. Where they are as wide as all columns of the file
-            say (832 for 416 at half the size), there is no header.
+        frame: rows and columns of the frames. Where they have the shape of all columns of the file
+            (832 for 416 at half the size), there is no header.
+        layout: may know it, of sensors of its size.
 
-    >>> picture_columns((250, 416), (500, 800)), picture_columns((250, 416), (500, 832))
-    (400, 416)
+    >>> [picture_area((250, 416), frame).columns for frame in ((500, 800), (500, 832))]
+    [400, 416]
     """
+    if layout is not None and layout.area is not None and sensor == layout.sensor:
+        return layout.area
     rows, columns = sensor
-    if frame[1] * rows == frame[0] * columns:
-        return columns
-    return columns - HEADER_COLUMNS.get(columns, 0)
+    is_whole = frame[1] * rows == frame[0] * columns
+    return Area(0, 0, rows, columns - (0 if is_whole else header_columns(rows, columns)))
+
+
+def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
+    """Pixels of a frame for each spike pixel along each side.
+
+    Crops fall on whole pixels of both where their sides are multiples of its numerator.
+
+    Args:
+        frame: rows and columns of a frame.
+        sensor: those of the sensor's picture.
+
+    Raises:
+        DataError: if it is below 1, not the same along both sides, or needs too large crops.
+
+    >>> frame_scale((1000, 1600), (400, 640))
+    Fraction(5, 2)
+    """
+    down, across = (Fraction(big, small) for big, small in zip(frame, sensor, strict=True))
+    if down != across or down < 1 or down.numerator > MOST_SCALE:
+        raise DataError(
+            f"sensor size {sensor[0]} x {sensor[1]} does not fit frames of {frame[0]} x "
+            f"{frame[1]}: their sides must be the sensor's times the same number, at least 1 and a "
+            f"whole one or a fraction p/q with p up to {MOST_SCALE}"
+        )
+    return down
 
 
 def frame_bytes(height: int, width: int) -> int:
@@ -74,9 +127,17 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
         DataError: if the file is missing, empty, or its size is not a whole number of frames.
     """
     if Path(path).suffix == ".npz":
-        return _check_npz_shape(path, npz_shape(path), height, width)
+        with _npz(path) as (_, shape, _, _):
+            pass
+        if len(shape) != 3 or shape[1:] != (height, width) or shape[0] == 0:
+            raise DataError(
+                f"{path}: {KEY} has the shape {shape}, (T, {height}, {width}) expected; "
+                "check the sensor size"
+            )
+        return shape[0]
     per_frame = frame_bytes(height, width)
     try:
+        refuse_pipe(path)
         size = Path(path).stat().st_size
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
@@ -99,36 +160,59 @@ def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """
     if Path(path).suffix != ".npz":
         return None
-    shape = npz_shape(path)
-    if len(shape) != 3 or 0 in shape:
-        raise DataError(f"{path}: spikes of shape {shape}, (T, H, W) expected")
+    with _npz(path) as (_, shape, _, _):
+        if len(shape) != 3 or 0 in shape:
+            raise DataError(f"{path}: spikes of shape {shape}, (T, H, W) expected")
     return shape[1], shape[2]
 
 
-def read_packed(
+@contextlib.contextmanager
+def _npz(
     path: str | os.PathLike[str],
-    height: int,
-    width: int,
-    *,
-    start: int = 0,
-    count: int | None = None,
-) -> NDArray[np.uint8]:
-    """Read the bits of spike frames as they lie on disk: uint8 (count, height * width / 8).
-
-    Raises:
-        DataError: see :func:`read_spikes`.
-    """
-    start, stop = _range(path, height, width, start, count)
-    per_frame = frame_bytes(height, width)
+) -> Iterator[tuple[IO[bytes], tuple[int, ...], bool, np.dtype[Any]]]:
+    """The bytes of the spikes in an ``.npz`` file, shape, whether columns come first, and type."""
     try:
-        raw = np.fromfile(
-            path, dtype=np.uint8, count=(stop - start) * per_frame, offset=start * per_frame
-        )
+        refuse_pipe(path)
+        with zipfile.ZipFile(path) as archive, archive.open(f"{KEY}.npy") as stream:
+            if np.lib.format.read_magic(stream) == (1, 0):
+                shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+            else:
+                shape, by_columns, dtype = np.lib.format.read_array_header_2_0(stream)
+            if dtype.kind not in "biuf":
+                raise ValueError(f"{KEY} holds {dtype}, not numbers")
+            yield stream, shape, by_columns, dtype
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    if raw.size != (stop - start) * per_frame:
-        raise DataError(f"{path}: the file became shorter while it was read")
-    return raw.reshape(stop - start, per_frame)
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except KeyError as error:
+        raise DataError(f"{path}: holds no array {KEY!r} (T, H, W)") from error
+    except _NPZ_DAMAGE as error:
+        raise DataError(f"{path}: not a readable .npz file ({error})") from error
+
+
+def _npz_rows(
+    path: str | os.PathLike[str], start: int, stop: int, rows: slice, columns: slice
+) -> Iterator[NDArray[np.uint8]]:
+    """Packed rows of some steps of an ``.npz`` file, a block of steps at a time.
+
+    To get to them, all before them are unpacked. Files with columns first are read as a whole.
+    """
+    with _npz(path) as (stream, shape, by_columns, dtype):
+        step = int(np.prod(shape[1:])) * dtype.itemsize
+        whole = np.load(path)[KEY] if by_columns else None
+        stream.seek(start * step, os.SEEK_CUR)
+        for first in range(start, stop, _BLOCK_STEPS):
+            last = min(first + _BLOCK_STEPS, stop)
+            if whole is None:
+                contents = stream.read((last - first) * step)
+                # At the end of the file zipfile compares its checksum.
+                if last == shape[0] and stream.read(1):
+                    raise ValueError("more than the array that its header announces")
+                spikes = np.frombuffer(contents, dtype).reshape(last - first, *shape[1:])
+            else:
+                spikes = whole[first:last]
+            if not ((spikes == 0) | (spikes == 1)).all():
+                raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
+            yield pack_rows(spikes[:, rows, columns].astype(np.uint8))
 
 
 def read_spikes(
@@ -138,7 +222,7 @@ def read_spikes(
     *,
     start: int = 0,
     count: int | None = None,
-    columns: int | None = None,
+    area: Area | None = None,
 ) -> NDArray[np.uint8]:
     """Read spike frames.
 
@@ -148,17 +232,17 @@ def read_spikes(
         width: columns of a row in the file.
         start: first spike frame to read.
         count: number of spike frames; None reads to the end.
-        columns: how many of a row's columns are picture, see :func:`picture_columns`; None is all.
+        area: the part that is picture, see :func:`picture_area`; None is all.
 
     Returns:
-        uint8 (T, height, columns) of 0 and 1, top row first.
+        uint8 (T, rows, columns) of 0 and 1, top row first.
 
     Raises:
         DataError: if the file is missing or empty, its size is not a whole number of frames, or
             the frames asked for are not in it.
     """
-    columns = width if columns is None else columns
-    rows = read_rows(path, height, width, start=start, count=count, columns=columns)
+    rows = read_rows(path, height, width, start=start, count=count, area=area)
+    columns = area.columns if area else width
     return np.unpackbits(rows, axis=2, count=columns, bitorder="little")
 
 
@@ -169,54 +253,37 @@ def read_rows(
     *,
     start: int = 0,
     count: int | None = None,
-    columns: int | None = None,
+    area: Area | None = None,
 ) -> NDArray[np.uint8]:
-    """Like :func:`read_spikes`, packed: uint8 (T, height, ceil(columns / 8)), lowest bit first.
-
-    It never holds more than a few steps unpacked.
-    """
-    columns = width if columns is None else columns
-    start, stop = _range(path, height, width, start, count)
-    rows = np.empty((stop - start, height, -(-columns // 8)), np.uint8)
-    done = 0
-    for block in _row_blocks(path, (height, width), start, stop, columns):
-        rows[done : done + len(block)] = block
-        done += len(block)
-    return rows
-
-
-def _row_blocks(
-    path: str | os.PathLike[str], sensor: tuple[int, int], start: int, stop: int, columns: int
-) -> Iterator[NDArray[np.uint8]]:
-    """The packed rows of spike frames, some frames at a time."""
-    height, width = sensor
-    size = max(1, _BLOCK_PIXELS // (height * width))
+    """Like :func:`read_spikes`, packed: uint8 (T, rows, ceil(columns / 8)), lowest bit first."""
+    area = area or Area(0, 0, height, width)
+    total = count_spike_frames(path, height, width)
+    stop = total if count is None else start + count
+    if not 0 <= start <= stop <= total:
+        raise DataError(
+            f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
+            f"of {height} x {width}"
+        )
+    rows = slice(area.top, area.top + area.rows)
+    columns = slice(area.left, area.left + area.columns)
     if Path(path).suffix == ".npz":
-        for spikes in npz_blocks(path, start, stop - start, size):
-            yield pack_rows(spikes[:, :, :columns])
-        return
-    for first in range(start, stop, size):
-        count = min(size, stop - first)
-        packed = read_packed(path, height, width, start=first, count=count)
-        if width % 8 or columns % 8:
-            bits = np.unpackbits(packed, axis=1, bitorder="little").reshape(count, height, width)
-            yield pack_rows(bits[:, ::-1, :columns])
-        else:  # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
-            yield packed.reshape(count, height, width // 8)[:, ::-1, : columns // 8]
-
-
-class Steps(Protocol):
-    """Spikes (T, h, w) whose steps are looked at one by one: an array, or packed ones."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(T, h, w)."""
-
-    def __len__(self) -> int:
-        """T."""
-
-    def __getitem__(self, step: int, /) -> NDArray[np.uint8]:
-        """One step: uint8 (h, w) of 0 and 1."""
+        parts = list(_npz_rows(path, start, stop, rows, columns))
+        return np.concatenate(parts or [np.empty((0, area.rows, -(-area.columns // 8)), np.uint8)])
+    size = frame_bytes(height, width)
+    try:
+        raw = np.fromfile(path, dtype=np.uint8, count=(stop - start) * size, offset=start * size)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    if raw.size != (stop - start) * size:
+        raise DataError(f"{path}: the file became shorter while it was read")
+    packed = raw.reshape(stop - start, size)
+    if width % 8 or area.left % 8 or area.columns % 8:
+        bits = np.unpackbits(packed, axis=1, bitorder="little").reshape(-1, height, width)
+        return pack_rows(bits[:, ::-1][:, rows, columns])
+    # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
+    packed_columns = slice(columns.start // 8, columns.stop // 8)
+    flipped = packed.reshape(-1, height, width // 8)[:, ::-1]
+    return np.ascontiguousarray(flipped[:, rows, packed_columns])
 
 
 @dataclass(frozen=True)
@@ -241,23 +308,47 @@ class PackedSpikes:
         """One step: uint8 (h, w) of 0 and 1."""
         return np.unpackbits(self.rows[step], axis=1, count=self.columns, bitorder="little")
 
-    def count(self) -> int:
-        """Spikes of all pixels and steps."""
-        return sum(int(np.count_nonzero(self[step])) for step in range(len(self)))
+    def total(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
+        """Spikes of each pixel in some steps, by default all: (h, w)."""
+        last = len(self) if stop is None else stop
+        edges = np.array([*range(start, last, _MOST_COUNTED), last])
+        counts = count_packed(self.rows, edges)[..., : self.columns]
+        return np.asarray(counts.sum(axis=0, dtype=np.int64))
 
 
-def _range(
-    path: str | os.PathLike[str], height: int, width: int, start: int, count: int | None
-) -> tuple[int, int]:
-    """First spike frame of a part of a file, and the one after its last; they must be in it."""
-    total = count_spike_frames(path, height, width)
-    stop = total if count is None else start + count
-    if not 0 <= start <= stop <= total:
-        raise DataError(
-            f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
-            f"of {height} x {width}"
-        )
-    return start, stop
+def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Count packed spikes between given steps, without unpacking them.
+
+    A table turns each byte into eight counts of 0 or 1, one in each byte of a 64-bit number; adding
+    these numbers counts eight pixels at once (no count exceeds 255, so nothing carries over).
+
+    Args:
+        bits: uint8 (T, H, B), eight columns a byte, lowest bit first.
+        steps: int64 (K + 1,), rising by 1 to 255: first step of each part, and the end.
+
+    Returns:
+        uint8 (K, H, 8 B) counts.
+    """
+    edges = steps.tolist()
+    bins = len(edges) - 1
+    _, height, width = bits.shape
+    rows = np.ascontiguousarray(bits).reshape(-1, width)
+    table = _byte_counts()
+    counts = np.empty((bins, height, width), dtype=np.uint64)
+    for k in range(bins):
+        # OpenCV looks up bytes many times faster than NumPy, but knows no 64-bit integers: their
+        # bits travel as floating-point numbers, with which nothing is computed.
+        found = cv2.LUT(rows[edges[k] * height : edges[k + 1] * height], table)
+        pixels = np.asarray(found).view(np.uint64).reshape(-1, height, width)
+        np.add.reduce(pixels, axis=0, out=counts[k])
+    return counts.view(np.uint8)
+
+
+@functools.cache
+def _byte_counts() -> NDArray[np.float64]:
+    """The eight bits of every byte, each in a byte of its own: (1, 256)."""
+    every = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+    return every.view(np.float64).reshape(1, 256)
 
 
 def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -267,17 +358,6 @@ def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     [[[3, 1]]]
     """
     return np.packbits(spikes, axis=2, bitorder="little")
-
-
-def _check_npz_shape(
-    path: str | os.PathLike[str], shape: tuple[int, ...], height: int, width: int
-) -> int:
-    if len(shape) != 3 or shape[1:] != (height, width) or shape[0] == 0:
-        raise DataError(
-            f"{path}: {KEY} has the shape {shape}, (T, {height}, {width}) expected; "
-            "check the sensor size"
-        )
-    return shape[0]
 
 
 def pack_spikes(spikes: NDArray[np.generic]) -> bytes:

@@ -7,10 +7,9 @@ standard library, because the workflow imports it while it plans.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
@@ -23,12 +22,24 @@ UNUSABLE = frozenset("{}")
 """What may not occur in the name of a sequence."""
 
 
+class _Found(NamedTuple):
+    """A sequence whose folders can be listed; its files are too many to be kept."""
+
+    layout: str
+    frames: int
+    has_files: bool
+    no_spikes: str
+    """What it lacks where others have spikes; empty where it has them."""
+    faults: list[str]
+
+
 def survey(
     root: str | os.PathLike[str],
     splits: Sequence[str],
     blur_dir: str,
     layout: str = AUTO,
     look: Callable[[SequenceFiles], None] | None = None,
+    spike_root: str | None = None,
 ) -> dict[str, Any]:
     """Find all sequences of a data set, and set aside those with faults that names show.
 
@@ -41,6 +52,7 @@ def survey(
         blur_dir: which blurry frames, ``blur`` or ``blur_gamma``.
         layout: name of a layout; ``auto`` looks at the folders.
         look: called with the files of each sequence whose folders can be listed; they are not kept.
+        spike_root: where spikes lie under a root of their own (DATA.SPIKE_ROOT).
 
     Returns:
         ``{"schema": 1, "root", "layout", "spikes", "sequences": [{"split", "name", "frames"}],
@@ -53,18 +65,30 @@ def survey(
         DataError: if the root is missing, or no sequence below it is without a fault.
     """
     base = Path(root)
+    if base.exists() and not base.is_dir():
+        raise DataError(
+            f"{base} is a file; set DATA.ROOT to the folder that holds {' and '.join(splits)} (an "
+            "archive has to be unpacked first)"
+        )
     if not base.is_dir():
         raise DataError(
             f"data set folder {base} does not exist; set DATA.ROOT to the folder that holds "
             f"{' and '.join(splits)}, or generate the demo data (scripts/demo_data.py)"
         )
+    if spike_root is not None and not Path(spike_root).is_dir():
+        raise DataError(
+            f"folder of spikes {spike_root} does not exist; set DATA.SPIKE_ROOT to the folder that "
+            f"holds {' and '.join(splits)} with spike files, or to null where they lie beside the "
+            "frames"
+        )
     excluded: dict[str, list[str]] = {}
-    looked_at: list[_LookedAt] = []
+    found: dict[str, _Found] = {}
     kinds: list[Layout] = []
     for split in dict.fromkeys(splits):
         try:
             kind = find_layout(base, split, layout)
-            names = kind.sequence_names(base, split)
+            _require_truth(kind, base)
+            names = kind.sequence_names(base, split, spike_root)
         except DataError as error:
             excluded[split] = [str(error)]
             continue
@@ -72,80 +96,66 @@ def survey(
             where = kind.places(split, "<sequence>", blur_dir).sharp
             excluded[split] = [f"no sequence folders; expected {base / where}"]
         kinds.append(kind)
-        looked_at += [_look_at(kind, base, split, name, blur_dir, look) for name in names]
-    spikes = any(s.has_spikes for s in looked_at)
-    if spikes:
-        for sequence in looked_at:
-            if sequence.layout and not sequence.has_spikes:
-                sequence.faults.append(sequence.no_spikes)
-    excluded |= {f"{s.split}/{s.name}": s.faults for s in looked_at if s.faults}
-    sound = [s for s in looked_at if not s.faults]
+        for name in names:
+            try:
+                files = kind.find(base, split, name, blur_dir, spike_root)
+                faults = _missing_frames(files, blur_dir)
+            except DataError as error:
+                excluded[f"{split}/{name}"] = [str(error)]
+                continue
+            if look is not None:
+                look(files)
+            has_files = bool(files.blur or files.sharp or files.has_spikes)
+            no_spikes = "" if files.has_spikes else _missing_spikes(files, blur_dir)
+            found[f"{split}/{name}"] = _Found(
+                files.layout, len(files.blur), has_files, no_spikes, faults
+            )
+    spikes = any(not each.no_spikes for each in found.values())
+    for name, each in found.items():
+        faults = [*each.faults, *([each.no_spikes] if spikes and each.no_spikes else [])]
+        if faults:
+            excluded[name] = faults
+    sound = {name: each for name, each in found.items() if name not in excluded}
     if not sound:
-        found = [s for s in looked_at if s.layout]
         title, what_to_do = f"{base} cannot be used as it is", _advice(base, kinds, found, blur_dir)
         raise DataError(list_faults(title, named_faults(excluded), what_to_do))
     return {
         "schema": SURVEY.schema,
         "root": str(root),
-        "layout": "+".join(sorted({s.layout for s in sound})),
+        "layout": "+".join(sorted({each.layout for each in sound.values()})),
         "spikes": spikes,
-        "sequences": [{"split": s.split, "name": s.name, "frames": s.frames} for s in sound],
+        "sequences": [
+            dict(zip(("split", "name"), name.split("/", 1), strict=True)) | {"frames": each.frames}
+            for name, each in sound.items()
+        ],
         "excluded": excluded,
     }
 
 
-def _advice(root: Path, kinds: Sequence[Layout], found: Sequence[_LookedAt], blur_dir: str) -> str:
+def _require_truth(layout: Layout, root: Path) -> None:
+    """Refuse a set without sharp frames for training and evaluation.
+
+    Raises:
+        DataError: naming the way to restore it.
+    """
+    if layout.sharp is None:
+        raise DataError(
+            f"{root}: the layout {layout.name} has no sharp frames, so nothing can be trained on "
+            "it or measured against; its sequences can be restored and judged by: vrtspike restore "
+            f"RUN {root / layout.blur.format(sequence='<sequence>')} --spikes "
+            f"{root / str(layout.spike).format(sequence='<sequence>')} --layout {layout.name}"
+        )
+
+
+def _advice(root: Path, kinds: Sequence[Layout], found: Mapping[str, _Found], blur_dir: str) -> str:
     texts = dict.fromkeys(advice(kind, blur_dir) for kind in kinds or [SPK_GOPRO])
     text = f"{' '.join(texts)} DATA.LAYOUT names another layout."
-    if found and not any(s.has_files for s in found):
+    if found and not any(each.has_files for each in found.values()):
         text += (
             " These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "
             f"spikes are made of all of them by scripts/simulate.py --source {root}"
         )
     return text
-
-
-@dataclass
-class _LookedAt:
-    """A sequence, as far as it could be looked at; its files are too many to be kept."""
-
-    split: str
-    name: str
-    layout: str = ""
-    """Empty where its folders cannot be listed."""
-    frames: int = 0
-    has_files: bool = False
-    has_spikes: bool = False
-    no_spikes: str = ""
-    """What is wrong with it where others have spikes."""
-    faults: list[str] = field(default_factory=list)
-
-
-def _look_at(
-    kind: Layout,
-    root: Path,
-    split: str,
-    name: str,
-    blur_dir: str,
-    look: Callable[[SequenceFiles], None] | None,
-) -> _LookedAt:
-    try:
-        files = kind.find(root, split, name, blur_dir)
-        faults = _missing_frames(files, blur_dir)
-    except DataError as error:
-        return _LookedAt(split, name, faults=[str(error)])
-    if look is not None:
-        look(files)
-    return _LookedAt(
-        split,
-        name,
-        files.layout,
-        len(files.blur),
-        bool(files.blur or files.sharp or files.has_spikes),
-        files.has_spikes,
-        "" if files.has_spikes else _missing_spikes(files, blur_dir),
-        faults,
-    )
 
 
 def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:

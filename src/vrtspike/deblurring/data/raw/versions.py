@@ -6,7 +6,9 @@ workflow asks while it plans.
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +16,11 @@ from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.table import AUTO, find_sequence
 from vrtspike.errors import DataError
-from vrtspike.files import json_digest
-from vrtspike.manifests import read_manifest
-from vrtspike.versions import is_unchanged, size_and_date
+from vrtspike.io.files import json_digest
+from vrtspike.io.manifests import is_unchanged, read_manifest, size_and_date
+
+_BLOCKS = 9
+_BLOCK = 4096
 
 
 class RawState(NamedTuple):
@@ -36,9 +40,13 @@ def raw_state(root: str | os.PathLike[str], files: SequenceFiles, blur_dir: str)
         files: of the sequence.
         blur_dir: which blurry frames.
     """
-    present = [(path, *size_and_date(Path(root), path)) for path in files.paths]
+    present = _present(root, files)
     nbytes = sum(max(0, size) for _, size, _ in present)
     return RawState(json_digest({"blur_dir": blur_dir, "files": present}), nbytes)
+
+
+def _present(root: str | os.PathLike[str], files: SequenceFiles) -> list[tuple[str, int, int]]:
+    return [(path, *size_and_date(Path(root), path)) for path in files.paths]
 
 
 def source_version(
@@ -48,6 +56,7 @@ def source_version(
     manifest_path: str | os.PathLike[str],
     blur_dir: str = "blur",
     layout: str = AUTO,
+    spike_root: str | None = None,
 ) -> str:
     """Version of a sequence's raw files, cheap enough to ask while planning.
 
@@ -63,6 +72,7 @@ def source_version(
         manifest_path: where the ingest manifest of the sequence is or will be.
         blur_dir: which blurry frames.
         layout: name of a layout, or ``auto``.
+        spike_root: where spikes lie under a root of their own.
 
     Returns:
         64 hexadecimal digits.
@@ -71,28 +81,19 @@ def source_version(
         DataError: if the sequence's folder does not exist.
     """
     base = Path(root)
-    files_found = find_sequence(base, split, sequence, blur_dir, layout)
-    present = [(path, *size_and_date(base, path)) for path in files_found.paths]
-    known = _known_files(Path(manifest_path), blur_dir)
-    unread: list[str] = []
-    if known is not None:
-        version, files = known
-        if len(files) == len(present) and all(is_unchanged(base, files, *item) for item in present):
-            return version
-        unread = [path for path, entry in files.items() if not entry["digest"]]
+    present = _present(root, find_sequence(base, split, sequence, blur_dir, layout, spike_root))
     contents: dict[str, Any] = {"blur_dir": blur_dir, "files": present}
-    return json_digest({**contents, "unread before": unread} if unread else contents)
-
-
-def _known_files(manifest: Path, blur_dir: str) -> tuple[str, dict[str, dict[str, Any]]] | None:
-    """Version and files of an earlier manifest; None where there is none that can be trusted."""
     try:
-        contents = read_manifest(manifest, INGESTED)
+        known = read_manifest(Path(manifest_path), INGESTED)
     except DataError:
-        return None
-    if contents["blur_dir"] != blur_dir:
-        return None
-    return contents["source_version"], {entry["path"]: entry for entry in contents["files"]}
+        return json_digest(contents)
+    files = {entry["path"]: entry for entry in known["files"]}
+    if known["blur_dir"] == blur_dir:
+        if len(files) == len(present) and all(is_unchanged(base, files, *item) for item in present):
+            return str(known["source_version"])
+        if unread := [path for path, entry in files.items() if not entry["digest"]]:
+            contents["unread before"] = unread
+    return json_digest(contents)
 
 
 def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> list[str]:
@@ -105,3 +106,37 @@ def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> lis
         if not (base / path).is_file()
         or not is_unchanged(base, files, path, *size_and_date(base, path))
     ]
+
+
+def folder_version(folder: Path) -> str:
+    """Digest of the files in a folder, see :func:`input_version`: 64 hexadecimal digits.
+
+    Touching a file changes nothing; another picture under the same name does.
+
+    Raises:
+        DataError: if there is no such folder.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder")
+    files = (path for path in folder.iterdir() if not path.name.startswith("."))
+    return input_version(sorted(path for path in files if path.is_file()))
+
+
+def input_version(files: Sequence[Path]) -> str:
+    """Digest of the names and sizes of files, and of blocks of their contents.
+
+    Blocks from the beginning to the end are read, which tells recordings of equal size apart.
+    """
+    return json_digest([(file.name, *_sample(file)) for file in files])
+
+
+def _sample(file: Path) -> tuple[int, str]:
+    if not file.is_file():  # a pipe would be waited for
+        raise DataError(f"{file}: found no regular file, expected one; remove it or give another")
+    size = file.stat().st_size
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        for place in range(_BLOCKS):
+            stream.seek(max(0, size - _BLOCK) * place // (_BLOCKS - 1))
+            digest.update(stream.read(_BLOCK))
+    return size, digest.hexdigest()

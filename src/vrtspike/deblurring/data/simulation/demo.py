@@ -1,10 +1,10 @@
-"""Demo data: photographs moved by a simulated hand-held camera, blurred and spiked.
+"""Demo data: photographs filmed by a simulated hand-held camera, blurred, with simulated spikes.
 
 The photographs come inside the scikit-image package, so nothing is downloaded. Each sequence shows
 another photograph: a background layer and, nearer, a cut-out of the same photograph that moves
 faster (parallax). The camera shakes and drifts smoothly at 240 frames a second; everything after
 that is what :mod:`vrtspike.deblurring.data.simulation.sensor` does with any high-frame-rate video,
-written in the Spk-GoPro layout, so that the demo enters the pipeline through the same door as real
+written in the Spk-GoPro layout, so that the demo enters the pipeline as real
 data.
 """
 

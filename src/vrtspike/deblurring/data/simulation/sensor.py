@@ -7,15 +7,26 @@ frame, half the frames' resolution, no noise).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import STEPS_PER_FRAME
-from vrtspike.deblurring.data.simulation.interpolation import Between, Interpolation, interpolate
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.errors import DataError
-from vrtspike.images import luma, shrink
+from vrtspike.io.images import luma, shrink
+
+Interpolation = Literal["linear", "flow"]
+
+Between: TypeAlias = Callable[[float], NDArray[np.float32]]
+"""The picture at a fraction of the way from the first frame (0) to the second (1)."""
+
+MIN_SIDE = 16
+"""Smallest side that optical flow works on."""
 
 THETA = 2.0
 
@@ -52,6 +63,59 @@ def synthesize_blur(
     return np.rint(mean * 255).astype(np.uint8)
 
 
+@dataclass(frozen=True)
+class SensorModel:
+    """What a simulated sensor does besides integrating; the defaults are those of Spk-GoPro.
+
+    Raises:
+        DataError: where a value is out of its range.
+    """
+
+    theta: float = THETA
+    """Threshold, in units of full-scale grey."""
+    theta_spread: float = 0.0
+    """Standard deviation of the threshold from pixel to pixel, as a share of it."""
+    noise: float = 0.0
+    """Standard deviation of the grey value of a step, as a share of full scale."""
+    dark_counts: float = 0.0
+    """Probability of a spike without light, for each pixel and step."""
+    hot_pixels: float = 0.0
+    """Share of the pixels that fire at every step."""
+    dead_pixels: float = 0.0
+    """Share of the pixels that never fire."""
+    jitter: float = 0.0
+    """Probability that a spike is read out a step late."""
+    light_gamma: float | None = None
+    """Grey values are coded with it and the sensor sees linear light; None: it sees coded values.
+    """
+    start_phase: float | None = None
+    """Charge at the start, as a share of the threshold; None: any, another one at each pixel."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if self.theta <= 0 or (self.light_gamma is not None and self.light_gamma <= 0):
+            raise DataError(
+                f"sensor: theta is {self.theta} and light_gamma {self.light_gamma}, positive "
+                "numbers expected"
+            )
+        shares = ("dark_counts", "hot_pixels", "dead_pixels", "jitter", "start_phase")
+        for name in ("theta_spread", "noise", *shares):
+            found, most = getattr(self, name) or 0, 1 if name in shares else math.inf
+            if not 0 <= found <= most:
+                expected = "0 to 1" if name in shares else "at least 0"
+                raise DataError(f"sensor: {name} is {found}, {expected} expected")
+        if self.hot_pixels + self.dead_pixels > 1:
+            raise DataError(
+                f"sensor: hot_pixels {self.hot_pixels} and dead_pixels {self.dead_pixels} are more "
+                "than all pixels together"
+            )
+
+
+_PERFECT = SensorModel()
+_LEAST_THETA = 0.1
+"""Of the threshold: lower ones are not drawn, however wide the spread."""
+
+
 class SpikeSensor:
     """An integrate-and-fire sensor whose charge carries over from step to step.
 
@@ -60,46 +124,110 @@ class SpikeSensor:
     """
 
     def __init__(
-        self, height: int, width: int, *, theta: float = THETA, noise: float = 0.0, seed: int = 0
+        self, height: int, width: int, model: SensorModel = _PERFECT, seed: int = 0
     ) -> None:
         """Prepare a sensor.
 
         Args:
             height: rows.
             width: columns.
-            theta: threshold, in units of full-scale grey.
-            noise: standard deviation of the Gaussian noise added to the grey value of every step,
-                as a share of full scale; 0 is a perfect sensor.
-            seed: decides the initial charge and the noise.
-
-        Raises:
-            DataError: if theta is not positive or noise is negative.
+            model: its threshold and its faults.
+            seed: decides all that is drawn.
         """
-        if theta <= 0 or noise < 0:
-            raise DataError(f"theta {theta} must be positive and noise {noise} not negative")
-        self._theta = np.float32(theta)
-        self._noise = np.float32(noise)
+        self._model = model
         self._random = np.random.default_rng(seed)
-        self._charge = self._random.random((height, width), dtype=np.float32) * self._theta
+        phase = self._random.random((height, width), dtype=np.float32)
+        if model.start_phase is not None:
+            phase[:] = model.start_phase
+        self._theta = np.full((height, width), model.theta, np.float32)
+        if model.theta_spread:
+            spread = 1 + model.theta_spread * self._random.standard_normal((height, width))
+            self._theta *= np.maximum(spread, _LEAST_THETA).astype(np.float32)
+        self._charge = phase * self._theta
+        self._late = np.zeros((height, width), np.bool_)
+        kind = self._random.random((height, width)) if model.hot_pixels or model.dead_pixels else 1
+        self._hot = np.less(kind, model.hot_pixels)
+        self._alive = np.less_equal(kind, 1 - model.dead_pixels)
 
     def step(self, gray: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Expose one step to grey (H, W) in [0, 1]; return where it spikes."""
-        self._charge += gray
-        if self._noise > 0:
-            shape = self._charge.shape
-            self._charge += self._noise * self._random.standard_normal(shape, dtype=np.float32)
+        model = self._model
+        self._charge += gray if model.light_gamma is None else gray**model.light_gamma
+        shape = self._charge.shape
+        if model.noise:
+            noise = self._random.standard_normal(shape, dtype=np.float32)
+            self._charge += np.float32(model.noise) * noise
         fired = self._charge >= self._theta
         self._charge -= self._theta * fired
+        if model.jitter:
+            delayed = self._random.random(shape, dtype=np.float32) < model.jitter
+            # One spike a step is read out; a second one waits.
+            read = self._late | (fired & ~delayed)
+            self._late = fired & (self._late | delayed)
+            fired = read
+        if model.dark_counts:
+            fired |= self._random.random(shape, dtype=np.float32) < model.dark_counts
+        if model.hot_pixels or model.dead_pixels:
+            fired = (fired | self._hot) & self._alive
         return fired
+
+
+def interpolate(
+    first: NDArray[np.float32], second: NDArray[np.float32], how: Interpolation
+) -> Between:
+    """Pictures between two frames.
+
+    Args:
+        first: grey frame (H, W), 0 to 1.
+        second: the next frame.
+        how: ``linear`` mixes the two frames, so that what moves fades out here and in there;
+            ``flow`` moves it (dense inverse search, both frames warped to the time and mixed).
+
+    Raises:
+        DataError: if frames are too small for optical flow.
+    """
+    return _linear(first, second) if how == "linear" else _flow(first, second)
+
+
+def _linear(first: NDArray[np.float32], second: NDArray[np.float32]) -> Between:
+    difference = second - first
+    return lambda fraction: first + np.float32(fraction) * difference
+
+
+def _flow(first: NDArray[np.float32], second: NDArray[np.float32]) -> Between:
+    height, width = first.shape
+    if min(height, width) < MIN_SIDE:
+        raise DataError(
+            f"sensor frames of {height} x {width} are too small for optical flow (at least "
+            f"{MIN_SIDE} x {MIN_SIDE}); use linear interpolation"
+        )
+    bytes_0, bytes_1 = (np.rint(255 * frame).astype(np.uint8) for frame in (first, second))
+    search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+    still = np.zeros((height, width, 2), np.float32)
+    forward = search.calc(bytes_0, bytes_1, still.copy())
+    backward = search.calc(bytes_1, bytes_0, still)
+    y, x = np.mgrid[:height, :width].astype(np.float32)
+
+    def warped(frame: NDArray[np.float32], motion: NDArray[np.float32]) -> NDArray[np.float32]:
+        from_x, from_y = x - motion[..., 0], y - motion[..., 1]
+        moved = cv2.remap(frame, from_x, from_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        return np.asarray(moved, dtype=np.float32)
+
+    def between(fraction: float) -> NDArray[np.float32]:
+        share = np.float32(fraction)
+        early = warped(first, share * forward)
+        late = warped(second, (1 - share) * backward)
+        return (1 - share) * early + share * late
+
+    return between
 
 
 def stream_spikes(
     frames: Iterable[NDArray[np.uint8]],
-    steps_per_frame: int = STEPS_PER_FRAME,
-    theta: float = THETA,
+    steps_per_frame: int = STEPS_PER_SOURCE_FRAME,
+    sensor: SensorModel = _PERFECT,
     seed: int = 0,
     *,
-    noise: float = 0.0,
     downscale: int = 2,
     interpolation: Interpolation = "linear",
 ) -> Iterator[NDArray[np.bool_]]:
@@ -114,29 +242,37 @@ def stream_spikes(
     """
     if steps_per_frame < 1 or downscale < 1:
         raise DataError("steps per frame and downscale must be at least 1")
-    sensor: SpikeSensor | None = None
+    pixels: SpikeSensor | None = None
     current: NDArray[np.float32] | None = None
     for frame in frames:
         following = _sensor_gray(frame, downscale)
-        if sensor is None:
+        if pixels is None:
             height, width = following.shape
-            sensor = SpikeSensor(height, width, theta=theta, noise=noise, seed=seed)
+            pixels = SpikeSensor(height, width, sensor, seed)
         if current is not None:
-            yield _interval(sensor, interpolate(current, following, interpolation), steps_per_frame)
+            yield _interval(pixels, interpolate(current, following, interpolation), steps_per_frame)
         current = following
-    if sensor is not None and current is not None:
-        yield _interval(sensor, interpolate(current, current, "linear"), steps_per_frame)
+    if pixels is not None and current is not None:
+        yield _interval(pixels, interpolate(current, current, "linear"), steps_per_frame)
+
+
+class Simulation(TypedDict, total=False):
+    """How spikes are simulated; what is not given is as :func:`stream_spikes` has it."""
+
+    steps_per_frame: int
+    """Spike steps from one frame to the next (8 at 240 frames a second)."""
+    sensor: SensorModel
+    """What the sensor is like; its mean spike rate is grey / theta (grey from 0 to 1)."""
+    seed: int
+    """Of the initial charge of each pixel, and all else that is drawn."""
+    downscale: int
+    """Frame pixels per spike pixel along each side; 2 is Spk-GoPro's half resolution."""
+    interpolation: Interpolation
+    """What is seen between frames, see :func:`interpolate`."""
 
 
 def simulate_spikes(
-    frames: Iterable[NDArray[np.uint8]],
-    steps_per_frame: int = STEPS_PER_FRAME,
-    theta: float = THETA,
-    seed: int = 0,
-    *,
-    noise: float = 0.0,
-    downscale: int = 2,
-    interpolation: Interpolation = "linear",
+    frames: Iterable[NDArray[np.uint8]], **how: Unpack[Simulation]
 ) -> NDArray[np.uint8]:
     """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
 
@@ -145,14 +281,7 @@ def simulate_spikes(
 
     Args:
         frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded.
-        steps_per_frame: spike steps from one frame to the next (8 at 240 frames a second).
-        theta: threshold; the mean spike rate is grey / theta (grey from 0 to 1).
-        seed: decides the initial charge of each pixel.
-        noise: see :class:`SpikeSensor`.
-        downscale: frame pixels per spike pixel along each side; 2 is Spk-GoPro's half resolution,
-            1 keeps the frames' size.
-        interpolation: what is seen between frames, see
-            :mod:`vrtspike.deblurring.data.simulation.interpolation`.
+        how: see :class:`Simulation`.
 
     Returns:
         uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
@@ -160,17 +289,7 @@ def simulate_spikes(
     Raises:
         DataError: if there are no frames, sizes do not divide, or an option is out of range.
     """
-    parts = list(
-        stream_spikes(
-            frames,
-            steps_per_frame,
-            theta,
-            seed,
-            noise=noise,
-            downscale=downscale,
-            interpolation=interpolation,
-        )
-    )
+    parts = list(stream_spikes(frames, **how))
     if not parts:
         raise DataError("no frames to simulate spikes from")
     return np.concatenate(parts).view(np.uint8)

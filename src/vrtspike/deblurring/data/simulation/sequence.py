@@ -7,18 +7,23 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import STEPS_PER_FRAME
+from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table, middle_frame
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import (
+    STEPS_PER_SOURCE_FRAME,
+    spk_gopro_exposure,
+)
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.deblurring.data.raw.spikes import pack_spikes
-from vrtspike.deblurring.data.simulation.interpolation import Interpolation
-from vrtspike.deblurring.data.simulation.sensor import THETA, stream_spikes, synthesize_blur
+from vrtspike.deblurring.data.simulation.sensor import Simulation, stream_spikes, synthesize_blur
 from vrtspike.errors import DataError
-from vrtspike.files import atomic_write_bytes
-from vrtspike.images import encode_png, read_rgb
+from vrtspike.io.files import atomic_path, atomic_write_bytes
+from vrtspike.io.images import encode_png, read_rgb
 
 
 @dataclass(frozen=True)
@@ -131,13 +136,8 @@ def simulate_folder(
     *,
     frames_per_exposure: int,
     gamma: float | None = None,
-    steps_per_frame: int = STEPS_PER_FRAME,
-    theta: float = THETA,
-    noise: float = 0.0,
-    seed: int = 0,
-    downscale: int = 2,
-    interpolation: Interpolation = "linear",
     progress: Callable[[int, int], None] | None = None,
+    **how: Unpack[Simulation],
 ) -> Written:
     """Turn a folder of high-frame-rate frames into a sequence; see :func:`write_sequence`.
 
@@ -146,39 +146,66 @@ def simulate_folder(
         folder: the sequence's folder to write.
         frames_per_exposure: N.
         gamma: of the averaging.
-        steps_per_frame: spike steps from one frame to the next.
-        theta: threshold of the sensor.
-        noise: noise of the sensor.
-        seed: of the sensor.
-        downscale: frame pixels per spike pixel along each side.
-        interpolation: what the sensor sees between frames.
         progress: called with the frames done and their total.
+        how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
 
     Raises:
         DataError: if frames are missing, unreadable or unfit.
     """
     files = frame_files(frames)
-    done = 0
-
-    def count(more: int) -> None:
-        nonlocal done
-        done += more
-        if progress:
-            progress(done, len(files))
-
     return write_sequence(
         folder,
         (read_rgb(path) for path in files),
         frames_per_exposure=frames_per_exposure,
         gamma=gamma,
-        steps_per_frame=steps_per_frame,
-        theta=theta,
-        noise=noise,
-        seed=seed,
-        downscale=downscale,
-        interpolation=interpolation,
-        progress=count,
+        progress=(lambda done: progress(done, len(files))) if progress else None,
+        **how,
     )
+
+
+def simulate_pairs(
+    root: Path,
+    files: SequenceFiles,
+    folder: Path,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    **how: Unpack[Simulation],
+) -> Written:
+    """Write the spikes of a video that has blurry and sharp frames, but no spikes.
+
+    ``spike.dat`` holds the whole video, ``exposures.csv`` says where in it each frame is: from
+    half-way to the frame before to half-way to the next one, with the sharp frame in the middle.
+
+    Args:
+        root: the data set's folder.
+        files: of the sequence.
+        folder: where to write.
+        progress: called with the frames done and their total.
+        how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
+
+    Raises:
+        DataError: if frames are missing, unreadable or unfit.
+    """
+    names = sorted(files.sharp, key=frame_order)
+    if not names:
+        raise DataError(f"{files.split}/{files.name}: no sharp frames to simulate spikes from")
+    # The scene stands still before the first frame as it does after the last one.
+    frames = (read_rgb(root / files.sharp[name]) for name in (names[0], *names))
+    intervals = stream_spikes(frames, **how)
+    with atomic_path(folder / "spike.dat") as temporary, temporary.open("wb") as stream:
+        for done, interval in enumerate(intervals):
+            stream.write(pack_spikes(interval))
+            if progress:
+                progress(done, len(names))
+    steps_per_frame = how["steps_per_frame"]
+    half = steps_per_frame // 2
+    middles = [steps_per_frame * (number + 1) for number in range(len(names))]
+    exposures = {
+        name: Exposure(middle - half, middle + half, middle)
+        for name, middle in zip(names, middles, strict=True)
+    }
+    atomic_write_bytes(folder / TABLE, exposure_table(exposures).encode())
+    return Written(len(names), len(names), 0)
 
 
 def write_if_changed(path: Path, contents: bytes) -> None:
@@ -194,16 +221,13 @@ def write_sequence(
     *,
     frames_per_exposure: int,
     gamma: float | None = None,
-    steps_per_frame: int = STEPS_PER_FRAME,
-    theta: float = THETA,
-    noise: float = 0.0,
-    seed: int = 0,
-    downscale: int = 2,
-    interpolation: Interpolation = "linear",
     replace: bool = False,
     progress: Callable[[int], None] | None = None,
+    **how: Unpack[Simulation],
 ) -> Written:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
+
+    Where exposures are not those of Spk-GoPro, a table says so (``exposures.csv``).
 
     Exposures abut: exposure i averages frames i N to i N + N - 1, its sharp frame is the middle one
     and its spikes run from its first frame to just before the next exposure's. The sensor's charge
@@ -215,14 +239,9 @@ def write_sequence(
         frames_per_exposure: N.
         gamma: see :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`; with a gamma
             the blurry frames go to ``blur_gamma/``, as in GoPro.
-        steps_per_frame: spike steps from one frame to the next.
-        theta: threshold of the sensor.
-        noise: noise of the sensor.
-        seed: initial charge and noise of the sensor.
-        downscale: frame pixels per spike pixel along each side.
-        interpolation: what the sensor sees between frames.
         replace: remove frames of an earlier run that this one does not write; False refuses them.
-        progress: called with 1 after each frame.
+        progress: called with the frames done.
+        how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
 
     Raises:
         DataError: if there are fewer frames than one exposure takes, sizes change or are odd, or
@@ -231,6 +250,8 @@ def write_sequence(
     if frames_per_exposure < 1:
         raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
     blur_dir = "blur" if gamma is None else "blur_gamma"
+    downscale = how.setdefault("downscale", 2)
+    steps_per_frame = how.setdefault("steps_per_frame", STEPS_PER_SOURCE_FRAME)
     window: list[NDArray[np.uint8]] = []
     spikes: list[NDArray[np.bool_]] = []
     count = 0
@@ -245,23 +266,19 @@ def write_sequence(
                     f"{folder}: frame {len(window)} of exposure {count} is {frame.shape}, "
                     f"the first frame was {size}"
                 )
+            if frame.shape[0] % downscale or frame.shape[1] % downscale:
+                raise DataError(
+                    f"{folder}: frames of {frame.shape[0]} x {frame.shape[1]}, expected sides that "
+                    f"are multiples of {downscale} (--downscale); cut the source's frames to that"
+                )
             window.append(frame)
             yield frame
 
     # The sensor runs one frame behind: it needs the next frame to interpolate towards.
-    intervals = stream_spikes(
-        record(),
-        steps_per_frame,
-        theta,
-        seed,
-        noise=noise,
-        downscale=downscale,
-        interpolation=interpolation,
-    )
-    for interval in intervals:
+    for done, interval in enumerate(stream_spikes(record(), **how), start=1):
         spikes.append(interval)
         if progress:
-            progress(1)
+            progress(done)
         if len(spikes) < frames_per_exposure:
             continue
         exposed = window[:frames_per_exposure]
@@ -282,6 +299,12 @@ def write_sequence(
             "give more frames or fewer per exposure"
         )
     names = {f"{number + 1:06d}" for number in range(count)}
+    exposure = middle_frame(frames_per_exposure, steps_per_frame)
+    if exposure == spk_gopro_exposure(exposure.steps):
+        (folder / TABLE).unlink(missing_ok=True)
+    else:
+        table = exposure_table(dict.fromkeys(sorted(names), exposure))
+        write_if_changed(folder / TABLE, table.encode())
     _settle_strays([folder / d for d in (blur_dir, "sharp", "spike")], names, replace)
     return Written(count, count * frames_per_exposure, left)
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.deblurring.data.exposure import bin_edges
-from vrtspike.deblurring.data.manifests import INGESTED, STORE
+import numpy as np
+
+from vrtspike.deblurring.data.bins import bin_edges
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.manifests import INGESTED, STORE, recorded_exposure
+from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.spikes import read_rows
 from vrtspike.deblurring.data.raw.versions import changed_files
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import Histogram, add_to_histogram, voxelize_packed
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError, list_faults
-from vrtspike.files import folder_size, write_json
-from vrtspike.images import read_rgb
-from vrtspike.manifests import read_manifest
+from vrtspike.io.files import folder_size, write_json
+from vrtspike.io.images import read_rgb
+from vrtspike.io.manifests import read_manifest
 
 
 def build_store(
@@ -25,6 +29,7 @@ def build_store(
     bins: int,
     output: str | Path,
     *,
+    context: int = 0,
     recipe: str = "",
 ) -> dict[str, Any]:
     """Decode the frames of a sequence, count its spikes if any, and write store and manifest.
@@ -37,7 +42,8 @@ def build_store(
         manifest_path: the sequence's ingest manifest, without faults.
         bins: K, at most what the shortest exposure can fill.
         output: the store's manifest to write.
-        recipe: what the store is made with, see :func:`vrtspike.deblurring.data.recipes.recipe`.
+        context: most steps of the closed shutter that bins take in, on each side.
+        recipe: what the store is made with, see :func:`vrtspike.deblurring.data.shard_jobs.recipe`.
 
     Returns:
         The store's manifest.
@@ -49,29 +55,37 @@ def build_store(
     manifest = read_manifest(manifest_path, INGESTED)
     name = f"{manifest['split']}/{manifest['sequence']}"
     if manifest["faults"]:
-        raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Mend them first."))
+        raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Fix them first."))
     changed = changed_files(root, manifest)
     if changed:
         raise DataError(
             list_faults(f"files of {name} changed since ingestion", changed, "Run ingest again.")
         )
-    spike_frames = [frame["spikes"]["steps"] for frame in manifest["frames"] if frame["spikes"]]
-    for frame, steps in zip(manifest["frames"], spike_frames, strict=manifest["spikes"]):
+    read = [
+        recorded_exposure(spikes).widened(context, spikes["total"])
+        for spikes in (frame["spikes"] for frame in manifest["frames"])
+        if spikes
+    ]
+    for frame, exposure in zip(manifest["frames"], read, strict=manifest["spikes"]):
         try:
-            bin_edges(steps, bins)
+            bin_edges(exposure, bins)
         except DataError as error:
             raise DataError(f"{name}, frame {frame['name']}: {error}") from error
     output = Path(output)
     layout = StoreLayout(
         frames=tuple(frame["name"] for frame in manifest["frames"]),
-        spike_frames=tuple(spike_frames),
+        spike_frames=tuple(exposure.steps for exposure in read),
         rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
         spike_size=tuple(manifest["spike_size"]) if manifest["spikes"] else None,
         bins=bins,
+        exposures=tuple(
+            recorded_exposure(frame["spikes"]).moved(-exposure.start)
+            for frame, exposure in zip(manifest["frames"], read, strict=manifest["spikes"])
+        ),
     )
     store = output.with_suffix(".zarr")
     histogram: Histogram = {}
-    frames = _frames(Path(root), manifest, layout, histogram)
+    frames = _frames(Path(root), manifest, layout, read, histogram)
     written = write_store(store, layout, frames)
     files, nbytes = folder_size(store)
     contents = {
@@ -79,6 +93,7 @@ def build_store(
         "sequence": manifest["sequence"],
         "split": manifest["split"],
         "blur_dir": manifest["blur_dir"],
+        "context": context,
         **{k: v for k, v in layout.attributes().items() if k != "schema"},
         "store": store.name,
         "files": files,
@@ -96,23 +111,24 @@ def _frames(
     root: Path,
     manifest: dict[str, Any],
     layout: StoreLayout,
+    read: Sequence[Exposure],
     histogram: Histogram,
 ) -> Iterator[StoredFrame]:
     """Read the sequence frame by frame and add its counts to ``histogram``."""
-    for frame in manifest["frames"]:
+    for number, frame in enumerate(manifest["frames"]):
         blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
         if layout.spike_size is None:
             yield StoredFrame(blur, sharp)
             continue
-        exposure = frame["spikes"]
+        exposure, sensor = read[number], manifest["spike_file"]
         bits = read_rows(
-            root / exposure["path"],
-            layout.spike_size[0],
-            manifest["spike_columns"],
-            start=exposure["start"],
-            count=exposure["steps"],
-            columns=layout.spike_size[1],
+            root / frame["spikes"]["path"],
+            *sensor["size"],
+            start=exposure.start,
+            count=exposure.steps,
+            area=Area(**sensor["area"]),
         )
-        counts = voxelize_packed(bits, layout.bins)[..., : layout.spike_size[1]]
-        add_to_histogram(histogram, counts, len(bits))
+        sharp_step = exposure.sharp - exposure.start
+        counts = voxelize_packed(bits, layout.bins, sharp_step)[..., : layout.spike_size[1]]
+        add_to_histogram(histogram, counts, np.diff(bin_edges(exposure, layout.bins)))
         yield StoredFrame(blur, sharp, voxels=counts, bits=bits)

@@ -12,26 +12,29 @@ array      shape              type  contents
 ========== ================== ===== =========================================================
 
 A store of a sequence without spikes holds ``blur`` and ``sharp`` only; its ``spike_frames`` is
-empty and its ``spike_size`` null.
+empty, as ``exposures``, and its ``spike_size`` null.
 
-Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame), ``rgb_size``,
+Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame),
+``exposures`` (start, stop and sharp instant of each, from its first step), ``rgb_size``,
 ``spike_size``, ``bins``, ``gain`` (brightness of a spike rate of 1, see
-:mod:`vrtspike.deblurring.data.store.gain`; null without spikes).
+:class:`vrtspike.deblurring.data.store.voxels.GainMeter`; null without spikes).
 
-How the arrays are cut and coded was chosen by measurement (``benchmarks/chunks.py``). A chunk is a
-part of one frame, 120 x 128 RGB pixels of 720 x 1280: whole chunks are read, checked and copied for
-a crop, and bands of 48 whole rows take twice as long. Frames and bits hardly compress (2.0 of 2.8
-MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they lie uncompressed. Counts shrink seven
-times and are compressed (lz4 with bit shuffle; zstd takes twice as long for 0.85 of the size). Each
-chunk ends in its CRC-32C, so that every reader notices damage; the chunks of several frames form
-one file (a shard).
-"""
+How the arrays are cut and coded was chosen by measurement (``benchmarks/results/chunks.csv``). A
+chunk is a part of one frame, 120 x 128 RGB pixels of 720 x 1280: whole chunks are read, checked and
+copied for a crop, and bands of 48 whole rows take twice as long. Frames and bits hardly compress
+(2.0 of 2.8 MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they lie uncompressed. Counts
+shrink seven times and are compressed (lz4 with bit shuffle; zstd takes twice as long for 0.85 of
+the size). Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks of
+several frames form one file (a shard)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from fractions import Fraction
 from typing import Any
+
+from vrtspike.deblurring.data.exposure import Exposure
 
 SQUARE = 128
 """Side in RGB pixels of the largest area that a chunk covers."""
@@ -39,7 +42,7 @@ SHARD_BYTES = 12_000_000
 """Size of the frames that share a file, as pictures or as bits; bounds memory while writing."""
 SHARD_FRAMES = 32
 """Most frames of a file."""
-SCHEMA = 3
+SCHEMA = 4
 """Version of the format and of what is in it: another law of bins is another version, too."""
 
 
@@ -49,22 +52,32 @@ class StoreLayout:
 
     frames: tuple[str, ...]
     spike_frames: tuple[int, ...]
-    """T of each frame; empty without spikes."""
+    """T, the stored steps of each frame; empty without spikes."""
     rgb_size: tuple[int, int]
     spike_size: tuple[int, int] | None
     """None without spikes."""
     bins: int
+    exposures: tuple[Exposure, ...] = ()
+    """Of each frame, counted from its first stored step; empty without spikes."""
 
     def __post_init__(self) -> None:
         """Refuse a layout without frames."""
-        exposures = len(self.frames) if self.spike_size else 0
-        if len(self.spike_frames) != exposures or not self.frames:
-            raise ValueError("a store needs at least one frame, and one spike count for each")
+        count = len(self.frames) if self.spike_size else 0
+        if {len(self.spike_frames), len(self.exposures)} != {count} or not self.frames:
+            raise ValueError("a store needs at least one frame, and one exposure for each")
 
     @property
-    def scale(self) -> int:
+    def scale(self) -> Fraction:
         """RGB pixels per spike pixel along each side; 1 without spikes."""
-        return self.rgb_size[0] // self.spike_size[0] if self.spike_size else 1
+        return Fraction(
+            self.rgb_size[0], self.spike_size[0] if self.spike_size else self.rgb_size[0]
+        )
+
+    @property
+    def binned(self) -> tuple[Exposure, ...]:
+        """What the bins of each frame hold: its exposure with the context that is stored."""
+        pairs = zip(self.exposures, self.spike_frames, strict=True)
+        return tuple(exposure.widened(total, total) for exposure, total in pairs)
 
     @property
     def nbytes(self) -> int:
@@ -92,7 +105,7 @@ class StoreLayout:
         rgb = dict.fromkeys(("blur", "sharp"), (1, height, width, 3))
         if self.spike_size is None:
             return {**rgb}
-        side = max(8, SQUARE // self.scale)
+        side = max(8, int(SQUARE / self.scale) // 8 * 8)
         rows, columns = self.spike_size
         return {
             **rgb,
@@ -117,6 +130,7 @@ class StoreLayout:
             "schema": SCHEMA,
             "frames": list(self.frames),
             "spike_frames": list(self.spike_frames),
+            "exposures": [list(astuple(exposure)) for exposure in self.exposures],
             "rgb_size": list(self.rgb_size),
             "spike_size": list(self.spike_size) if self.spike_size else None,
             "bins": self.bins,
@@ -132,6 +146,7 @@ class StoreLayout:
             rgb_size=(attributes["rgb_size"][0], attributes["rgb_size"][1]),
             spike_size=(spike_size[0], spike_size[1]) if spike_size else None,
             bins=attributes["bins"],
+            exposures=tuple(Exposure(*exposure) for exposure in attributes["exposures"]),
         )
 
 

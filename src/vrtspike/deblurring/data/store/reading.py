@@ -1,32 +1,176 @@
-"""Reading a store: crops of consecutive frames, by name of the array."""
+"""Reading a store: crops of consecutive frames, by tensorstore, with a cache of decoded chunks.
+
+One budget of memory is given for the machine and divided among all reading processes. Within a
+process the cache is the byte-bounded least-recently-used one of tensorstore, which all stores of a
+data set share. tensorstore counts for a process, not for a cache, so the use of one is the
+difference of its counters after and before a read.
+
+The library is imported on first use, so that planning does not pay for it.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.store.layout import SCHEMA, StoreLayout
-from vrtspike.deblurring.data.store.readers import ArrayRead, ChunkReader, read_attributes
 from vrtspike.errors import DataError
+from vrtspike.monitoring.records import CacheUse
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.settings.schema import DataSettings
+
+MEMORY_PER_BYTE = 1.25
+"""Memory that the cache of a worker takes for each byte of its chunks, the holes between them
+included (``benchmarks/data.py``: "memory taken of what was given")."""
+
+TRIM_EVERY = 192
+"""Arrays that are read between two calls of :func:`trim_memory`: three for a sample."""
+
+_AGAIN = "delete the store and run snakemake again"
+
+_INDEX_POOL = "cache_pool#index"
+_INDEX_BYTES = 32_000_000
+"""Memory for what is known of open files, beside the cache of chunks: where their chunks begin. A
+file of four frames takes some 4 kB for each array."""
+
+_METRICS = "/tensorstore/cache/"
+
+
+def cache_share(settings: DataSettings, processes: int) -> int:
+    """Bytes of cache one process may use.
+
+    Args:
+        settings: DATA; CACHE_SIZE_GB is for the whole machine.
+        processes: processes that read on this machine: ranks times workers of each, or the ranks
+            themselves where they read without workers.
+    """
+    if not settings.USE_RAM_CACHE:
+        return 0
+    return int(settings.CACHE_SIZE_GB * 1e9) // max(1, processes)
+
+
+def cache_use(limit_bytes: int = 0) -> CacheUse:
+    """Counters of this process since its start, over all its caches.
+
+    Args:
+        limit_bytes: memory that they may take, for the result.
+    """
+    import tensorstore
+
+    # Not hit_count and miss_count: they count the look-ups of files and of their indices, too, so
+    # that a cache which finds no chunk at all would seem to hit two times in five.
+    values = {
+        metric["name"]: sum(value["value"] for value in metric["values"])
+        for metric in tensorstore.experimental_collect_matching_metrics(_METRICS)
+    }
+    return CacheUse(
+        lookups=values.get(f"{_METRICS}chunk_cache/reads", 0),
+        reads=values.get(f"{_METRICS}kvs_cache_read", 0),
+        evictions=values.get(f"{_METRICS}evict_count", 0),
+        limit_bytes=limit_bytes,
+    )
+
+
+class ChunkReader:
+    """Reads arrays of stores with a cache that they share; one object per process and data set.
+
+    Sent to a worker process, it makes a cache of its own there.
+
+    Args:
+        cache_bytes: memory for the cache of decoded chunks in each process, see
+            :func:`cache_share`; 0 is no cache.
+    """
+
+    def __init__(self, cache_bytes: int = 0) -> None:
+        self.cache_bytes = cache_bytes
+        self._reads = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to another process: the settings."""
+        return {"cache_bytes": self.cache_bytes, "_reads": 0}
+
+    @cached_property
+    def _context(self) -> Any:  # noqa: ANN401 - a tensorstore.Context
+        import tensorstore
+
+        if self.cache_bytes:
+            # The threads of tensorstore come and go, and each may get memory of its own.
+            _libc("mallopt", -8, 1)  # M_ARENA_MAX of malloc.h
+        return tensorstore.Context(
+            {
+                "cache_pool": {"total_bytes_limit": int(self.cache_bytes / MEMORY_PER_BYTE)},
+                # Without a pool of its own, the index of a file is read again for every crop
+                # where there is no cache, and pushed out by chunks where there is one.
+                _INDEX_POOL: {"total_bytes_limit": _INDEX_BYTES},
+                # A worker is one of many: it decodes on one thread.
+                "data_copy_concurrency": {"limit": 1},
+            }
+        )
+
+    def open_array(self, path: str) -> Any:  # noqa: ANN401 - a tensorstore.TensorStore
+        """Open an array; raises ValueError or OSError if it is missing or damaged."""
+        import tensorstore
+
+        return tensorstore.open(
+            {
+                "driver": "zarr3",
+                "kvstore": {"driver": "file", "path": str(Path(path).resolve())},
+                "metadata_cache_pool": _INDEX_POOL,
+                "recheck_cached_data": False,
+                "recheck_cached_metadata": False,
+                # A lost file is an error, not black frames.
+                "fill_missing_data_reads": False,
+            },
+            read=True,
+            open=True,
+            context=self._context,
+        ).result()
+
+    def read(self, array: Any, box: tuple[slice, ...]) -> NDArray[np.uint8]:  # noqa: ANN401
+        """Read a box of an array; every slice has its first and last element."""
+        found = np.asarray(array[box].read().result(), dtype=np.uint8)
+        self._reads += 1
+        if self.cache_bytes and self._reads % TRIM_EVERY == 0:
+            trim_memory()
+        return found
+
+
+def trim_memory() -> None:
+    """Give pages that are free within this process back to the system (glibc; elsewhere nothing).
+
+    Chunks that leave the cache leave holes: without this, workers whose cache was never over its
+    limit took twice the memory.
+    """
+    _libc("malloc_trim", 0)
+
+
+def _libc(name: str, *arguments: int) -> None:
+    function = getattr(ctypes.CDLL(None), name, None)
+    if function is not None:
+        function(*arguments)
 
 
 class Store:
     """A store opened for reading.
 
-    Arrays are opened on first use and once per process: the object can be sent to worker processes,
-    where it opens its own (a tensorstore handle must not cross a fork).
+    Arrays are opened on first use: the object can be sent to worker processes, where it opens its
+    own (handles of tensorstore must not cross a fork).
     """
 
     def __init__(self, path: str | os.PathLike[str], reader: ChunkReader | None = None) -> None:
         """Read the store's attributes.
 
         Args:
-            path: the store's folder, or its address on any file system that fsspec knows
-                (``s3://bucket/data/GOPR0372_07_00.zarr``); the latter is read by zarr.
-            reader: opens the arrays; None is the default reader without a cache.
+            path: the store's folder.
+            reader: opens the arrays; None is one without a cache.
 
         Raises:
             DataError: if there is no store, it was written by another version of the project, or
@@ -34,23 +178,24 @@ class Store:
         """
         self.path = str(path)
         self._reader = reader or ChunkReader()
-        self._arrays: dict[str, ArrayRead] = {}
-        self._process = os.getpid()
-        attributes = read_attributes(self.path)
-        found = attributes.get("schema")
-        if found != SCHEMA:
-            raise DataError(
-                f"{self.path}: not a store of this version: found schema {found}, expected "
-                f"{SCHEMA}; delete the store and run snakemake again"
-            )
+        self._arrays: dict[str, Any] = {}
         try:
+            metadata = json.loads((Path(path) / "zarr.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path}: no readable store ({error}); {_AGAIN}") from error
+        try:
+            attributes = metadata.get("attributes", {})
+            if (found := attributes.get("schema")) != SCHEMA:
+                raise DataError(
+                    f"{path}: not a store of this version: found schema {found}, expected "
+                    f"{SCHEMA}; {_AGAIN}"
+                )
             self.layout = StoreLayout.from_attributes(attributes)
-            self.gain = _gain(attributes)
-        except (LookupError, TypeError, ValueError) as error:
-            raise DataError(
-                f"{self.path}: zarr.json is damaged ({error!r}); delete the store and run "
-                "snakemake again"
-            ) from error
+            self.gain: float | None = attributes["gain"]
+            if (self.gain is None) != (self.layout.spike_size is None):
+                raise ValueError(f"gain {self.gain} for spikes of {self.layout.spike_size}")
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: zarr.json is damaged ({error!r}); {_AGAIN}") from error
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to another process: everything but the open arrays."""
@@ -69,41 +214,25 @@ class Store:
             uint8, the crop with the array's axes.
 
         Raises:
-            DataError: if a chunk cannot be read or decoded.
+            DataError: if the array is missing, or a chunk cannot be read or decoded.
         """
         shape = self.layout.shapes[name]
         planes = [slice(0, shape[1])] if name in ("voxels", "bits") else []
         wanted = (frames, *planes, rows, columns)
         wanted += (slice(None),) * (len(shape) - len(wanted))
-        ranges = [slice(*s.indices(size)[:2]) for s, size in zip(wanted, shape, strict=True)]
-        read = self._open(name)
+        box = tuple(slice(*s.indices(size)[:2]) for s, size in zip(wanted, shape, strict=True))
         try:
-            return read(tuple(ranges))
+            return self._reader.read(self._open(name, shape), box)
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"{self.path}/{name}: frames {frames.start} to {frames.stop} cannot be read "
-                f"({error}); delete the store and run snakemake again"
+                f"({error}); {_AGAIN}"
             ) from error
 
-    def _open(self, name: str) -> ArrayRead:
-        if self._process != os.getpid():
-            self._arrays, self._process = {}, os.getpid()
+    def _open(self, name: str, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
         if name not in self._arrays:
-            shape = self.layout.shapes[name]
-            self._arrays[name] = self._reader.open_array(f"{self.path}/{name}", shape)
+            array = self._reader.open_array(f"{self.path}/{name}")
+            if array.shape != shape:
+                raise ValueError(f"the array is missing or damaged: {array.shape}, not {shape}")
+            self._arrays[name] = array
         return self._arrays[name]
-
-
-def _gain(attributes: dict[str, Any]) -> float | None:
-    """The gain among a store's attributes: a positive number exactly where there are spikes."""
-    gain = attributes["gain"]
-    if attributes["spike_size"] is None:
-        return None
-    if not isinstance(gain, float) or not gain > 0:
-        raise ValueError(f"gain {gain}, a positive number expected")
-    return gain
-
-
-def open_store(path: str | os.PathLike[str], reader: ChunkReader | None = None) -> Store:
-    """Open a store for reading; see :class:`Store`."""
-    return Store(path, reader)

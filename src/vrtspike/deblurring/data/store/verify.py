@@ -11,7 +11,7 @@ from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import ContentDigest, StoredFrame
 from vrtspike.errors import DataError
-from vrtspike.manifests import read_contents, read_manifest
+from vrtspike.io.manifests import read_contents, read_manifest
 
 
 def store_manifests(path: str | Path) -> list[Path]:

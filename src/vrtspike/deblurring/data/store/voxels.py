@@ -1,9 +1,9 @@
 """Voxel grids: the spikes of one exposure counted in K time bins, and their normalisation.
 
-The bins are those of :mod:`vrtspike.deblurring.data.exposure` and hold different numbers of steps.
+The bins are those of :mod:`vrtspike.deblurring.data.bins` and hold different numbers of steps.
 Counts are stored (they are small integers); what a model sees is gain x count / steps, a brightness
-(see :mod:`vrtspike.deblurring.data.store.gain`), standardised with the mean and the standard
-deviation of the training split. :func:`normalize_counts` is the only definition of that. It is
+(see :class:`GainMeter`), standardised with the mean and the standard deviation of the training
+split. :func:`normalize_counts` is the only definition of that. It is
 linear on purpose: the mean of a logarithm of few spikes depends on how many they are, so a model of
 log1p(rate) sees another brightness when the threshold is another one, whatever the gain (a linear
 regression loses 13 to 18 dB from threshold 2 to 4, without the logarithm 3).
@@ -11,18 +11,19 @@ regression loses 13 to 18 dB from threshold 2 to 4, without the logarithm 3).
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import bin_edges, bin_steps
+from vrtspike.deblurring.data.bins import bin_edges
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.raw.spikes import count_packed
 from vrtspike.errors import DataError
+from vrtspike.io.images import luma, shrink
 
 if TYPE_CHECKING:
     import torch
@@ -31,23 +32,25 @@ if TYPE_CHECKING:
 Histogram = dict[int, NDArray[np.int64]]
 
 
-def voxelize(spikes: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
+def voxelize(spikes: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.uint8]:
     """Count the spikes of one exposure per bin and pixel.
 
     Args:
         spikes: uint8 (T, H, W) of 0 and 1, exactly the exposure's steps.
         bins: K.
+        sharp: the step that the sharp frame shows, counted from the first of these; 4 (N - 1) for
+            an exposure of N source frames of Spk-GoPro.
 
     Returns:
         uint8 (K, H, W) counts.
 
     Raises:
         DataError: if the array is another one, or K and T do not fit together (see
-            :func:`vrtspike.deblurring.data.exposure.bin_edges`).
+            :func:`vrtspike.deblurring.data.bins.bin_edges`).
 
     >>> spikes = np.zeros((16, 1, 2), np.uint8)
     >>> spikes[:, 0, 0] = 1  # one pixel fires in every step, the other never
-    >>> voxelize(spikes, 4)[:, 0].tolist()
+    >>> voxelize(spikes, 4, sharp=4)[:, 0].tolist()
     [[3, 0], [1, 0], [2, 0], [10, 0]]
     """
     if spikes.ndim != 3 or spikes.dtype not in (np.uint8, np.bool_) or spikes.max(initial=0) > 1:
@@ -55,49 +58,29 @@ def voxelize(spikes: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
             f"spikes: found {spikes.dtype} of shape {spikes.shape}, expected uint8 (T, H, W) of 0 "
             "and 1"
         )
-    edges = bin_edges(len(spikes), bins)
+    edges = bin_edges(Exposure(0, len(spikes), sharp), bins)
     counts = np.empty((bins, *spikes.shape[1:]), dtype=np.uint8)
     for k in range(bins):
         np.add.reduce(spikes[edges[k] : edges[k + 1]], axis=0, dtype=np.uint8, out=counts[k])
     return counts
 
 
-def voxelize_packed(bits: NDArray[np.uint8], bins: int) -> NDArray[np.uint8]:
+def voxelize_packed(bits: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.uint8]:
     """Like :func:`voxelize`, from packed spikes and several times faster.
-
-    A table turns each byte into eight counts of 0 or 1, one in each byte of a 64-bit number; adding
-    these numbers counts eight pixels at once (no count exceeds 255, so nothing carries over).
 
     Args:
         bits: uint8 (T, H, B), eight columns a byte, lowest bit first.
         bins: K.
+        sharp: as there.
 
     Returns:
         uint8 (K, H, 8 B) counts.
 
     Raises:
         DataError: if K and T do not fit together (see
-            :func:`vrtspike.deblurring.data.exposure.bin_edges`).
+            :func:`vrtspike.deblurring.data.bins.bin_edges`).
     """
-    edges = bin_edges(len(bits), bins).tolist()
-    _, height, width = bits.shape
-    rows = np.ascontiguousarray(bits).reshape(-1, width)
-    table = _byte_counts()
-    counts = np.empty((bins, height, width), dtype=np.uint64)
-    for k in range(bins):
-        # OpenCV looks up bytes many times faster than NumPy, but knows no 64-bit integers: their
-        # bits travel as floating-point numbers, with which nothing is computed.
-        found = cv2.LUT(rows[edges[k] * height : edges[k + 1] * height], table)
-        steps = np.asarray(found).view(np.uint64).reshape(-1, height, width)
-        np.add.reduce(steps, axis=0, out=counts[k])
-    return counts.view(np.uint8)
-
-
-@functools.cache
-def _byte_counts() -> NDArray[np.float64]:
-    """The eight bits of every byte, each in a byte of its own: (1, 256)."""
-    every = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    return every.view(np.float64).reshape(1, 256)
+    return count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))
 
 
 @dataclass(frozen=True)
@@ -112,7 +95,7 @@ class Statistics:
 def normalize_counts(
     counts: torch.Tensor, steps: torch.Tensor, gain: torch.Tensor, mean: float, std: float
 ) -> torch.Tensor:
-    """Turn counts into what the model eats: (gain * count / steps - mean) / std.
+    """Standardise counts for the model: (gain * count / steps - mean) / std.
 
     Args:
         counts: uint8 (..., K, h, w).
@@ -134,9 +117,10 @@ def normalize_counts(
     return (counts * each[..., None, None]).sub_(mean).div_(std)
 
 
-def add_to_histogram(histogram: Histogram, counts: NDArray[np.uint8], spike_frames: int) -> None:
-    """Count the voxels (K, h, w) of one exposure of T steps into ``histogram``, in place."""
-    steps = bin_steps(spike_frames, len(counts))
+def add_to_histogram(
+    histogram: Histogram, counts: NDArray[np.uint8], steps: NDArray[np.integer]
+) -> None:
+    """Count the voxels (K, h, w) of one exposure, of ``steps`` (K,), into ``histogram``."""
     for value in np.unique(steps):
         found = np.bincount(counts[steps == value].ravel(), minlength=int(value) + 1)
         histogram[int(value)] = histogram.get(int(value), np.zeros(1, np.int64)) + found
@@ -172,3 +156,59 @@ def histogram_statistics(sequences: Sequence[tuple[float, Histogram]]) -> Statis
             "all voxels of the training split are equal: the spike files hold no signal"
         )
     return Statistics(mean, std, count)
+
+
+class GainMeter:
+    """How sensitive a sensor is: the brightness that a spike rate of 1 stands for.
+
+    An integrate-and-fire pixel with threshold theta fires at a rate of grey / theta, so one scene
+    gives half the spikes to a sensor with twice the threshold. Mean spikes and blurry frame show
+    the same light, up to that factor: the gain is its least-squares estimate over a sequence,
+    gain = sum(luma(blur) r) / sum(r^2), r the mean rate; gain x rate is what the model sees.
+    Sensors that differ in threshold only then give it nearly the same voxels.
+
+    Sums run over all frames and spike pixels; luma is in [0, 1], averaged over the area of a spike
+    pixel; r is the spikes of an exposure divided by its T steps. Two numbers a frame are kept, and
+    the result does not depend on the order of the frames.
+    """
+
+    def __init__(self) -> None:
+        self._products: list[float] = []
+        self._squares: list[float] = []
+
+    def add(self, blur: NDArray[np.uint8], spikes: NDArray[np.integer], steps: int) -> None:
+        """Take in one exposure.
+
+        Args:
+            blur: uint8 (H, W, 3) RGB.
+            spikes: (h, w), those of all steps with the shutter open.
+            steps: T, how many these are.
+        """
+        total = spikes.astype(np.float64)
+        gray = shrink(luma(blur), *total.shape).astype(np.float64)
+        # Both sums are exact in float64 where areas are powers of two: integers over 4, say.
+        self._products.append(float(np.vdot(gray, total)) / (255 * steps))
+        self._squares.append(float(np.vdot(total, total)) / steps**2)
+
+    def gain(self, name: str) -> float:
+        """The gain of what was taken in, > 0; theta for an ideal sensor.
+
+        Args:
+            name: of the sequence, for the message.
+
+        Raises:
+            DataError: if there is not a single spike, or frames are black wherever there are some.
+        """
+        squares, products = math.fsum(self._squares), math.fsum(self._products)
+        count = len(self._squares)
+        if squares == 0:
+            raise DataError(
+                f"{name}: not a single spike in {count} frames, so nothing says how sensitive the "
+                "sensor is; give the spikes that belong to these frames"
+            )
+        if products == 0:
+            raise DataError(
+                f"{name}: the blurry frames ({count}) are black wherever there are spikes; give "
+                "the frames that belong to these spikes"
+            )
+        return products / squares

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.store.gain import GainMeter
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
-from vrtspike.errors import DiskFullError, is_disk_full
-from vrtspike.files import atomic_path, json_digest
+from vrtspike.deblurring.data.store.voxels import GainMeter
+from vrtspike.errors import DiskFullError, is_disk_full, tell_full
+from vrtspike.io.files import atomic_path, json_digest
 
 _BLOCK_BYTES = 16_384
 """Blosc decodes blocks of this size. It would take a whole chunk for one, and the memory that it
 needs meanwhile would leave larger holes between the chunks that a cache keeps
-(``benchmarks/chunks.py``)."""
+(``benchmarks/results/chunks.csv``)."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class WrittenStore:
     """SHA-256 of contents and layout; it does not depend on chunks, codec or versions of
     libraries."""
     gain: float | None
-    """See :mod:`vrtspike.deblurring.data.store.gain`; None without spikes."""
+    """See :class:`vrtspike.deblurring.data.store.voxels.GainMeter`; None without spikes."""
 
 
 def write_store(
@@ -58,7 +60,7 @@ def write_store(
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
     Raises:
-        DiskFullError: if there is no room.
+        DiskFullError: if there is no space left.
         DataError: if the spikes give no gain (there are none).
         ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
     """
@@ -74,7 +76,8 @@ def write_store(
             for count, frame in enumerate(frames, start=1):
                 digest.add(frame)
                 if frame.voxels is not None:
-                    meter.add(frame.blur, frame.voxels, layout.spike_frames[count - 1])
+                    exposure = layout.exposures[count - 1]
+                    meter.add(frame.blur, _spikes_of(frame, exposure), exposure.steps)
                 place = (count - 1) % size
                 for name, buffer in buffers.items():
                     values: NDArray[np.uint8] = getattr(frame, name)
@@ -92,9 +95,8 @@ def write_store(
         if not is_disk_full(error):
             raise
         raise DiskFullError(
-            f"{path}: the disk is full ({error.strerror}); nothing was kept. The store "
-            f"needs about {layout.nbytes / 1e6:.0f} MB. Free space, or set RESULTS to another "
-            "disk, and run again"
+            f"{path}: {tell_full(error)}, or set RESULTS to another disk, and run again: nothing "
+            f"was kept, the store needs about {layout.nbytes / 1e6:.0f} MB"
         ) from error
     return WrittenStore(digest.hexdigest(gain), gain)
 
@@ -132,6 +134,16 @@ class ContentDigest:
         whole = self._digest.copy()
         whole.update(b"" if gain is None else gain.hex().encode())
         return whole.hexdigest()
+
+
+def _spikes_of(frame: StoredFrame, exposure: Exposure) -> NDArray[np.integer]:
+    """The spikes of each pixel while the shutter was open: (h, w)."""
+    assert frame.voxels is not None, "asked of frames with spikes"
+    assert frame.bits is not None, "stored beside them"
+    if exposure.steps == len(frame.bits):
+        return frame.voxels.sum(axis=0, dtype=np.int64)
+    # Voxels hold the context, too.
+    return PackedSpikes(frame.bits[exposure.start : exposure.stop], frame.voxels.shape[2]).total()
 
 
 def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]]:

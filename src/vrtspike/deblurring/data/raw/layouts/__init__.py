@@ -1,4 +1,4 @@
-"""Where the frames and spikes of a data set lie: a file for each layout, and their table.
+"""Where the frames and spikes of a data set are: a file for each layout, and their table.
 
 :mod:`vrtspike.deblurring.data.raw.layouts.table` finds the layout of a folder (``DATA.LAYOUT``
 names one instead) and the files of its sequences.

@@ -9,12 +9,23 @@ from pathlib import Path
 
 from vrtspike.errors import DataError
 
+PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
 SPIKE_SUFFIXES = (".dat", ".npz")
 SENSOR_FILE = "config.yaml"
 STREAM = "_stream"
 """Follows a layout's name in manifests where one spike file serves all frames of a sequence."""
 
 _SENSOR_KEY = re.compile(r"^\s*(spike_h|spike_w)\s*:\s*['\"]?(\d+)['\"]?\s*(?:#.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Area:
+    """A part of a sensor, in its pixels; the top row is the first."""
+
+    top: int
+    left: int
+    rows: int
+    columns: int
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,8 @@ class SequenceFiles:
     """The sequence's only spike file in the stream layout."""
     sensor_file: str | None
     """A ``config.yaml`` that may give the sensor's size."""
+    exposures: str | None = None
+    """A table of exposures, which goes before what the layout knows."""
     faults: tuple[str, ...] = ()
     """Files that claim the same frame."""
 
@@ -45,7 +58,7 @@ class SequenceFiles:
     @property
     def paths(self) -> list[str]:
         """All files the sequence consists of, sorted."""
-        single = [path for path in (self.stream, self.sensor_file) if path]
+        single = [path for path in (self.stream, self.sensor_file, self.exposures) if path]
         return sorted([*self.blur.values(), *self.sharp.values(), *self.spikes.values(), *single])
 
 

@@ -1,12 +1,32 @@
-"""What a layout can be asked."""
+"""What a layout says: where the files of a data set lie, how they are numbered, and their timing.
+
+A layout is a record of patterns; paths are relative to the root of the data set, POSIX style. In a
+pattern ``{split}`` and ``{sequence}`` stand for their names, and ``{gamma}`` for ``_gamma`` where
+DATA.BLUR_DIR is ``blur_gamma``, else for nothing.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from pathlib import Path, PurePosixPath
 
-from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.exposure import TABLE, Exposure
+from vrtspike.deblurring.data.raw.layouts.files import (
+    PICTURE_SUFFIXES,
+    SENSOR_FILE,
+    SPIKE_SUFFIXES,
+    STREAM,
+    Area,
+    SequenceFiles,
+)
+from vrtspike.deblurring.data.raw.numbering import frame_numbers
+from vrtspike.errors import DataError
+
+NESTED = "__"
+"""Joins the names of the two folders, one in the other, that are one sequence."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +46,52 @@ class Places:
     stream: str
 
 
-class Layout(Protocol):
-    """One way to lay out a data set; paths are relative to its root, POSIX style."""
+@dataclass(frozen=True)
+class Layout:
+    """One way to lay out a data set.
 
-    @property
-    def name(self) -> str:
-        """What DATA.LAYOUT and manifests call it."""
+    Attributes:
+        name: what DATA.LAYOUT and manifests call it.
+        used_by: who publishes data in this layout.
+        marks: its folders by which it is recognised, as patterns in which ``*`` is any name; all of
+            one of the groups have to be there.
+        unless: a mark of another layout that looks alike; empty where there is none.
+        blur: folder of a sequence's blurry frames.
+        sharp: folder of its sharp frames; None in a set without truth.
+        spike: folder of its spike files; None where one file serves the sequence.
+        streams: where a spike file for the whole sequence may lie, without its suffix; the first
+            is the one that messages name.
+        prefix: what file names begin with before the number; then a folder holds all sequences.
+        picture: suffix of the pictures as they are published; others are read as well.
+        is_nested: whether a sequence is two folders deep; see :data:`NESTED`.
+        more_sharp: whether there are sharp frames without a blurry one.
+        exposure: from the number of steps of a frame's spikes to its exposure; raises DataError
+            where there cannot be so many. None where only a table can tell.
+        step: from one frame's number to the next; None is the step that most of them have.
+        numbers: reads the numbers in the names of frames; None where there are none.
+        scale: frame pixels for each spike pixel along each side, where nothing else tells it.
+        sensor: rows and columns in the spike files; None where it is not always the same.
+        area: the part of the sensor that is picture; None is all of it.
+    """
 
-    @property
-    def used_by(self) -> str:
-        """Who publishes data in this layout."""
+    name: str
+    used_by: str
+    marks: tuple[tuple[str, ...], ...]
+    blur: str
+    sharp: str | None
+    spike: str | None
+    unless: str = ""
+    streams: tuple[str, ...] = ()
+    prefix: str = ""
+    picture: str = ".png"
+    is_nested: bool = False
+    more_sharp: bool = False
+    exposure: Callable[[int], Exposure] | None = None
+    step: int | None = 1
+    numbers: Callable[[Sequence[str]], list[int] | None] = frame_numbers
+    scale: int = 2
+    sensor: tuple[int, int] | None = None
+    area: Area | None = None
 
     def recognises(self, root: Path, split: str) -> bool:
         """Whether the folders of a split look like this layout.
@@ -43,8 +99,25 @@ class Layout(Protocol):
         Raises:
             DataError: if a folder cannot be looked at.
         """
+        found = any(
+            all(_matches(root, mark.format(split=split)) for mark in group) for group in self.marks
+        )
+        return found and not (self.unless and _matches(root, self.unless.format(split=split)))
 
-    def sequence_names(self, root: Path, split: str) -> list[str]:
+    def places(self, split: str, name: str, blur_dir: str) -> Places:
+        """Where the parts of a sequence are expected; arguments as for :meth:`find`."""
+        blur, sharp, spike = self._folders(split, name, blur_dir)
+        prefix = self.prefix.format(sequence=name)
+        streams = [f"{s.format(split=split, sequence=_path(name))}.dat" for s in self.streams]
+        each = f"{spike}/{prefix}*.dat"
+        return Places(
+            f"{blur}/{prefix}*{self.picture}",
+            f"{sharp}/{prefix}*{self.picture}",
+            each if spike else streams[0],
+            streams[0] if streams else each,
+        )
+
+    def sequence_names(self, root: Path, split: str, spike_root: str | None = None) -> list[str]:
         """Sequences of a split, sorted; hidden folders and stray files do not count.
 
         What has only some of its parts is a sequence, too: that the others are missing is a fault.
@@ -52,8 +125,28 @@ class Layout(Protocol):
         Raises:
             DataError: if a folder cannot be listed.
         """
+        parts = [root / part for part in (self.blur, self.sharp) if part]
+        if self.spike and not self.prefix:
+            parts.append(root / (spike_root or "") / self.spike)
+        patterns = {str(part).split("{sequence}")[0] for part in parts}
+        names: set[str] = set()
+        for place in {p.format(split=split, gamma=g) for p in patterns for g in ("", "_gamma")}:
+            if not is_folder(Path(place)):
+                continue
+            with listing(Path(place)) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue
+                    if self.prefix:
+                        if entry.name.endswith(PICTURE_SUFFIXES) and "-" in entry.name:
+                            names.add(entry.name.rpartition("-")[0])
+                    elif _may_be_folder(entry):
+                        names |= set(_below(entry)) if self.is_nested else {entry.name}
+        return sorted(name for name in names if not name.startswith("."))
 
-    def find(self, root: Path, split: str, name: str, blur_dir: str) -> SequenceFiles:
+    def find(
+        self, root: Path, split: str, name: str, blur_dir: str, spike_root: str | None = None
+    ) -> SequenceFiles:
         """List the files of one sequence.
 
         Args:
@@ -61,13 +154,68 @@ class Layout(Protocol):
             split: which split.
             name: of the sequence.
             blur_dir: which blurry frames, ``blur`` or ``blur_gamma``.
+            spike_root: where folders with spikes lie instead, below another root.
 
         Raises:
             DataError: if none of the sequence's folders exists, or one cannot be listed.
         """
+        blur, sharp, spike = self._folders(split, name, blur_dir)
+        above = "" if spike_root is None else f"{Path(spike_root).absolute().as_posix()}/"
+        spike = f"{above}{spike}" if spike else ""
+        streams = [
+            f"{above}{stream.format(split=split, sequence=_path(name))}" for stream in self.streams
+        ]
+        if not self.prefix and not any(
+            is_folder(root / folder) for folder in (blur, sharp, spike, f"{split}/{name}") if folder
+        ):
+            raise DataError(
+                f"{root / split / name}: no such sequence folder, or a link that leads nowhere"
+            )
+        prefix = self.prefix.format(sequence=name)
+        faults: list[str] = []
+        if blur_dir != "blur" and "{gamma}" not in self.blur:
+            faults.append(
+                f"the layout {self.name} has one kind of blurry frames, found DATA.BLUR_DIR "
+                f"{blur_dir}; set it to blur"
+            )
+        blurry = _numbered(root, blur, PICTURE_SUFFIXES, prefix, faults)
+        sharps = _numbered(root, sharp, PICTURE_SUFFIXES, prefix, faults) if sharp else {}
+        if self.more_sharp:
+            sharps = {number: path for number, path in sharps.items() if number in blurry}
+        spikes = _numbered(root, spike, SPIKE_SUFFIXES, prefix, faults) if spike else {}
+        spikes.pop("spike", None)
+        stream = _only(root, [f"{s}{suffix}" for s in streams for suffix in SPIKE_SUFFIXES], faults)
+        own = [p for p in (*streams, spike, blur) if p]
+        beside = dict.fromkeys(PurePosixPath(p).parent.as_posix() for p in own)
+        folders = [*beside, *(p for p in (spike, blur) if p)]
+        tables = [
+            f"{folder}/{prefix}{TABLE}"
+            for folder in dict.fromkeys(folders)
+            if prefix or _path(name) in folder
+        ]
+        above_spikes = PurePosixPath(spike or streams[0] if streams or spike else blur)
+        sensors = (f"{p.as_posix()}/{SENSOR_FILE}" for p in (above_spikes, *above_spikes.parents))
+        return SequenceFiles(
+            split=split,
+            name=name,
+            layout=self.name + (STREAM if stream and not spikes and self.spike else ""),
+            blur=blurry,
+            sharp=sharps,
+            spikes=spikes,
+            stream=stream,
+            sensor_file=next((p for p in sensors if is_file(root / p)), None),
+            exposures=_only(root, tables, faults),
+            faults=tuple(faults),
+        )
 
-    def places(self, split: str, name: str, blur_dir: str) -> Places:
-        """Where the parts of a sequence are expected; arguments as for :meth:`find`."""
+    def _folders(self, split: str, name: str, blur_dir: str) -> tuple[str, str, str]:
+        """Folders of the blurry frames, the sharp frames and the spikes; empty where none."""
+        gamma = blur_dir.removeprefix("blur")
+        blur, sharp, spike = (
+            (pattern or "").format(split=split, sequence=_path(name), gamma=gamma)
+            for pattern in (self.blur, self.sharp, self.spike)
+        )
+        return blur, sharp, spike
 
 
 def advice(layout: Layout, blur_dir: str) -> str:
@@ -77,3 +225,104 @@ def advice(layout: Layout, blur_dir: str) -> str:
         f"Expected in the layout {layout.name} ({layout.used_by}): {places.blur}, {places.sharp} "
         f"and, where there are spikes, {places.spikes} or {places.stream}."
     )
+
+
+def _path(name: str) -> str:
+    """The folders of a sequence."""
+    return name.replace(NESTED, "/")
+
+
+def _matches(root: Path, pattern: str) -> bool:
+    if "*" not in pattern:
+        return _reached(root / pattern, Path.exists)
+    above = root / pattern.partition("*")[0].rpartition("/")[0]
+    return is_folder(above) and next(root.glob(pattern), None) is not None
+
+
+def _below(entry: os.DirEntry[str]) -> Iterator[str]:
+    """The folders in a folder, with its name before theirs."""
+    with listing(Path(entry.path)) as entries:
+        for inner in entries:
+            if not inner.name.startswith(".") and _may_be_folder(inner):
+                yield f"{entry.name}{NESTED}{inner.name}"
+
+
+def _only(root: Path, paths: Sequence[str], faults: list[str]) -> str | None:
+    """The one of some files that exists; several are a fault."""
+    found = [path for path in dict.fromkeys(paths) if is_file(root / path)]
+    if len(found) > 1:
+        kind = "tables of exposures" if found[0].endswith(TABLE) else "spike files"
+        faults.append(f"several {kind} for the whole sequence: {', '.join(found)}")
+    return found[0] if found else None
+
+
+def _numbered(
+    root: Path, place: str, suffixes: tuple[str, ...], prefix: str, faults: list[str]
+) -> dict[str, str]:
+    """Files of a folder by number; others (GoPro has a stray text file or two) do not count."""
+    if not is_folder(root / place):
+        return {}
+    with listing(root / place) as entries:
+        names = sorted(
+            e.name
+            for e in entries
+            if e.name.endswith(suffixes) and e.name.startswith(prefix) and e.name[0] != "."
+        )
+    found: dict[str, str] = {}
+    numbers: dict[str, str] = {}
+    for name in names:
+        stem = name[len(prefix) :].rpartition(".")[0]
+        if prefix and "-" in stem:
+            continue  # another sequence, whose name begins like this one's
+        number = str(int(stem)) if stem.isdecimal() else stem
+        if number in numbers:
+            faults.append(f"{place} holds two files for frame {stem}: {numbers[number]} and {name}")
+            continue
+        numbers[number] = name
+        found[stem] = f"{place}/{name}"
+    return found
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder exists.
+
+    Raises:
+        DataError: if a folder above it may not be entered.
+    """
+    return _reached(path, Path.is_dir)
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file exists; raises as :func:`is_folder`."""
+    return _reached(path, Path.is_file)
+
+
+@contextlib.contextmanager
+def listing(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """The entries of a folder, in any order.
+
+    Raises:
+        DataError: if it cannot be listed.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            yield entries
+    except OSError as error:
+        raise DataError(
+            f"{folder}: cannot be listed ({error.strerror}); fix its permissions"
+        ) from error
+
+
+def _may_be_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder, or a link that leads nowhere: nobody means that to be left out."""
+    return not os.path.isfile(entry.path) if entry.is_symlink() else entry.is_dir()  # noqa: PTH113
+
+
+def _reached(path: Path, question: Callable[[Path], bool]) -> bool:
+    try:
+        return question(path)
+    except PermissionError as error:
+        raise DataError(
+            f"{path}: cannot be reached ({error.strerror}); fix the permissions of the folders "
+            "above it"
+        ) from error

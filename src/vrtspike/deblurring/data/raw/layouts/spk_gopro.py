@@ -1,24 +1,65 @@
-"""``<root>/<split>/<sequence>/{blur,sharp}/NNNNNN.png`` and ``spike/NNNNNN.dat``."""
+"""GoPro's frames with spikes: as they are published, and as other codes arrange them.
+
+``<root>/<split>/<sequence>/{blur,sharp}/NNNNNN.png`` and ``spike/NNNNNN.dat``; ``kair``:
+``<root>/{<split>_GT,<split>_GT_blurred,<split>_spike}/<sequence>/NNNNNN.{png,dat}``; ``nafnet``:
+``<root>/<split>/{input,target,spike}/<sequence>-NNNNNN.{png,dat}``.
+
+The spikes stand beside the frames or, as they are published (``GOPRO_Large_spike_seq``), under a
+root of their own (DATA.SPIKE_ROOT).
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.raw.layouts.layout import Layout
 
-from vrtspike.deblurring.data.raw.layouts.folders import FolderLayout
-from vrtspike.deblurring.data.raw.layouts.listing import is_folder
-
-
-def looks_like_spk_gopro(root: Path, split: str) -> bool:
-    """It has a folder for the split, as others have: it is asked last."""
-    return is_folder(root / split)
+STEPS_PER_SOURCE_FRAME = 8
+"""Spike steps from one of GoPro's frames of 240 a second to the next."""
 
 
-SPK_GOPRO = FolderLayout(
+def spk_gopro_exposure(steps: int) -> Exposure:
+    """All T = 8 N steps; the sharp frame is the middle one of N, at step 4 (N - 1).
+
+    An exposure of less than two source frames has no middle one: its instant is the middle.
+
+    >>> spk_gopro_exposure(88)
+    Exposure(start=0, stop=88, sharp=40.0)
+    """
+    first = STEPS_PER_SOURCE_FRAME if steps >= 2 * STEPS_PER_SOURCE_FRAME else 0
+    return Exposure(0, steps, (steps - first) / 2)
+
+
+SPK_GOPRO = Layout(
     name="spk_gopro",
     used_by="GOPRO_Large, Spk-GoPro",
-    looks_like=looks_like_spk_gopro,
+    marks=tuple((f"{{split}}/*/{part}",) for part in ("blur", "blur_gamma", "sharp", "spike")),
     blur="{split}/{sequence}/blur{gamma}",
     sharp="{split}/{sequence}/sharp",
     spike="{split}/{sequence}/spike",
     streams=("{split}/{sequence}/spike", "{split}/{sequence}/spike/spike"),
+    unless="{split}/*/exposures.csv",
+    exposure=spk_gopro_exposure,
+)
+
+KAIR = Layout(
+    name="kair",
+    used_by="KAIR, the training code of VRT",
+    marks=(("{split}_GT",),),
+    blur="{split}_GT_blurred{gamma}/{sequence}",
+    sharp="{split}_GT/{sequence}",
+    spike="{split}_spike/{sequence}",
+    streams=("{split}_spike/{sequence}", "{split}_spike/{sequence}/spike"),
+    exposure=spk_gopro_exposure,
+)
+
+NAFNET = Layout(
+    name="nafnet",
+    used_by="NAFNet, Restormer",
+    marks=(("{split}/target", "{split}/input"), ("{split}/target", "{split}/input_gamma")),
+    blur="{split}/input{gamma}",
+    sharp="{split}/target",
+    spike="{split}/spike",
+    streams=("{split}/spike/{sequence}",),
+    prefix="{sequence}-",
+    exposure=spk_gopro_exposure,
 )

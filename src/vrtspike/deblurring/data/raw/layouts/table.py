@@ -9,10 +9,13 @@ import os
 from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.files import STREAM, SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.kair import KAIR
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.nafnet import NAFNET
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.deblurring.data.raw.layouts.rgb_pairs import BSD, DVD, REDS, RGB_PAIRS
+from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB, S_SDM
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import KAIR, NAFNET, SPK_GOPRO
+from vrtspike.deblurring.data.raw.layouts.spk_x4k import SPK_X4K_33, SPK_X4K_65
+from vrtspike.deblurring.data.raw.layouts.stream import M1K40, ONE_STREAM, UHSR
+from vrtspike.errors import DataError
 
 LAYOUTS: dict[str, Layout] = {
     layout.name: layout
@@ -20,26 +23,43 @@ LAYOUTS: dict[str, Layout] = {
         KAIR,
         NAFNET,
         SPK_GOPRO,
+        SPK_X4K_33,
+        SPK_X4K_65,
+        S_SDM,
+        RSB,
+        ONE_STREAM,
+        M1K40,
+        UHSR,
+        BSD,
+        DVD,
+        REDS,
+        RGB_PAIRS,
     )
 }
-"""By name, in the order in which they are asked whether they recognise a folder."""
+"""By name."""
 
 AUTO = "auto"
 """The name of whichever layout recognises a folder."""
 
 
 def find_layout(root: Path, split: str, wanted: str = AUTO) -> Layout:
-    """The layout of a split: the one asked for, else the first that recognises its folders.
+    """The layout of a split: the one asked for, else the one that recognises its folders.
 
     A split that none of them recognises is one of :data:`SPK_GOPRO` without sequences.
 
     Raises:
-        DataError: if a folder cannot be looked at.
+        DataError: if several recognise them, or a folder cannot be looked at.
     """
     if wanted != AUTO:
         return LAYOUTS[wanted]
-    known = (layout for layout in LAYOUTS.values() if layout.recognises(root, split))
-    return next(known, SPK_GOPRO)
+    known = [layout for layout in LAYOUTS.values() if layout.recognises(root, split)]
+    if len(known) > 1:
+        names = " and ".join(layout.name for layout in known)
+        raise DataError(
+            f"{root}: the folders of split {split} fit the layouts {names}; set DATA.LAYOUT to the "
+            "one that is meant"
+        )
+    return known[0] if known else SPK_GOPRO
 
 
 def layout_of(files: SequenceFiles) -> Layout:
@@ -47,13 +67,13 @@ def layout_of(files: SequenceFiles) -> Layout:
     return LAYOUTS[files.layout.removesuffix(STREAM)]
 
 
-def sequence_names(root: Path, split: str, layout: str = AUTO) -> list[str]:
-    """Sequences of a split, sorted (:meth:`Layout.sequence_names`)."""
-    return find_layout(root, split, layout).sequence_names(root, split)
-
-
 def find_sequence(
-    root: str | os.PathLike[str], split: str, name: str, blur_dir: str, layout: str = AUTO
+    root: str | os.PathLike[str],
+    split: str,
+    name: str,
+    blur_dir: str,
+    layout: str = AUTO,
+    spike_root: str | None = None,
 ) -> SequenceFiles:
     """List the files of one sequence.
 
@@ -61,4 +81,4 @@ def find_sequence(
         DataError: if none of the sequence's folders exists, or one cannot be listed.
     """
     base = Path(root)
-    return find_layout(base, split, layout).find(base, split, name, blur_dir)
+    return find_layout(base, split, layout).find(base, split, name, blur_dir, spike_root)

@@ -1,0 +1,107 @@
+"""What a training depends on: devices, weights, and whether a new run is begun."""
+
+import functools
+import json
+import os
+import shlex
+
+from snakemake.exceptions import WorkflowError
+
+from vrtspike.cluster.gpus import require_gpus
+from vrtspike.monitoring.nvml import installed_gpus
+from vrtspike.workflow.local_devices import LocalDevices
+from vrtspike.workflow.training import retrained
+
+GPUS, NODES = PLAN.settings.GPUS, PLAN.settings.NODES
+DEVICES = LocalDevices(
+    GPUS, SNAKEMAKE, lambda: len(require_gpus("auto", installed_gpus()))
+)
+
+
+def given_cores():
+    """What `--cores` says; pictures of a plan are drawn without."""
+    try:
+        return workflow.cores
+    except WorkflowError:
+        return EVERY_CORE
+
+
+def training_gpus(wildcards):
+    """A counter for the scheduler; the launcher chooses the devices."""
+    return DEVICES.gpus(wildcards.preset)
+
+
+def training_threads(wildcards):
+    """Its part of the cores of this machine."""
+    return DEVICES.threads("train", wildcards.preset, given_cores())
+
+
+@user_errors()
+def training_devices(wildcards, resources):
+    """What of the counter the launcher cannot know."""
+    return DEVICES.options(resources.gpu) if "gpu" in resources.keys() else ""
+
+
+TRAINING_DEVICES = {"gpu": training_gpus}
+if NODES > 1:
+    # What the Slurm executor needs for one task a node, which the launcher starts by itself
+    # (`mpi`), and as many GPUs on each; it would count tasks by GPUs otherwise.
+    TRAINING_DEVICES = {
+        "nodes": NODES,
+        "tasks": NODES,
+        "mpi": "srun",
+        "tasks_per_gpu": 0,
+    }
+    if GPUS:
+        TRAINING_DEVICES["gres"] = f"gpu:{1 if GPUS == 'auto' else GPUS}"
+
+# Jobs of a cluster know the configuration and their environment only.
+RETRAIN = "VRTSPIKE_RETRAIN"
+os.environ.setdefault(RETRAIN, "")
+
+
+envvars:
+    RETRAIN,
+
+
+@functools.cache
+def retrained_presets():
+    """Those whose runs of other code are set aside: RETRAIN, --forcerun train_<preset> or sweep_<name>."""
+    if SNAKEMAKE.is_main:
+        os.environ[RETRAIN] = " ".join(retrained(PLAN, SNAKEMAKE.forced_rules))
+    return os.environ[RETRAIN].split()
+
+
+@user_errors()
+def weights_before(wildcards):
+    """The weights a preset learns from, trained or fetched before.
+
+    What else a training cannot do without has to be there before anything is computed.
+    """
+    preset = wildcards.preset
+    TRAININGS.require_files(preset, again=preset in retrained_presets())
+    change = "asked for" if preset in retrained_presets() else TRAININGS.change(preset)
+    weights = TRAININGS.result(preset) / "weights.safetensors"
+    if change:
+        SNAKEMAKE.make_again(str(weights), change)
+    elif not weights.exists():
+        # A training that was stopped may stand before figures of the one that it replaces.
+        SNAKEMAKE.make_again(str(weights), "no result yet")
+    elif notice := TRAININGS.code_notice(preset):
+        NOTICES.add(notice)
+    fetched = TRAININGS.fetched_before(preset)
+    return [*TRAININGS.trained_before(preset), *map(ancient, fetched)]
+
+
+def new_run(wildcards, resources):
+    """Whether a run of other code is set aside; no reason by itself, like `configuration`."""
+    return "--retrain" if wildcards.preset in retrained_presets() else ""
+
+
+def configuration(wildcards, resources):
+    """Where programs find the same configuration again.
+
+    It takes `resources` because Snakemake does not compare params that derive from them: what
+    changes a result is compared key by key.
+    """
+    return shlex.join(["--configfile", *CONFIGFILES, "--config", json.dumps(OVERRIDES)])

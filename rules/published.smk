@@ -1,0 +1,59 @@
+"""Published figures: VRT's reproduced from its weights, all of them beside own runs."""
+
+
+rule reproduce_vrt:
+    """VRT's published weights without spikes under protocol vrt: is 34.81 dB found?"""
+    input:
+        published_vrt,
+    output:
+        "<results>/reproduce_vrt/verdict.txt",
+    log:
+        "<logs>/reproduce_vrt.log",
+    benchmark:
+        "<benchmarks>/reproduce_vrt.tsv"
+    threads: lambda wildcards: DEVICES.threads("evaluate", "reproduce", given_cores())
+    resources:
+        gpu=1,
+        mem_mb=16000,
+    params:
+        *code("reproduce_vrt.py"),
+        preset=PUBLISHED_VRT,
+        configuration=configuration,
+        folder=subpath(output[0], parent=True),
+    shell:
+        "VRTSPIKE_SCREEN=3 VRTSPIKE_CPUS={threads} python scripts/reproduce_vrt.py --preset {params.preset}"
+        " {params.configuration} --output {params.folder:q} 3>&2 > {log:q} 2>&1"
+        " && cat {output:q} >&2"
+
+
+rule leaderboard:
+    """Runs of the presets named by PRESETS beside published figures, by protocol."""
+    input:
+        settled=settled(*PLAN.settings.PRESETS),
+        runs=expand(
+            "<results>/train/{preset}/run.json",
+            preset=seeds_of(*PLAN.settings.PRESETS),
+        ),
+        evaluations=expand(
+            "<results>/evaluate/{preset}/summary.json",
+            preset=seeds_of(*PLAN.settings.PRESETS),
+        ),
+    output:
+        multiext("<results>/leaderboard/leaderboard.", "csv", "md", "tex"),
+        page=report(
+            "<results>/leaderboard/leaderboard.html",
+            caption="../workflow/report/compare.rst",
+            category="Comparison",
+            labels={"result": "leaderboard"},
+        ),
+    log:
+        "<logs>/leaderboard.log",
+    benchmark:
+        "<benchmarks>/leaderboard.tsv"
+    params:
+        *code("leaderboard.py", uses=SHOWN),
+        runs=run_folders,
+        folder=subpath(output.page, parent=True),
+    shell:
+        "python scripts/leaderboard.py --train-dirs {params.runs:q} --output {params.folder:q}"
+        " > {log:q} 2>&1"

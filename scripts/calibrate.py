@@ -1,0 +1,19 @@
+"""Calibrate cameras of one's own and resample their recordings: vrtspike calibrate, as a job."""
+
+from __future__ import annotations
+
+import argparse
+
+from vrtspike.deblurring.commands.recordings import add_calibrate, calibrate
+from vrtspike.system.cli import HelpFormatter, run
+
+
+def main() -> None:
+    """Parse the arguments, calibrate, and exit with the command's status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
+    add_calibrate(parser)
+    raise SystemExit(calibrate(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,35 @@
+"""Evaluate VRT's published weights under its own protocol and compare with the published figure."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vrtspike.cluster.gpus import DEVICE_NAMES, take_device
+from vrtspike.config.workflow import load_workflow
+from vrtspike.deblurring.evaluation.reproduction import reproduce_vrt
+from vrtspike.deblurring.settings import deblurring_settings
+from vrtspike.io.files import atomic_write_text
+from vrtspike.system.cli import add_preset, run
+from vrtspike.system.progress_bar import progress_bar
+
+VERDICT = "verdict.txt"
+
+
+def main() -> None:
+    """Parse the arguments, evaluate, and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_preset(parser)
+    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--device", choices=DEVICE_NAMES, default="auto", help="where to compute")
+    arguments = parser.parse_args()
+    plan = load_workflow(arguments.configfile, arguments.config)
+    settings = deblurring_settings(plan.preset(arguments.preset), arguments.preset)
+    with take_device(arguments.device) as device, progress_bar("reproduce VRT") as progress:
+        verdict = reproduce_vrt(settings, arguments.output, device, progress)
+    atomic_write_text(arguments.output / VERDICT, f"{verdict}\n")
+    print(verdict)
+
+
+if __name__ == "__main__":
+    run(main)

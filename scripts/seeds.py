@@ -1,0 +1,21 @@
+"""The trainings of one preset that differ in their seed: each, their mean and their spread."""
+
+from __future__ import annotations
+
+import argparse
+
+from vrtspike.analysis.ablation import write_seeds
+from vrtspike.system.cli import add_run_folders, run
+
+
+def main() -> None:
+    """Parse the arguments and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_run_folders(parser)
+    arguments = parser.parse_args()
+    table = write_seeds(arguments.train_dirs, arguments.output)
+    print(table.to_string(index=False, na_rep="-"))
+
+
+if __name__ == "__main__":
+    run(main)

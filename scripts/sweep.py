@@ -1,0 +1,29 @@
+"""Set the trainings of a sweep side by side: a table, and parallel coordinates."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vrtspike.analysis.sweep import write_sweep
+from vrtspike.config.sweeps import read_sweep
+from vrtspike.system.cli import run
+
+
+def main() -> None:
+    """Parse the arguments and write table and plot."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sweep", type=Path, required=True, help="file of the sweep")
+    parser.add_argument(
+        "--train-dirs", type=Path, nargs="+", required=True, help="result folders of the runs"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+    arguments = parser.parse_args()
+    values = read_sweep(arguments.sweep).members
+    name = arguments.sweep.stem
+    table = write_sweep(arguments.train_dirs, values, arguments.output, name)
+    print(table.to_string(index=False, na_rep="-"))
+
+
+if __name__ == "__main__":
+    run(main)

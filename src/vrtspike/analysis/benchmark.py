@@ -1,0 +1,304 @@
+"""Two settings of a preset, trained alternately: the ratio of their times, with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from vrtspike.analysis.turns import Length, Side, Turn, take_turns
+from vrtspike.config.loading import changed_settings
+from vrtspike.config.run_schema import ENDLESS, RunSettings
+from vrtspike.errors import ConfigError
+from vrtspike.io.flatten import unequal
+
+SCHEMA = 1
+NAMES = ("as it is", "changed")
+"""Of the two settings."""
+CONFIDENCE = 0.95
+"""Of the interval around a ratio."""
+_ORIGIN = "--against"
+UNSURE = 1.5
+"""An interval whose ends lie further apart than by this factor hides any difference of interest."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of times and its confidence interval; above 1 the second setting is faster.
+
+    Attributes:
+        value: geometric mean over the pairs of turns.
+        low: lower end of the interval.
+        high: upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the interval leaves 1 out, so that the times differ by more than chance."""
+        return not self.low <= 1.0 <= self.high
+
+    def scaled(self, factor: float) -> Ratio:
+        """The ratio of the times divided by what was done in them.
+
+        Args:
+            factor: how much more the second setting does in its time.
+        """
+        return Ratio(self.value * factor, self.low * factor, self.high * factor)
+
+
+def ratio_of_times(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Ratio:
+    """By how much the steps of one setting take longer than those of another.
+
+    Steps of one turn are alike: the same memory layout, the same neighbours on the machine. So a
+    turn is one observation, its median, and turns beside each other are a pair. The interval is
+    Student's for the mean of the logarithms of the pairs' ratios. A bootstrap over steps calls one
+    of four equal settings different as soon as turns differ by 2 %, one over five turns one of
+    seven; this one keeps to its 5 %.
+
+    Args:
+        before: step times of each turn of the first setting, in any unit.
+        after: those of the second, as many turns, in the same order.
+
+    Raises:
+        ValueError: if there are fewer than two pairs, or the numbers of turns differ.
+    """
+    if len(before) < 2:
+        raise ValueError(f"found {len(before)} pairs of turns, expected 2 or more")
+    pairs = zip(before, after, strict=True)
+    logs = np.log([np.median(one) / np.median(other) for one, other in pairs])
+    interval = stats.ttest_1samp(logs, 0.0).confidence_interval(CONFIDENCE)
+    return Ratio(*np.exp([logs.mean(), interval.low, interval.high]).tolist())
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Two settings of a preset and the turns of both.
+
+    Attributes:
+        preset: its name.
+        settings: keys in which they differ, with the value as it is and the changed one, as JSON.
+        length: of the turns.
+        before: turns of the preset as it is.
+        after: turns of the changed one, as many.
+        notes: in what the timed steps differ from those of a whole training.
+    """
+
+    preset: str
+    settings: Mapping[str, tuple[str, ...]]
+    length: Length
+    before: Sequence[Turn]
+    after: Sequence[Turn]
+    notes: Sequence[str] = ()
+
+    @property
+    def step_ratio(self) -> Ratio:
+        """Of the times of a step."""
+        return ratio_of_times([t.step_s for t in self.before], [t.step_s for t in self.after])
+
+    @property
+    def samples(self) -> tuple[float, float]:
+        """Samples of a step, as it is and changed."""
+        return _mean_samples(self.before), _mean_samples(self.after)
+
+    @property
+    def sample_ratio(self) -> Ratio:
+        """Of the times of a sample: what counts where steps have different numbers of them."""
+        before, after = self.samples
+        return self.step_ratio.scaled(after / before)
+
+
+def against(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
+    """The settings with some keys changed.
+
+    Args:
+        settings: of the preset.
+        changes: ``KEY=value``.
+
+    Raises:
+        ConfigError: if a key or value is wrong, or nothing is changed.
+    """
+    changed = changed_settings(settings, changes, "the preset", _ORIGIN)
+    if not differences(settings, changed):
+        raise ConfigError(
+            f"{_ORIGIN} {' '.join(changes)}: the preset has these values already, there is nothing "
+            "to compare; give another value"
+        )
+    return changed
+
+
+def differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str, ...]]:
+    """The keys whose values differ, with both values as JSON."""
+    trees = (settings.model_dump(mode="json") for settings in (before, after))
+    return unequal(*trees, absent="-")
+
+
+def timed(settings: RunSettings, last_step: int) -> RunSettings:
+    """RunSettings for a training that is timed, and stopped after some steps.
+
+    It does not end by itself, because a validation would come first; nobody is told of it; crops
+    stay those of the first phase. All else is as in the preset.
+
+    Args:
+        settings: of the preset.
+        last_step: with which memory is noted.
+    """
+    keys = [
+        "TRAIN.MAX_STEPS=null",
+        f"TRAIN.EPOCHS={ENDLESS}",
+        "TRAIN.EARLY_STOPPING=null",
+        f"TRAIN.SAVE_EVERY_STEPS={ENDLESS}",
+        f"LOG.VAL_EVERY_STEPS={ENDLESS}",
+        f"LOG.MEMORY_EVERY_STEPS={last_step}",
+        "LOG.ENABLE_TIMING_LOG=true",
+        "LOG.TIMING_FILE=true",
+        "LOG.TIMING_FILE_INTERVAL=1",
+        "LOG.WANDB=null",
+        "LOG.MLFLOW=null",
+        "LOG.ON_END=null",
+    ]
+    keys += settings.first_steps.overrides
+    return changed_settings(settings, keys, "the preset", "benchmark")
+
+
+def timed_pair(
+    before: RunSettings, after: RunSettings, last_step: int
+) -> tuple[RunSettings, RunSettings]:
+    """Both settings as :func:`timed`.
+
+    Raises:
+        ConfigError: if that makes a key equal in which they differ.
+    """
+    pair = timed(before, last_step), timed(after, last_step)
+    lost = differences(before, after).keys() - differences(*pair).keys()
+    if lost:
+        raise ConfigError(
+            f"{_ORIGIN} {', '.join(sorted(lost))}: the benchmark sets this itself, for both "
+            "settings, so that no difference is left; leave it out"
+        )
+    return pair
+
+
+def run_benchmark(
+    preset: str,
+    settings: tuple[RunSettings, RunSettings],
+    datasets: tuple[Path, Path],
+    length: Length,
+    gpus: int | Literal["auto"],
+    tell: Callable[[str], None],
+) -> Benchmark:
+    """Train a few steps with each of two settings, in turns.
+
+    Args:
+        preset: its name.
+        settings: as it is and changed, as a configuration gives them.
+        datasets: manifest of the data of each.
+        length: how many turns and steps.
+        gpus: of this machine; ``auto`` for all that are free.
+        tell: is told of every turn.
+
+    Raises:
+        ConfigError: if timing would make a key equal in which they differ.
+        RunError: if a training fails.
+    """
+    before, after = settings
+    pair = timed_pair(before, after, length.last_step)
+    changes = differences(*pair)
+    words = " ".join(f"{key}={value}" for key, (_, value) in changes.items())
+    names = (NAMES[0], f"{NAMES[1]} ({words})")
+    sides = [Side(*side) for side in zip(names, pair, datasets, strict=True)]
+    turns = take_turns(sides, length, gpus, tell)
+    notes = dict.fromkeys([*before.first_steps.notes, *after.first_steps.notes])
+    return Benchmark(preset, changes, length, turns[0], turns[1], tuple(notes))
+
+
+def _mean_samples(turns: Sequence[Turn]) -> float:
+    return sum(turn.samples for turn in turns) / len(turns)
+
+
+def benchmark_text(found: Benchmark) -> str:
+    """Lines for a person, with a newline at the end."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Benchmark) -> Iterator[str]:
+    length, first = found.length, found.before[0]
+    yield f"{found.preset} on {first.device}"
+    for key, (before, after) in found.settings.items():
+        yield f"  {key}: {before} -> {after}"
+    yield (
+        f"{length.turns} turns of each, {length.steps} steps of a turn timed after {length.warm_up}"
+    )
+    yield from found.notes
+    yield ""
+    memory = "GPU memory" if first.on_gpu else "memory"
+    yield f"{'':<10}{'s a step':>10}{'middle half':>22}{memory:>14}"
+    for name, turns in zip(NAMES, (found.before, found.after), strict=True):
+        low, median, high = quartiles(turns)
+        half = f"{low:.4g} to {high:.4g}"
+        peak = f"{max(turn.memory_mb for turn in turns):.0f} MB"
+        yield f"{name:<10}{median:>10.4g}{half:>22}{peak:>14}"
+    yield ""
+    samples, changed = found.samples
+    if samples == changed:
+        yield _verdict("ratio of step times", found.step_ratio)
+    else:
+        yield f"samples of a step: {samples:g} as it is, {changed:g} changed"
+        yield _verdict("ratio of step times", found.step_ratio, judged=False)
+        yield _verdict("ratio of times per sample", found.sample_ratio)
+
+
+def _verdict(name: str, ratio: Ratio, *, judged: bool = True) -> str:
+    interval = f"{100 * CONFIDENCE:.0f} %: {ratio.low:.3f} to {ratio.high:.3f}"
+    figures = f"{name}: {ratio.value:.3f} ({interval})"
+    if not judged:
+        return figures
+    if not ratio.is_seen:
+        more = "; more turns (--turns) would tell more" if ratio.high > UNSURE * ratio.low else ""
+        return f"{figures}; no difference seen{more}"
+    if ratio.value > 1:
+        return f"{figures}; changed is {ratio.value:.2f} x as fast"
+    return f"{figures}; changed is slower: {1 / ratio.value:.2f} x the time"
+
+
+def quartiles(turns: Sequence[Turn]) -> list[float]:
+    """First quartile, median and third quartile of all step times, in seconds."""
+    times = [seconds for turn in turns for seconds in turn.step_s]
+    return [float(value) for value in np.quantile(times, (0.25, 0.5, 0.75))]
+
+
+def benchmark_json(found: Benchmark) -> dict[str, Any]:
+    """All figures, with the time of each step, as a JSON value."""
+    return {
+        "schema": SCHEMA,
+        "preset": found.preset,
+        "settings": {key: list(values) for key, values in found.settings.items()},
+        "device": found.before[0].device,
+        "length": asdict(found.length),
+        "notes": list(found.notes),
+        "sides": {
+            name: {
+                "seconds_per_step": dict(
+                    zip(("low", "median", "high"), quartiles(turns), strict=True)
+                ),
+                "samples_per_step": samples,
+                "peak_memory_mb": round(max(turn.memory_mb for turn in turns), 1),
+                "memory_of": "gpu" if turns[0].on_gpu else "processes",
+                "step_s": [list(turn.step_s) for turn in turns],
+            }
+            for name, turns, samples in zip(
+                NAMES, (found.before, found.after), found.samples, strict=True
+            )
+        },
+        "confidence": CONFIDENCE,
+        "ratio_of_step_times": asdict(found.step_ratio),
+        "ratio_of_times_per_sample": asdict(found.sample_ratio),
+        "difference_seen": found.sample_ratio.is_seen,
+    }

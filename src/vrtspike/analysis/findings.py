@@ -1,0 +1,218 @@
+"""What a run's figures say about its speed and its health, most important first.
+
+The symptoms, their limits and all texts stand in ``advice.yaml``, what is looked at in
+:mod:`vrtspike.analysis.rules`. Effects are bounds computed from the run's own figures; where
+nothing was measured that would bound them, the text says so.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, get_args
+
+import pandas as pd
+from ruamel.yaml import YAML
+
+from vrtspike.analysis.advice import advice
+from vrtspike.analysis.figures import RunFigures
+from vrtspike.analysis.rules import CONDITIONS, WORTH_A_WARNING, Run, Seen, Severity
+from vrtspike.config.documents import Document, nested
+from vrtspike.config.loading import settings_with
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.errors import ConfigError
+
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
+
+Text = str | Mapping[str, str]
+"""A text with named values in braces, or several by the names that a condition chooses."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to change.
+
+    Attributes:
+        symptom: its name in ``advice.yaml``.
+        severity: ``error`` spoils the result or ends the run, ``warning`` costs a good part of the
+            time or puts the run at risk, ``hint`` is a possibility.
+        weight: share of the run's time (0 to 1) that is at stake; ranks findings of one severity.
+        figure: what was measured, with the limit it crossed.
+        change: what to do, in words.
+        keys: dotted configuration keys and their proposed values; empty where a person must choose.
+        effect: what to expect.
+    """
+
+    symptom: str
+    severity: Severity
+    weight: float
+    figure: str
+    change: str
+    effect: str
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key_lines(self) -> list[str]:
+        """``KEY: value`` for each key."""
+        return [key_line(key, value) for key, value in self.keys.items()]
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """An entry of ``advice.yaml``, whose head explains the attributes."""
+
+    symptom: str
+    measured: str
+    reported: str
+    cause: str
+    figure: str
+    change: Text
+    effect: Text
+    limit: Mapping[str, float] = field(default_factory=dict)
+    severity: Severity | None = None
+
+    def look(self, run: Run) -> Finding | None:
+        """The finding, where a run has the symptom."""
+        seen = CONDITIONS[self.symptom](run, self.limit)
+        if seen is None:
+            return None
+        values = {**seen.values, "limit": self.limit, "faster": speed_up(seen.gain or 0.0)}
+        return Finding(
+            self.symptom,
+            seen.severity or self.severity or by_gain(seen.gain or 0.0),
+            seen.weight,
+            self.figure.format(**values),
+            _chosen(self.change, seen.change, seen).format(**values),
+            _chosen(self.effect, seen.effect, seen).format(**values),
+            seen.keys,
+        )
+
+
+def _chosen(text: Text, name: str | None, seen: Seen) -> str:
+    if isinstance(text, str):
+        return text
+    return text[name or ("keys" if seen.keys else "nothing")]
+
+
+@cache
+def symptoms() -> Mapping[str, Symptom]:
+    """All symptoms by name, in the order of the page."""
+    return {entry["symptom"]: Symptom(**entry) for entry in advice()["findings"]}
+
+
+def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
+    """All findings for a run, the most important first.
+
+    Args:
+        figures: the run's figures.
+        settings: the preset it ran with.
+    """
+    run = Run(figures, settings)
+    found = [seen for symptom in symptoms().values() if (seen := symptom.look(run)) is not None]
+    return sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.weight))
+
+
+def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
+    """Findings as rows of text, ranked from 1."""
+    rows = [
+        (rank, f.severity, f.symptom, f.figure, f.change, "; ".join(f.key_lines), f.effect)
+        for rank, f in enumerate(findings, start=1)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def finding_lines(findings: Sequence[Finding]) -> list[str]:
+    """Findings as a person reads them in a terminal, the most important first."""
+    lines = []
+    for rank, finding in enumerate(findings, start=1):
+        lines.append(f"{rank}. {finding.symptom} ({finding.severity}): {finding.figure}")
+        lines.append(f"   {finding.change}; {finding.effect}")
+        lines += [f"   {line}" for line in finding.key_lines]
+    return lines or ["no findings: no symptom crossed its limit"]
+
+
+def key_line(key: str, value: object) -> str:
+    """A key and its value as a preset writes it.
+
+    >>> key_line("A.B", True), key_line("A.B", None), key_line("A.B", [2, 8]), key_line("A", "auto")
+    ('A.B: true', 'A.B: null', 'A.B: [2, 8]', 'A: auto')
+    """
+    return f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
+
+
+def by_gain(share: float) -> Severity:
+    """How much it matters that a share of a run's time (0 to 1) could be saved.
+
+    >>> by_gain(0.05), by_gain(0.008)
+    ('warning', 'hint')
+    """
+    return "warning" if share >= WORTH_A_WARNING else "hint"
+
+
+def speed_up(share: float) -> str:
+    """By how much a run is faster that is spared a share of its time.
+
+    >>> speed_up(0.2)
+    '25%'
+    """
+    return f"{1 / (1 - share) - 1:.0%}" if share < 0.999 else "1000 times"
+
+
+FILLING = frozenset(
+    {"TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS"}
+    | {"TRAIN.SCALE_LR", "TRAIN.BASE_BATCH_SIZE"}
+    | {"MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN"}
+)
+"""Keys that say how much memory a step takes, and those of batches, which go together."""
+
+
+def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[str, Any]:
+    """The changes of all findings together; where two disagree, the more important one wins.
+
+    A change that the schema refuses in this preset is left out: a finding knows one key, the
+    schema knows what goes together. Of several that fill the GPU's memory the first one is taken:
+    each was counted alone.
+    """
+    accepted: dict[str, Any] = {}
+    for finding in findings:
+        keys = dict(finding.keys)
+        if FILLING & accepted.keys():
+            keys = {key: value for key, value in keys.items() if key not in FILLING}
+        candidate = {**keys, **accepted}
+        if _is_valid(candidate, settings):
+            accepted = candidate
+    return accepted
+
+
+def preset_text(preset: str, keys: Mapping[str, Any], findings: Sequence[Finding]) -> str:
+    """A preset file on top of ``preset`` that holds ``keys``, each with the figure behind it.
+
+    Args:
+        preset: name of the preset the run was trained with; the text names it as ``BASE``.
+        keys: dotted keys and values.
+        findings: where they come from.
+    """
+    lines = [f"# Proposed from a run of {preset}. Save as config/presets/<name>.yaml to use it."]
+    if not keys:
+        lines.append("# No finding proposes another value; this preset equals its base.")
+    for key, value in keys.items():
+        origin = next(f for f in findings if key in f.keys and f.keys[key] == value)
+        lines.append(f"# {key}: {origin.symptom}: {origin.figure}")
+    tree = {"BASE": preset, **nested(keys)}
+    stream = io.StringIO()
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.dump(tree, stream)
+    return "\n".join(lines) + "\n" + stream.getvalue()
+
+
+def _is_valid(keys: Mapping[str, Any], settings: RunSettings) -> bool:
+    try:
+        settings_with(settings, Document(nested(keys)), "the run")
+    except ConfigError:
+        return False
+    return True

@@ -1,0 +1,567 @@
+"""The conditions of the symptoms in ``advice.yaml``: what is seen in a run, and the keys proposed.
+
+Each looks at a run with the limits of its symptom and answers with what it saw, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from vrtspike.analysis.figures import STALL, RunFigures
+from vrtspike.config.run_schema import RunSettings
+
+Severity = Literal["error", "warning", "hint"]
+Keys = dict[str, Any]
+Limits = Mapping[str, float]
+
+WORTH_A_WARNING = 0.05
+"""Share of a run's time; what can gain less is a hint."""
+MOST_PREFETCH = 8
+MEMORY_FOR_CACHE_PERCENT = 70.0
+"""Of the system's memory in use, up to which a larger cache is proposed."""
+CACHE_OF_MEMORY = 0.5
+"""Most that a cache should take of a machine's memory."""
+GPU_MEMORY_USABLE = 0.90
+OPTIMIZER_SAVED = 0.75
+"""Of an optimiser's state, with moments of 8 bits instead of 32."""
+CHUNK_TOKENS = 65536
+
+
+class Run:
+    """A run's figures, and the settings it ran with."""
+
+    def __init__(self, figures: RunFigures, settings: RunSettings) -> None:
+        self.settings, self.train, self.loader = settings, settings.TRAIN, settings.DATALOADER
+        self.speed, self.health, self.memory = figures.speed, figures.health, figures.memory
+        self.processes = figures.processes
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a condition saw.
+
+    Attributes:
+        weight: share of the run's time (0 to 1) that is at stake.
+        values: by their names in the texts of ``advice.yaml``.
+        keys: dotted configuration keys and their proposed values.
+        gain: share of the run's time that can be saved.
+        severity: where it is not that of the table, and does not follow from the gain.
+        change: which text, where the table has several.
+        effect: the same.
+    """
+
+    weight: float
+    values: Mapping[str, Any] = field(default_factory=dict)
+    keys: Keys = field(default_factory=dict)
+    gain: float | None = None
+    severity: Severity | None = None
+    change: str | None = None
+    effect: str | None = None
+
+
+Condition = Callable[[Run, Limits], Seen | None]
+
+
+def not_finite(run: Run, limit: Limits) -> Seen | None:
+    """A loss that is not a number."""
+    health = run.health
+    if health.losses_not_finite == 0:
+        return None
+    values = {"first": health.first_not_finite, "lost": health.losses_not_finite}
+    values["steps"] = health.logged_steps
+    return Seen(1.0, values | _last_resort(run), _more_stable(run))
+
+
+def exploding_gradient(run: Run, limit: Limits) -> Seen | None:
+    """A gradient norm far above its usual value."""
+    median, largest = run.health.gradient_norm_median, run.health.gradient_norm_max
+    if median is None or largest is None or largest <= limit["times"] * median:
+        return None
+    harmed = run.train.MAX_GRAD_NORM is None or run.health.losses_not_finite > 0
+    values = {"largest": largest, "median": median, "times": largest / median}
+    values |= _last_resort(run)
+    return Seen(0.5, values, _more_stable(run), severity="error" if harmed else None)
+
+
+def vanishing_gradient(run: Run, limit: Limits) -> Seen | None:
+    """A gradient that has become nearly zero."""
+    first, last = run.health.first_gradient_norms, run.health.last_gradient_norms
+    if first is None or last is None or last >= limit["ratio"] * first:
+        return None
+    keys = {"TRAIN.PRECISION": "bf16-mixed"} if _has_loss_scale(run) else {}
+    return Seen(0.5, {"first": first, "last": last}, keys)
+
+
+def skipped_steps(run: Run, limit: Limits) -> Seen | None:
+    """Optimiser steps that were computed for nothing."""
+    skipped, steps = run.health.skipped_steps, run.health.logged_steps
+    share = skipped / max(1, steps)
+    if share <= limit["share"]:
+        return None
+    values = {"skipped": skipped, "steps": steps, "share": share}
+    return Seen(share, values | _last_resort(run), _more_stable(run))
+
+
+def _has_loss_scale(run: Run) -> bool:
+    return run.train.PRECISION in ("16-mixed", "mixed")
+
+
+def _last_resort(run: Run) -> dict[str, Any]:
+    return {"float32": "" if run.train.PRECISION == "32" else ", then TRAIN.PRECISION: '32'"}
+
+
+def _more_stable(run: Run) -> Keys:
+    keys: Keys = {}
+    if _has_loss_scale(run):
+        keys["TRAIN.PRECISION"] = "bf16-mixed"
+        keys["TRAIN.AMP_INIT_SCALE"] = min(run.train.AMP_INIT_SCALE, 1024.0)
+    norm = run.train.MAX_GRAD_NORM
+    return keys | {"TRAIN.MAX_GRAD_NORM": 1.0 if norm is None else norm / 2}
+
+
+def stuck_loss(run: Run, limit: Limits) -> Seen | None:
+    """A run that does not learn."""
+    first, last = run.health.first_losses, run.health.last_losses
+    if first is None or last is None or last <= limit["ratio"] * first:
+        return None
+    look = "spikes" if run.settings.value("MODEL.USE_SPIKE") else "samples"
+    values = {"first": first, "last": last}
+    if run.settings.value("MODEL.VRT.PRETRAINED") is not None:
+        return Seen(0.0, values, severity="hint", change=look)
+    return Seen(1.0, values, {"TRAIN.OPTIM.LR": run.train.OPTIM.LR / 2}, change=look)
+
+
+def late_run(run: Run, limit: Limits) -> Seen | None:
+    """A run that goes on long after its best validation."""
+    health = run.health
+    if run.train.EARLY_STOPPING is not None or health.best_step is None:
+        return None
+    if health.later_validations < limit["validations"]:
+        return None
+    stopping = {"METRIC": "main", "PATIENCE": limit["validations"]}
+    values = {"best": health.best_step, "later": health.later_validations}
+    return Seen(0.0, values, {"TRAIN.EARLY_STOPPING": stopping})
+
+
+def full_memory(run: Run, limit: Limits) -> Seen | None:
+    """System memory nearly used up."""
+    used, own = run.memory.system_percent, run.memory.process_mb
+    if used is None or used <= limit["percent"]:
+        return None
+    values: dict[str, Any] = {"used": used}
+    values["own"] = "" if own is None else f"; this run with its workers: {own / 1024:.1f} GiB"
+    if not uses_cache(run.settings):
+        return Seen(used / 100, values, _fewer_workers(run), effect="workers")
+    half = run.settings.value("DATA.CACHE_SIZE_GB") / 2
+    keys = {"DATA.CACHE_SIZE_GB": half} | _fewer_workers(run)
+    return Seen(used / 100, values | {"half": half}, keys, effect="cache")
+
+
+def _fewer_workers(run: Run) -> Keys:
+    loader = run.loader
+    keys: Keys = {}
+    if loader.TRAIN_WORKERS != "auto":
+        if loader.TRAIN_WORKERS > 1:
+            keys["DATALOADER.TRAIN_WORKERS"] = loader.TRAIN_WORKERS // 2
+    elif loader.TOTAL_WORKERS == "auto":
+        keys["DATALOADER.TOTAL_WORKERS"] = "cpu*0.4"
+    elif isinstance(loader.TOTAL_WORKERS, int) and loader.TOTAL_WORKERS > 1:
+        keys["DATALOADER.TOTAL_WORKERS"] = loader.TOTAL_WORKERS // 2
+    if loader.TRAIN_PREFETCH_FACTOR > 2:
+        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = loader.TRAIN_PREFETCH_FACTOR // 2
+    return keys
+
+
+def growing_memory(run: Run, limit: Limits) -> Seen | None:
+    """A run that takes more and more memory."""
+    memory = run.memory
+    growth, steps, own = memory.growth_mb, memory.growth_steps, memory.process_mb
+    if growth is None or own is None or growth <= max(limit["mb"], limit["share"] * own):
+        return None
+    when = ""
+    if memory.system_total_mb and memory.system_percent is not None and steps:
+        free = memory.system_total_mb * (1 - memory.system_percent / 100)
+        when = f"; at this pace the machine is full after {free / growth * steps:,.0f} more"
+    keys = {"DATALOADER.PERSISTENT_WORKERS": False} if run.loader.PERSISTENT_WORKERS else {}
+    values = {"growth": growth, "steps": steps, "own": own, "when": when}
+    return Seen(growth / own, values, keys)
+
+
+def large_cache(run: Run, limit: Limits) -> Seen | None:
+    """A cache that may leave too little for everything else."""
+    machine = run.memory.system_total_gb
+    if machine is None or not uses_cache(run.settings):
+        return None
+    size = run.settings.value("DATA.CACHE_SIZE_GB")
+    if size <= limit["share"] * machine:
+        return None
+    most = int(10 * limit["share"] * machine) / 10
+    values = {"size": size, "machine": machine, "freed": size - most}
+    return Seen(size / machine, values, {"DATA.CACHE_SIZE_GB": most})
+
+
+def data_wait(run: Run, limit: Limits) -> Seen | None:
+    """Steps that wait for data."""
+    wait, share = run.speed.data_ms, run.speed.data_share
+    if not wait or not share:
+        return None
+    usual = share - (run.speed.stalled_share or 0.0)  # more workers end no stalls
+    wait *= usual / share
+    if usual < limit["least"] or (wait <= limit["ms"] and usual <= limit["share"]):
+        return None
+    return Seen(usual, {"wait": wait, "share": usual}, _faster_data(run), gain=usual)
+
+
+def _faster_data(run: Run) -> Keys:
+    """What of the data's way is not at its fastest."""
+    loader, settings = run.loader, run.settings
+    keys: Keys = {}
+    if loader.TRAIN_WORKERS != "auto":
+        keys["DATALOADER.TRAIN_WORKERS"] = "auto"  # TOTAL_WORKERS decides nothing beside it
+    elif loader.TOTAL_WORKERS == "auto":
+        keys["DATALOADER.TOTAL_WORKERS"] = "cpu*1.0"
+    elif isinstance(loader.TOTAL_WORKERS, int):
+        keys["DATALOADER.TOTAL_WORKERS"] = "auto"
+    if loader.TRAIN_PREFETCH_FACTOR < MOST_PREFETCH:
+        twice = min(MOST_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR)
+        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = twice
+    off = {
+        "DATALOADER.PERSISTENT_WORKERS": not loader.PERSISTENT_WORKERS,
+        "DATALOADER.PIN_MEMORY": run.memory.has_gpu and not loader.PIN_MEMORY,
+        "DATA.USE_PRECOMPUTED_VOXELS": settings.value("MODEL.USE_SPIKE")
+        and not settings.value("DATA.USE_PRECOMPUTED_VOXELS"),
+        "DATA.USE_RAM_CACHE": settings.value("DATA.USE_RAM_CACHE") is False and _has_memory(run),
+    }
+    return keys | {key: True for key, is_off in off.items() if is_off}
+
+
+def stalls(run: Run, limit: Limits) -> Seen | None:
+    """Single steps that wait for data out of all proportion."""
+    share, longest = run.speed.stalled_share, run.speed.longest_wait_ms
+    if not share or longest is None or share <= limit["share"]:
+        return None
+    keys = {} if run.loader.PERSISTENT_WORKERS else {"DATALOADER.PERSISTENT_WORKERS": True}
+    values = {"stalls": run.speed.stalls, "longest": longest / 1e3, "share": share}
+    values["steps"] = STALL
+    return Seen(share, values, keys, gain=share)
+
+
+def cold_cache(run: Run, limit: Limits) -> Seen | None:
+    """A cache that mostly misses."""
+    rate, share = run.memory.cache_hit_rate, run.speed.data_share
+    if rate is None or rate >= limit["rate"]:
+        return None
+    if not uses_cache(run.settings) or run.memory.cache_is_full is False:
+        return None  # what is not full misses what is read for the first time
+    if share is not None and share < limit["least"]:
+        return None
+    size = _larger_cache(run)
+    keys = {} if size is None else {"DATA.CACHE_SIZE_GB": size}
+    stake = (share or 0.0) * (1 - rate)
+    return Seen(stake, {"rate": rate}, keys, gain=stake)
+
+
+def uses_cache(settings: RunSettings) -> bool:
+    """Whether a run reads its data through a cache."""
+    if not settings.value("DATA.USE_RAM_CACHE"):
+        return False
+    return bool(settings.value("DATA.CACHE_SIZE_GB") > 0)
+
+
+def _larger_cache(run: Run) -> float | None:
+    """Twice the cache, or what of that may be taken of the machine's memory; None for no more."""
+    size, total = run.settings.value("DATA.CACHE_SIZE_GB"), run.memory.system_total_gb
+    most = 2 * size if total is None else min(2 * size, CACHE_OF_MEMORY * total)
+    return round(most, 1) if _has_memory(run) and most > 1.1 * size else None
+
+
+def _has_memory(run: Run) -> bool:
+    used = run.memory.system_percent
+    return used is None or used < MEMORY_FOR_CACHE_PERCENT
+
+
+def idle_gpu(run: Run, limit: Limits) -> Seen | None:
+    """A device that is idle half of the time."""
+    busy, memory = run.memory.gpu_utilisation, run.memory
+    if busy is None or busy >= limit["percent"]:
+        return None
+    gain = 1 - busy / limit["target"]
+    if (run.speed.data_share or 0.0) > WORTH_A_WARNING:
+        return Seen(1 - busy / 100, {"busy": busy}, gain=gain, change="data")
+    keys: Keys = {}
+    peak, total, more = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_activations_mb
+    if None in (peak, total, more) or peak + more <= GPU_MEMORY_USABLE * total:  # type: ignore[operator]
+        keys |= _larger_batch(run, most=2 * run.train.BATCH_SIZE)
+    if not run.train.COMPILE_MODEL:
+        keys["TRAIN.COMPILE_MODEL"] = True
+    return Seen(1 - busy / 100, {"busy": busy}, keys, gain=gain)
+
+
+def slow_forward(run: Run, limit: Limits) -> Seen | None:
+    """A forward pass over the limit."""
+    forward, part = run.speed.forward_ms, run.speed.slowest_section
+    if forward is None or forward <= limit["ms"]:
+        return None
+    slowest, keys = "", _faster_arithmetic(run)
+    if part is not None:
+        slowest = f"; most of it in {part[0]}, {part[1]:.0f} ms ({part[1] / forward:.0%})"
+        keys |= _larger_chunks(part[0], run)
+    share = run.speed.step_parts.get("forward", 1.0)
+    values = {"forward": forward, "slowest": slowest, "smaller": _smaller_model(run)}
+    return Seen(share, values, keys, gain=share, severity=None if keys else "hint")
+
+
+def _faster_arithmetic(run: Run) -> Keys:
+    """Half precision and compiled blocks, on a GPU that has neither."""
+    keys: Keys = {}
+    if run.memory.has_gpu and run.train.PRECISION == "32":
+        keys["TRAIN.PRECISION"] = "bf16-mixed"
+    if run.memory.has_gpu and not run.train.COMPILE_MODEL:
+        keys["TRAIN.COMPILE_MODEL"] = True
+    return keys
+
+
+def _larger_chunks(section: str, run: Run) -> Keys:
+    """More pixels at a time for the attention along time, where that is the slowest part."""
+    for part, name in (("fusion", "MODEL.FUSE"), ("spike_attention", "MODEL.SPIKE_TSA")):
+        chunks = run.settings.value(name)
+        if not chunks or part not in section or not chunks.ADAPTIVE_CHUNK:
+            continue
+        if chunks.MAX_BATCH_TOKENS < CHUNK_TOKENS:
+            return {f"{name}.MAX_BATCH_TOKENS": CHUNK_TOKENS}
+    return {}
+
+
+def _smaller_model(run: Run) -> str:
+    """What costs less and gives another network."""
+    depth = run.settings.value("MODEL.depth_key")
+    if depth is None:
+        crops = " or smaller crops (DATA.CROP_SIZE), which change" if _has_crops(run) else ""
+        return f"a smaller model{crops or ', which changes'} the result"
+    return (
+        f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
+        "(MODEL.WINDOW_SIZE) or smaller crops (DATA.CROP_SIZE), which change the result"
+    )
+
+
+def _has_crops(run: Run) -> bool:
+    return run.settings.value("DATA.CROP_SIZE") is not None
+
+
+def single_precision(run: Run, limit: Limits) -> Seen | None:
+    """Arithmetic in float32 where the device has a faster one."""
+    if not run.memory.has_gpu or run.train.PRECISION != "32":
+        return None
+    if (run.speed.forward_ms or 0.0) > limit["ms"]:
+        return None  # the slow forward pass proposes it
+    parts = run.speed.step_parts
+    share = parts.get("forward", 0.0) + parts.get("backward", 0.0)
+    return Seen(share, {"share": share}, {"TRAIN.PRECISION": "bf16-mixed"})
+
+
+def deterministic(run: Run, limit: Limits) -> Seen | None:
+    """Algorithms that are chosen to be repeatable and not to be fast."""
+    if not run.memory.has_gpu or not run.settings.DETERMINISTIC:
+        return None
+    return Seen(0.0, keys={"DETERMINISTIC": False})
+
+
+def low_throughput(run: Run, limit: Limits) -> Seen | None:
+    """Too few samples a second: what the largest part of a step can do about it."""
+    rate, parts = run.speed.samples_per_second, run.speed.step_parts
+    if rate is None or rate >= limit["rate"]:
+        return None
+    values: dict[str, Any] = {"rate": rate, "what": "the parts of a step were not timed"}
+    if not parts:
+        return Seen(1.0, values, severity="hint", change="unknown", effect="unknown")
+    part, share = max(parts.items(), key=lambda each: each[1])
+    values |= {"part": part, "what": f"{part} takes {share:.0%} of a step"}
+    if part == "backward" and run.settings.recomputing:
+        return _less_recomputation(run, share, values)
+    known = part in ("data", "loss", "sync", "optimizer", "forward", "backward")
+    keys = _faster_data(run) if part == "data" else {}
+    if part not in ("data", "loss", "sync", "optimizer"):
+        keys = _faster_arithmetic(run)
+    smaller = _smaller_model(run)
+    if keys:
+        smaller = f"half precision and compiled blocks, where proposed; beyond that {smaller}"
+    return Seen(
+        share,
+        values | {"smaller": smaller},
+        keys,
+        gain=share,
+        severity=None if keys else "hint",
+        change=part if known else "other",
+        effect="part",
+    )
+
+
+def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Seen:
+    """Backward without computing again what was not stored, where memory allows."""
+    first, *others = run.settings.recomputing
+    order = f"{first}=false" + "".join(f", then {name}=false" for name in others)
+    # Where it was not timed: what is computed again is forward once more, at most.
+    gain = run.speed.recomputation_share
+    gain = run.speed.step_parts.get("forward") if gain is None else gain
+    used = (run.memory.gpu_peak_mb or 0.0) / (run.memory.gpu_total_mb or 1.0)
+    is_full = used > GPU_MEMORY_USABLE
+    return Seen(
+        share,
+        {**values, "order": order, "used": used},
+        {} if is_full else {first: False},
+        gain=share if gain is None else gain,
+        severity="hint" if is_full else None,
+        change="full" if is_full else "recompute",
+        effect="part" if gain is None else "gain",
+    )
+
+
+def slow_loss(run: Run, limit: Limits) -> Seen | None:
+    """Perceptual terms that take a good part of a step."""
+    share = run.speed.step_parts.get("loss", 0.0)
+    active = run.settings.value("LOSS.active", {})
+    networks = [name for name in active if name != "CHARBONNIER"]
+    if share <= limit["share"] or not networks:
+        return None
+    vgg = active.get("VGG_PERCEPTUAL")
+    keys = {"LOSS.VGG_PERCEPTUAL.EVERY": 2 * vgg.EVERY} if vgg else {}
+    return Seen(share, {"share": share, "networks": ", ".join(networks)}, keys, gain=share / 2)
+
+
+def slow_sync(run: Run, limit: Limits) -> Seen | None:
+    """Processes that wait for each other's gradients."""
+    share = run.speed.step_parts.get("sync", 0.0)
+    if share <= limit["share"]:
+        return None
+    twice = 2 * run.train.GRADIENT_ACCUMULATION_STEPS
+    return Seen(share, {"share": share, "twice": twice}, gain=share / 2)
+
+
+def slow_validation(run: Run, limit: Limits) -> Seen | None:
+    """A run that measures more than it should."""
+    every = run.settings.LOG.VAL_EVERY_STEPS
+    return _too_often(run.speed.validation_share, limit, "LOG.VAL_EVERY_STEPS", every)
+
+
+def slow_checkpoints(run: Run, limit: Limits) -> Seen | None:
+    """A run that saves its state too often."""
+    every = run.train.SAVE_EVERY_STEPS
+    return _too_often(run.speed.checkpoint_share, limit, "TRAIN.SAVE_EVERY_STEPS", every)
+
+
+def _too_often(share: float | None, limit: Limits, key: str, every: int) -> Seen | None:
+    """Something beside the steps; done half as often it takes half of its time."""
+    if share is None or share <= limit["share"]:
+        return None
+    return Seen(share, {"share": share, "every": every}, {key: 2 * every}, gain=share / 2)
+
+
+def full_gpu(run: Run, limit: Limits) -> Seen | None:
+    """A GPU on which the next larger clip may not fit."""
+    peak, total, train = run.memory.gpu_peak_mb, run.memory.gpu_total_mb, run.train
+    if not peak or not total or peak <= limit["share"] * total:
+        return None
+    values = {"peak": peak / 1024, "total": total / 1024, "share": peak / total}
+    if train.BATCH_SIZE % 2 == 0:
+        micro_steps = 2 * train.GRADIENT_ACCUMULATION_STEPS
+        keys = _batch_keys(train.BATCH_SIZE // 2, micro_steps)
+        return Seen(peak / total, values, keys, change="batch")
+    if train.OPTIM.TYPE == "adamw":
+        return Seen(peak / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments")
+    less = []
+    if run.settings.value("MODEL.VRT.USE_CHECKPOINT_ATTN") is not None:
+        less.append("recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN)")
+    if _has_crops(run):
+        less.append("smaller crops")
+    return Seen(peak / total, values | {"less": ", ".join(less) or "a smaller model"})
+
+
+def large_optimizer(run: Run, limit: Limits) -> Seen | None:
+    """Moments of the optimiser where activations could be."""
+    memory = run.memory
+    peak, total, state = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_optimizer_mb
+    if not peak or not total or not state or run.train.OPTIM.TYPE != "adamw":
+        return None
+    if state <= limit["share"] * peak or peak < limit["used"] * total:
+        return None
+    freed = OPTIMIZER_SAVED * state
+    stored = [f"{key}=false" for key in run.settings.recomputing[:1]]
+    values: dict[str, Any] = {"state": state / 1024, "peak": peak / 1024, "share": state / peak}
+    values |= {"freed": freed / 1024, "use": ", or ".join([*stored, "larger batches"])}
+    return Seen(freed / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"})
+
+
+def gpu_headroom(run: Run, limit: Limits) -> Seen | None:
+    """Memory of the GPU that a larger batch, or less recomputation, could use."""
+    peak, total, activations = (
+        run.memory.gpu_peak_mb,
+        run.memory.gpu_total_mb,
+        run.memory.gpu_activations_mb,
+    )
+    if not peak or not total or peak >= total * (1 - limit["share"]):
+        return None
+    free, batch = GPU_MEMORY_USABLE * total - peak, run.train.BATCH_SIZE
+    more = int(free // (activations / batch)) if activations else 0
+    keys = _larger_batch(run, most=batch + more) if more >= 1 else {}
+    values = {
+        "peak": peak / 1024,
+        "total": total / 1024,
+        "unused": 1 - peak / total,
+        "free": free / 1024,
+        "sample": (activations or 0.0) / batch / 1024,
+        "batch": keys.get("TRAIN.BATCH_SIZE"),
+        "crops": "crops or " if _has_crops(run) else "",
+        "recompute": "".join(
+            f"; or recompute less ({key}=false)" for key in run.settings.recomputing[:1]
+        ),
+    }
+    return Seen(free / total, values, keys)
+
+
+def _batch_keys(batch: int, micro_steps: int) -> Keys:
+    return {"TRAIN.BATCH_SIZE": batch, "TRAIN.GRADIENT_ACCUMULATION_STEPS": micro_steps}
+
+
+def _larger_batch(run: Run, most: int) -> Keys:
+    """Batches of up to ``most`` samples, and what keeps the learning rate's meaning."""
+    train = run.train
+    step = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
+    equal = max(size for size in range(1, most + 1) if step % size == 0)
+    if equal > train.BATCH_SIZE:
+        # An optimiser step sees as many samples as before, in fewer micro-steps.
+        return _batch_keys(equal, step // equal)
+    keys: Keys = {"TRAIN.BATCH_SIZE": most}
+    if train.SCALE_LR == "none":
+        keys |= {"TRAIN.SCALE_LR": "sqrt", "TRAIN.BASE_BATCH_SIZE": step * run.processes}
+    return keys
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    "loss not finite": not_finite,
+    "gradient norm exploding": exploding_gradient,
+    "gradient norm vanishing": vanishing_gradient,
+    "skipped steps": skipped_steps,
+    "loss does not fall": stuck_loss,
+    "validation no longer improves": late_run,
+    "system memory nearly full": full_memory,
+    "memory grows": growing_memory,
+    "cache of most of the memory": large_cache,
+    "waiting for data": data_wait,
+    "stalls of the data loader": stalls,
+    "cache misses": cold_cache,
+    "GPU idle": idle_gpu,
+    "slow forward pass": slow_forward,
+    "low throughput": low_throughput,
+    "slow loss": slow_loss,
+    "slow exchange of gradients": slow_sync,
+    "much time in validation": slow_validation,
+    "much time in checkpoints": slow_checkpoints,
+    "float32 on a GPU": single_precision,
+    "deterministic algorithms": deterministic,
+    "GPU memory nearly full": full_gpu,
+    "optimiser fills the GPU": large_optimizer,
+    "unused GPU memory": gpu_headroom,
+}
+"""By symptom."""

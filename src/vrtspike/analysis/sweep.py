@@ -1,0 +1,126 @@
+"""A sweep's trainings side by side: by validation, since the test split chooses nothing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from vrtspike.config.problems import Metric, find_problem
+from vrtspike.config.run_schema import split_seed
+from vrtspike.errors import RunError
+from vrtspike.io.files import atomic_write_text
+from vrtspike.plotting.pages import Table, write_page
+from vrtspike.runs.logs import read_run_logs
+from vrtspike.runs.published import PublishedRun, read_published, require_names
+
+TABLE = "table"
+PLOT = "parallel_coordinates.html"
+NOTE = (
+    "Figures of the last validation, the best preset first; the test split is not read for them. "
+    "To train one of these presets further or to evaluate it, name its results: "
+    "snakemake results/evaluate/PRESET/summary.json"
+)
+CHOSEN_ON_TEST = (
+    "Validation looked at the test split (DATA.VALIDATION: test): whatever is chosen here is "
+    "chosen on it."
+)
+
+Values = Mapping[str, Mapping[str, Any]]
+"""What each member of a sweep changes, by its name and the key."""
+
+
+def write_sweep(folders: Sequence[Path], values: Values, output: Path, title: str) -> pd.DataFrame:
+    """Set the trainings of a sweep side by side.
+
+    Args:
+        folders: result folders of the runs (``results/train/<preset>``), those of all seeds.
+        values: what each preset of the sweep changes.
+        output: folder for ``table.csv``, ``table.html`` and ``parallel_coordinates.html``.
+        title: name of the sweep.
+
+    Returns:
+        a row for each preset: the values, the metrics of its last validation (means over seeds,
+        with their standard deviation as ``spread``), steps and parameters; the best one first.
+
+    Raises:
+        RunError: if a run is missing.
+    """
+    runs = [(read_published(folder), folder) for folder in folders]
+    require_names([run for run, _ in runs])
+    metrics = find_problem(runs[0][0].settings.TASK).METRICS
+    by_member: dict[str, list[tuple[PublishedRun, Path]]] = {name: [] for name in values}
+    for run, folder in runs:
+        by_member[split_seed(run.name)[0]].append((run, folder))
+    if missing := [name for name, found in by_member.items() if not found]:
+        raise RunError(f"sweep {title}: no run of {missing[0]}; train it, or give its folder")
+    rows = [_row(name, values[name], found, metrics) for name, found in by_member.items()]
+    table = pd.DataFrame(rows).dropna(axis="columns", how="all")
+    shown = [metric for name, metric in metrics.items() if name in table]
+    if shown:
+        best_last = not shown[0].larger_is_better
+        table = table.sort_values(shown[0].name, ascending=best_last, kind="stable")
+    keys = list(dict.fromkeys(key for each in values.values() for key in each))
+    atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6g"))
+    chosen = any(run.settings.value("DATA.VALIDATION") == "test" for run, _ in runs)
+    note = f"{NOTE} {CHOSEN_ON_TEST}" if chosen else NOTE
+    formats = {metric.name: metric.format for metric in shown}
+    formats |= {f"{name} spread": spec for name, spec in formats.items()} | {"parameters": ","}
+    write_page(output / f"{TABLE}.html", f"Sweep {title}", note, [Table(table, formats=formats)])
+    text = parallel_coordinates(table, keys, shown).to_html(include_plotlyjs=True)
+    atomic_write_text(output / PLOT, text)
+    return table
+
+
+def _row(
+    name: str,
+    values: Mapping[str, Any],
+    runs: Sequence[tuple[PublishedRun, Path]],
+    metrics: Mapping[str, Metric],
+) -> dict[str, Any]:
+    """What a preset changes, and what its trainings reached."""
+    logs = [read_run_logs(folder).validation for _, folder in runs]
+    row: dict[str, Any] = {"preset": name, **{key: str(value) for key, value in values.items()}}
+    for metric in metrics:
+        found = [table[metric].dropna() for table in logs if metric in table]
+        last = [float(column.iloc[-1]) for column in found if len(column)]
+        whole = len(last) == len(runs)
+        row[metric] = statistics.fmean(last) if whole else None
+        row[f"{metric} spread"] = statistics.stdev(last) if whole and len(last) > 1 else None
+    return row | {"steps": runs[0][0].steps, "parameters": runs[0][0].parameters}
+
+
+def parallel_coordinates(
+    table: pd.DataFrame, keys: Sequence[str], metrics: Sequence[Metric]
+) -> go.Figure:
+    """A line for each preset through its values and figures, coloured by the first metric.
+
+    Args:
+        table: as :func:`write_sweep` returns it.
+        keys: the columns of values; each distinct value is a mark at equal distance.
+        metrics: the columns of figures.
+    """
+    axes = []
+    for key in keys:
+        texts = sorted(table[key].dropna().unique(), key=_in_order)
+        places = table[key].map({text: place for place, text in enumerate(texts)})
+        ticks = {"tickvals": list(range(len(texts))), "ticktext": texts}
+        axes.append({"label": key, "values": places.fillna(-1).tolist(), **ticks})
+    axes += [{"label": m.label, "values": table[m.name].tolist()} for m in metrics]
+    line = {}
+    if metrics:
+        colours = {"colorscale": "Viridis", "showscale": True}
+        line = {"color": table[metrics[0].name].tolist(), **colours}
+    return go.Figure(go.Parcoords(dimensions=axes, line=line))
+
+
+def _in_order(text: str) -> tuple[bool, float, str]:
+    """Numbers by their size, then texts."""
+    try:
+        return False, float(text), ""
+    except ValueError:
+        return True, 0.0, text

@@ -1,0 +1,247 @@
+"""Trainings of a few steps, one after the other, in a folder that is removed again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from vrtspike.cluster.signals import EXIT_INTERRUPTED
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.errors import RunError
+from vrtspike.monitoring.process_memory import peak_memory
+from vrtspike.monitoring.records import each_record
+from vrtspike.runs.folder import latest_run, read_record
+from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
+from vrtspike.system.processes import stop_with_parent
+
+PROGRAM = Path("scripts/launch_training.py")
+"""What the workflow trains with, in the project's folder."""
+
+_PRESET = "timed"
+_LOOK_S = 0.2
+_LAST_LINES = 15
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two settings that are compared.
+
+    Attributes:
+        name: for a person.
+        settings: complete, as they are timed.
+        dataset: the dataset manifest.
+    """
+
+    name: str
+    settings: RunSettings
+    dataset: Path
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long turns are.
+
+    Attributes:
+        turns: of each setting.
+        steps: that are timed in a turn.
+        warm_up: steps before them, which are left out.
+    """
+
+    turns: int
+    steps: int
+    warm_up: int
+
+    @property
+    def last_step(self) -> int:
+        """The number of a turn's last step."""
+        return self.warm_up + self.steps
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one training of a few steps came to.
+
+    Attributes:
+        step_s: seconds of each timed step: waiting for data, computing, the optimiser; the
+            device's time where there is one.
+        samples: of a step, the mean.
+        memory_mb: at most, in megabytes (2**20 bytes); see ``on_gpu``.
+        on_gpu: whether that is memory of the (first) GPU; else of the process and its workers.
+        device: where it computed, in words.
+    """
+
+    step_s: tuple[float, ...]
+    samples: float
+    memory_mb: float
+    on_gpu: bool
+    device: str
+
+
+def take_turns(
+    sides: Sequence[Side],
+    length: Length,
+    gpus: int | Literal["auto"],
+    tell: Callable[[str], None],
+) -> list[list[Turn]]:
+    """Train each of the settings, in turns: the first, the second, the first, the second ...
+
+    Args:
+        sides: the settings.
+        length: how many turns and steps.
+        gpus: of this machine; ``auto`` for all that are free.
+        tell: is told of every turn.
+
+    Returns:
+        The turns of each side.
+
+    Raises:
+        RunError: if a training fails, or the turns did not have the same devices.
+    """
+    found: list[list[Turn]] = [[] for _ in sides]
+    for number in range(length.turns * len(sides)):
+        place = number % len(sides)
+        title = f"turn {number + 1} of {length.turns * len(sides)}, {sides[place].name}"
+        with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as folder:
+            turn = _train(sides[place], Path(folder), length, gpus, tell)
+        tell(f"{title}: {statistics.median(turn.step_s):.4g} s a step")
+        found[place].append(turn)
+        if turn.device != found[0][0].device:
+            raise RunError(
+                f"the turns do not compare: the first ran on {found[0][0].device}, this one on "
+                f"{turn.device}; give a number of GPUs that stay free: --config GPUS=1"
+            )
+    return found
+
+
+def _train(
+    side: Side,
+    folder: Path,
+    length: Length,
+    gpus: int | Literal["auto"],
+    tell: Callable[[str], None],
+) -> Turn:
+    """Start a training, stop it after its steps, and read what it has recorded."""
+    with _launched(side, folder, gpus) as process:
+        told = 0
+        while not _has_made(folder, length.last_step):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_S)
+                raise _failure(side, folder, process.returncode)
+            # For free GPUs it may wait for hours.
+            lines = _lines(folder / "terminal.txt")
+            for line in lines[told:]:
+                if line.startswith("waiting: "):
+                    tell(line)
+            told = len(lines)
+        try:
+            turn = _read(folder, length)
+        except psutil.NoSuchProcess:  # the training has just failed, in a later step
+            process.wait()
+            raise _failure(side, folder, process.returncode) from None
+        process.terminate()
+        if process.wait() != EXIT_INTERRUPTED:
+            raise _failure(side, folder, process.returncode)
+    return turn
+
+
+@contextlib.contextmanager
+def _launched(
+    side: Side, folder: Path, gpus: int | Literal["auto"]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The launcher of a training; it has ended when the block is left, however that is."""
+    presets, config, log = folder / "presets", folder / "config.yaml", folder / "log.txt"
+    presets.mkdir()
+    settings = side.settings.model_dump(mode="json")
+    (presets / f"{_PRESET}.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    workflow = {
+        "PRESETS": [_PRESET],
+        "PRESET_DIR": str(presets),
+        "RUNS": str(folder / "runs"),
+        "RESULTS": str(folder / "results"),
+        "GPUS": gpus,
+    }
+    config.write_text(json.dumps(workflow), encoding="utf-8")
+    command = [
+        *(sys.executable, str(PROGRAM), "--preset", _PRESET, "--configfile", str(config)),
+        *("--dataset", str(side.dataset), "--output", str(folder / "result"), "--log", str(log)),
+    ]
+    # In a session of its own: Ctrl-C shall reach it once, from here.
+    with (folder / "terminal.txt").open("ab") as terminal, log.open("ab") as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=terminal,
+            stderr=errors,
+            start_new_session=True,
+            preexec_fn=stop_with_parent,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait()
+
+
+def _timings(folder: Path) -> Path | None:
+    return next((folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}"), None)
+
+
+def _has_made(folder: Path, step: int) -> bool:
+    """Whether a training has timed so many steps; asked often, so that it rarely reads lines."""
+    path = _timings(folder)
+    if path is None or path.read_bytes().count(b"\n") < step:
+        return False
+    return any(record["kind"] == "step" and record["step"] == step for record in each_record(path))
+
+
+def _read(folder: Path, length: Length) -> Turn:
+    """What a training that has made its steps, and still runs, has recorded."""
+    path = _timings(folder)
+    run = latest_run(folder / "runs" / _PRESET)
+    assert path is not None
+    assert run is not None
+    timed = [
+        record
+        for record in each_record(path)
+        if record["kind"] == "step" and length.warm_up < record["step"] <= length.last_step
+    ]
+    record = read_record(run) or {}
+    device = record["environment"]["device"]
+    peaks = [
+        line["gpu"]["peak_mb"]
+        for line in each_record(run / LOGS / MEMORY)
+        if line["kind"] == "memory" and line["gpu"] is not None
+    ]
+    memory = max(peaks) if peaks else peak_memory(record["starts"][-1]["process"])
+    return Turn(
+        step_s=tuple(each["ms"]["step"] / 1e3 for each in timed),
+        samples=sum(each["samples"] for each in timed) / len(timed),
+        memory_mb=float(memory),
+        on_gpu=bool(peaks),
+        device=f"{record['processes']} x {device['type']} ({device['name']})",
+    )
+
+
+def _failure(side: Side, folder: Path, status: int) -> RunError:
+    """What a person is told of a training that did not come to its end."""
+    lines = [line for line in _lines(folder / "log.txt") if line.strip()][-_LAST_LINES:]
+    said = "\n".join(f"  {line}" for line in lines)
+    return RunError(
+        f"training {side.name} ended with status {status} before it was timed; its last lines:\n"
+        f"{said}"
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,0 +1,339 @@
+"""Start a training run: settings, folder, devices, ``torchrun``, the published result, LOG.ON_END.
+
+Nothing here needs PyTorch: the launcher is there at once and leaves the work to the processes it
+starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from vrtspike.cluster.gpus import Devices, require_gpus, take_gpus
+from vrtspike.cluster.scheduler import (
+    TimeLimit,
+    queue_again,
+    rendezvous_endpoint,
+    srun_command,
+    time_limit,
+)
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
+from vrtspike.cluster.torchrun import Rendezvous, run, run_torchrun
+from vrtspike.config.loading import check_files, check_packages
+from vrtspike.config.workflow import load_workflow
+from vrtspike.io.files import writes_to
+from vrtspike.monitoring.display import LOG_FILE
+from vrtspike.monitoring.nvml import installed_gpus
+from vrtspike.runs.code import changes_since, describe_code
+from vrtspike.runs.folder import hold_launcher, is_finished, read_record, set_aside
+from vrtspike.runs.identity import identify
+from vrtspike.runs.published import publish
+from vrtspike.system.processes import stop_with_parent
+
+NODE_PROGRAM = "train_node.py"
+"""Starts the processes of one of several nodes; stands beside the training program."""
+
+_FORWARDED = signal.SIGUSR1
+"""What srun forwards to its programs on all nodes; at SIGTERM it would kill them."""
+
+_STATUS = {0: "finished", EXIT_INTERRUPTED: "interrupted"}
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Where a launcher's messages go.
+
+    Attributes:
+        log: a file for the full text; None for the terminal.
+    """
+
+    log: Path | None = None
+
+    def begin(self) -> None:
+        """Empty the log."""
+        if self.log is not None:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self.log.write_text("", encoding="utf-8")
+
+    def note(self, text: str) -> None:
+        """Write a message to the log, or show it where there is none."""
+        if self.log is None:
+            print(text, flush=True)
+            return
+        with writes_to(self.log), self.log.open("a", encoding="utf-8") as stream:
+            stream.write(f"{text}\n")
+
+    def tell(self, text: str) -> None:
+        """Show a message that a person has to know; a log receives it, too."""
+        # Shown first: the log may stand on a disk that is full.
+        if self.log is not None:
+            print(text, flush=True)
+        self.note(text)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables from which the training processes know the log."""
+        return {} if self.log is None else {LOG_FILE: str(self.log.absolute())}
+
+
+def gpus_option(text: str) -> int | Literal["auto"]:
+    """``auto`` or a number of GPUs, from a command line."""
+    return "auto" if text == "auto" else int(text)
+
+
+def launch(
+    program: Path,
+    *,
+    preset: str,
+    configfile: Sequence[str],
+    config: Mapping[str, Any],
+    dataset: Path,
+    output: Path,
+    runs: Path | None = None,
+    gpus: int | Literal["auto"] | None = None,
+    most_gpus: int | None = None,
+    retrain: bool = False,
+    log: Path | None = None,
+) -> int:
+    """Train, or continue, and publish the result.
+
+    Args:
+        program: the training program.
+        preset: name of the preset.
+        configfile: workflow configuration files, later ones win.
+        config: values that override them.
+        dataset: the dataset manifest.
+        output: folder of the published result.
+        runs: folder of all runs; None takes RUNS of the configuration.
+        gpus: number of GPUs; None takes GPUS of the configuration.
+        most_gpus: that ``auto`` takes; None for all that are free.
+        retrain: whether a run that other code has computed is set aside and begun again.
+        log: a file for the full text, emptied first; None shows it on standard output.
+
+    Returns:
+        the exit status: 0 when the result is published, ``EXIT_INTERRUPTED`` when the run was
+        stopped and saved, ``EXIT_USER_ERROR`` when the trainer has explained what is wrong, 1 when
+        it failed.
+
+    Raises:
+        ConfigError: if the configuration is wrong.
+        RunError: if the devices or the data are not there.
+    """
+    messages = Messages(log)
+    messages.begin()
+    plan = load_workflow(configfile, config)
+    settings = plan.preset(preset)
+    check_files(settings)
+    check_packages(settings)
+    run_identity = identify(preset, settings, dataset)
+    folder = (runs or Path(plan.settings.RUNS)) / run_identity.name / run_identity.fingerprint
+    messages.note(f"run folder: {folder}")
+    changed = changes_since(folder, program, settings.TASK)
+    _tell_code(changed, folder, preset, retrain, messages)
+    with hold_launcher(folder, messages.tell):
+        run_identity.write(folder)
+        if is_finished(folder):
+            publish(folder, output)
+            messages.note(f"result: {output} (the run was finished before)")
+            return 0
+        limit = time_limit(os.environ)
+        command, told = settings.LOG.ON_END, 1
+        try:
+            status = train(
+                folder,
+                plan.settings.GPUS if gpus is None else gpus,
+                program,
+                nodes=plan.settings.NODES,
+                most_gpus=most_gpus,
+                limit=limit,
+                messages=messages,
+            )
+            if status == 0:
+                publish(folder, output)
+                messages.note(f"result: {output}")
+            told = status
+        finally:
+            if command is not None:
+                run_end_hook(command, preset, folder, output, told, messages)
+    # Without a step since it began, the next time would end like this one.
+    goes_on = status == EXIT_INTERRUPTED and limit is not None and limit.reached
+    if goes_on and has_advanced(folder) and queue_again(os.environ):
+        messages.tell("this job is queued again, where training continues")
+    return status
+
+
+def has_advanced(folder: Path) -> bool:
+    """Whether the last start of a run has taken a step."""
+    record = read_record(folder) or {"step": 0, "starts": [{"step": 0}]}
+    return bool(record["step"] > record["starts"][-1]["step"])
+
+
+def _tell_code(
+    changed: list[str] | None, folder: Path, preset: str, retrain: bool, messages: Messages
+) -> None:
+    """Say if other code has computed the run so far, and begin it again if that is asked for."""
+    if changed == [] and retrain:
+        messages.tell("the run is of today's code; remove its folder to train it again")
+    if not changed:
+        return
+    if retrain:
+        aside = set_aside(folder)
+        messages.tell(f"the run of other code stands in {aside} now: {describe_code(changed)}")
+    else:
+        messages.tell(
+            f"code has changed since this run began: {describe_code(changed)}; to train it again: "
+            f"snakemake --forcerun train_{preset}"
+        )
+
+
+def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:
+    """Make sure that training can find its devices from here.
+
+    Args:
+        gpus: of each machine.
+        nodes: machines of the run.
+
+    Raises:
+        ConfigError: if ``nodes`` are several and this is no Slurm job of that size.
+        RunError: if this machine has fewer GPUs.
+    """
+    if nodes > 1:
+        srun_command(nodes, gpus)
+    elif gpus != 0:
+        require_gpus(gpus, installed_gpus())
+
+
+def train(
+    folder: Path,
+    gpus: int | Literal["auto"],
+    program: Path,
+    *,
+    nodes: int = 1,
+    most_gpus: int | None = None,
+    limit: TimeLimit | None = None,
+    messages: Messages = Messages(),
+) -> int:
+    """Run the training program in as many processes as there are GPUs; returns its status.
+
+    Args:
+        folder: of the run.
+        gpus: of each machine.
+        program: the training program.
+        nodes: machines of the run; more than one needs a Slurm job of that size.
+        most_gpus: that ``auto`` takes of a machine; None for all that are free.
+        limit: of the job this belongs to; None for none.
+        messages: where the launcher's messages, and the full text of training, go.
+
+    Raises:
+        ConfigError: if there is no such job.
+        RunError: if the devices are not there.
+    """
+    with contextlib.ExitStack() as stack:
+        devices = Devices()
+        if nodes == 1:
+            # It may wait for hours: the run's folder stays as it is meanwhile.
+            batches = (read_record(folder) or {}).get("micro_batches")
+            taken = take_gpus(gpus, most=most_gpus, dividing=batches, tell=messages.tell)
+            devices = stack.enter_context(taken)
+        path = stack.enter_context(status_file(folder))
+        environment = {STATUS_FILE: str(path.absolute()), **messages.environment}
+        if nodes == 1:
+            ending = run_torchrun(folder, devices, program, environment, limit=limit)
+        else:
+            starter = program.with_name(NODE_PROGRAM)
+            command = [
+                *(*srun_command(nodes, gpus), sys.executable, str(starter)),
+                *("--run-dir", str(folder), "--program", str(program), "--gpus", str(gpus)),
+                *("--nodes", str(nodes), "--endpoint", rendezvous_endpoint()),
+            ]
+            variables = {**os.environ, **environment}
+            begin = partial(stop_with_parent, _FORWARDED)
+            ending = run(
+                command, lambda srun: srun.send_signal(_FORWARDED), variables, begin, limit
+            )
+        status = read_status(path)
+    if isinstance(status, int):
+        return status
+    if ending.was_stopped and status is None:
+        messages.tell("stopped before training had begun; the same command begins again")
+        return EXIT_INTERRUPTED
+    when = " while it was stopping" if ending.was_stopped else ""
+    messages.tell(
+        f"training failed{when}: {ending}. What was saved stays in {folder}; the same command "
+        "continues from there"
+    )
+    return 1
+
+
+def train_on_node(
+    folder: Path, gpus: int | Literal["auto"], program: Path, rendezvous: Rendezvous
+) -> int:
+    """Run the training processes of one of several nodes; 0 where the launcher knows the ending.
+
+    Args:
+        folder: of the run.
+        gpus: of this machine.
+        program: the training program.
+        rendezvous: where the other machines are.
+
+    Raises:
+        RunError: if the devices are not there.
+    """
+    with take_gpus(gpus) as devices:
+        return run_torchrun(folder, devices, program, {}, rendezvous).code
+
+
+def run_end_hook(
+    command: str, preset: str, folder: Path, output: Path, status: int, messages: Messages
+) -> None:
+    """Run a command in a shell; that it fails is told and changes nothing.
+
+    It finds in its environment ``VRTSPIKE_PRESET``, ``VRTSPIKE_STATUS`` (finished, interrupted or
+    failed), ``VRTSPIKE_STEP``, ``VRTSPIKE_METRICS`` (JSON, of the last validation),
+    ``VRTSPIKE_RUN`` (the run's folder) and ``VRTSPIKE_RESULT`` (that of the published result).
+
+    Args:
+        command: for ``sh``.
+        preset: name of the preset.
+        folder: of the run.
+        output: of the published result; not there unless the run is finished.
+        status: of the training.
+        messages: where its output goes.
+    """
+    record = read_record(folder) or {}
+    facts = {
+        "VRTSPIKE_PRESET": preset,
+        "VRTSPIKE_STATUS": _STATUS.get(status, "failed"),
+        "VRTSPIKE_STEP": str(record.get("step", 0)),
+        "VRTSPIKE_METRICS": json.dumps(record.get("metrics", {})),
+        "VRTSPIKE_RUN": str(folder.absolute()),
+        "VRTSPIKE_RESULT": str(output.absolute()),
+    }
+    # A file, no pipe: what the command leaves in the background would hold that open.
+    with tempfile.TemporaryFile() as output_file:
+        done = subprocess.run(
+            command,
+            shell=True,
+            env={**os.environ, **facts},
+            stdin=subprocess.DEVNULL,
+            stdout=output_file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        output_file.seek(0)
+        said = output_file.read().decode(errors="replace").rstrip()
+    if said:
+        messages.note(f"LOG.ON_END:\n{said}")
+    if done.returncode:
+        last = (said.splitlines() or ["it said nothing"])[-1]
+        messages.tell(f"warning: LOG.ON_END ended with {done.returncode}: {last}")

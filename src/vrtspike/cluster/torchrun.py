@@ -1,0 +1,200 @@
+"""The training processes of one machine: started by ``torchrun``, asked to stop, waited for.
+
+``python -m vrtspike.cluster.torchrun`` is ``torchrun`` itself, but tells the end of a training
+process by a status, not by a page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from vrtspike.cluster.gpus import Devices
+from vrtspike.cluster.scheduler import LOOK_S, NEAR_END, TimeLimit
+from vrtspike.cluster.signals import ORPHANED, STOPS, block, handled
+from vrtspike.system.cpus import available_cpus
+from vrtspike.system.endings import describe_status
+from vrtspike.system.processes import stop_with_parent
+
+_SIGNALLED = 128
+"""Added to the number of a signal where a shell, or :func:`main`, tells of an end by it."""
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where the machines of a run find each other.
+
+    Attributes:
+        nodes: how many there are.
+        endpoint: host and port of one of them, of this run's own.
+    """
+
+    nodes: int
+    endpoint: str
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a program ended.
+
+    Attributes:
+        code: its exit status.
+        was_stopped: whether it was asked to stop.
+    """
+
+    code: int
+    was_stopped: bool
+
+    def __str__(self) -> str:
+        """What a person is told of the exit status."""
+        # A status above 128 is that of a training process, which :func:`main` has passed on.
+        who = "one of its processes" if self.code > _SIGNALLED else "torchrun"
+        return f"{who} {describe_status(self.code)}"
+
+
+def run_torchrun(
+    folder: Path,
+    devices: Devices,
+    program: Path,
+    environment: dict[str, str],
+    rendezvous: Rendezvous | None = None,
+    limit: TimeLimit | None = None,
+) -> Ending:
+    """Run the training program, one process per GPU of this machine, to its end.
+
+    Args:
+        folder: of the run.
+        devices: of this machine.
+        program: the training program.
+        environment: further variables for it.
+        rendezvous: where the run's other machines are; None for no others.
+        limit: when to stop; None for never.
+    """
+    ranks = max(1, len(devices.names))
+    where = ["--standalone"]
+    if rendezvous is not None:
+        where = [
+            *("--nnodes", str(rendezvous.nodes), "--rdzv-backend", "c10d"),
+            *("--rdzv-id", rendezvous.endpoint, "--rdzv-endpoint", rendezvous.endpoint),
+        ]
+    torchrun = [
+        # A signal that torchrun handles it takes for a crash: it kills what has not ended after 30
+        # seconds. So it is left with the one that comes when this process has died.
+        *(sys.executable, "-m", __name__),
+        *("--signals-to-handle", ORPHANED.name),
+        *(*where, "--nproc-per-node", str(ranks)),
+    ]
+    variables = {**training_environment(devices, ranks), **environment}
+    # torchrun would make a folder for its logs by itself, and leave it behind.
+    with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as logs:
+        command = [*torchrun, "--log-dir", logs, str(program), "--run-dir", str(folder)]
+        # A killed launcher leaves torchrun, which ends after the processes that still save.
+        return run(command, _ask_processes, variables, _begin_torchrun, limit, devices.locks)
+
+
+def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
+    """The environment of the training processes."""
+    # Snakemake sets the variable to all threads of the job; every process would start as many.
+    cpus = available_cpus()
+    available = min(int(os.environ.get("OMP_NUM_THREADS") or cpus), cpus)
+    return {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": ",".join(devices.names),
+        "OMP_NUM_THREADS": str(max(1, available // ranks)),
+    }
+
+
+def run(
+    command: Sequence[str],
+    ask_to_stop: Callable[[psutil.Process], None],
+    environment: dict[str, str],
+    begin: Callable[[], None] = stop_with_parent,
+    limit: TimeLimit | None = None,
+    locks: Sequence[int] = (),
+) -> Ending:
+    """Run a program to its end; signals to this process, and a time limit, ask it to stop.
+
+    Args:
+        command: the program.
+        ask_to_stop: how it is asked.
+        environment: all its variables.
+        begin: called in the new process.
+        limit: when to ask it to stop by itself; None for never.
+        locks: open files whose locks it shall hold as well.
+    """
+    # In a session of its own: what a terminal sends to all, it would get a second time from here.
+    process = subprocess.Popen(
+        command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
+    )
+    asked: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        try:
+            ask_to_stop(psutil.Process(process.pid))
+        except psutil.NoSuchProcess:
+            # It has just ended by itself.
+            return
+
+    stops = [number for number in handled() if number in STOPS]
+    previous = {number: signal.signal(number, ask) for number in stops}
+    try:
+        while limit is not None and not asked:
+            # Someone may move the limit meanwhile, to either side.
+            left = limit.seconds()
+            if left == 0.0 and not asked:
+                print(f"{NEAR_END}: asking training to stop", flush=True)
+                ask(signal.SIGALRM, None)
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(min(left, LOOK_S))
+                break
+        return Ending(process.wait(), bool(asked))
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _begin_torchrun() -> None:
+    # A batch system may signal all processes of a job; torchrun shall not act upon it, and its
+    # children not before they are ready to.
+    block(STOPS)
+    stop_with_parent(ORPHANED)
+
+
+def _ask_processes(torchrun: psutil.Process) -> None:
+    """Send SIGTERM to the training processes, or end ``torchrun`` before it has started them."""
+    processes = torchrun.children()
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+        # One that somebody has stopped meanwhile (SIGSTOP) would not hear of it.
+        process.send_signal(signal.SIGCONT)
+    if not processes:
+        torchrun.send_signal(ORPHANED)
+
+
+def main() -> None:
+    """``torchrun``; a status above 128 is that of the first process that was ended by a signal."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import main as torchrun
+
+    try:
+        torchrun()
+    except ChildFailedError as error:
+        _, failure = error.get_first_failure()
+        # As a shell tells it, so that the launcher can.
+        sys.exit(_SIGNALLED - failure.exitcode if failure.exitcode < 0 else 1)
+
+
+if __name__ == "__main__":
+    main()

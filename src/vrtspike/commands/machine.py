@@ -1,0 +1,203 @@
+"""Commands of ``vrtspike`` about this machine: what it lacks, what fits, what is faster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrtspike.errors import RunError
+from vrtspike.system.cli import add_configuration, positive_int, positive_number
+
+if TYPE_CHECKING:
+    from vrtspike.config.workflow import Workflow
+
+FEWEST_TURNS = 3
+"""Student's interval is 4 times as wide for two pairs as for three, and 7 times as for five."""
+
+
+def add_doctor(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    add_configuration(parser)
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Check that this machine and this configuration are ready, and tell how to fix what is not.
+
+    Looks at Python, packages, GPU and driver, compiler, memory and disk; in the project's folder
+    also at configuration, data and weights of the presets named by PRESETS. What is not there yet
+    (○) is told apart from what is broken (✗); the exit status is 1 if something is broken. Nothing
+    is changed.
+    """
+    from vrtspike.machine.doctor import all_checks, show_checks
+
+    checks = all_checks(arguments.configfile, arguments.config)
+    is_sound = show_checks(checks, lambda line: print(line, flush=True))
+    return 0 if is_sound else 1
+
+
+def add_advise(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    add_configuration(parser)
+    parser.add_argument("--gpu", help="for a machine with such GPUs: A6000, 4090, A100, H100, H200")
+    parser.add_argument("--gpus", type=positive_int, default=1, help="how many, with --gpu")
+    parser.add_argument(
+        "--hours", type=positive_number, default=336.0, help="that a training may take at most"
+    )
+    parser.add_argument(
+        "--no-probe", action="store_true", help="measure nothing, take the table's figures"
+    )
+
+
+def advise(arguments: argparse.Namespace) -> int:
+    """Tell which preset fits this machine and this data: memory, hours and disk.
+
+    Every preset of the configuration is weighed by counted and measured tables and a short probe of
+    this machine; --gpu asks for a machine with GPUs that are elsewhere.
+    """
+    from vrtspike.config.workflow import read_plan
+    from vrtspike.machine import advise as advice
+    from vrtspike.machine.hardware import measure_speed, named_gpu, this_machine
+
+    plan = read_plan(arguments.configfile, arguments.config)
+    machine = this_machine()
+    if arguments.gpu is not None:
+        machine = replace(machine, gpu=named_gpu(arguments.gpu, arguments.gpus))
+    elif plan.settings.GPUS == 0:
+        machine = replace(machine, gpu=None)
+    speed = measure_speed(machine, probe=not arguments.no_probe)
+    found = advice.advise(plan, machine, speed, arguments.hours)
+    print("\n".join(advice.advice_lines(found)))
+    return 0 if found.command is not None else 1
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument(
+        "run_path", type=Path, metavar="RUN", help="folder of the run, or name of its preset"
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (RUNS)")
+    parser.add_argument(
+        "--watch",
+        type=positive_number,
+        metavar="SECONDS",
+        help="look again after so many seconds, for ever",
+    )
+
+
+def memory(arguments: argparse.Namespace) -> None:
+    """Tell which processes of a running training use how much memory, and what is left.
+
+    RUN is the run's folder (runs/<preset>/<fingerprint>), or a preset, whose latest run is meant.
+    Resident memory counts pages that processes share in each of them; "share" divides them.
+    """
+    from vrtspike.analysis.run_memory import measure_run, memory_lines
+    from vrtspike.runs.folder import find_run_folder
+
+    folder = find_run_folder(arguments.run_path, arguments.runs)
+    while True:
+        print("\n".join(memory_lines(measure_run(folder))), flush=True)
+        if arguments.watch is None:
+            return
+        time.sleep(arguments.watch)
+        print()
+
+
+def add_benchmark(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("preset", metavar="PRESET", help="name of the preset")
+    parser.add_argument(
+        "--against",
+        nargs="+",
+        required=True,
+        metavar="KEY=VALUE",
+        help="keys that are changed, such as TRAIN.CUDA_GRAPH=off; config/README.md has all",
+    )
+    parser.add_argument(
+        "--steps", type=positive_int, default=10, metavar="N", help="that are timed in a turn"
+    )
+    parser.add_argument(
+        "--turns", type=_several, default=5, metavar="N", help="of each of the two settings"
+    )
+    parser.add_argument(
+        "--warm-up",
+        type=positive_int,
+        default=5,
+        metavar="N",
+        help="first steps of a turn, which are left out",
+    )
+    add_configuration(parser)
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="of what is printed"
+    )
+    parser.add_argument("-o", "--output", type=Path, help="file that it is also written to")
+
+
+def _several(text: str) -> int:
+    number = positive_int(text)
+    if number < FEWEST_TURNS:
+        raise argparse.ArgumentTypeError(
+            f"found {text}, expected {FEWEST_TURNS} or more, for of fewer turns the interval of "
+            "the ratio would be wider than any difference"
+        )
+    return number
+
+
+def benchmark(arguments: argparse.Namespace) -> None:
+    """Measure whether changed keys make training faster on this machine.
+
+    A few steps of the preset are trained as it is and with the keys of --against, in turns, so that
+    what else the machine does meets both. The ratio of their step times is told with its spread.
+    Each turn is a training of its own in a temporary folder; runs and results stay as they are.
+    """
+    from vrtspike.analysis.benchmark import (
+        against,
+        benchmark_json,
+        benchmark_text,
+        run_benchmark,
+    )
+    from vrtspike.analysis.turns import Length
+    from vrtspike.config.workflow import read_plan
+    from vrtspike.io.files import atomic_write_text
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    plan, preset = read_plan(arguments.configfile, arguments.config), arguments.preset
+    before = plan.preset(preset)
+    after = against(before, arguments.against)
+    changed = replace(plan, presets={**plan.presets, preset: after})
+    found = run_benchmark(
+        preset,
+        (before, after),
+        (_dataset(plan, preset), _dataset(changed, preset)),
+        Length(arguments.turns, arguments.steps, arguments.warm_up),
+        plan.settings.GPUS,
+        tell,
+    )
+    shown = benchmark_text(found)
+    if arguments.format == "json":
+        shown = json.dumps(benchmark_json(found), indent=1) + "\n"
+    print(shown, end="", flush=True)
+    if arguments.output is not None:
+        atomic_write_text(arguments.output, shown)
+        tell(f"written to {arguments.output}")
+
+
+def _dataset(plan: Workflow, preset: str) -> Path:
+    """The manifest of the prepared data.
+
+    Raises:
+        RunError: if they are not prepared.
+    """
+    path = plan.manifest(preset)
+    if not path.is_file():
+        raise RunError(
+            f"{path}: no such file, the data of preset {preset} are not prepared; make them: "
+            f"snakemake --cores 2 {path}"
+        )
+    return path

@@ -1,0 +1,215 @@
+"""Commands of ``vrtspike`` about runs: analysed, compared, packed, and why stages would run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrtspike.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from vrtspike.analysis.compare import Candidate
+
+_SNAKEFILE = Path("workflow/Snakefile")
+
+
+def add_pack(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument(
+        "run_path", type=Path, metavar="RUN", help="result folder, such as results/train/demo"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="folder to write"
+    )
+    parser.add_argument(
+        "--licence",
+        default="other",
+        metavar="NAME",
+        help="of the weights, by the hub's names (mit, cc-by-4.0 ...); without: other",
+    )
+
+
+def pack(arguments: argparse.Namespace) -> None:
+    """Write a finished run as one folder that can be given away.
+
+    It holds weights, settings, statistics, the figures of its evaluation with their protocol, and a
+    model card, in the form of the Hugging Face hub (`hf upload OWNER/NAME FOLDER` puts it there).
+    `vrtspike restore` and `vrtspike.load` take such a folder, or OWNER/NAME, in place of a run.
+    """
+    from vrtspike.runs.packed import pack_run
+
+    for missing in pack_run(arguments.run_path, arguments.output, arguments.licence):
+        print(f"note: {missing}")
+    size = sum(path.stat().st_size for path in arguments.output.iterdir())
+    print(f"{arguments.output}: {size / 1e6:.1f} MB; vrtspike restore {arguments.output} ...")
+
+
+def _find_run(path: Path) -> Path | None:
+    """The folder of a run; None where there is another thing, such as a text log.
+
+    Raises:
+        RunError: if there is nothing.
+    """
+    from vrtspike.runs.folder import latest_run
+
+    folder = latest_run(path)
+    if folder is None and not path.exists():
+        raise RunError(
+            f"{path}: no such file or folder; expected that of a run (results/train/<preset>, "
+            "runs/<preset>/<fingerprint>) or a text log"
+        )
+    return folder
+
+
+def add_analyze(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("run_path", type=Path, metavar="RUN", help="folder of a run, or a text log")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        help="folder that tables, plots, findings.html and a proposed preset are written to",
+    )
+    parser.add_argument(
+        "--settings",
+        type=Path,
+        metavar="FILE",
+        help="of a text log: the preset or configuration it was trained with",
+    )
+
+
+def analyze(arguments: argparse.Namespace) -> None:
+    """Tell where a run's time and memory went, and what to change.
+
+    RUN is the folder of a run, finished (results/train/<preset>) or not
+    (runs/<preset>/<fingerprint>, or runs/<preset> for the latest), or a text log of an older
+    training script (train_*.log, timing_*.log) or a folder with such logs.
+    """
+    path = arguments.run_path
+    folder = _find_run(path)
+    from vrtspike.analysis.findings import finding_lines
+    from vrtspike.analysis.performance import figures_table, read_analysis, write_analysis
+    from vrtspike.deblurring.analysis.old_logs import analyze_old_logs
+    from vrtspike.deblurring.settings.schema import load_video_preset
+
+    if folder is not None:
+        analysis = read_analysis(folder)
+    else:
+        known = None if arguments.settings is None else load_video_preset(arguments.settings)
+        analysis = analyze_old_logs(path, known)
+    for note in analysis.notes:
+        print(note)
+    for figure, value in figures_table(analysis.figures, analysis.metrics).itertuples(index=False):
+        if value != "–":
+            print(f"{figure:<31} {value}")
+    print()
+    print("\n".join(finding_lines(analysis.findings)))
+    if arguments.output is not None:
+        write_analysis(analysis, arguments.output)
+        print(f"\nwritten to {arguments.output}")
+
+
+def add_compare(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="folder of a run or a text log, as analyze takes them",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "csv", "markdown"),
+        default="text",
+        help="of what is printed",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, help="folder that tables and curves are also written to"
+    )
+    parser.add_argument("--baseline", type=Path, metavar="FILE", help="judge the runs by this file")
+    parser.add_argument(
+        "--tolerance",
+        nargs="+",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="by how much a figure may be worse than the baseline's; in per cent with %%",
+    )
+    parser.add_argument(
+        "--write-baseline", type=Path, metavar="FILE", help="keep the figures of the runs there"
+    )
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Compare runs: speed, memory, quality, and what differs in their settings.
+
+    Their evaluations are found beside them (<results>/evaluate/<preset>). With a baseline, the exit
+    status is 1 if a run has fallen below it; metrics are always judged, speed and memory where a
+    tolerance is given for them, such as --tolerance psnr=0.1 samples/s=10%.
+    """
+    if arguments.tolerance and arguments.baseline is None:
+        raise ConfigError("--tolerance judges by a baseline; give its file (--baseline)")
+    for path in arguments.runs:
+        _find_run(path)
+    from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
+    from vrtspike.analysis.compare import comparison_text, told_apart, write_comparison
+
+    tolerances = parse_tolerances(arguments.tolerance)
+    candidates = told_apart([_candidate(path) for path in arguments.runs], arguments.runs)
+    print(comparison_text(candidates, arguments.format), end="", flush=True)
+    if arguments.output is not None:
+        write_comparison(candidates, arguments.output)
+        print(f"written to {arguments.output}", file=sys.stderr)
+    worse: list[str] = []
+    if arguments.baseline is not None:
+        worse = below_baseline(arguments.baseline, candidates, tolerances)
+        said = "\n".join(worse) or f"no run is below the baseline ({arguments.baseline})"
+        print(said, file=sys.stderr)
+    if arguments.write_baseline is not None:
+        write_baseline(arguments.write_baseline, candidates)
+        print(f"baseline: {arguments.write_baseline}", file=sys.stderr)
+    return 1 if worse else 0
+
+
+def _candidate(path: Path) -> Candidate:
+    """A run, or a text log of another program."""
+    from vrtspike.analysis.compare import candidate_of_logs, find_candidate
+    from vrtspike.deblurring.analysis.old_logs import analyze_old_logs
+
+    folder = _find_run(path)
+    if folder is not None:
+        return find_candidate(folder)
+    analysis = analyze_old_logs(path)
+    for note in analysis.notes:
+        print(f"{path}: {note}", file=sys.stderr)
+    return candidate_of_logs(analysis)
+
+
+def add_why(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument(
+        "targets", nargs=argparse.REMAINDER, metavar="TARGET", help="without any: all"
+    )
+
+
+def why(arguments: argparse.Namespace) -> None:
+    """Tell why stages would run, and what they cost last time.
+
+    One line per stage that `snakemake TARGET` would run: why it is stale, and what it cost last
+    time. Trained presets whose code has changed are named, too. Nothing is run. Options of
+    snakemake follow the targets: vrtspike why all --configfile my.yaml
+    """
+    from vrtspike.workflow.views import SUMMARY_ONLY
+
+    if not _SNAKEFILE.is_file():
+        raise RunError(f"{Path.cwd()}: no {_SNAKEFILE} here; go to the project's folder first")
+    command = [sys.executable, "-m", "snakemake", "--logger", "vrtspike", "--dry-run"]
+    done = subprocess.run(
+        [*command, *arguments.targets], env={**os.environ, SUMMARY_ONLY: "1"}, check=False
+    )
+    if done.returncode:
+        raise RunError("Snakemake has no plan; what it says above tells why")

@@ -1,0 +1,267 @@
+"""Published figures (``published.csv``): what reproduces them, and where own runs stand.
+
+A row without a public source does not exist; what a source does not say is empty. The protocol of a
+figure is ``unknown`` where public documents do not tell how it was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from vrtspike.analysis.compare import find_candidate, markdown_table
+from vrtspike.analysis.evaluations import (
+    SPREAD,
+    STANDARD_ERROR,
+    Summary,
+    column_name,
+    measured_metrics,
+    protocols,
+    require_seeds,
+    seeds_quality,
+)
+from vrtspike.config.run_schema import RunSettings, split_seed
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.survey import survey
+from vrtspike.deblurring.settings import Settings
+from vrtspike.errors import ConfigError, DataError, list_faults
+from vrtspike.io.files import atomic_write_text
+from vrtspike.plotting.pages import Table, write_page
+from vrtspike.runs.published import PublishedRun
+
+FILE = Path(__file__).with_suffix(".csv")
+UNKNOWN = "unknown"
+COLUMNS = {
+    "model": "model",
+    "inputs": "inputs",
+    "dataset": "data set",
+    "psnr": "PSNR, dB",
+    "psnr_error": "standard error, dB",
+    "psnr_spread": "spread over seeds, dB",
+    "ssim": "SSIM",
+    "parameters": "parameters",
+    "gflops": "GFLOPs at 256 x 256",
+    "source": "source",
+    "note": "note",
+}
+"""Columns of the leaderboard, and their headers for people."""
+FORMATS = {
+    "PSNR, dB": ".2f",
+    "standard error, dB": ".2f",
+    "spread over seeds, dB": ".2f",
+    "SSIM": ".4f",
+    "parameters": ",.0f",
+    "GFLOPs at 256 x 256": ".1f",
+}
+NOTE = (
+    "A table for each protocol (docs/metrics.md): figures of two tables do not compare, nor do "
+    "those of two data sets. An empty cell is not public, or was not measured."
+)
+UNKNOWN_NOTE = "How these were measured is not known here: they compare with nothing."
+WEIGHTS_SOURCE = "https://github.com/JingyunLiang/VRT/releases"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A published figure and what it is of.
+
+    Attributes:
+        psnr: dB.
+        sequences: of the test split.
+        frames: of all of them.
+        limit: dB by which a reproduction may differ.
+    """
+
+    psnr: float
+    sequences: int
+    frames: int
+    limit: float = 0.02
+
+    def is_found(self, psnr: float) -> bool:
+        """Whether a figure reproduces it."""
+        return abs(psnr - self.psnr) <= self.limit
+
+    def verdict(self, psnr: float) -> str:
+        """The comparison in a sentence.
+
+        >>> Expected(34.81, 11, 1111).verdict(34.8)
+        '34.81 dB expected, found 34.80 dB, difference -0.01 dB: within the limit of 0.02 dB'
+        """
+        which = "within" if self.is_found(psnr) else "beyond"
+        return (
+            f"{self.psnr:.2f} dB expected, found {psnr:.2f} dB, difference "
+            f"{psnr - self.psnr:+.2f} dB: {which} the limit of {self.limit:.2f} dB"
+        )
+
+
+def vrt_on_gopro() -> Expected:
+    """VRT without spikes on GoPro's test split."""
+    rows = read_published_figures().set_index("model")
+    return Expected(float(rows["psnr"].to_dict()["VRT"]), sequences=11, frames=1111)
+
+
+def require_published_weights(settings: Settings) -> Path:
+    """The file of VRT's published weights.
+
+    Raises:
+        ConfigError: if it is not there: where it belongs, and where it is had.
+    """
+    path = settings.MODEL.VRT.PRETRAINED
+    if path is None or not Path(path).is_file():
+        raise ConfigError(
+            f"MODEL.VRT.PRETRAINED: no such file: {path}. Reproducing VRT's figure needs its "
+            f"weights 006_VRT_videodeblurring_GoPro.pth there, from {WEIGHTS_SOURCE} "
+            "(docs/training.md), and the frames of GoPro's test split (DATA.ROOT)"
+        )
+    return Path(path)
+
+
+def require_published_frames(
+    settings: Settings, blur_dir: str, expected: Expected
+) -> list[SequenceFiles]:
+    """The frames of the test split that a published figure is of, found by their names.
+
+    Args:
+        settings: DATA says where they are; the training split need not be there.
+        blur_dir: which blurry frames.
+        expected: the figure.
+
+    Raises:
+        DataError: if they are not there, a sequence has faults, or they are others than those of
+            the figure.
+    """
+    data, found = settings.DATA, list[SequenceFiles]()
+    known = survey(data.ROOT, [data.VAL_SPLIT], blur_dir, data.LAYOUT, look=found.append)
+    where = f"{data.ROOT}, split {data.VAL_SPLIT}"
+    faults = [f"{name}: {fault}" for name, each in known["excluded"].items() for fault in each]
+    faults += [
+        f"{files.split}/{files.name}: frame {number} has no sharp one"
+        for files in found
+        for number in files.blur.keys() - files.sharp.keys()
+    ]
+    if faults:
+        raise DataError(list_faults(f"{where}: faults", faults, "Unpack GoPro's test split again."))
+    counts = len(found), sum(len(files.blur) for files in found)
+    if counts != (expected.sequences, expected.frames):
+        raise DataError(
+            f"{where}: {counts[0]} sequences of {counts[1]} frames; the published figure is of "
+            f"{expected.sequences} of {expected.frames}: give GoPro's whole test split (DATA.ROOT)"
+        )
+    return found
+
+
+def read_published_figures(path: Path = FILE) -> pd.DataFrame:
+    """The published rows.
+
+    Raises:
+        DataError: if one has no source or no protocol.
+    """
+    rows = pd.read_csv(path)
+    for column in ("source", "protocol", "inputs"):
+        if missing := list(rows["model"][rows[column].isna()]):
+            raise DataError(f"{path}: {', '.join(missing)}: no {column}; give it, or leave it out")
+    return rows
+
+
+def own_figures(folders: Sequence[Path]) -> pd.DataFrame:
+    """The figures of own presets, a row per preset and protocol: means over its seeds.
+
+    Args:
+        folders: result folders of runs (``<results>/train/<preset>``), their evaluations beside.
+    """
+    presets: dict[str, list[tuple[PublishedRun, Summary]]] = {}
+    for folder in folders:
+        candidate = find_candidate(folder)
+        if candidate.evaluation is not None:
+            seeds = presets.setdefault(split_seed(candidate.run.name)[0], [])
+            seeds.append((candidate.run, candidate.evaluation))
+    rows = []
+    for name, found in presets.items():
+        runs, summaries = zip(*found, strict=True)
+        require_seeds(runs)
+        first, warnings = summaries[0], list(summaries[0].get("warnings", ()))
+        warnings += [f"mean of {len(runs)} seeds"] if len(runs) > 1 else []
+        metrics = measured_metrics(summaries)
+        figures = seeds_quality(summaries, metrics)
+        rows += [
+            {
+                "model": name,
+                "protocol": protocol,
+                "dataset": f"{first['dataset']}, {first['split']}",
+                "inputs": _inputs(runs[0].settings),
+                "psnr": figures.get(f"{column_name('psnr', protocol)} restored"),
+                "psnr_error": figures.get(f"{column_name('psnr', protocol)} {STANDARD_ERROR}"),
+                "psnr_spread": figures.get(f"{column_name('psnr', protocol)} {SPREAD}"),
+                "ssim": figures.get(f"{column_name('ssim', protocol)} restored"),
+                "parameters": runs[0].parameters,
+                "source": f"this project, run {', '.join(run.fingerprint for run in runs)}",
+                "note": "; ".join(warnings),
+            }
+            for protocol in protocols(first)
+        ]
+    return pd.DataFrame(rows, columns=["protocol", *COLUMNS])
+
+
+def _inputs(settings: RunSettings) -> str:
+    return "RGB and spikes" if settings.value("MODEL.USE_SPIKE") else "RGB"
+
+
+def write_leaderboard(folders: Sequence[Path], output: Path) -> pd.DataFrame:
+    """Own runs and published rows side by side, by protocol, in four formats.
+
+    Args:
+        folders: as for :func:`own_figures`.
+        output: folder for ``leaderboard.{csv,md,tex,html}``.
+
+    Returns:
+        all rows, those of a protocol and a data set together, the best PSNR first, unknown
+        protocols last.
+    """
+    parts = [part for part in (own_figures(folders), read_published_figures()) if len(part)]
+    table = pd.concat(parts).reindex(columns=["protocol", *COLUMNS])
+    table = table.sort_values(["dataset", "psnr"], ascending=[True, False], kind="stable")
+    order = [name for name in dict.fromkeys(table["protocol"]) if name != UNKNOWN]
+    order = [*sorted(order), UNKNOWN]
+    table = pd.concat([table[table["protocol"] == name] for name in order], ignore_index=True)
+    shown = {
+        name: table[table["protocol"] == name].drop(columns="protocol").rename(columns=COLUMNS)
+        for name in order
+    }
+    pages = [
+        Table(rows, f"Protocol {name}", UNKNOWN_NOTE if name == UNKNOWN else "", formats=FORMATS)
+        for name, rows in shown.items()
+    ]
+    write_page(output / "leaderboard.html", "Leaderboard", NOTE, pages)
+    atomic_write_text(output / "leaderboard.csv", table.to_csv(index=False, float_format="%.6g"))
+    texts = {name: _texts(rows) for name, rows in shown.items()}
+    markdown = [f"## Protocol {name}\n\n{markdown_table(rows)}" for name, rows in texts.items()]
+    text = "\n".join(["# Leaderboard", "", NOTE, "", *markdown])
+    atomic_write_text(output / "leaderboard.md", text)
+    latex = [f"% Protocol {name}\n{_latex(rows)}" for name, rows in texts.items()]
+    atomic_write_text(output / "leaderboard.tex", "\n".join([f"% {NOTE}", *latex]))
+    return table
+
+
+def _texts(rows: pd.DataFrame) -> pd.DataFrame:
+    """All cells as they are shown; empty where there is no figure."""
+    cells = rows.to_dict("list").items()
+    return pd.DataFrame(
+        {
+            name: ["" if pd.isna(c) else format(c, FORMATS.get(str(name), "")) for c in column]
+            for name, column in cells
+        }
+    )
+
+
+def _latex(rows: pd.DataFrame) -> str:
+    """A tabular of the figures and their sources."""
+    special = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"~": "", "^": "", "\\": ""})
+    figures = [name in FORMATS for name in rows]
+    lines = [list(rows.columns), *rows.to_numpy().tolist()]
+    body = [" & ".join(str(cell).translate(special) for cell in line) + r" \\" for line in lines]
+    columns = "".join("r" if is_figure else "l" for is_figure in figures)
+    inner = ["\\hline", body[0], "\\hline", *body[1:], "\\hline"]
+    return "\n".join([f"\\begin{{tabular}}{{{columns}}}", *inner, "\\end{tabular}", ""])

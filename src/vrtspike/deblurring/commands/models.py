@@ -1,0 +1,282 @@
+"""Commands of ``vrtspike`` about trained models: restore with one, export it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vrtspike.cluster.gpus import DEVICE_NAMES, PRECISIONS, device_type, require_precision
+from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
+from vrtspike.errors import ConfigError
+from vrtspike.system.cli import EXIT_STOPPED, positive_int, positive_number
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.evaluation.folder import Request
+
+_PATIENCE_S = 30.0
+"""For a GPU that may be about to be free; a person who waits can choose the CPU."""
+
+
+def add_restore(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    add = parser.add_argument
+    add("run_path", metavar="RUN", help="result folder (results/train/demo), packed run, .onnx")
+    add("input", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
+    add("-o", "--output", type=Path, required=True, metavar="OUT", help="folder for the results")
+    spikes = parser.add_mutually_exclusive_group()
+    spikes.add_argument(
+        "--spikes",
+        type=Path,
+        metavar="PATH",
+        help="folder of .dat or .npz files named as the frames (of a video: 000001, 000002 ...), "
+        "or one file for all",
+    )
+    spikes.add_argument(
+        "--simulate-spikes",
+        action="store_true",
+        help="simulate spikes from the blurry frames; they add no information",
+    )
+    add(
+        "--sensor",
+        type=positive_int,
+        nargs=2,
+        metavar=("ROWS", "COLUMNS"),
+        help="size of the spike sensor; without it that of .npz files, else half the frames' size",
+    )
+    add(
+        "--layout",
+        choices=LAYOUTS,
+        help="of the spikes, which tells when frames were exposed unless an exposures.csv does; "
+        "without it that of the run's data set, else spk_gopro",
+    )
+    add("--sharp", type=Path, metavar="FOLDER", help="sharp frames of the same names, to compare")
+    add(
+        "--no-reference",
+        nargs="+",
+        default=[],
+        metavar="METRIC",
+        help="metrics of pyiqa that need no sharp frame, such as piqe (extra quality)",
+    )
+    add("--video", action="store_true", help="write OUT/restored.mp4 (H.264), too")
+    add(
+        "--side-by-side",
+        action="store_true",
+        help="write OUT/side_by_side.mp4, too: blurry, restored and sharp where there is one",
+    )
+    add("--pictures", action="store_true", help="write OUT/comparison/<frame>.png, too")
+    add(
+        "--fps",
+        type=positive_number,
+        help="frames per second of videos; without it the input's, else 24",
+    )
+    add(
+        "--tile",
+        type=int,
+        metavar="PIXELS",
+        help="largest side of a tile, 0 for whole frames; without it as the free memory allows",
+    )
+    add("--device", choices=DEVICE_NAMES, default="auto", help="where to compute")
+    add(
+        "--precision",
+        choices=PRECISIONS,
+        default="auto",
+        help="type of matrix products; auto: float32 on a CPU, a half type on a GPU",
+    )
+    add(
+        "--overwrite",
+        "--anew",
+        action="store_true",
+        help="replace what an earlier call has left in OUT",
+    )
+
+
+def restore(arguments: argparse.Namespace) -> int:
+    """Restore blurry frames or a video with a trained model.
+
+    RUN is the result folder of a finished run, where weights, settings and the statistics of spikes
+    lie together; what vrtspike pack or export has made of one; or owner/name of the Hugging Face
+    hub. Restored frames are written as PNG into OUT/restored. A call that was stopped goes on where
+    it stopped when it is repeated. Spikes are recorded or simulated; a model that was trained
+    without them takes none.
+    """
+
+    require_precision(arguments.precision, device_type(arguments.device))
+    output: Path = arguments.output
+    if output.is_file() or output.suffix in (".png", ".mp4"):
+        raise ConfigError(f"--output: found {output}, expected a folder for frames and videos")
+    if arguments.simulate_spikes and arguments.sensor is not None:
+        raise ConfigError(
+            "--sensor describes recorded spikes; the simulated sensor has half the frames' size"
+        )
+    if arguments.tile is not None and (arguments.tile < 0 or arguments.tile % 2):
+        raise ConfigError(
+            f"--tile: found {arguments.tile}, expected an even number of pixels, 0 for whole frames"
+        )
+    try:
+        _restore(arguments)
+    except KeyboardInterrupt:
+        print(_stopped(arguments.output), file=sys.stderr)
+        return EXIT_STOPPED
+    return 0
+
+
+def _restore(arguments: argparse.Namespace) -> None:
+    from vrtspike.runs.names import WEIGHTS
+    from vrtspike.runs.packed import find_model
+    from vrtspike.runs.published import read_finished, require_published
+    from vrtspike.system.progress_bar import progress_bar
+
+    # What is imported later takes seconds: first what is wrong with the arguments.
+    found = find_model(arguments.run_path)
+    run = None if found.suffix == ".onnx" else read_finished(found)
+    from vrtspike.deblurring.evaluation.folder import open_request, restore_into
+
+    if run is None:
+        from vrtspike.deblurring.evaluation.onnx_model import load_onnx
+
+        exported = load_onnx(found)
+        clip = open_request(exported.run, _request(arguments))
+        _tell(restore_into(exported, clip, progress=progress_bar), arguments)
+        return
+    clip = open_request(run, _request(arguments))
+    require_published(found / WEIGHTS)
+    from vrtspike.cluster.gpus import take_device
+    from vrtspike.deblurring.evaluation.trained import load
+
+    with take_device(arguments.device, patience_s=_PATIENCE_S) as device:
+        model = load(found, device=device, precision=arguments.precision)
+        record = restore_into(model, clip, progress=progress_bar)
+    _tell(record, arguments)
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    from fractions import Fraction
+
+    from vrtspike.deblurring.evaluation.folder import Request
+
+    return Request(
+        frames=arguments.input,
+        output=arguments.output,
+        spikes=arguments.spikes,
+        simulate_spikes=arguments.simulate_spikes,
+        sensor=None if arguments.sensor is None else tuple(arguments.sensor),
+        layout=arguments.layout,
+        sharp=arguments.sharp,
+        video=arguments.video,
+        side_by_side=arguments.side_by_side,
+        pictures=arguments.pictures,
+        fps=None if arguments.fps is None else Fraction(arguments.fps).limit_denominator(1001),
+        tile=arguments.tile,
+        overwrite=arguments.overwrite,
+        no_reference=tuple(dict.fromkeys(arguments.no_reference)),
+    )
+
+
+def _tell(record: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Print what was restored and where it lies."""
+    from vrtspike.deblurring.evaluation.folder import RECORD, mean_figure, recorded_tiling
+
+    frames, output = record["frames"], arguments.output
+    for frame in frames:
+        if "psnr" in frame:
+            blurry, restored = (_decibel(frame[name]) for name in ("psnr_blur", "psnr"))
+            print(f"{frame['frame']}: {blurry} -> {restored}")
+    means = [mean_figure(frames, name) for name in ("psnr_blur", "psnr")]
+    if len(frames) > 1 and None not in means:
+        print(f"mean: {_decibel(means[0])} -> {_decibel(means[1])}")
+    for name in arguments.no_reference:
+        before, after = (mean_figure(frames, each) for each in (f"{name}_blur", name))
+        print(f"{name}: {before:.3f} -> {after:.3f}")
+    for line in _judged(frames):
+        print(line)
+    print(f"spikes: {record['spikes']['from']}")
+    each = record["seconds_per_frame"]
+    cost = "" if each is None else f", {each:.1f} s each"
+    print(
+        f"{len(frames)} frame{'s' * (len(frames) != 1)}{cost} "
+        f"({recorded_tiling(record).describe()}, {record['precision']}, "
+        f"{record['recomputation']:.2f} x computed): {output}; record: {output / RECORD}"
+    )
+
+
+def _judged(frames: list[dict[str, Any]]) -> list[str]:
+    """What spikes and blurry frames tell of restored ones without sharp frames."""
+    from vrtspike.deblurring.evaluation.folder import mean_figure
+
+    found = {
+        name: mean_figure(frames, name)
+        for name in ("reblur_blur", "reblur", "agreement_blur", "agreement", "agreement_outside")
+    }
+    lines = []
+    if found["reblur"] is not None:
+        lines.append(
+            f"blurred again as the spikes tell: {found['reblur']:.2f} dB from the blurry frames "
+            f"(these themselves {_decibel(found['reblur_blur'])})"
+        )
+    if found["agreement"] is not None:
+        outside = found["agreement_outside"]
+        lines.append(
+            f"like the spikes at the sharp instant: {found['agreement']:.2f} (blurry frames "
+            f"{found['agreement_blur']:.2f})"
+            + ("" if outside is None else f"; outside the open shutter: {outside:.2f}")
+        )
+    return lines
+
+
+def _decibel(value: float | None) -> str:
+    return "identical" if value is None else f"{value:.2f} dB"
+
+
+def _stopped(output: Path) -> str:
+    """What is saved, and how to go on; an import may have been stopped, so that none is begun."""
+    saved = len(list((output / "restored").glob("*.png")))
+    words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--anew")]
+    return f"stopped with {saved} frames restored; continue: vrtspike {shlex.join(words)}"
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("run_path", metavar="RUN", help="as for restore")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE.onnx", help="file to write"
+    )
+    parser.add_argument(
+        "--ratio",
+        type=positive_int,
+        default=2,
+        help="pixels of a frame for each pixel of the spike sensor, along each side",
+    )
+
+
+def export(arguments: argparse.Namespace) -> None:
+    """Write a trained model as an ONNX file, which runs without PyTorch.
+
+    The file takes frames and spike counts of any number and size; it holds settings and statistics
+    of the run, and `vrtspike restore` takes it in place of a run. It is compared with PyTorch
+    before it is kept. VRT cannot be exported, because of its deformable convolutions.
+    """
+
+    output: Path = arguments.output
+    if output.suffix != ".onnx":
+        raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
+    from vrtspike.runs.packed import find_model
+    from vrtspike.runs.published import read_finished
+
+    found = find_model(arguments.run_path)
+    if found.suffix != ".onnx":
+        read_finished(found)
+    # PyTorch takes seconds to import: what is wrong with the arguments has been told by now.
+    from vrtspike.deblurring.evaluation.onnx_model import export_model
+    from vrtspike.deblurring.evaluation.trained import TrainedModel, load
+
+    model = load(found, device="cpu")
+    if not isinstance(model, TrainedModel):
+        raise ConfigError(f"{found}: is an ONNX file already")
+    difference = export_model(model, output, arguments.ratio)
+    print(
+        f"{output}: {output.stat().st_size / 1e6:.1f} MB, differs from PyTorch by "
+        f"{difference:.1g} at most"
+    )

@@ -1,0 +1,182 @@
+"""Commands of ``vrtspike`` about recordings: spike files, your own camera, stores."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vrtspike.errors import ConfigError, DataError, list_faults
+from vrtspike.system.cli import positive_int
+
+ADVICE = "Delete these stores with their manifests and run the workflow again."
+
+
+def add_show(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="spike file (.dat or .npz)")
+    parser.add_argument("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
+    parser.add_argument(
+        "--sensor",
+        type=positive_int,
+        nargs=2,
+        metavar=("ROWS", "COLUMNS"),
+        help="of the sensor as in the file; found by itself unless given",
+    )
+    parser.add_argument("--start", type=int, default=0, help="first step to look at")
+    parser.add_argument(
+        "--steps", type=positive_int, help="how many; all, but at most 2000, unless given"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="OUT",
+        help="folder for the results, or the picture's own name (.png or .svg); here unless given",
+    )
+    parser.add_argument(
+        "--video",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        metavar="MP4",
+        help="also write a video; <name>_spikes.mp4 beside the picture unless named",
+    )
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Show what a spike file holds: figures, a picture, a video of a window that slides over it.
+
+    The sensor's size is taken from the file or a config.yaml beside it, else guessed from the
+    spikes. With the sharp frame of the exposure the two are compared. The exit status is 1 if the
+    steps are shuffled or the spikes do not show the frame.
+    """
+    from vrtspike.deblurring.analysis.spike_view import (
+        describe,
+        draw_spikes,
+        faults,
+        film_spikes,
+        view_spikes,
+    )
+
+    picture = arguments.output or Path()
+    if picture.is_dir() or not picture.suffix:
+        picture /= f"{arguments.file.stem}_spikes.png"
+    video = arguments.video
+    if video is not None and not video.name:
+        video = picture.with_suffix(".mp4")
+    # Before the file is read, which may take a while.
+    _require_suffix("--output", picture, (".png", ".svg"))
+    if video is not None:
+        _require_suffix("--video", video, (".mp4",))
+    sensor = tuple(arguments.sensor) if arguments.sensor else None
+    view = view_spikes(arguments.file, sensor, arguments.frame, arguments.start, arguments.steps)
+    wrong = faults(view)
+    print("\n".join([*describe(view), *(f"! {fault}" for fault in wrong)]), flush=True)
+    draw_spikes(view, picture)
+    print(f"picture: {picture}")
+    if video is not None:
+        film_spikes(view, video)
+        print(f"video: {video}")
+    return 1 if wrong else 0
+
+
+def _require_suffix(option: str, path: Path, suffixes: tuple[str, ...]) -> None:
+
+    if path.suffix not in suffixes or path.is_dir():
+        place = "a folder, or " if option == "--output" else ""
+        raise ConfigError(f"{option}: found {path}, expected {place}a file {' or '.join(suffixes)}")
+
+
+def add_calibrate(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("--static", type=Path, metavar="SCENE", help="in which nothing moves")
+    parser.add_argument("--moving", type=Path, metavar="SCENE", help="in which much moves")
+    parser.add_argument(
+        "--sensor",
+        type=positive_int,
+        nargs=2,
+        metavar=("ROWS", "COLUMNS"),
+        help="of the sensor as in the file; found by itself unless given",
+    )
+    parser.add_argument(
+        "--most-steps", type=positive_int, default=200, help="of a time offset, either way"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="data set that is to be resampled: <split>/<sequence>/ as a moving scene, sharp/ too",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="OUT",
+        help="folder for calibration.json, calibration.png and the resampled data set",
+    )
+
+
+def calibrate(arguments: argparse.Namespace) -> int:
+    """Find where and when the frames of your own camera see what the spike sensor sees.
+
+    SCENE folders hold blur/* and spike.dat; a moving one also exposures.csv. A static scene gives
+    the homography between two cameras side by side, a moving one the time offset. The result is
+    written with its residual error and a picture. The exit status is 1 if it is not good enough.
+    """
+
+    if arguments.static is None and arguments.moving is None:
+        raise ConfigError("found neither --static nor --moving, expected one or both")
+    from vrtspike.deblurring.data.gate.calibration import apply, calibrate, save
+
+    sensor = tuple(arguments.sensor) if arguments.sensor else None
+    found, picture = calibrate(arguments.static, arguments.moving, sensor, arguments.most_steps)
+    save(arguments.output, found, picture)
+    if found.residual_pixels is not None:
+        print(f"homography: {found.residual_pixels:.2f} sensor pixels are left")
+    if found.offset_steps is not None:
+        spread = "" if found.residual_steps is None else f" +- {found.residual_steps:.2f}"
+        print(
+            f"time offset: {found.offset_steps:+.2f}{spread} steps, correlation "
+            f"{found.correlation:.2f}"
+        )
+    print(f"picture: {arguments.output / 'calibration.png'}")
+    print(*(f"! {fault}" for fault in found.faults), sep="\n", end="\n" if found.faults else "")
+    if found.faults:
+        return 1
+    if arguments.data:
+        for folder in apply(found, arguments.data, arguments.output):
+            print(f"resampled: {folder}")
+    return 0
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="dataset.json, the manifest or the folder (.zarr) of a store, or a folder above them",
+    )
+
+
+def verify(arguments: argparse.Namespace) -> None:
+    """Read stores completely and name every damaged chunk.
+
+    Compares every chunk with its checksum and the contents with the digest of their manifest. Exits
+    with 2 if there is any damage.
+    """
+    from vrtspike.deblurring.data.store.verify import store_manifests, verify_store
+    from vrtspike.system.progress_bar import progress_bar
+
+    faults: list[str] = []
+    manifests = dict.fromkeys(found for path in arguments.paths for found in store_manifests(path))
+    for manifest in manifests:
+        with progress_bar(f"verify {manifest.stem}") as progress:
+            try:
+                found = verify_store(manifest, progress)
+            except DataError as error:
+                found = [str(error)]
+        faults += found
+        print(f"{manifest}: {f'{len(found)} faults' if found else 'sound'}")
+    if faults:
+        raise DataError(list_faults("damaged stores", faults, ADVICE))

@@ -1,0 +1,398 @@
+"""Where and when the frames of one's own camera see what the spike sensor sees.
+
+A recording is a folder with ``blur/*`` (8-bit frames) and ``spike.dat``; that of a moving scene
+also says in ``exposures.csv`` when its frames were exposed, as well as is known. A static scene
+gives the homography between two cameras side by side: features (SIFT, RANSAC) begin it and the
+enhanced correlation coefficient refines it, both of OpenCV. A moving scene gives the time offset:
+the mean of the spikes over an exposure is most like its frame where the exposure really was.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table, read_exposures
+from vrtspike.deblurring.data.gate.alignment import (
+    MIN_CORRELATION,
+    MIN_DISTINCTION,
+    MIN_TEXTURE,
+    band_pass,
+    find_peak,
+    window_correlations,
+)
+from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames, read_rows
+from vrtspike.deblurring.data.simulation.sequence import frame_files
+from vrtspike.errors import DataError
+from vrtspike.io.files import atomic_write_text, write_json
+from vrtspike.io.images import luma, read_rgb, shrink, write_png
+
+SPIKES = "spike.dat"
+STATIC_STEPS = 2000
+"""Steps of a static scene that are averaged at most."""
+STATIC_FRAMES = 16
+"""Frames of a static scene that are averaged at most."""
+MIN_MATCHES = 12
+"""Features that must fit one homography."""
+GOOD_PIXELS = 0.5
+"""Sensor pixels by which frames may miss the spikes."""
+GOOD_STEPS = 0.5
+"""Steps by which the frames of a moving scene may disagree, as a standard error."""
+
+MIN_COVERED = 0.95
+"""Share of the sensor that frames must show; they are continued by their borders."""
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found; the contents of ``calibration.json``."""
+
+    frame_size: tuple[int, int]
+    sensor_size: tuple[int, int]
+    """Of the picture."""
+    file_size: tuple[int, int]
+    """Of the sensor as in its files."""
+    homography: list[list[float]]
+    """3 x 3, from (x, y, 1) of a sensor pixel's centre to that of a frame's pixel."""
+    residual_pixels: float | None
+    """Median distance that is left, in sensor pixels; None without a static scene."""
+    covered: float
+    """Share of the sensor's pixels that frames show."""
+    offset_steps: float | None
+    """Steps by which exposures were later than said; None without a moving scene."""
+    residual_steps: float | None
+    """Standard error of the offset, from how frames differ; None of a single frame."""
+    correlation: float | None
+    """Of spikes and frames of the moving scene, at this offset."""
+
+    @property
+    def faults(self) -> list[str]:
+        """What speaks against the result."""
+        found = []
+        if self.residual_pixels is not None and self.residual_pixels > GOOD_PIXELS:
+            found.append(
+                f"frames miss the spikes by {self.residual_pixels:.2f} sensor pixels, expected at "
+                f"most {GOOD_PIXELS}: the scene moved, is too near, or a lens distorts"
+            )
+        if self.residual_steps is not None and self.residual_steps > GOOD_STEPS:
+            found.append(
+                f"the time offset is known to {self.residual_steps:.2f} steps, expected at most "
+                f"{GOOD_STEPS}: record more frames, or faster motion"
+            )
+        if self.covered < MIN_COVERED:
+            found.append(
+                f"frames show {100 * self.covered:.0f} % of what the sensor sees, expected "
+                f"{100 * MIN_COVERED:.0f} %: turn the cameras to the same view, or use a wider lens"
+            )
+        return found
+
+
+def calibrate(
+    static: Path | None,
+    moving: Path | None,
+    sensor_size: tuple[int, int] | None = None,
+    most_steps: int = 200,
+) -> tuple[Calibration, NDArray[np.uint8]]:
+    """Find homography and time offset.
+
+    Args:
+        static: recording of a scene in which nothing moves; None where frames and sensor see the
+            same, as behind one lens.
+        moving: recording of a scene that moves; None leaves the offset open.
+        sensor_size: rows and columns of the sensor as in its files; None finds them.
+        most_steps: of an offset, either way.
+
+    Returns:
+        the result, and a picture of it: spikes in red and frames in cyan, before and after.
+
+    Raises:
+        DataError: if files are missing or do not fit, or a scene does not tell.
+    """
+    recording = static or moving
+    if recording is None:
+        raise DataError("nothing to calibrate with: give a static or a moving scene")
+    spikes = recording / SPIKES
+    sensor = sensor_of(*sensor_size, "given") if sensor_size else find_sensor(spikes)
+    frames = [_gray(path) for path in frame_files(recording / "blur")[:STATIC_FRAMES]]
+    gray: NDArray[np.float32] = np.stack(frames).mean(axis=0)
+    steps = min(STATIC_STEPS, count_spike_frames(spikes, sensor.height, sensor.width))
+    packed = _spikes(recording, sensor, 0, steps)
+    rate = (packed.total() / steps).astype(np.float32)
+    start = _same_view((gray.shape[0], gray.shape[1]), packed.shape[1:])
+    homography = find_homography(gray, rate) if static else start
+    registered = on_sensor(gray, homography, packed.shape[1:])
+    offset = find_offset(moving, sensor, homography, most_steps) if moving else None
+    found = Calibration(
+        frame_size=(gray.shape[0], gray.shape[1]),
+        sensor_size=(packed.shape[1], packed.shape[2]),
+        file_size=(sensor.height, sensor.width),
+        homography=homography.tolist(),
+        residual_pixels=_distance(registered, rate) if static else None,
+        covered=_covered(homography, gray.shape, packed.shape[1:]),
+        **(offset or {"offset_steps": None, "residual_steps": None, "correlation": None}),
+    )
+    before = on_sensor(gray, start, packed.shape[1:])
+    return found, np.hstack([_overlay(rate, before), _overlay(rate, registered)])
+
+
+def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Matrix:
+    """The homography from the sensor to the frame.
+
+    Args:
+        gray: mean frame (H, W) of a static scene.
+        rate: mean spikes (h, w) of it.
+
+    Raises:
+        DataError: if too few features of both fit together.
+    """
+    scale = max(1.0, min(gray.shape[0] / rate.shape[0], gray.shape[1] / rate.shape[1]))
+    small = shrink(gray, round(gray.shape[0] / scale), round(gray.shape[1] / scale))
+    detector = cv2.SIFT.create(contrastThreshold=0.02)
+    points, features = detector.detectAndCompute(_bytes(rate), None)
+    others, targets = detector.detectAndCompute(_bytes(small), None)
+    near: Sequence[Any] = []
+    if len(points) >= 2 and len(others) >= 2:
+        near = cv2.BFMatcher().knnMatch(features, targets, k=2)
+    pairs = [best for best, second in near if best.distance < 0.8 * second.distance]
+    inliers, first = 0, None
+    if len(pairs) >= MIN_MATCHES:
+        here = np.array([points[pair.queryIdx].pt for pair in pairs], np.float32)
+        there = np.array([others[pair.trainIdx].pt for pair in pairs], np.float32)
+        first, mask = cv2.findHomography(here, there, cv2.RANSAC, 2.0)
+        inliers = int(mask.sum()) if first is not None else 0
+    if first is None or inliers < MIN_MATCHES:
+        raise DataError(
+            f"static scene: {inliers} features of frames and spikes fit together, expected at "
+            f"least {MIN_MATCHES}: film a scene with many details, both cameras in focus"
+        )
+    stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 200, 1e-7)
+    everywhere = np.full(rate.shape, 255, np.uint8)
+    _, warp = cv2.findTransformECC(
+        band_pass(_unit(rate)),
+        band_pass(_unit(small)),
+        first.astype(np.float32),
+        cv2.MOTION_HOMOGRAPHY,
+        stop,
+        everywhere,
+        3,
+    )
+    found: Matrix = _same_view(gray.shape, small.shape) @ warp.astype(np.float64)
+    return found / found[2, 2]
+
+
+def find_offset(
+    moving: Path, sensor: Sensor, homography: Matrix, most_steps: int
+) -> dict[str, float | None]:
+    """By how many steps exposures were later than ``exposures.csv`` says.
+
+    Raises:
+        DataError: if files do not fit together, nothing moves, or the offset is not within
+            ``most_steps``.
+    """
+    exposures = read_exposures(moving / TABLE)
+    files = {path.stem: path for path in frame_files(moving / "blur")}
+    if set(files) != set(exposures):
+        odd = sorted(set(files) ^ set(exposures))
+        raise DataError(f"{moving}: found {odd[0]} in only one of blur/ and {TABLE}")
+    total = count_spike_frames(moving / SPIKES, sensor.height, sensor.width)
+    low = max(-most_steps, *(-exposure.start for exposure in exposures.values()))
+    high = min(most_steps, *(total - exposure.stop for exposure in exposures.values()))
+    if high <= low:
+        raise DataError(
+            f"{moving / TABLE}: exposures reach step "
+            f"{max(exposure.stop for exposure in exposures.values())}, {SPIKES} holds {total}; "
+            "record some steps before the first and after the last exposure"
+        )
+    curves = np.stack(
+        [
+            _curve(moving, sensor, homography, files[name], exposure, low, high)
+            for name, exposure in exposures.items()
+        ]
+    )
+    mean = curves.mean(axis=0)
+    peak, correlation = find_peak(mean)
+    if correlation < MIN_CORRELATION or correlation - float(mean.min()) < MIN_DISTINCTION:
+        raise DataError(
+            f"{moving}: frames and spikes correlate by {correlation:.2f} at best and "
+            f"{mean.min():.2f} at worst, expected at least {MIN_CORRELATION} and a difference of "
+            f"{MIN_DISTINCTION}: nothing moves, or they show different scenes"
+        )
+    if int(mean.argmax()) in (0, len(mean) - 1):
+        raise DataError(
+            f"{moving}: the best offset is at the end of {low} to {high} steps: raise "
+            "--most-steps, or record more steps before and after the exposures"
+        )
+    single = [low + find_peak(curve)[0] for curve in curves]
+    spread = float(np.std(single, ddof=1) / np.sqrt(len(single))) if len(single) > 1 else None
+    return {
+        "offset_steps": round(low + peak, 3),
+        "residual_steps": spread,
+        "correlation": correlation,
+    }
+
+
+def _curve(
+    folder: Path,
+    sensor: Sensor,
+    homography: Matrix,
+    frame: Path,
+    exposure: Exposure,
+    low: int,
+    high: int,
+) -> NDArray[np.float64]:
+    """Correlation of a frame with the spikes at each offset from ``low`` to ``high``."""
+    spikes = _spikes(folder, sensor, exposure.start + low, exposure.steps + high - low)
+    gray = on_sensor(_gray(frame), homography, spikes.shape[1:])
+    seen = band_pass((gray / 255).astype(np.float32))
+    if seen.std() < MIN_TEXTURE:
+        raise DataError(f"{frame}: shows no detail (contrast {seen.std():.3f})")
+    return window_correlations(spikes, seen, exposure.steps)
+
+
+def on_sensor(
+    picture: NDArray[Any], homography: Matrix, sensor: Sequence[int], scale: int | None = None
+) -> NDArray[Any]:
+    """A frame on the sensor's grid.
+
+    Args:
+        picture: (H, W) or (H, W, 3).
+        homography: from the sensor to the frame.
+        sensor: rows and columns of the sensor.
+        scale: pixels for each spike pixel along each side; None averages to one, for grey pictures.
+    """
+    fine = scale or frame_scale_of(picture.shape, sensor)
+    height, width = sensor[0] * fine, sensor[1] * fine
+    matrix = homography @ _same_view(sensor, (height, width))
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    found = cv2.warpPerspective(
+        picture, matrix, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(found) if scale else shrink(np.asarray(found), sensor[0], sensor[1])
+
+
+def frame_scale_of(frame: Sequence[int], sensor: Sequence[int]) -> int:
+    """Pixels of a resampled frame for each spike pixel: as many as the frame has, about."""
+    return max(1, round(min(frame[0] / sensor[0], frame[1] / sensor[1])))
+
+
+def save(folder: Path, found: Calibration, picture: NDArray[np.uint8]) -> None:
+    """Write ``calibration.json`` and ``calibration.png``."""
+    write_json(folder / "calibration.json", asdict(found))
+    write_png(folder / "calibration.png", picture)
+
+
+def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
+    """Write a data set of which frames lie on the sensor's grid, at their right times.
+
+    Args:
+        found: what was found.
+        root: ``<split>/<sequence>/`` with ``blur/``, perhaps ``sharp/``, ``spike.dat`` and
+            ``exposures.csv``.
+        output: the data set's folder to write, of layout ``stream``.
+
+    Returns:
+        the folders of the sequences that were written.
+
+    Raises:
+        DataError: if there are no sequences, or a frame has another size.
+    """
+    sources = sorted(path.parent for path in root.glob(f"*/*/{SPIKES}"))
+    if not sources:
+        raise DataError(f"{root}: no <split>/<sequence>/{SPIKES} in it")
+    homography = np.array(found.homography)
+    scale = frame_scale_of(found.frame_size, found.sensor_size)
+    rows, columns = found.file_size
+    atomic_write_text(output / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
+    written = []
+    for source in sources:
+        target = output / source.relative_to(root)
+        for part in ("blur", "sharp"):
+            for path in frame_files(source / part) if (source / part).is_dir() else ():
+                picture = read_rgb(path)
+                if picture.shape[:2] != tuple(found.frame_size):
+                    raise DataError(
+                        f"{path}: {picture.shape[0]} x {picture.shape[1]}, expected the size of "
+                        f"the calibration's, {found.frame_size[0]} x {found.frame_size[1]}"
+                    )
+                seen = on_sensor(picture, homography, found.sensor_size, scale)
+                write_png(target / part / f"{path.stem}.png", seen)
+        exposures = _moved(read_exposures(source / TABLE), found.offset_steps or 0.0)
+        atomic_write_text(target / TABLE, exposure_table(exposures))
+        shutil.copyfile(source / SPIKES, target / SPIKES)
+        written.append(target)
+    return written
+
+
+def _moved(exposures: Mapping[str, Exposure], offset: float) -> dict[str, Exposure]:
+    """Exposures that were later; the shutter opens with a step, the sharp instant need not."""
+    whole = round(offset)
+    return {
+        name: Exposure(each.start + whole, each.stop + whole, each.sharp + offset)
+        for name, each in exposures.items()
+    }
+
+
+def _same_view(frame: Sequence[int], sensor: Sequence[int]) -> Matrix:
+    """From pixels of the sensor to those of a frame with the same borders."""
+    across, down = frame[1] / sensor[1], frame[0] / sensor[0]
+    return np.array([[across, 0, (across - 1) / 2], [0, down, (down - 1) / 2], [0, 0, 1]])
+
+
+def _distance(seen: NDArray[np.float32], rate: NDArray[np.float32]) -> float:
+    """Median length of the optical flow that is left where there is something to see."""
+    pictures = [_bytes(band_pass(_unit(picture))) for picture in (seen, rate)]
+    flow = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM).calc(*pictures, None)  # type: ignore[call-overload]
+    detail = np.abs(band_pass(_unit(rate)))
+    margin = 8
+    inside = np.zeros(detail.shape, np.bool_)
+    inside[margin:-margin, margin:-margin] = True
+    length = np.hypot(flow[..., 0], flow[..., 1])
+    return float(np.median(length[inside & (detail >= np.percentile(detail, 75))]))
+
+
+def _covered(homography: Matrix, frame: Sequence[int], sensor: Sequence[int]) -> float:
+    """Share of the sensor's pixels whose centres lie in the frame, to half a pixel."""
+    y, x = np.mgrid[: sensor[0], : sensor[1]]
+    points = homography @ np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
+    x, y = points[:2] / points[2]
+    inside = (x >= -1) & (y >= -1) & (x <= frame[1]) & (y <= frame[0])
+    return float(inside.mean())
+
+
+def _overlay(rate: NDArray[np.float32], gray: NDArray[np.float32]) -> NDArray[np.uint8]:
+    return np.stack([_bytes(rate), _bytes(gray), _bytes(gray)], axis=-1)
+
+
+def _unit(picture: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Stretched to 0 to 1; single bright or dark pixels do not count."""
+    low, high = np.percentile(picture, (0.5, 99.5))
+    return np.clip((picture - low) / max(high - low, 1e-6), 0, 1).astype(np.float32)
+
+
+def _bytes(picture: NDArray[np.float32]) -> NDArray[np.uint8]:
+    return np.rint(255 * _unit(picture)).astype(np.uint8)
+
+
+def _gray(path: Path) -> NDArray[np.float32]:
+    return luma(read_rgb(path))
+
+
+def _spikes(folder: Path, sensor: Sensor, start: int, count: int) -> PackedSpikes:
+    rows = read_rows(
+        *(folder / SPIKES, sensor.height, sensor.width),
+        start=start,
+        count=count,
+        area=sensor.area,
+    )
+    return PackedSpikes(rows, sensor.area.columns)

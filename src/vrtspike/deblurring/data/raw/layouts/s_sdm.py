@@ -1,0 +1,53 @@
+"""S-SDM's GOPRO: ``<split>/{blur_data,sharp_data,spike_data}/<sequence>/NNNNNN.{png,dat}``.
+
+A file has 20 + 97 + 20 steps; the shutter is open in the middle ones, whose 49th is the sharp
+frame. Numbers count GoPro's source frames, 13 from one blurry frame to the next. The sensor has a
+quarter of the frames' size.
+
+RSB, the recordings of the same authors: ``{blur_data,spike_data}/<sequence>/NAME.{jpg,dat}``,
+without sharp frames. Its exposures are not published: a table ``exposures.csv`` in
+``spike_data/<sequence>`` gives them.
+"""
+
+from __future__ import annotations
+
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.errors import DataError
+
+_MARGIN, _OPEN = 20, 97
+
+
+def _exposure(steps: int) -> Exposure:
+    if steps != _OPEN + 2 * _MARGIN:
+        raise DataError(
+            f"found {steps} spike frames, expected {_MARGIN} + {_OPEN} + {_MARGIN} = "
+            f"{_OPEN + 2 * _MARGIN}"
+        )
+    return Exposure(_MARGIN, _MARGIN + _OPEN, _MARGIN + _OPEN // 2)
+
+
+S_SDM = Layout(
+    name="s_sdm",
+    used_by="S-SDM's GOPRO",
+    marks=(("{split}/blur_data", "{split}/sharp_data"),),
+    blur="{split}/blur_data/{sequence}",
+    sharp="{split}/sharp_data/{sequence}",
+    spike="{split}/spike_data/{sequence}",
+    exposure=_exposure,
+    step=13,
+    scale=4,
+)
+
+RSB = Layout(
+    name="rsb",
+    used_by="RSB, the real recordings of S-SDM",
+    marks=(("blur_data", "spike_data"),),
+    blur="blur_data/{sequence}",
+    sharp=None,
+    spike="spike_data/{sequence}",
+    picture=".jpg",
+    step=None,
+    scale=4,
+    sensor=(250, 400),
+)

@@ -1,0 +1,119 @@
+"""Where the spikes of each frame are: in which file, and which steps of it.
+
+A table ``exposures.csv`` tells it, else the layout of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vrtspike.deblurring.data.exposure import COLUMNS, TABLE, Exposure
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
+from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.layouts.table import layout_of
+from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
+from vrtspike.errors import DataError
+
+
+def noted_sensor(
+    root: Path, files: SequenceFiles, given: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """Rows and columns of the sensor as in the spike files, where anything says them.
+
+    That is, in this order: what is given, a ``config.yaml`` beside the spikes, an ``.npz`` file, or
+    the layout.
+    """
+    first = files.stream or next(iter(files.spikes.values()))
+    noted = given or sensor_size(root, files) or npz_sensor(root / first)
+    return noted or layout_of(files).sensor
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The spikes of one frame."""
+
+    path: str
+    """Their file, relative to the data set's root."""
+    total: int
+    """Steps of the whole file."""
+    exposure: Exposure
+    """Within the file."""
+
+
+@dataclass(frozen=True)
+class SpikeFiles:
+    """The spike files of a sequence, and what is known of their timing.
+
+    Attributes:
+        root: of the data set.
+        size: rows and columns of the sensor as in the files.
+        layout: of the files.
+        table: the exposures of frames where a table gives them.
+        table_path: where it lies.
+    """
+
+    root: Path
+    size: tuple[int, int]
+    layout: Layout
+    table: Mapping[str, Exposure] | None = None
+    table_path: str | None = None
+
+    def recording(self, path: str, name: str) -> Recording:
+        """The exposure of a frame in a spike file.
+
+        Raises:
+            DataError: if nothing tells it, or the file does not hold it.
+        """
+        total = count_spike_frames(self.root / path, *self.size)
+        if self.table is None:
+            return Recording(path, total, self._by_layout(path, total))
+        table = self.root / str(self.table_path)
+        if name not in self.table:
+            raise DataError(f"{table}: no line for frame {name}; add it")
+        exposure = self.table[name]
+        if exposure.stop > total:
+            raise DataError(
+                f"{table}, frame {name}: found stop {exposure.stop}, expected at most {total}, the "
+                f"spike frames of {self.root / path}"
+            )
+        return Recording(path, total, exposure)
+
+    def divided(self, path: str, names: Sequence[str]) -> dict[str, Recording]:
+        """One file for all frames, of which each has an equal part.
+
+        Args:
+            path: of the file.
+            names: all frames, in order.
+
+        Raises:
+            DataError: if it cannot be divided, or nothing tells the exposures.
+        """
+        if self.table is not None:
+            return {name: self.recording(path, name) for name in names}
+        total, count = count_spike_frames(self.root / path, *self.size), len(names)
+        if count == 0 or total % count:
+            raise DataError(
+                f"{self.root / path}: {total} spike frames cannot be divided evenly among "
+                f"{count} blurry frames; frames or spikes are missing, or the sensor size "
+                f"{self.size[0]} x {self.size[1]} is wrong"
+            )
+        steps = total // count
+        each = self._by_layout(path, steps)
+        return {
+            name: Recording(path, total, each.moved(number * steps))
+            for number, name in enumerate(names)
+        }
+
+    def _by_layout(self, path: str, steps: int) -> Exposure:
+        if self.layout.exposure is None:
+            raise DataError(
+                f"{self.root / path}: nothing says when the shutter was open (the layout "
+                f"{self.layout.name} does not); put a table {TABLE} with the columns "
+                f"{', '.join(COLUMNS)} beside the frames or the spikes"
+            )
+        try:
+            return self.layout.exposure(steps)
+        except DataError as error:
+            raise DataError(f"{self.root / path}: {error}") from error

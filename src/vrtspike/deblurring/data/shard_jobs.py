@@ -1,0 +1,346 @@
+"""The sequences of a shard: what is current is kept, the rest is made in parallel.
+
+Both stages that go through all sequences, the check of raw files (:class:`Ingestion`) and the
+building of stores (:class:`Building`), work like this. Each sequence has a result of its own that
+is there as soon as it is done, so that a job that dies, or runs again, only does what is left. Its
+recipe, kept in it, says what it was made with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import vrtspike
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.manifests import (
+    INGEST_SHARD,
+    INGESTED,
+    STORE,
+    STORE_SHARD,
+    contents_digest,
+)
+from vrtspike.deblurring.data.raw.versions import source_version
+from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.errors import DataError, DiskFullError, RunError, UserError, list_faults
+from vrtspike.io.files import folder_size, json_digest, remove_leftovers, write_json
+from vrtspike.io.locks import locked
+from vrtspike.io.manifests import ManifestKind, read_manifest
+from vrtspike.runs.provenance import code_digests
+from vrtspike.system.processes import for_each
+
+Entry = dict[str, Any]
+"""What the file of a shard says of a sequence, as JSON values."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A result that has just been made."""
+
+    entry: Entry
+    line: str
+    """What a person reads of it."""
+
+
+class Stage(Protocol):
+    """What is done to each sequence; it can be pickled."""
+
+    @property
+    def kind(self) -> ManifestKind:
+        """Kind of the file of a shard."""
+
+    def kept(self, name: str) -> Entry | None:
+        """The entry of a sequence whose result still holds; None where it has to be made."""
+
+    def make(self, name: str) -> Made:
+        """Make the result of a sequence.
+
+        Raises:
+            UserError: if that cannot be.
+        """
+
+
+def make_shard(
+    stage: Stage,
+    names: Sequence[str],
+    folder: Path,
+    output: Path,
+    processes: int,
+    say: Callable[[str], None],
+) -> None:
+    """Bring the results of all sequences of a shard up to date, and write the shard's file.
+
+    Another job on the same shard is waited for, and what it has done is kept.
+
+    Args:
+        stage: what is done.
+        names: the sequences, each as ``<split>/<name>``.
+        folder: of their results, ``<split>/<name>.*``.
+        output: the shard's file: an entry for each sequence.
+        processes: how many may work at the same time.
+        say: takes lines for the log.
+
+    Raises:
+        DataError: with every sequence whose result cannot be made; all others are made.
+        DiskFullError: at once.
+        RunError: if a process is killed; at once.
+        OSError: if a result cannot be written; at once.
+    """
+    with _alone(output.with_suffix(".lock"), say):
+        _clean(names, folder, output)
+        entries = {name: stage.kept(name) for name in names}
+        due = [name for name, entry in entries.items() if entry is None]
+        # Whoever shows the log's last "[n/of]" as a bar knows from here on how much there is.
+        say(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
+        failures: list[str] = []
+        with contextlib.closing(for_each(stage.make, due, processes)) as outcomes:
+            for done, (name, outcome) in enumerate(outcomes, start=1):
+                if not isinstance(outcome, Made):
+                    failures.append(_failure(name, outcome))
+                else:
+                    entries[name] = outcome.entry
+                line = outcome.line if isinstance(outcome, Made) else failures[-1]
+                say(f"[{done}/{len(due)}] {line}")
+        if failures:
+            raise DataError(
+                list_faults(
+                    f"{len(failures)} of {len(names)} sequences could not be done, the others are",
+                    failures,
+                    "Fix these and run again: what is done stays done.",
+                )
+            )
+        contents = {"schema": stage.kind.schema, "sequences": entries}
+        write_json(output, contents)
+
+
+def _failure(name: str, outcome: BaseException) -> str:
+    """What is wrong with a sequence.
+
+    Raises:
+        BaseException: what came of it, if it concerns the others, too.
+    """
+    if isinstance(outcome, UserError) and not isinstance(outcome, DiskFullError | RunError):
+        text = str(outcome)
+        return text if text.startswith(name) else f"{name}: {text}"
+    raise outcome
+
+
+def _clean(names: Sequence[str], folder: Path, output: Path) -> None:
+    """Remove what killed jobs on this shard left; nobody else works on it now."""
+    stems: dict[str, set[str]] = {}
+    for name in names:
+        split, _, sequence = name.partition("/")
+        stems.setdefault(split, set()).add(sequence)
+    for split, found in stems.items():
+        remove_leftovers(folder / split, found)
+    remove_leftovers(output.parent, {output.stem})
+
+
+@contextlib.contextmanager
+def _alone(path: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Keep other jobs away from the same shard for as long as the body runs."""
+    waiting = f"another job works on the same sequences ({path} is locked); waiting for it"
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path, lambda: say(waiting)))
+        except RunError:
+            # Without locks two jobs would do the same work twice, but no harm: files are renamed.
+            say(f"{path}: no locks on this file system; going on without")
+        yield
+
+
+def recipe(module: str, **ingredients: Any) -> str:  # noqa: ANN401 - JSON values
+    """A digest of the code behind a module of this package, and of what it is given.
+
+    Args:
+        module: its file, ``deblurring/data/gate/ingest.py``.
+        ingredients: JSON values.
+
+    Returns:
+        64 hexadecimal digits; comments and the layout of code do not count.
+    """
+    code = [" ".join(e) for e in code_digests(Path(vrtspike.__file__).parent / module).items()]
+    return json_digest({"code": code, **ingredients})
+
+
+@dataclass(frozen=True)
+class Ingestion:
+    """How sequences are checked, as a stage of :func:`make_shard`.
+
+    Attributes:
+        root: the data set's folder.
+        folder: of the manifests, ``<split>/<name>.json``.
+        blur_dir: folder of the blurry frames.
+        layout: name of a layout, or ``auto``.
+        spike_root: where spikes lie under a root of their own.
+        spike_size: see :func:`vrtspike.deblurring.data.gate.ingest.ingest_sequence`.
+    """
+
+    root: str
+    folder: Path
+    blur_dir: str
+    layout: str
+    spike_size: tuple[int, int] | None = None
+    spike_root: str | None = None
+
+    kind = INGEST_SHARD
+
+    @cached_property
+    def recipe(self) -> str:
+        """What the manifests are made with, besides raw files."""
+        return recipe(
+            "deblurring/data/gate/ingest.py",
+            blur_dir=self.blur_dir,
+            layout=self.layout,
+            spike_size=list(self.spike_size) if self.spike_size else None,
+            spike_root=self.spike_root,
+        )
+
+    def kept(self, name: str) -> Entry | None:
+        """The entry of a sequence whose raw files and recipe are those of its manifest."""
+        try:
+            manifest = read_manifest(self._path(name), INGESTED)
+            if manifest["recipe"] != self.recipe or manifest["source_version"] != self._now(name):
+                return None
+        except DataError:
+            return None
+        return self._entry(name, manifest)
+
+    def make(self, name: str) -> Made:
+        """Check a sequence completely and write its manifest, faults included.
+
+        Raises:
+            DataError: if it is not there, or changes meanwhile.
+        """
+        split, _, sequence = name.partition("/")
+        version = self._now(name)
+        manifest = ingest_sequence(
+            self.root,
+            split,
+            sequence,
+            blur_dir=self.blur_dir,
+            source_version=version,
+            recipe=self.recipe,
+            spike_size=self.spike_size,
+            layout=self.layout,
+            spike_root=self.spike_root,
+        )
+        if self._now(name) != version:
+            raise DataError(
+                f"{name}: its files changed while they were checked; run again when they are all "
+                "there"
+            )
+        write_json(self._path(name), manifest)
+        return Made(self._entry(name, manifest), _line(name, manifest))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+    def _now(self, name: str) -> str:
+        """The version of a sequence's raw files."""
+        split, _, sequence = name.partition("/")
+        path = self._path(name)
+        return source_version(
+            self.root, sequence, split, path, self.blur_dir, self.layout, self.spike_root
+        )
+
+    def _entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+        read = all(entry["digest"] for entry in manifest["files"])
+        return {
+            "contents": contents_digest(manifest),
+            "bytes": self._path(name).stat().st_size,
+            # A file that could not be read is looked at again: permissions have no date.
+            "version": manifest["source_version"] if read else "",
+        }
+
+
+def _line(name: str, manifest: dict[str, Any]) -> str:
+    faults, alignment = manifest["faults"], manifest["alignment"]
+    spikes = "no spikes"
+    if manifest["spikes"]:
+        spikes = (
+            f"exposure centre {alignment['median_center']} (expected {alignment['expected']}), "
+            f"correlation {alignment['median_correlation']}"
+        )
+    line = f"{name}: {len(manifest['frames'])} frames, {spikes}, {len(faults)} faults"
+    return "\n".join([line, *(f"  - {fault}" for fault in faults)])
+
+
+@dataclass(frozen=True)
+class Building:
+    """How stores are built, as a stage of :func:`make_shard`.
+
+    Attributes:
+        root: the data set's folder.
+        ingested: folder of the ingest manifests, ``<split>/<name>.json``.
+        bins: K.
+        context: see :func:`vrtspike.deblurring.data.store.build.build_store`.
+        folder: of the stores and their manifests.
+    """
+
+    root: str
+    ingested: Path
+    bins: int
+    folder: Path
+    context: int = 0
+
+    kind = STORE_SHARD
+
+    @cached_property
+    def recipe(self) -> str:
+        """What all stores are made with, besides raw files and their manifests."""
+        return recipe("deblurring/data/store/build.py", bins=self.bins, context=self.context)
+
+    def kept(self, name: str) -> Entry | None:
+        """The entry of a sequence whose store is complete and made of today's raw files."""
+        try:
+            manifest = read_manifest(self._path(name), STORE)
+            ingested = self._ingested(name)
+            if manifest["recipe"] != self._recipe(ingested):
+                return None
+        except DataError:
+            return None
+        whole = manifest["files"], manifest["bytes"]
+        if folder_size(self._path(name).with_suffix(".zarr")) != whole:
+            return None
+        return self._entry(name, manifest, ingested)
+
+    def make(self, name: str) -> Made:
+        """Build the store of a sequence.
+
+        Raises:
+            DataError: see :func:`vrtspike.deblurring.data.store.build.build_store`.
+        """
+        ingested = self._ingested(name)
+        made = build_store(
+            self.root,
+            self.ingested / f"{name}.json",
+            self.bins,
+            self._path(name),
+            context=self.context,
+            recipe=self._recipe(ingested),
+        )
+        line = f"{name}: {len(made['frames'])} frames, {self.bins} bins, digest "
+        return Made(self._entry(name, made, ingested), line + made["digest"][:12])
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+    def _ingested(self, name: str) -> str:
+        """Digest of what the check of a sequence found."""
+        return contents_digest(read_manifest(self.ingested / f"{name}.json", INGESTED))
+
+    def _recipe(self, ingested: str) -> str:
+        return json_digest([self.recipe, ingested])
+
+    def _entry(self, name: str, manifest: dict[str, Any], ingested: str) -> Entry:
+        return {
+            "ingested": ingested,
+            "digest": manifest["digest"],
+            "bytes": self._path(name).stat().st_size,
+            "store": [manifest["files"], manifest["bytes"]],
+        }

@@ -1,0 +1,302 @@
+"""A model in an ONNX file: written from a trained one, and ready to restore without PyTorch.
+
+The file takes frames and spike counts as they are recorded: conversion, gain and standardisation
+are part of it, and so are the settings that it was trained with (:data:`METADATA`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from vrtspike.deblurring.data.bins import bin_table, most_bins
+from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.evaluation.restore import Batch, Compute
+from vrtspike.deblurring.evaluation.sources import BlurrySequence
+from vrtspike.deblurring.evaluation.tile_memory import TileMemory
+from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
+from vrtspike.deblurring.evaluation.trained import ClipModel, TrainedModel
+from vrtspike.deblurring.models.restorer import Restorer
+from vrtspike.errors import ConfigError, DataError, RunError
+from vrtspike.io.files import atomic_path
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.system.cpus import available_cpus
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+METADATA = "vrtspike"
+"""Entry of an ONNX file's metadata: JSON with the settings of the run, and what restoring asks."""
+
+SCHEMA = 1
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, repr=False)
+class OnnxModel(ClipModel):
+    """A model that ONNX Runtime computes, on the CPU in float32.
+
+    Attributes:
+        session: takes ``blur``, ``counts``, ``bin_steps`` and ``gain`` of one clip.
+        ratio: pixels of a frame for each spike pixel along each side, the only one it takes.
+        need: memory of a tile.
+    """
+
+    run: RunIdentity
+    weights: str
+    session: InferenceSession
+    ratio: int
+    need: TileMemory
+    device: torch.device = CPU
+    precision: str = "float32"
+
+    @property
+    def compute(self) -> Compute:
+        """Restores a batch, one tile after the other."""
+
+        def compute(batch: Batch) -> NDArray[np.float32]:
+            tiles = range(len(batch["blur"]))
+            parts = [{name: np.asarray(values[n]) for name, values in batch.items()} for n in tiles]
+            return np.stack([self.session.run(None, part)[0] for part in parts])
+
+        return compute
+
+    def tile_memory(self, frames: int, ratio: int) -> TileMemory:
+        """As it was counted when the file was written."""
+        return self.need
+
+    def tiling(self, source: BlurrySequence, tile: int | None = None) -> Tiling:
+        """As that of a run.
+
+        Raises:
+            DataError: if the sensor has another size than the model takes.
+            RunError, ConfigError: as there.
+        """
+        if self.takes_spikes and source.ratio != self.ratio:
+            raise DataError(
+                f"{source.pictures.place}: frames {source.ratio} times as large as the sensor; "
+                f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
+                "another whole number, a run itself restores all"
+            )
+        return super().tiling(source, tile)
+
+
+def load_onnx(path: Path) -> OnnxModel:
+    """Load a model that ``vrtspike export`` has written.
+
+    Raises:
+        RunError: if there is no such file, or it is of another program, or onnxruntime is missing.
+    """
+    session, known = open_session(path)
+    return OnnxModel(
+        RunIdentity.parse(known["settings"], path),
+        known["weights"],
+        session,
+        known["ratio"],
+        TileMemory(**known["tile_memory"]),
+    )
+
+
+def open_session(path: Path, named: Path | None = None) -> tuple[InferenceSession, dict[str, Any]]:
+    """Open an ONNX file; returns it with its metadata.
+
+    Args:
+        path: the file.
+        named: what messages call it.
+
+    Raises:
+        RunError: as :func:`load_onnx`.
+    """
+    named = named or path
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise RunError(
+            f"{named}: needs the package onnxruntime; pip install 'vrtspike[onnx]'"
+        ) from error
+    if not path.is_file():
+        raise RunError(f"{named}: no such file; vrtspike export RUN -o {named} writes one")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = available_cpus()
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its classes are not public
+        raise RunError(f"{named}: not a whole ONNX file ({error})") from error
+    metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
+    known: dict[str, Any] = {} if metadata is None else json.loads(metadata)
+    if known.get("schema") != SCHEMA:
+        raise RunError(
+            f"{named}: not written by this version of vrtspike; vrtspike export RUN -o FILE.onnx "
+            "writes such files"
+        )
+    return session, known
+
+
+TOLERANCE = 1e-4
+"""By how much an exported model may differ, frames being from 0 to 1."""
+
+_TRACED = (3, 13, 17)
+"""Frames, and rows and columns of the sensor, of the clip that is traced: odd, so that padding is
+traced, too."""
+
+_TRIED = ((1, 13, 17), (2, 19, 24), (4, 32, 21))
+"""The same of what both are compared on."""
+
+
+class RecordedInputs(nn.Module):
+    """A network that takes what cameras give, without an axis for a batch.
+
+    Args:
+        model: on the CPU.
+    """
+
+    def __init__(self, model: TrainedModel) -> None:
+        super().__init__()
+        self.network, self._statistics = model.network, model.statistics
+
+    def forward(
+        self,
+        blur: Tensor,
+        counts: Tensor | None = None,
+        bin_steps: Tensor | None = None,
+        gain: Tensor | None = None,
+    ) -> Tensor:
+        """Restore a clip.
+
+        Args:
+            blur: uint8 (T, H, W, 3) RGB.
+            counts: uint8 (T, K, h, w), spikes per bin; None, as the next, for a model without.
+            bin_steps: uint8 (T, K), spike steps of each bin.
+            gain: float32, brightness of a spike rate of 1.
+
+        Returns:
+            float32 (T, 3, H, W), nominally from 0 to 1.
+        """
+        batch = {"blur": blur[None]}
+        if counts is not None and bin_steps is not None and gain is not None:
+            batch |= {"counts": counts[None], "bin_steps": bin_steps[None], "gain": gain[None]}
+        clip = prepare_batch(batch, self._statistics, "cpu")
+        restored: Tensor = self.network(clip.blur, clip.voxels)
+        return restored[0]
+
+
+def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
+    """Write a model as ONNX and compare it with PyTorch on clips of odd sizes.
+
+    Args:
+        model: in float32 on the CPU.
+        output: the file, ``.onnx``.
+        ratio: pixels of a frame for each spike pixel along each side.
+
+    Returns:
+        the largest difference that was found.
+
+    Raises:
+        ConfigError: if the model cannot be exported.
+        RunError: if the file computes something else, or a package is missing.
+    """
+    reason = model.network.not_exported if isinstance(model.network, Restorer) else ""
+    if reason:
+        raise ConfigError(f"{model.run.name}: {reason}; restore with the run itself")
+    with atomic_path(output) as temporary:
+        _export(model, temporary, ratio)
+        session, _ = open_session(temporary, named=output)
+        worst = 0.0
+        for number, size in enumerate(_TRIED):
+            inputs = _example(model, size, ratio, seed=number)
+            (found,) = session.run(None, inputs)
+            expected = model.compute({name: value[None] for name, value in inputs.items()})[0]
+            worst = max(worst, float(np.abs(found - expected).max()))
+        if not worst <= TOLERANCE:
+            raise RunError(
+                f"{output}: differs from PyTorch by {worst:.2g}, expected at most {TOLERANCE:g}; "
+                "nothing was written. Try other versions of PyTorch and onnxscript"
+            )
+    return worst
+
+
+def _export(model: TrainedModel, path: Path, ratio: int) -> None:
+    inputs = _example(model, _TRACED, ratio, seed=0)
+    arguments = {name: torch.from_numpy(np.asarray(value)) for name, value in inputs.items()}
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.onnx.export(
+                RecordedInputs(model).eval(),
+                (),
+                kwargs=arguments,
+                dynamic_shapes=_dynamic_shapes(arguments, ratio),
+                output_names=["restored"],
+                dynamo=True,
+                verbose=False,
+            )
+        except ImportError as error:
+            raise RunError(
+                f"a package is missing ({error}); pip install 'vrtspike[onnx]'"
+            ) from error
+        except torch.onnx.errors.OnnxExporterError as error:
+            raise ConfigError(
+                f"{model.run.name}: PyTorch cannot export this model: {error}"
+            ) from error
+    assert program is not None
+    program.model.metadata_props[METADATA] = json.dumps(_metadata(model, ratio))
+    program.save(str(path), external_data=False)
+
+
+def _dynamic_shapes(arguments: Mapping[str, Tensor], ratio: int) -> dict[str, Any]:
+    """Frames, rows and columns may be of any number; those of frames are ``ratio`` times the
+    sensor's."""
+    frames, rows, columns = (torch.export.Dim(name) for name in ("frames", "rows", "columns"))
+    if "counts" not in arguments:
+        return {"blur": {0: frames, 1: rows, 2: columns}}
+    return {
+        "blur": {0: frames, 1: ratio * rows, 2: ratio * columns},
+        "counts": {0: frames, 2: rows, 3: columns},
+        "bin_steps": {0: frames},
+        "gain": None,
+    }
+
+
+def _example(
+    model: TrainedModel, size: tuple[int, int, int], ratio: int, seed: int
+) -> dict[str, NDArray[Any]]:
+    """A clip of noise of some frames, rows and columns of the sensor."""
+    random = np.random.default_rng(seed)
+    frames, rows, columns = size
+    shape = (frames, ratio * rows, ratio * columns, 3)
+    inputs: dict[str, Any] = {"blur": random.integers(0, 256, shape, np.uint8)}
+    if model.takes_spikes:
+        bins = model.settings.DATA.NUM_VOXEL_BINS
+        exposures = (Exposure(0, steps, steps / 2) for steps in range(56, 256, 8))
+        exposure = next(found for found in exposures if most_bins(found) >= bins)
+        steps = bin_table([exposure] * frames, bins)
+        high = steps[..., None, None].astype(int) + 1
+        inputs["counts"] = random.integers(0, high, (frames, bins, rows, columns)).astype(np.uint8)
+        inputs["bin_steps"] = steps
+        inputs["gain"] = np.asarray(1.5, np.float32)
+    return inputs
+
+
+def _metadata(model: TrainedModel, ratio: int) -> dict[str, Any]:
+    settings = model.settings
+    need = model.tile_memory(tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN).frames, ratio)
+    return {
+        "schema": SCHEMA,
+        "settings": model.run.contents(),
+        "weights": model.weights,
+        "ratio": ratio,
+        "tile_memory": {"fixed": need.fixed, "per_pixel": need.per_pixel},
+    }

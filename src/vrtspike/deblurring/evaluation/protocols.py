@@ -1,0 +1,196 @@
+"""How papers measure: the settings behind a published figure, as plain data.
+
+Figures of two protocols do not stand in one column: blurry frames, tiles, rounding, SSIM and means
+differ. What a paper does not say is taken as in ``own`` and listed in ``unknown``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.deblurring.evaluation.measure import Mean
+from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
+from vrtspike.deblurring.metrics.lpips import LPIPS
+from vrtspike.deblurring.metrics.metric import FrameMetric, TemporalMetric, needs_nothing
+from vrtspike.deblurring.metrics.psnr import PSNR, psnr_of_values
+from vrtspike.deblurring.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
+from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.rgb_images import PEAK, studio_luma
+from vrtspike.deblurring.settings.schema import ProtocolName, TileSettings
+from vrtspike.errors import ConfigError
+
+Values: TypeAlias = NDArray[Any]
+"""A frame (H, W, 3) in 0..255: uint8, or float64 where a protocol does not round."""
+
+OWN: ProtocolName = "own"
+
+SsimName = Literal["channels", "y", "3d", "scikit-image"]
+
+SSIMS: Mapping[SsimName, tuple[Callable[[Values, Values], float], str, int]] = {
+    "channels": (ssim_of_values, "per RGB channel, 11x11 Gaussian window, valid region", 11),
+    "y": (
+        lambda a, b: ssim_of_values(studio_luma(a), studio_luma(b)),
+        "on Y (BT.601, studio range), 11x11 Gaussian window, valid region",
+        11,
+    ),
+    "3d": (
+        ssim_3d,
+        "as MATLAB's ssim on an RGB volume: 11x11x11 Gaussian window over height, width and "
+        "channel, replicated borders",
+        1,
+    ),
+    "scikit-image": (
+        ssim_uniform,
+        "as scikit-image by default: per RGB channel, 7x7 uniform window, sample covariance, valid "
+        "region",
+        7,
+    ),
+}
+"""Function, definition and least side of each kind of SSIM."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How figures are measured.
+
+    Attributes:
+        name: in TEST.PROTOCOL.
+        source: where it is described.
+        blur_dir: folder of the blurry frames; None for those of the data set, whichever they are.
+        space: side and overlap of tiles in pixels, 0 for whole frames; None for TEST.TILE.
+        time: frames and overlap of temporal windows; None for TEST.TILE.
+        rounded: whether restored frames are rounded to 8 bits.
+        clipped: whether they are clipped to [0, 1].
+        ssim: which SSIM.
+        mean: what a figure is the mean over.
+        lpips: backbone of LPIPS; None where none is known.
+        unknown: what the source does not say.
+    """
+
+    name: ProtocolName
+    source: str
+    blur_dir: Literal["blur", "blur_gamma"] | None = None
+    space: tuple[int, int] | None = None
+    time: tuple[int, int] | None = None
+    rounded: bool = True
+    clipped: bool = True
+    ssim: SsimName = "channels"
+    mean: Mean = "frames"
+    lpips: Literal["alex"] | None = None
+    unknown: str = ""
+
+    def tiling(self, tile: TileSettings, clip_len: int) -> Tiling:
+        """How clips are cut, with TEST.TILE where the protocol says nothing."""
+        found = tiling_for(tile, clip_len)
+        if self.space is not None:
+            found = replace(found, size=self.space[0], overlap=self.space[1], equal=False)
+        if self.time is not None:
+            found = replace(found, frames=self.time[0], frames_overlap=self.time[1])
+        return found
+
+    def image(self, frame: NDArray[np.float32]) -> Values:
+        """A restored frame as it is measured.
+
+        Args:
+            frame: (3, H, W), nominally in [0, 1].
+
+        Returns:
+            (H, W, 3) in 0..255.
+
+        Raises:
+            ValueError: if a value is not finite.
+        """
+        if not np.isfinite(frame).all():
+            raise ValueError("the frames hold values that are not finite")
+        values = np.ascontiguousarray(frame.transpose(1, 2, 0))
+        if self.rounded:
+            return np.rint(values.clip(0, 1) * np.float32(PEAK)).astype(np.uint8)
+        scaled = values.astype(np.float64) * PEAK
+        return scaled.clip(0, PEAK) if self.clipped else scaled
+
+    def metrics(self, names: Sequence[str]) -> list[FrameMetric | TemporalMetric]:
+        """What is measured of TEST.METRICS; papers have PSNR and SSIM, some LPIPS.
+
+        Raises:
+            ConfigError: if nothing is left.
+        """
+        if self.name == OWN:
+            return [METRICS[name] for name in names]
+        found: list[FrameMetric | TemporalMetric] = []
+        frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
+        frames += "" if self.clipped else ", not clipped"
+        over = f"protocol {self.name}; mean over all {self.mean}"
+        if PSNR.name in names:
+            text = f"PSNR in dB per frame on {frames}; {over}"
+            found.append(replace(PSNR, definition=text, load=needs_nothing(psnr_of_values)))
+        if SSIM.name in names:
+            score, kind, least = SSIMS[self.ssim]
+            text = f"SSIM per frame, {kind}; {over}"
+            load = needs_nothing(score)
+            found.append(replace(SSIM, definition=text, load=load, least_side=least))
+        if LPIPS.name in names and self.lpips is not None:
+            found.append(LPIPS)
+        if not found:
+            raise ConfigError(
+                f"TEST.PROTOCOL names {self.name}, which defines psnr and ssim; TEST.METRICS has "
+                f"neither (found {', '.join(names)}): add one"
+            )
+        return found
+
+    def require_blur(self, blur_dir: str, data: str) -> None:
+        """Refuse blurry frames of another kind.
+
+        Raises:
+            ConfigError: naming the protocol and the data set.
+        """
+        if self.blur_dir not in (None, blur_dir):
+            raise ConfigError(
+                f"TEST.PROTOCOL names {self.name}, whose blurry frames are those of "
+                f"{self.blur_dir!r}; {data} was made of {blur_dir!r}. Evaluate a preset with "
+                f"DATA.BLUR_DIR: {self.blur_dir}, or leave {self.name} out"
+            )
+
+
+PROTOCOLS: dict[ProtocolName, Protocol] = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(OWN, "docs/metrics.md", mean="sequences", lpips="alex"),
+        Protocol(
+            "vrt",
+            "Liang et al., VRT: A Video Restoration Transformer, IEEE TIP 2024",
+            blur_dir="blur",
+            space=(192, 20),
+            time=(18, 2),
+            ssim="3d",
+            unknown="how overlapping tiles are joined",
+        ),
+        Protocol(
+            "spkdeblurnet",
+            "Chen et al., Enhancing Motion Deblurring in High-Speed Scenes with Spike Streams, "
+            "NeurIPS 2023",
+            blur_dir="blur_gamma",
+            space=(0, 0),
+            rounded=False,
+            clipped=False,
+            ssim="y",
+            unknown="temporal windows, for it restores single frames",
+        ),
+        Protocol(
+            "ssdm",
+            "Chen et al., SpikeReveal: Unlocking Temporal Sequences from Real Blurry Inputs with "
+            "Spike Streams, NeurIPS 2024",
+            space=(0, 0),
+            rounded=False,
+            clipped=False,
+            ssim="scikit-image",
+            unknown="clipping; the blurry frames are means of 97 interpolated ones, which no "
+            "folder's name tells",
+        ),
+    )
+}
+"""By name. PSNR on [-1, 1] with a range of 2 (``ssdm``) is PSNR on [0, 255] with one of 255."""

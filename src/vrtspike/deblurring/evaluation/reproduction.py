@@ -1,0 +1,116 @@
+"""VRT's published weights, evaluated as its paper did: is the published figure found?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from vrtspike.deblurring.analysis.published import (
+    Expected,
+    require_published_frames,
+    require_published_weights,
+    vrt_on_gopro,
+)
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.evaluation.measure import KEYS, ClipMeter, select_metrics
+from vrtspike.deblurring.evaluation.pictures import PictureFolder
+from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
+from vrtspike.deblurring.evaluation.restore import Compute, restore_frames, torch_compute
+from vrtspike.deblurring.evaluation.sources import BlurrySequence
+from vrtspike.deblurring.evaluation.tiling import Progress
+from vrtspike.deblurring.models import build_model
+from vrtspike.deblurring.settings import Settings
+from vrtspike.errors import RunError
+from vrtspike.io.files import atomic_write_text
+from vrtspike.io.images import read_rgb
+
+FRAMES = "frames.csv"
+PROTOCOL = PROTOCOLS["vrt"]
+
+
+def reproduce_vrt(
+    settings: Settings,
+    output: Path,
+    device: torch.device,
+    progress: Progress,
+    expected: Expected | None = None,
+) -> str:
+    """Evaluate VRT's published weights without spikes under protocol ``vrt``.
+
+    Frames are read from their files: nothing is prepared, and only the test split is needed.
+
+    Args:
+        settings: of a preset without spikes that starts from these weights.
+        output: folder for ``frames.csv``, with PSNR and SSIM of each frame.
+        device: where to compute.
+        progress: called with the frames done and their total.
+        expected: the published figure; None is VRT's on GoPro.
+
+    Returns:
+        what was expected and what was found.
+
+    Raises:
+        ConfigError: if the weights are not there.
+        DataError: if the test split is not the one of the figure.
+        RunError: if the figure is not found within the limit.
+    """
+    expected = expected or vrt_on_gopro()
+    require_published_weights(settings)
+    clips = require_published_frames(settings, str(PROTOCOL.blur_dir), expected)
+    model = build_model(
+        settings.MODEL,
+        bins=settings.DATA.NUM_VOXEL_BINS,
+        clip_len=settings.DATA.CLIP_LEN,
+        crop_size=settings.DATA.CROP_SIZE,
+        pretrained=True,
+    )
+    compute = torch_compute(model.float().eval().to(device), None, device)
+    rows: list[dict[str, Any]] = []
+    progress(0, expected.frames)
+    for row in _measured(compute, settings, clips, device):
+        rows.append(row)
+        progress(len(rows), expected.frames)
+    frames = pd.DataFrame(rows)
+    atomic_write_text(output / FRAMES, frames.to_csv(index=False, float_format="%.6f"))
+    found = float(frames["psnr"].mean())
+    verdict = expected.verdict(found)
+    if not expected.is_found(found):
+        raise RunError(
+            f"{verdict}. The figures of all frames stand in {output / FRAMES}; look at the version "
+            "of the weights, the blurry frames and the sharp ones"
+        )
+    return verdict
+
+
+def _measured(
+    compute: Compute, settings: Settings, clips: Sequence[SequenceFiles], device: torch.device
+) -> Iterator[dict[str, Any]]:
+    """A row for each frame of each sequence."""
+    root, tiling = Path(settings.DATA.ROOT), PROTOCOL.tiling(settings.TEST.TILE, 1)
+    scores = select_metrics(PROTOCOL.metrics(("psnr", "ssim")), settings.WEIGHTS.DIR, device)
+    for files in clips:
+        blur = [root / path for path in files.blur.values()]
+        source, meter = BlurrySequence(PictureFolder(blur[0].parent, blur)), ClipMeter(scores)
+        restored = restore_frames(
+            compute,
+            source,
+            tiling,
+            with_spikes=False,
+            tiles_at_once=settings.TEST.BATCH_SIZE,
+            readers=settings.TEST.NUM_WORKERS,
+            rounded=False,
+        )
+        for number, frame, path in zip(files.blur, restored, blur, strict=True):
+            figures = meter.measure(
+                {
+                    "blur": read_rgb(path),
+                    "restored": PROTOCOL.image(frame),
+                    "sharp": read_rgb(root / files.sharp[number]),
+                }
+            )
+            keys = (PROTOCOL.name, files.name, number, 1.0)
+            yield dict(zip(KEYS, keys, strict=True)) | figures

@@ -1,0 +1,87 @@
+"""Parallel warping: flow-guided deformable alignment of each frame's neighbours.
+
+Source: VRT (Liang et al., 2022), after BasicVSR++ (Chan et al., 2022), whose first stage of
+alignment is the flow and whose second is a modulated deformable convolution (Zhu et al., 2019).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.deblurring.models.flow import flow_warp
+from vrtspike.deblurring.models.layers import start_at_zero
+from vrtspike.deblurring.models.ops.deform_conv import (
+    KERNEL,
+    POINTS,
+    conv_of_parts,
+    guided_deform_conv,
+    neighbours,
+)
+from vrtspike.deblurring.models.ops.dispatch import Compute
+from vrtspike.deblurring.models.ops.recomputation import Recomputed
+
+_SLOPE = 0.1
+
+
+class DeformableAlignment(Recomputed):
+    """Modulated deformable 3 x 3 convolution whose offsets are a flow plus a learned correction.
+
+    The last convolution that makes the offsets starts at zero: no correction, every modulation
+    one half.
+
+    Args:
+        channels: feature channels.
+        groups: offset groups; ``channels`` must be a multiple.
+        max_magnitude: bound of the learned correction in pixels.
+        compute: how operations are computed.
+    """
+
+    def __init__(self, channels: int, groups: int, max_magnitude: float, compute: Compute) -> None:
+        super().__init__()
+        self.max_magnitude = max_magnitude
+        self.compute = compute
+        self.weight = nn.Parameter(torch.empty(channels, channels, KERNEL, KERNEL))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        bound = (channels * POINTS) ** -0.5
+        nn.init.uniform_(self.weight, -bound, bound)
+
+        def conv(fan_in: int, fan_out: int) -> nn.Conv2d:
+            return nn.Conv2d(fan_in, fan_out, 3, padding=1)
+
+        self.conv_offset = nn.Sequential(
+            conv(2 * channels + 2, channels),
+            nn.LeakyReLU(_SLOPE, inplace=True),
+            conv(channels, channels),
+            nn.LeakyReLU(_SLOPE, inplace=True),
+            conv(channels, channels),
+            nn.LeakyReLU(_SLOPE, inplace=True),
+            last := conv(channels, 3 * POINTS * groups),
+        )
+        start_at_zero(last)
+
+    def forward(self, x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
+        """Align every frame's next and previous neighbour, all 2(T-1) of them as one batch.
+
+        Args:
+            x: (B, T, H, W, C) features.
+            backward: (B, T-1, 2, H, W), flow from frame t to t + 1 in pixels, x first.
+            forward: (B, T-1, 2, H, W), flow from frame t + 1 to t.
+
+        Returns:
+            (B, T, H, W, 2C): the aligned next and previous frames; zeros where there is none.
+        """
+        if x.shape[1] == 1:
+            return x.new_zeros(*x.shape[:-1], 2 * x.shape[-1])
+        flow = torch.cat((backward, forward)).flatten(0, 1)
+        neighbour, current = neighbours(x)
+        warped = flow_warp(neighbour.permute(0, 3, 1, 2), flow).permute(0, 2, 3, 1)
+        first, *between, last = self.conv_offset
+        assert isinstance(first, nn.Conv2d)
+        assert isinstance(last, nn.Conv2d)
+        parts = (warped, current, flow.permute(0, 2, 3, 1).to(x.dtype))
+        hidden = conv_of_parts(parts, first)
+        for layer in between:
+            hidden = layer(hidden)
+        weights = (self.weight, self.bias, self.max_magnitude)
+        return guided_deform_conv(x, hidden, last, flow, *weights, self.compute)

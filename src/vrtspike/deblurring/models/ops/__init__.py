@@ -1,0 +1,1 @@
+"""Operations of the networks: reference implementations in PyTorch and kernels of our own."""

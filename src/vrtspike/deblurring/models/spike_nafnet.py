@@ -1,0 +1,270 @@
+"""SpikeNAFNet: a light model, a U-Net of NAF blocks with the spikes fused at each scale.
+
+Frames are restored one by one, each with its own spikes and those just before and after its
+exposure. Blocks are those of Chen et al., "Simple Baselines for Image Restoration" (ECCV 2022): no
+activation functions, but products of the two halves of the channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from vrtspike.deblurring.models.layers import start_at_zero
+from vrtspike.deblurring.models.restorer import Restorer
+from vrtspike.deblurring.models.spike_order import shuffle_frames
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.settings.model import ModelSettings
+
+
+def gate(x: Tensor) -> Tensor:
+    """Product of the two halves of the channels: (N, 2 C, H, W) -> (N, C, H, W)."""
+    first, second = x.chunk(2, dim=1)
+    return first * second
+
+
+class ChannelNorm(nn.LayerNorm):
+    """Layer norm over the channels of each pixel, (N, C, H, W) -> same shape."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Mean 0 and variance 1 over the channels, then the learned scale and shift."""
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+class NAFBlock(nn.Module):
+    """Convolution with channel attention, then a feed-forward layer, each with a residual.
+
+    Both residuals start at zero, so that an untrained block returns its input.
+
+    Args:
+        channels: feature channels.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norm1 = ChannelNorm(channels, eps=1e-6)
+        self.expand = nn.Conv2d(channels, 2 * channels, 1)
+        self.depthwise = nn.Conv2d(2 * channels, 2 * channels, 3, padding=1, groups=2 * channels)
+        self.attention = nn.Conv2d(channels, channels, 1)
+        self.project = nn.Conv2d(channels, channels, 1)
+        self.norm2 = ChannelNorm(channels, eps=1e-6)
+        self.widen = nn.Conv2d(channels, 2 * channels, 1)
+        self.narrow = nn.Conv2d(channels, channels, 1)
+        self.scale1 = nn.Parameter(torch.zeros(channels, 1, 1))
+        self.scale2 = nn.Parameter(torch.zeros(channels, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> same shape."""
+        y = gate(self.depthwise(self.expand(self.norm1(x))))
+        y = y * self.attention(y.mean(dim=(2, 3), keepdim=True))
+        x = x + self.scale1 * self.project(y)
+        return x + self.scale2 * self.narrow(gate(self.widen(self.norm2(x))))
+
+
+def blocks(channels: int, number: int) -> nn.Sequential:
+    """NAF blocks one after the other."""
+    return nn.Sequential(*(NAFBlock(channels) for _ in range(number)))
+
+
+def halve(channels: int, result: int) -> nn.Conv2d:
+    """Half the height and width, (N, channels, H, W) -> (N, result, H / 2, W / 2)."""
+    return nn.Conv2d(channels, result, 2, stride=2)
+
+
+def double(channels: int) -> nn.Sequential:
+    """Twice the height and width: (N, C, H, W) -> (N, C / 2, 2 H, 2 W)."""
+    return nn.Sequential(nn.Conv2d(channels, 2 * channels, 1, bias=False), nn.PixelShuffle(2))
+
+
+def padded(x: Tensor, height: int, width: int) -> Tensor:
+    """Repeat the last row and column until there are as many as asked for."""
+    rows, columns = height - x.shape[-2], width - x.shape[-1]
+    return functional.pad(x, (0, columns, 0, rows), mode="replicate")
+
+
+def contrast(voxels: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
+    """What the first layer of the spikes sees of each frame.
+
+    The mean over a frame's bins, which is brightness; each bin's deviation from it, in which motion
+    is; and the deviation of the bins next to the exposure, the last ones of the frame before and
+    the first ones of the frame after. At the ends of a clip these are 0.
+
+    Args:
+        voxels: (B, T, K, h, w).
+        neighbour_bins: n, of each of the two neighbours, at most K.
+        isolated: all frames are without neighbours.
+
+    Returns:
+        (B, T, 1 + K + 2 n, h, w).
+    """
+    mean = voxels.mean(dim=2, keepdim=True)
+    unknown = mean.expand_as(voxels)
+    clip = torch.cat((unknown[:, :1], voxels, unknown[:, -1:]), dim=1)
+    before, after = clip[:, :-2, voxels.shape[2] - neighbour_bins :], clip[:, 2:, :neighbour_bins]
+    if isolated:
+        before = after = unknown[:, :, :neighbour_bins]
+    return torch.cat((mean, *(bins - mean for bins in (voxels, before, after))), dim=2)
+
+
+class SpikePyramid(nn.Module):
+    """Features of spikes at the sensor's resolution and at halves of it.
+
+    Args:
+        inputs: channels of :func:`contrast`.
+        channels: of the features, the same at each level.
+        levels: resolutions.
+    """
+
+    def __init__(self, inputs: int, channels: int, levels: int) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(inputs, channels, 3, padding=1)
+        self.downs = nn.ModuleList(halve(channels, channels) for _ in range(levels - 1))
+        self.blocks = nn.ModuleList(NAFBlock(channels) for _ in range(levels))
+
+    def forward(self, spikes: Tensor) -> list[Tensor]:
+        """(N, inputs, h, w) -> per level l (N, C, h / 2**l, w / 2**l), the finest first."""
+        levels = [self.blocks[0](self.stem(spikes))]
+        for down, block in zip(self.downs, self.blocks[1:], strict=True):
+            levels.append(block(down(levels[-1])))
+        return levels
+
+
+def level_for(levels: Sequence[Tensor], finest: int, scale: int) -> Tensor:
+    """The features of a scale of the U-Net: of its resolution, or the finest ones enlarged.
+
+    Args:
+        levels: of a :class:`SpikePyramid`.
+        finest: scale of the U-Net that has the sensor's resolution, 1 for half the frame's size.
+        scale: 0 is full size, 1 half of it.
+    """
+    if scale >= finest:
+        return levels[scale - finest]
+    factor = 2 ** (finest - scale)
+    return functional.interpolate(levels[0], scale_factor=factor, mode="bilinear")
+
+
+class SpikeNAFNet(Restorer):
+    """The U-Net: features of frames, joined with those of spikes at each scale on the way down.
+
+    The finest spike features also reach the picture by one convolution (``readout``). It and the
+    last convolution start at zero: an untrained network returns the blurry frames.
+
+    Args:
+        bins: voxel bins per frame; 0 for the ablation without spikes.
+        width: channels at full size; they double at each scale.
+        encoder: blocks of each scale on the way down.
+        middle: blocks at the coarsest scale.
+        decoder: blocks of each scale on the way up, full size first.
+        spike_width: channels of the spike features.
+        neighbour_bins: bins of the frame before and of the frame after that a frame sees, too.
+        shuffled: give each frame the spikes of another frame of its clip, as a control; no bins of
+            neighbours then, which might be the frame's own.
+    """
+
+    def __init__(
+        self,
+        bins: int,
+        *,
+        width: int,
+        encoder: Sequence[int],
+        middle: int,
+        decoder: Sequence[int],
+        spike_width: int,
+        neighbour_bins: int,
+        shuffled: bool = False,
+    ) -> None:
+        super().__init__()
+        widths = [width * 2**scale for scale in range(len(encoder) + 1)]
+        self.bins, self.neighbour_bins, self.shuffled = bins, neighbour_bins, shuffled
+        self.intro = nn.Conv2d(3, width, 3, padding=1)
+        self.encoder = nn.ModuleList(map(blocks, widths, encoder))
+        self.downs = nn.ModuleList(map(halve, widths, widths[1:]))
+        self.middle = blocks(widths[-1], middle)
+        self.ups = nn.ModuleList(map(double, widths[1:]))
+        self.decoder = nn.ModuleList(map(blocks, widths, decoder))
+        self.ending = nn.Conv2d(width, 3, 3, padding=1)
+        start_at_zero(self.ending)
+        if bins:
+            self.spikes = SpikePyramid(1 + bins + 2 * neighbour_bins, spike_width, len(encoder))
+            self.fusion = nn.ModuleList(
+                nn.Conv2d(each + spike_width, each, 1) for each in widths[:-1]
+            )
+            self.readout = nn.Conv2d(spike_width, 3, 3, padding=1)
+            start_at_zero(self.readout)
+
+    def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+        """Restore the frames of a clip one by one.
+
+        Args:
+            blur: (B, T, 3, H, W) in [0, 1].
+            voxels: (B, T, K, h, w), standardised, at the resolution of the spike sensor.
+
+        Returns:
+            (B, T, 3, H, W), not clamped.
+
+        Raises:
+            ValueError: there are no voxels, or not of as many frames and bins as expected.
+        """
+        height, width = blur.shape[-2:]
+        multiple = 2 ** len(self.encoder)
+        full = [(side + multiple - 1) // multiple * multiple for side in (height, width)]
+        frames = padded(blur.flatten(0, 1), *full)
+        spikes = self._encode(blur, voxels, full) if self.bins else []
+        restored = frames + self._residual(frames, spikes)
+        return restored[..., :height, :width].unflatten(0, blur.shape[:2])
+
+    def _encode(self, blur: Tensor, voxels: Tensor | None, full: Sequence[int]) -> list[Tensor]:
+        """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
+        expected = (*blur.shape[:2], self.bins)
+        if voxels is None or voxels.shape[:3] != expected:
+            found = "none" if voxels is None else str(tuple(voxels.shape))
+            raise ValueError(f"expected voxels of shape {expected} + (h, w), got {found}")
+        if self.shuffled:
+            voxels = shuffle_frames(voxels, random=self.training)
+        # The scale of the sensor's resolution; where there is none, the next finer one.
+        rows, sensor_rows = blur.shape[-2], voxels.shape[-2]
+        scales = range(len(self.encoder))
+        finest = max((s for s in scales if sensor_rows <= (rows + 2**s - 1) // 2**s), default=0)
+        size = [(side + 2**finest - 1) // 2**finest for side in blur.shape[-2:]]
+        grids = contrast(voxels, self.neighbour_bins, isolated=self.shuffled).flatten(0, 1)
+        if list(grids.shape[-2:]) != size:
+            grids = functional.interpolate(grids, size, mode="bilinear")
+        # The size follows from that of the frames, so that an export knows both to be equal.
+        levels = self.spikes(padded(grids, *(side // 2**finest for side in full)))
+        return [level_for(levels, finest, scale) for scale in scales]
+
+    def _residual(self, frames: Tensor, spikes: Sequence[Tensor]) -> Tensor:
+        """What is added to padded frames, (N, 3, H', W') -> the same shape."""
+        x, skips = self.intro(frames), []
+        for scale, down in enumerate(self.downs):
+            if spikes:
+                x = self.fusion[scale](torch.cat((x, spikes[scale]), dim=1))
+            x = self.encoder[scale](x)
+            skips.append(x)
+            x = down(x)
+        x = self.middle(x)
+        for scale in reversed(range(len(skips))):
+            x = self.decoder[scale](self.ups[scale](x) + skips[scale])
+        x = self.ending(x)
+        return x + self.readout(spikes[0]) if spikes else x
+
+
+def build_spike_nafnet(
+    settings: ModelSettings, *, bins: int, clip_len: int, crop_size: int, pretrained: bool
+) -> SpikeNAFNet:
+    """Build a :class:`SpikeNAFNet` from MODEL.NAF; MODEL.USE_SPIKE says whether it takes spikes."""
+    return SpikeNAFNet(
+        bins if settings.USE_SPIKE else 0,
+        width=settings.NAF.WIDTH,
+        encoder=settings.NAF.ENCODER_BLOCKS,
+        middle=settings.NAF.MIDDLE_BLOCKS,
+        decoder=settings.NAF.DECODER_BLOCKS,
+        spike_width=settings.NAF.SPIKE_WIDTH,
+        neighbour_bins=settings.NAF.NEIGHBOUR_BINS,
+        shuffled=settings.SPIKE_ORDER == "shuffled",
+    )

@@ -1,0 +1,381 @@
+"""What the workflow asks about videos while it plans, and quickly.
+
+Raw data: what is there, whether it changed, what is made before, what programs are told. Shards:
+how many there are, what of them is damaged. Snakemake compares the file of a shard; what lies
+behind it, a manifest and a store for each sequence, is looked at here, as cheaply as thousands of
+sequences ask for: sizes and dates, and contents only where these differ.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes, require_spikes
+from vrtspike.deblurring.data.manifests import (
+    INGEST_SHARD,
+    INGESTED,
+    STORE_SHARD,
+    SURVEY,
+    contents_digest,
+    surveyed,
+)
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.survey import survey
+from vrtspike.deblurring.data.raw.versions import (
+    RawState,
+    folder_version,
+    input_version,
+    raw_state,
+    source_version,
+)
+from vrtspike.deblurring.data.shards import Shard, divide, shard_count, shards
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.workflow import (
+    CalibrateSettings,
+    SimulatedSequence,
+    SimulateSettings,
+)
+from vrtspike.deblurring.videos import Dataset, Videos
+from vrtspike.errors import ConfigError, DataError, list_faults, named_faults
+from vrtspike.io.files import folder_size, json_digest
+from vrtspike.io.manifests import ManifestKind, read_manifest
+from vrtspike.workflow.messages import Notices
+
+NO_DATA = """Before this can run: {error}
+Set DATA.ROOT, in config/config.yaml unless a preset or --config gives it.
+Without data: make demo"""
+FAULTS = {
+    "stop": "A run looks into all other files, lists every fault, and stops before computing.",
+    "exclude": "A run goes on without these sequences (DATA.ON_ERROR: exclude).",
+}
+MISSING = "missing"
+"""The version of what is not there: the job meets the same error and reports it."""
+
+_NAMED = 3
+"""So many sequences are named, of the others the number is told."""
+
+
+class RawData:
+    """The data sets of a configuration; each is looked at once.
+
+    Args:
+        videos: those of the configuration.
+        is_dry_run: asked when a data set is looked at; in a run the jobs tell all faults.
+        notices: take what a user should read at the end; missing data are a plan's failure.
+        measures: whether sizes and dates of files are asked for, or names only; a job of a cluster
+            that plans for itself alone needs no more.
+    """
+
+    def __init__(
+        self,
+        videos: Videos,
+        is_dry_run: Callable[[], bool],
+        notices: Notices,
+        measures: bool = True,
+    ) -> None:
+        self._videos, self._is_dry_run = videos, is_dry_run
+        self._notices, self._measures = notices, measures
+        self._surveys: dict[str, dict[str, Any] | None] = {}
+        self._states: dict[str, dict[str, RawState]] = {}
+
+    def survey(self, dataset: Dataset) -> dict[str, Any] | None:
+        """What stands below a data root; None, and a notice, without data."""
+        if dataset.name not in self._surveys:
+            self._surveys[dataset.name] = self._look(dataset)
+        return self._surveys[dataset.name]
+
+    def states(self, dataset: Dataset) -> dict[str, RawState]:
+        """The raw files of each sequence below a folder that users fill, by ``<split>/<name>``.
+
+        None of generated data, and none where nobody measures.
+        """
+        if dataset.kind == "raw":
+            self.survey(dataset)
+        return self._states.get(dataset.name, {})
+
+    def _survey_file(self, dataset: Dataset) -> Path:
+        return self._videos.results / "data" / dataset.name / "survey.json"
+
+    def _look(self, dataset: Dataset) -> dict[str, Any] | None:
+        splits = [dataset.train_split, dataset.val_split]
+        states: dict[str, RawState] = {}
+
+        def look(files: SequenceFiles) -> None:
+            state = raw_state(dataset.root, files, dataset.blur_dir)
+            states[f"{files.split}/{files.name}"] = state
+
+        measure = look if self._measures else None
+        try:
+            known = survey(
+                *(dataset.root, splits, dataset.blur_dir, dataset.layout),
+                look=measure,
+                spike_root=dataset.spike_root,
+            )
+        except DataError as error:
+            self._notices.add(NO_DATA.format(error=error))
+            self._notices.exit_status = int(self._is_dry_run())
+            return None
+        if known["excluded"] and self._is_dry_run():
+            title = f"\n{dataset.root} has faults, as far as names show"
+            faults = named_faults(known["excluded"])
+            self._notices.add(list_faults(title, faults, FAULTS[dataset.on_error]))
+        if self._measures:
+            self._states[dataset.name] = {name: states[name] for name in surveyed(known)}
+        return known
+
+    def found(self, dataset: Dataset) -> str | None:
+        """Changes when sequences are added to or removed from a data root that users fill.
+
+        Generated data change with the jobs before; only what was set aside there is looked at
+        again.
+        """
+        if dataset.kind == "raw":
+            known = self.survey(dataset)
+            return _names(known) if known else None
+        try:
+            before = read_manifest(self._survey_file(dataset), SURVEY)["excluded"]
+        except DataError:
+            return None  # there is none yet, or none that this version reads
+        return _names([before, self.survey(dataset)]) if before else None
+
+    def generated_before(self, dataset: Dataset) -> list[str]:
+        """What must be generated before a data set can be surveyed."""
+        if dataset.kind == "demo":
+            return [f"{dataset.root}/sources.txt"]
+        if dataset.kind == "calibrated":
+            return [f"{dataset.root}/calibrated.txt"]
+        if dataset.kind == "simulated":
+            return [
+                f"{dataset.root}/sources/{sequence.SPLIT}/{sequence.SEQUENCE}.txt"
+                for sequence in self._videos.settings.SIMULATE.SEQUENCES
+            ]
+        return []
+
+    def require_spikes(self, preset: str, settings: Settings) -> None:
+        """Refuse a preset with spikes for a folder without, as far as names show.
+
+        Raises:
+            ConfigError: naming both.
+        """
+        dataset = self._videos.dataset(preset)
+        known = self.survey(dataset) if dataset.kind == "raw" else None
+        if known:
+            require_spikes(f"preset {preset}, {dataset.root}", known["spikes"], settings)
+
+
+class Shards:
+    """The shards of the data sets of a configuration.
+
+    Args:
+        videos: those of the configuration.
+        raw_data: what is there.
+    """
+
+    def __init__(self, videos: Videos, raw_data: RawData) -> None:
+        self._videos, self._raw_data = videos, raw_data
+        # Asked once: while jobs run, their results come and go.
+        self._members = cache(self._find_members)
+        self.raw_versions = cache(self._raw_versions)
+
+    def names(self, dataset: Dataset) -> list[str]:
+        """The shards of a data set, those that hold no sequence left out as far as it is known."""
+        return [str(shard) for shard in self._members(dataset)]
+
+    def size(self, dataset: Dataset, shard: str) -> int | None:
+        """How many sequences fall into a shard; None where that is not known yet."""
+        wanted = Shard.parse(shard)
+        names = self._members(dataset).get(wanted) or wanted.of(self._surveyed(dataset))
+        return len(names) or None
+
+    def _surveyed(self, dataset: Dataset) -> list[str]:
+        """The sequences that the survey found; none where there is none yet."""
+        try:
+            return surveyed(read_manifest(self._folder(dataset) / "survey.json", SURVEY))
+        except DataError:
+            return []
+
+    def _find_members(self, dataset: Dataset) -> dict[Shard, list[str] | None]:
+        """The shards of a data set, each with its sequences where these are known."""
+        bounds = self._videos.settings.SHARDS
+        states = self._raw_data.states(dataset)
+        sequences = len(states)
+        if dataset.kind == "simulated":
+            sequences = len(self._videos.settings.SIMULATE.SEQUENCES)
+        nbytes = sum(state.nbytes for state in states.values())
+        count = shard_count(sequences, nbytes, bounds.SEQUENCES, bounds.GB * 1e9)
+        known = list(states) or self._surveyed(dataset)
+        return {**divide(known, count)} if known else dict.fromkeys(shards(count))
+
+    def _raw_versions(self, dataset: Dataset, shard: str) -> list[str]:
+        """A line for each sequence of a shard, which changes with the contents of its raw files.
+
+        Only of folders that users fill: generated files change with the job that makes them.
+        """
+        states = self._raw_data.states(dataset)
+        folder = self._folder(dataset) / "ingest"
+        listed = _listed(folder, shard, INGEST_SHARD)
+        lines = []
+        for name in self._members(dataset).get(Shard.parse(shard)) or ():
+            if name in states:
+                version, entry = states[name].version, listed.get(name)
+                if entry is not None and not self._is_changed(dataset, name, version, entry):
+                    version = entry["version"]
+                lines.append(f"raw files of {name}: {version[:12]}")
+        return lines
+
+    def _is_changed(
+        self, dataset: Dataset, name: str, version: str, entry: Mapping[str, Any]
+    ) -> bool:
+        """Whether files of other sizes or dates are others; the manifest knows their contents."""
+        if version == entry["version"]:
+            return False
+        path = self._folder(dataset) / "ingest" / f"{name}.json"
+        split, _, sequence = name.partition("/")
+        try:
+            known = read_manifest(path, INGESTED)
+            if contents_digest(known) != entry["contents"]:
+                return True
+            now = source_version(
+                *(dataset.root, sequence, split, path, dataset.blur_dir, dataset.layout),
+                spike_root=dataset.spike_root,
+            )
+        except DataError:
+            return True  # the job meets the same error and reports it
+        return bool(now != entry["version"])
+
+    def damaged_checks(self, dataset: Dataset, shard: str) -> str:
+        """Which manifests of a shard are missing or damaged, or of files that were unreadable."""
+        folder = self._folder(dataset) / "ingest"
+        return _about(
+            "manifest",
+            _listed(folder, shard, INGEST_SHARD),
+            lambda name, entry: _is_cut(folder, name, entry) or not entry["version"],
+        )
+
+    def damaged_stores(self, dataset: Dataset, bins: int, shard: str) -> str:
+        """Which stores of a shard, or their manifests, are missing or damaged."""
+        folder = self._folder(dataset) / f"k{bins}"
+        return _about(
+            "store",
+            _listed(folder, shard, STORE_SHARD),
+            lambda name, entry: (
+                _is_cut(folder, name, entry)
+                or list(folder_size(folder / f"{name}.zarr")) != entry["store"]
+            ),
+        )
+
+    def _folder(self, dataset: Dataset) -> Path:
+        return self._videos.results / "data" / dataset.name
+
+
+def _listed(folder: Path, shard: str, kind: ManifestKind) -> dict[str, Any]:
+    """The sequences that the file of a shard lists; none where it cannot be used."""
+    try:
+        return dict(read_manifest(folder / "shards" / f"{shard}.json", kind)["sequences"])
+    except DataError:
+        return {}
+
+
+def _is_cut(folder: Path, name: str, entry: Mapping[str, Any]) -> bool:
+    """Whether a manifest is missing, or has not the length that it was written with."""
+    try:
+        return bool((folder / f"{name}.json").stat().st_size != entry["bytes"])
+    except OSError:
+        return True
+
+
+def _about(what: str, listed: Mapping[str, Any], is_damaged: Callable[[str, Any], bool]) -> str:
+    """Which sequences are damaged; empty where none is."""
+    names = [name for name, entry in listed.items() if is_damaged(name, entry)]
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{what} of {', '.join(sorted(names)[:_NAMED])}{more} missing or damaged"
+
+
+def frames_version(folder: str) -> str:
+    """A line that changes with the frames of a simulated sequence, not when they are touched."""
+    try:
+        return f"frames in {folder}: {folder_version(Path(folder))[:12]}"
+    except DataError:
+        return MISSING
+
+
+def recordings_version(calibrate: CalibrateSettings) -> str:
+    """A line that changes with the recordings that a calibration takes."""
+    places = [each for each in (calibrate.STATIC, calibrate.MOVING, calibrate.DATA) if each]
+    files = [path for place in places for path in Path(place).rglob("*") if path.is_file()]
+    return f"recordings: {input_version(sorted(files))[:12]}" if files else MISSING
+
+
+def calibration_options(calibrate: CalibrateSettings) -> str:
+    """What the calibration of one's own cameras takes."""
+    options = [f"--output={calibrate.ROOT}", f"--most-steps={calibrate.MOST_STEPS}"]
+    for name in ("STATIC", "MOVING", "DATA"):
+        if (place := getattr(calibrate, name)) is not None:
+            options.append(f"--{name.lower()}={place}")
+    if calibrate.SENSOR is not None:
+        options += ["--sensor", *map(str, calibrate.SENSOR)]
+    return shlex.join(options)
+
+
+def _names(found: Any) -> str:  # noqa: ANN401 - JSON values
+    return f"names below the data's folder: {json_digest(found)[:12]}"
+
+
+def raw_file_options(dataset: Dataset) -> str:
+    """Which raw files a data set has and how they are named."""
+    options = {"root": dataset.root, "blur-dir": dataset.blur_dir, "layout": dataset.layout}
+    if dataset.spike_root is not None:
+        options["spike-root"] = dataset.spike_root
+    return shlex.join(f"--{name}={value}" for name, value in options.items())
+
+
+def sensor_option(dataset: Dataset) -> str:
+    """The size of the spike sensor where the configuration gives it."""
+    size = dataset.spike_size
+    return f"--spike-size {size[0]} {size[1]}" if size else ""
+
+
+def clip_options(videos: Videos, dataset: str) -> str:
+    """What the clips that presets take from a data set ask of it at least."""
+    presets = [p for name, p in videos.presets.items() if videos.dataset(name).name == dataset]
+    sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
+    return shlex.join(["--clip-length", str(clip_length(presets)), "--crop-sizes", *sizes])
+
+
+def split_options(dataset: Dataset) -> str:
+    """What a data set is divided into, and whether the parts may overlap."""
+    splits = ["--train-split", dataset.train_split, "--val-split", dataset.val_split]
+    return shlex.join(splits + ["--test-on-training-frames"] * dataset.test_on_training_frames)
+
+
+def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) -> SimulatedSequence:
+    """The configured source of a simulated sequence.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    for source in simulate.SEQUENCES:
+        if split == source.SPLIT and sequence == source.SEQUENCE:
+            return source
+    raise ConfigError(f"SIMULATE.SEQUENCES has no {split}/{sequence}")
+
+
+def simulation_options(simulate: SimulateSettings, source: SimulatedSequence) -> str:
+    """How a sequence is simulated."""
+    options: dict[str, Any] = {
+        "frames": source.FRAMES,
+        "output": simulate.ROOT,
+        "frames-per-exposure": source.FRAMES_PER_EXPOSURE,
+        "steps-per-frame": simulate.STEPS_PER_FRAME,
+    }
+    # The other keys are called as the program's options are.
+    own = {"ROOT", "SEQUENCES", "STEPS_PER_FRAME"}
+    for name, value in simulate.model_dump(exclude=own).items():
+        options[name.lower().replace("_", "-")] = "none" if value is None else value
+    return shlex.join(f"--{name}={value}" for name, value in options.items())

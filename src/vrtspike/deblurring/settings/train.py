@@ -1,0 +1,55 @@
+"""Keys of the TRAIN section that concern clips, teachers and flow."""
+
+from __future__ import annotations
+
+from vrtspike.config.fields import NonNegative, Positive, PositiveFloat, Section, key, weights
+from vrtspike.config.run_schema import OptimSettings, TrainSettings
+
+
+class RateFactors(Section):
+    """Learning rates of parts of the model; the schedule scales all of them alike."""
+
+    NEW: PositiveFloat = key(
+        "Of LR: what has no pretrained weights (spike encoder, its attention, fusion)", 1.0
+    )
+    BACKBONE: PositiveFloat = key("Of LR: VRT without flow and alignment", 1.0)
+    FLOW: PositiveFloat = key(
+        "Of the backbone's rate: flow and alignment; 1 suits an untrained flow", 0.125
+    )
+
+
+class VideoOptimSettings(OptimSettings):
+    """The optimiser, and rates of parts of the model."""
+
+    LR_FACTORS: RateFactors = key("Learning rates of parts of the model", RateFactors())
+
+
+class PhaseSettings(Section):
+    """One phase of progressive training."""
+
+    CROP_SIZE: Positive = key("Crop size in this phase", multiple_of=8)
+    EPOCHS: Positive = key("Epochs of this phase")
+
+
+class DistillSettings(Section):
+    """Learn from a larger model as well."""
+
+    TEACHER: str = weights("Result folder of the teacher (results/train/<preset>)")
+    WEIGHT: PositiveFloat = key("Weight of the distance to the teacher's output", 1.0)
+
+
+class VideoTrainSettings(TrainSettings):
+    """The training loop, and what clips add to it."""
+
+    OPTIM: VideoOptimSettings = key("The optimiser", VideoOptimSettings())
+    PROGRESSIVE: tuple[PhaseSettings, ...] = key("Phases of growing crops; empty: one phase", ())
+    DISTILL: DistillSettings | None = key("Distillation from a teacher", None)
+    FREEZE_FLOW_STEPS: NonNegative | None = key(
+        "Steps with flow and alignment fixed; null: none",
+        None,
+    )
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the training clips, of all phases together."""
+        return sum(phase.EPOCHS for phase in self.PROGRESSIVE) or self.EPOCHS

@@ -1,1 +1,0 @@
-"""What every evaluation has: names of files, the device it computes on."""

@@ -1,0 +1,313 @@
+"""Atomic files: a reader sees the previous contents or the new ones, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from vrtspike.errors import RunError, UserError, is_disk_full
+from vrtspike.system.endings import name_process
+
+_BLOCK = 1 << 20
+_PROBE = 1 << 16
+"""Bytes that find out whether a disk is full."""
+_LEFT = re.compile(
+    r"\.(?P<stem>.+)\.(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{8}"
+    r"\.(?:tmp(?P<suffix>(?:\.[^.]+)?)|old)"
+)
+"""The names that :func:`atomic_path` gives to what is not finished, and to what is replaced."""
+_FORGOTTEN_S = 24 * 3600.0
+"""After so long without a change nobody writes any more to what another machine has begun."""
+
+
+def _sync_directory(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb+") as stream:
+        os.fsync(stream.fileno())
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary name beside ``path``; on success it is synced and renamed over ``path``.
+
+    The body creates a file or a directory under the temporary name. If the body raises, what it
+    wrote is removed and ``path`` stays as it was. A directory that stood at ``path`` is moved
+    aside first and removed after the rename. What writers that were killed have left in the same
+    folder is removed, too (:func:`remove_leftovers`), once in each process.
+
+    Args:
+        path: where the finished file or directory shall stand; its parent is created.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers_once(target.parent.absolute())
+    # The suffix is kept last because writers such as OpenCV choose the format by it.
+    temporary = target.with_name(f".{target.stem}.{_writer()}.tmp{target.suffix}")
+    try:
+        with writes_to(target, temporary), _telling_full_disks(temporary):
+            yield temporary
+            if temporary.is_dir():
+                _replace_directory(temporary, target)
+            else:
+                _sync_file(temporary)
+                temporary.replace(target)
+            _sync_directory(target.parent)
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Name the file in an error of the body: a write that fails does not say where it was to go.
+
+    Args:
+        path: of the file that the body writes.
+        temporary: the name under which it does so, which nobody knows.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or os.fspath(error.filename) == str(temporary):
+            error.filename = os.fspath(path)
+        raise
+
+
+@contextlib.contextmanager
+def _telling_full_disks(path: Path) -> Iterator[None]:
+    """Make an OSError of what libraries say in other words: "unexpected pos 832 vs 726"."""
+    try:
+        yield
+    except (OSError, UserError):
+        raise
+    except Exception as error:
+        if (full := full_disk(path.parent)) is not None:
+            raise full from error
+        raise
+
+
+def full_disk(folder: Path) -> OSError | None:
+    """What a small write into a folder says where the disk or the user's share of it is full."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_PROBE))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        if is_disk_full(error):
+            return error
+    return None
+
+
+def _replace_directory(temporary: Path, target: Path) -> None:
+    for folder, _, names in os.walk(temporary):
+        for name in names:
+            _sync_file(Path(folder) / name)
+        _sync_directory(Path(folder))
+    old = target.with_name(f".{target.name}.{_writer()}.old")
+    if target.exists():
+        target.rename(old)
+    temporary.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def file_mark(path: Path) -> tuple[int, int, int] | None:
+    """Changes with every new file at a path and every line written into it; None without a file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _writer() -> str:
+    """Part of a temporary name: the writing process, and something unique within it."""
+    machine, process, start = _own_name()
+    return f"{machine}-{process}-{start}-{secrets.token_hex(4)}"
+
+
+def _own_name() -> tuple[str, str, str]:
+    """Digest of the machine and its space of process numbers, number and start of this process."""
+    name = name_process()
+    if name is None:
+        return "0" * 8, str(os.getpid()), "0"
+    *machine, process, start = name.split()
+    return hashlib.sha256(" ".join(machine).encode()).hexdigest()[:8], process, start
+
+
+def remove_leftovers(folder: str | os.PathLike[str], stems: Collection[str] | None = ()) -> None:
+    """Remove temporary files and directories of writers of this package that were killed.
+
+    Those of processes that live stay, and those of other machines for a day.
+
+    Args:
+        folder: where :func:`atomic_path` was to write; it may be missing.
+        stems: names, without suffix, of what nobody writes now, on no machine: all that is left of
+            these goes at once. None is all names.
+    """
+    for path in Path(folder).glob(".*"):
+        found = _LEFT.fullmatch(path.name)
+        if found is None:
+            continue
+        stem = found["stem"] if found["suffix"] is not None else Path(found["stem"]).stem
+        if not (stems is None or stem in stems or _is_left(path, found)):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@functools.cache
+def _remove_leftovers_once(folder: Path) -> None:
+    remove_leftovers(folder)
+
+
+def _is_left(path: Path, name: re.Match[str]) -> bool:
+    if name["machine"] == _own_name()[0]:
+        living = name_process(int(name["process"]))
+        return living is None or living.split()[-1] != name["start"]
+    with contextlib.suppress(FileNotFoundError):
+        return time.time() - path.stat().st_mtime > _FORGOTTEN_S
+    return False
+
+
+def atomic_write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
+    """Replace ``path`` by ``contents`` atomically (temporary name, fsync, rename)."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(contents)
+
+
+@contextlib.contextmanager
+def replaced_folder(path: Path) -> Iterator[Path]:
+    """A new folder that takes the place of ``path`` when the body has ended."""
+    with atomic_path(path) as temporary:
+        temporary.mkdir()
+        yield temporary
+
+
+def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Replace ``path`` by ``text`` (UTF-8) atomically."""
+    atomic_write_bytes(path, text.encode())
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Write a JSON file atomically, keys sorted, so that equal values give equal bytes.
+
+    Raises:
+        ValueError: if a number is not finite; JSON has no such numbers.
+    """
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    atomic_write_text(path, text + "\n")
+
+
+def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON value with None for numbers that are not finite, which JSON cannot say.
+
+    >>> finite_or_null({"loss": float("nan"), "step": 3})
+    {'loss': None, 'step': 3}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite_or_null(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite_or_null(item) for item in value]
+    return value
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any JSON value
+    """Read a UTF-8 JSON file."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def read_mapping(path: Path, advice: str) -> dict[str, Any]:
+    """The mapping that a JSON file holds.
+
+    Args:
+        path: of the file.
+        advice: what to do where it is damaged, such as ``evaluate again``.
+
+    Raises:
+        RunError: if it holds something else.
+    """
+    try:
+        found = read_json(path)
+    except ValueError as error:
+        raise RunError(f"{path}: damaged, no JSON ({error}); {advice}") from error
+    if not isinstance(found, dict):
+        raise RunError(f"{path}: expected a mapping; {advice}")
+    return found
+
+
+def folder_size(folder: str | os.PathLike[str]) -> tuple[int, int]:
+    """Number and bytes of all files below a folder; (0, 0) where there is none."""
+    count = total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # it may go meanwhile
+                total += os.stat(f"{path}/{name}").st_size  # noqa: PTH116 - of many files
+                count += 1
+    return count, total
+
+
+def folder_bytes(folder: str | os.PathLike[str]) -> int:
+    """Bytes of all files below a folder; 0 where there is none, and for a file that goes."""
+    return folder_size(folder)[1]
+
+
+def refuse_pipe(path: str | os.PathLike[str]) -> None:
+    """Refuse to wait for ever for who might write into a pipe.
+
+    Raises:
+        OSError: naming what was found and what was expected; or if there is nothing.
+    """
+    if stat.S_ISFIFO(os.stat(path).st_mode):  # noqa: PTH116 - any kind of path
+        raise OSError(errno.EINVAL, "found a pipe (FIFO), expected a file", os.fspath(path))
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file's contents, in hexadecimal.
+
+    Raises:
+        OSError: if it cannot be read, or is a pipe.
+    """
+    refuse_pipe(path)
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def json_digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """SHA-256 of a JSON value, independent of the order of its keys.
+
+    >>> json_digest({"a": 1, "b": [2]}) == json_digest({"b": [2], "a": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

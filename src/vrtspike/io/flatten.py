@@ -1,0 +1,50 @@
+"""Nested mappings as one level of dotted keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+
+def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The leaves of a tree under dotted keys, in their order; an empty mapping gives none.
+
+    >>> flatten({"TRAIN": {"OPTIM": {"LR": 0.1}, "EMA": None}, "SEED": 1})
+    {'TRAIN.OPTIM.LR': 0.1, 'TRAIN.EMA': None, 'SEED': 1}
+    """
+    return dict(_leaves(tree, ""))
+
+
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as sorted lines, values as JSON.
+
+    A scheduler that compares the lines can name the key that has changed.
+
+    >>> flat_settings({"TRAIN": {"OPTIM": {"LR": 0.1}, "EMA": None}, "SEED": 1})
+    {'SEED': '1', 'TRAIN.EMA': 'null', 'TRAIN.OPTIM.LR': '0.1'}
+    """
+    leaves = flatten(settings)
+    return {key: json.dumps(leaves[key], sort_keys=True) for key in sorted(leaves)}
+
+
+def unequal(
+    *trees: Mapping[str, Any], text: Callable[[Any], str] = json.dumps, absent: str = "–"
+) -> dict[str, tuple[str, ...]]:
+    """The dotted keys in which trees differ, with the value in each, as texts.
+
+    >>> unequal({"A": {"B": 1, "C": 2}}, {"A": {"B": 1.5, "C": 2}, "D": None})
+    {'A.B': ('1', '1.5'), 'D': ('–', 'null')}
+    """
+    flat = [{key: text(value) for key, value in flatten(tree).items()} for tree in trees]
+    keys = dict.fromkeys(key for values in flat for key in values)
+    found = {key: tuple(values.get(key, absent) for values in flat) for key in keys}
+    return {key: values for key, values in found.items() if len(set(values)) > 1}
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

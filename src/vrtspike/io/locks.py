@@ -1,0 +1,93 @@
+"""Locks on open files: they end with the last process that holds them, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from vrtspike.errors import RunError
+
+_UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
+"""What ``flock`` answers on a file system without locks, such as Lustre mounted without them."""
+
+_LOCKS = Path("/proc/locks")
+"""Number, kind, mode, access, process and file of each lock of this machine (Linux)."""
+
+_ELSEWHERE = "put the run on another one (RUNS in config/config.yaml, --run-dir of train.py)"
+
+
+def lock_file(
+    descriptor: int,
+    path: Path,
+    *,
+    wait: bool = False,
+    elsewhere: str = _ELSEWHERE,
+) -> bool:
+    """Lock an open file against other processes.
+
+    Args:
+        descriptor: of the file; the lock ends when its last copy is closed.
+        path: of the file, for the message.
+        wait: whether to wait for a process that holds it.
+        elsewhere: what to do where the file system cannot be mounted with locks.
+
+    Returns:
+        False if another process holds it.
+
+    Raises:
+        RunError: if the file system has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        raise RunError(
+            f"{path}: the file system has no locks ({os.strerror(error.errno)}), which keep two "
+            "processes from one run or device; mount it with the option flock (localflock keeps "
+            f"away processes of the same machine only), or {elsewhere}, and run again"
+        ) from error
+    return True
+
+
+@contextlib.contextmanager
+def locked(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Keep others away for as long as the body runs, after all who came before.
+
+    Args:
+        path: of a lock's file; it is made, with its folder, and stays.
+        wait: called if there is another one to wait for.
+
+    Raises:
+        RunError: if the file system has no locks.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if not lock_file(descriptor, path):
+            wait()
+            lock_file(descriptor, path, wait=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def holders(path: Path) -> list[int]:
+    """Processes that locked a file, as far as the kernel tells this one; empty where it does not.
+
+    A process that inherited the lock is not named, but the one that took it, dead or alive.
+    """
+    try:
+        state = path.stat()
+        lines = _LOCKS.read_text().splitlines()
+    except OSError:
+        return []
+    place = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"
+    rows = [line.split() for line in lines if "->" not in line]
+    return [int(row[4]) for row in rows if row[1] == "FLOCK" and row[5] == place]

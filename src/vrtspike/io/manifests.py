@@ -1,0 +1,134 @@
+"""Manifests that stages hand to each other, and whether the files they list are still the same.
+
+It stays within the standard library, because the workflow reads manifests while it plans.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vrtspike.errors import DataError
+from vrtspike.io.files import file_digest, read_json
+
+
+@dataclass(frozen=True)
+class ManifestKind:
+    """One kind of manifest."""
+
+    name: str
+    schema: int
+    """Version of its format; a manifest says which one it has."""
+    stage: str
+    """The stage of the workflow that writes it."""
+    keys: frozenset[str]
+    """What it must hold besides ``schema``."""
+
+
+def read_contents(path: str | Path, wanted: str) -> Any:  # noqa: ANN401 - JSON values
+    """What a JSON file holds.
+
+    Args:
+        path: the file.
+        wanted: what it should be, for the message.
+
+    Raises:
+        DataError: if it cannot be read or is not JSON.
+    """
+    try:
+        return read_json(path)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}; expected a {wanted}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: no JSON ({error}); expected a {wanted}") from error
+
+
+def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
+    """Read a manifest and see that it is one of this kind and version.
+
+    Raises:
+        DataError: if it is missing, not JSON, of another version, or lacks keys.
+    """
+    again = f"run {kind.stage} again"
+    contents = read_contents(path, f"{kind.name}; {again}")
+    found = contents.get("schema") if isinstance(contents, dict) else None
+    if found != kind.schema:
+        raise DataError(
+            f"{path}: not the {kind.name} that this version reads: found schema {found}, expected "
+            f"{kind.schema}; {again}"
+        )
+    missing = sorted(kind.keys - set(contents))
+    if missing:
+        raise DataError(f"{path}: a {kind.name} without {', '.join(missing)}; {again}")
+    return dict(contents)
+
+
+def size_and_date(root: Path, path: str) -> tuple[int, int]:
+    """Size and date of a file; -1 where there is none to be seen, which the job reports."""
+    try:
+        # A string: a plan asks for every raw file, and making a Path takes longer than asking.
+        status = os.stat(f"{root}/{path}")  # noqa: PTH116
+    except OSError:
+        return -1, -1
+    return status.st_size, status.st_mtime_ns
+
+
+def file_entry(root: Path, path: str) -> dict[str, Any]:
+    """What a manifest keeps of a file; its ``digest`` is empty if it cannot be read.
+
+    Returns:
+        ``{"path", "size", "mtime_ns", "digest"}``.
+    """
+    size, date = size_and_date(root, path)
+    return {
+        "path": path,
+        "size": size,
+        "mtime_ns": date,
+        "digest": _digest(root / path),
+    }
+
+
+def _digest(path: Path) -> str:
+    try:
+        return file_digest(path)
+    except OSError:
+        return ""
+
+
+def contents_digest(root: Path, files: dict[str, dict[str, Any]], path: str) -> str:
+    """The digest of a file, from a manifest that lists it with its size and date, else computed.
+
+    Args:
+        root: the folder that paths are relative to.
+        files: entries of the manifest by path.
+        path: the file.
+
+    Returns:
+        SHA-256; empty if the file cannot be read.
+    """
+    entry = files.get(path)
+    if entry is not None and (entry["size"], entry["mtime_ns"]) == size_and_date(root, path):
+        return str(entry["digest"])
+    return _digest(root / path)
+
+
+def is_unchanged(
+    root: Path, files: dict[str, dict[str, Any]], path: str, size: int, date: int
+) -> bool:
+    """Whether a file is the one that a manifest lists: by its date, or else by its contents.
+
+    Args:
+        root: the folder that paths are relative to.
+        files: entries of the manifest by path.
+        path: the file.
+        size: of it now.
+        date: of it now.
+    """
+    entry = files.get(path)
+    if entry is None or entry["size"] != size:
+        return False
+    if not entry["digest"]:  # permissions change without the date
+        return not _digest(root / path)
+    return bool(entry["mtime_ns"] == date or entry["digest"] == _digest(root / path))

@@ -1,0 +1,94 @@
+"""Published weights of pretrained backbones, verified by SHA-256."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Literal
+
+from vrtspike.errors import DataError
+from vrtspike.io.files import atomic_path, file_digest
+
+ALEXNET = "alexnet-owt-7be5be79.pth"
+VGG16 = "vgg16-397923af.pth"
+
+PUBLISHED = {
+    ALEXNET: "7be5be791159472b1fbf3c69796f7cb30dca7ad8466c2df70058c37116cdee02",
+    VGG16: "397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
+}
+"""SHA-256 of torchvision's ImageNet weights, by their published file names."""
+
+Net = Literal["alex", "vgg"]
+
+BACKBONES: dict[Net, str] = {"alex": ALEXNET, "vgg": VGG16}
+"""File of each backbone of LPIPS."""
+
+SOURCE = "https://download.pytorch.org/models"
+_TIMEOUT_S = 60
+
+
+def verify_weights(path: Path) -> None:
+    """Refuse a file of weights that is not the published one of its name.
+
+    Raises:
+        DataError: if the file is missing, its name is unknown or its SHA-256 is another.
+    """
+    expected = _expected(path)
+    require_weights(path)
+    _compare(path, path.name, expected)
+
+
+def require_weights(path: Path) -> None:
+    """Refuse to go on without a published file.
+
+    Raises:
+        DataError: if it is missing.
+    """
+    if not path.is_file():
+        raise DataError(
+            f"{path}: no such file; `snakemake --cores 1 weights` fetches and verifies it"
+        )
+
+
+def fetch_weights(path: Path, source: str = SOURCE) -> None:
+    """Fetch published weights to ``path``; nothing stands there unless its SHA-256 is right.
+
+    Args:
+        path: where the file shall stand; its name says which one it is.
+        source: address of the folder it is fetched from.
+
+    Raises:
+        DataError: if the name is unknown, the file cannot be fetched, or it is another one.
+    """
+    expected = _expected(path)
+    address = f"{source}/{path.name}"
+    with atomic_path(path) as temporary:
+        try:
+            with (
+                urllib.request.urlopen(address, timeout=_TIMEOUT_S) as response,
+                temporary.open("wb") as stream,
+            ):
+                while block := response.read(1 << 20):
+                    stream.write(block)
+        except (urllib.error.URLError, TimeoutError) as error:
+            raise DataError(
+                f"{address}: cannot be fetched ({error}); fetch the file on another machine and "
+                f"put it at {path}"
+            ) from error
+        _compare(temporary, address, expected)
+
+
+def _expected(path: Path) -> str:
+    if path.name not in PUBLISHED:
+        raise DataError(f"{path}: unknown weights; known: {', '.join(PUBLISHED)}")
+    return PUBLISHED[path.name]
+
+
+def _compare(path: Path, name: str, expected: str) -> None:
+    found = file_digest(path)
+    if found != expected:
+        raise DataError(
+            f"{name}: found SHA-256 {found}, expected {expected}; this is not the published file: "
+            "remove it and fetch it again"
+        )

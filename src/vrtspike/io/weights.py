@@ -1,0 +1,122 @@
+"""Files of weights: reading them, and loading what was trained, every entry or none."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.errors import RunError, list_faults
+
+_WRAPPERS = ("params_ema", "params", "state_dict", "weights")
+LISTED = 12
+_UNREADABLE = (
+    *(UnpicklingError, struct.error, EOFError, OSError),
+    *(RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError),
+)
+"""What PyTorch raises for files that are damaged or of another kind: before it wrote archives, it
+wrote pickles, whose reader takes any bytes for instructions."""
+_AGAIN = "Copy or fetch it again; if it is a run's result, delete it and train again."
+
+
+def read_weights(path: str | Path) -> dict[str, Tensor]:
+    """Read the tensors of a checkpoint by name, without the ``module.`` of a parallel wrapper.
+
+    Args:
+        path: a safetensors file, or a PyTorch file that holds a state dictionary, alone or under
+            ``params_ema``, ``params``, ``state_dict`` or ``weights``. No code in it is run.
+
+    Raises:
+        RunError: no such file, a damaged one or one of another kind, no state dictionary in it, or
+            a value that is NaN or infinite, naming its tensor.
+    """
+    file = Path(path)
+    if not file.is_file():
+        found = "a folder, no file of weights" if file.is_dir() else "no such checkpoint"
+        raise RunError(f"{file}: {found}; give the path of a file that exists")
+    state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pytorch(file)
+    _require_finite(file, state)
+    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
+
+
+def _require_finite(file: Path, state: Mapping[str, Tensor]) -> None:
+    """Refuse NaN and infinity, of which nothing but NaN can be computed."""
+    bad = [
+        f"{name}: {int((~tensor.isfinite()).sum())} of {tensor.numel()} values"
+        for name, tensor in state.items()
+        if not tensor.isfinite().all()
+    ]
+    if bad:
+        title = f"{file}: weights that are NaN or infinite"
+        raise RunError(list_faults(title, bad, _AGAIN, limit=LISTED))
+
+
+def _read_safetensors(file: Path) -> Mapping[str, Tensor]:
+    # Imported here: a model without given weights is made by PyTorch alone.
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        raise RunError(
+            f"{file}: not a whole safetensors file ({error}); it is damaged or of another kind. "
+            f"{_AGAIN}"
+        ) from error
+
+
+def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
+    try:
+        state = torch.load(file, map_location="cpu", weights_only=True)
+    except _UNREADABLE as error:
+        raise RunError(
+            f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); it is damaged "
+            f"or of another kind. {_AGAIN}"
+        ) from error
+    for name in _WRAPPERS:
+        if isinstance(state, Mapping) and isinstance(state.get(name), Mapping):
+            state = state[name]
+            break
+    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise RunError(
+            f"{file}: found no state dictionary; expected names and tensors, alone or under one of "
+            f"{', '.join(_WRAPPERS)}"
+        )
+    return state
+
+
+def load_trained(model: nn.Module, path: str | Path) -> None:
+    """Load the weights of a trained model, every entry or none.
+
+    Args:
+        model: built with the settings that it was trained with, changed in place.
+        path: ``weights.safetensors`` of a run.
+
+    Raises:
+        RunError: the file is missing or damaged, or an entry is missing, unknown or of another
+            shape.
+    """
+    state = read_weights(path)
+    faults = misfits(state, model.state_dict())
+    if faults:
+        advice = "Weights go with the settings.json that lies beside them."
+        title = f"{path}: weights of another model"
+        raise RunError(list_faults(title, faults, advice, limit=LISTED))
+    model.load_state_dict(state, strict=True)
+
+
+def misfits(found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
+    """What keeps the tensors of a file from being those of a model."""
+    faults = [f"{name}: missing" for name in own if name not in found]
+    faults += [f"{name}: not in this model" for name in found if name not in own]
+    for name, tensor in found.items():
+        expected = own.get(name, tensor)
+        if tensor.shape != expected.shape:
+            faults.append(f"{name}: shape {tuple(tensor.shape)}, expected {tuple(expected.shape)}")
+        elif tensor.is_floating_point() != expected.is_floating_point():
+            faults.append(f"{name}: numbers of {tensor.dtype}, expected {expected.dtype}")
+    return faults

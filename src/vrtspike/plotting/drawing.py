@@ -1,0 +1,83 @@
+"""Pictures by matplotlib: drawn without a display, equal data give equal bytes."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
+
+from vrtspike.io.files import atomic_write_bytes
+
+COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#b7791f", "#4a5568")
+_CHINESE = (
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "PingFang SC",
+    "Microsoft YaHei",
+    "SimHei",
+)
+_STYLE: Any = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": cycler(color=COLOURS),
+    "grid.color": "#e2e8f0",
+    "font.size": 10,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "vrtspike",
+}
+
+
+def draw(
+    path: str | Path,
+    fill: Callable[[Figure], None],
+    size: tuple[float, float] = (8.0, 4.0),
+    *,
+    grid: bool = True,
+    dpi: int = 100,
+) -> None:
+    """Draw a figure and write it, atomically.
+
+    Args:
+        path: its suffix is the format, ``.svg`` or ``.png``.
+        fill: draws on the empty figure.
+        size: width and height in inches.
+        grid: whether lines mark the values of the axes.
+        dpi: pixels per inch, where the format has pixels.
+    """
+    buffer = io.BytesIO()
+    style = _STYLE | {"font.family": _fonts(), "axes.grid": grid}
+    with mpl.rc_context(style), warnings.catch_warnings():
+        # A character that no font here has becomes a box; the file's name tells it, too.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
+        figure = Figure(figsize=size, layout="constrained")
+        fill(figure)
+        kind = Path(path).suffix.removeprefix(".")
+        metadata = {"Date": None} if kind == "svg" else None
+        figure.savefig(buffer, format=kind, metadata=metadata, dpi=dpi)
+    atomic_write_bytes(path, buffer.getvalue())
+
+
+@cache
+def _fonts() -> list[str]:
+    """The usual font, and one with Chinese characters where this machine has one."""
+    here = set(font_manager.get_font_names())
+    return ["DejaVu Sans", *[name for name in _CHINESE if name in here][:1]]
+
+
+def say(axes: Axes, text: str) -> None:
+    """An empty plot that says why it is empty."""
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)

@@ -1,0 +1,78 @@
+"""Tables as small self-contained HTML pages, for the report and for a browser."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from pathlib import Path
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader
+
+from vrtspike.io.files import atomic_write_text
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("vrtspike.plotting", "."),
+    autoescape=True,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page.
+
+    Attributes:
+        frame: its rows; column names are the header.
+        title: heading above it; empty for none.
+        note: a sentence below the heading; empty for none.
+        formats: format specification (such as ``.2f``) by column; numbers without one are shown
+            as they are.
+        strong_rows: positions of rows to set off, such as a mean.
+    """
+
+    frame: pd.DataFrame
+    title: str = ""
+    note: str = ""
+    formats: Mapping[str, str] | None = None
+    strong_rows: frozenset[int] = frozenset()
+
+    @property
+    def are_texts(self) -> list[bool]:
+        """Whether a column stands to the left; numbers stand to the right."""
+        return [not pd.api.types.is_numeric_dtype(kind) for kind in self.frame.dtypes]
+
+    @property
+    def rows(self) -> Iterator[list[str]]:
+        """The cells of each row as they are shown."""
+        formats = [(self.formats or {}).get(str(column), "") for column in self.frame.columns]
+        for values in self.frame.itertuples(index=False):
+            yield [_cell(*cell) for cell in zip(values, formats, strict=True)]
+
+
+def write_page(
+    path: str | Path, title: str, note: str, tables: Sequence[Table], closing: Sequence[str] = ()
+) -> None:
+    """Write tables under one heading as an HTML page without any outside reference, atomically.
+
+    Args:
+        path: where to write.
+        title: the heading.
+        note: a paragraph above the tables; empty for none.
+        tables: in order.
+        closing: paragraphs below them.
+    """
+    template = _TEMPLATES.get_template("pages.html")
+    text = template.render(title=title, note=note, tables=tables, closing=closing)
+    atomic_write_text(path, text)
+
+
+def _cell(value: object, specification: str) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)) or value is pd.NA:
+        return "–"
+    if specification and isinstance(value, Real):
+        return format(value, specification)
+    return str(value)

@@ -1,1 +1,0 @@
-"""Batch systems and their jobs, asked so that nothing waits for ever."""

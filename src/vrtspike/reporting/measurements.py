@@ -1,0 +1,180 @@
+"""What was measured besides the quality: curves of a run, its time and memory, the alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from vrtspike.analysis.findings import key_line
+from vrtspike.config.problems import Metric
+from vrtspike.reporting.evaluations import Contents, Stage, finite, rows_of
+
+STAGE = Stage("performance analysis", "analyse again")
+
+POINTS = 800
+"""Most points of a curve on the page."""
+
+SECTION_COLUMNS = ("section", "depth", "p50", "p95", "share")
+"""Of ``timing.csv``: times in milliseconds, the share of a step from 0 to 1."""
+
+RATES = {"samples_per_second": "samples per second", "frames_per_second": "frames per second"}
+MEMORY = {
+    "process_mb": "process",
+    "children_mb": "loading processes",
+    "system_used_mb": "whole machine",
+    "gpu.allocated_mb": "GPU, in use",
+    "gpu.reserved_mb": "GPU, reserved",
+    "gpu.peak_mb": "GPU, peak",
+}
+
+
+ALIGNMENT_COLUMNS = (
+    "split",
+    "sequence",
+    "exposures",
+    "offset",
+    "offset_low",
+    "offset_high",
+    "correlation",
+    "correlation_low",
+    "correlation_high",
+)
+"""``offset`` is the found less the expected centre of an exposure in spike steps; it and the
+correlation of spikes and sharp frame are medians over a sequence, ``low`` and ``high`` extremes."""
+
+
+def thin(steps: pd.Series, values: pd.Series, points: int = POINTS) -> Contents:
+    """Average neighbouring values until at most ``points`` are left.
+
+    Args:
+        steps: in order.
+        values: as many; what is not finite enters no mean.
+        points: at least 1.
+
+    Returns:
+        ``steps``, of each point the last of the averaged ones, ``values``, None where none is
+        finite, and ``width``: so many logged steps are averaged.
+    """
+    numbers = pd.to_numeric(values).astype(float).replace([np.inf, -np.inf], np.nan)
+    width = max(1, -(-len(numbers) // points))
+    groups = np.arange(len(numbers)) // width
+    means = numbers.groupby(groups).mean()
+    return {
+        "steps": [int(step) for step in steps.groupby(groups).last()],
+        "values": [finite(float(f"{value:.5g}")) for value in means],
+        "width": width,
+    }
+
+
+def curves_of(table: pd.DataFrame, columns: Mapping[str, str]) -> Contents:
+    """The curves of some columns that a table has and that hold a number.
+
+    Args:
+        table: with a column ``step``.
+        columns: titles by column.
+
+    Returns:
+        curves by title.
+    """
+    ordered = table.sort_values("step", kind="stable")
+    return {
+        title: thin(rows["step"], rows[column])
+        for column, title in columns.items()
+        if column in table and not (rows := ordered.dropna(subset=[column])).empty
+    }
+
+
+def training_curves(path: Path, metrics: Mapping[str, Metric]) -> dict[str, Contents]:
+    """What a run logged: ``train`` and ``validation``, curves by title.
+
+    Args:
+        path: the run's ``metrics.csv``.
+        metrics: of the run's problem.
+    """
+    table = pd.read_csv(path)
+    train, validation = (table[table["kind"] == kind] for kind in ("train", "validation"))
+    names = [name for name in map(str, table.columns) if name.startswith("losses.")]
+    # A single term is the loss itself.
+    parts = {name: f"loss: {name.partition('.')[2]}" for name in names if len(names) > 1}
+    named = {"loss": "loss", **parts, "grad_norm": "gradient norm", "lr": "learning rate"}
+    measured = {metric.name: metric.label for metric in metrics.values()}
+    return {"train": curves_of(train, named), "validation": curves_of(validation, measured)}
+
+
+def read_performance(folder: Path, fingerprint: str) -> Contents:
+    """The performance analysis in a folder, or the ``reason`` why there is none.
+
+    Args:
+        folder: ``results/performance/<preset>``.
+        fingerprint: of the run it has to be of.
+
+    Returns:
+        figures of :class:`vrtspike.analysis.figures.RunFigures`; ``parts``: their share of a step,
+        0 to 1; ``sections`` as :data:`SECTION_COLUMNS`, parents before their children; curves of
+        ``throughput`` and ``memory`` (megabytes of 2**20 bytes) by title; ``findings``, the most
+        important first, keys as ``KEY: value``.
+
+    Raises:
+        RunError: if a file of it is damaged or missing.
+    """
+    path = folder / "findings.json"
+    if not path.is_file():
+        return {"reason": "not analysed"}
+    contents = STAGE.read_json(path)
+    if other := STAGE.of_another_run(contents, fingerprint):
+        return {"reason": other}
+    speed, memory = contents["figures"]["speed"], contents["figures"]["memory"]
+    sections = STAGE.read_table(folder / "timing.csv").reindex(columns=list(SECTION_COLUMNS))
+    return {
+        **{name: speed[name] for name in ("step_ms", "samples_per_second", "data_share")},
+        **{name: memory[name] for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")},
+        "parts": speed["step_parts"],
+        "sections": rows_of(sections),
+        "throughput": curves_of(STAGE.read_table(folder / "throughput.csv"), RATES),
+        "memory": curves_of(STAGE.read_table(folder / "memory.csv"), MEMORY),
+        "findings": [
+            entry | {"keys": [key_line(key, value) for key, value in entry["keys"].items()]}
+            for entry in contents["findings"]
+        ],
+    }
+
+
+def read_alignment(path: Path) -> Contents | None:
+    """The alignment of a data set from its table; None where there is no table.
+
+    Args:
+        path: ``results/data/<data set>/alignment.csv``.
+
+    Returns:
+        the name of the ``dataset``; ``exposures``: frames whose spikes were looked at, 0 without
+        spikes; ``offset`` and ``correlation``: medians over all of them; ``lowest``: the sequence
+        with the lowest median correlation; ``rows``, one per sequence, as
+        :data:`ALIGNMENT_COLUMNS`.
+    """
+    if not path.is_file():
+        return None
+    texts = {"split": str, "sequence": str, "frame": str}
+    # A sequence may be called NA or null.
+    table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+    table["offset"] = table["center"] - table["expected_center"]
+    groups = table.groupby(["split", "sequence"], sort=True)
+    summary = groups.size().rename("exposures").to_frame()
+    for name in ("offset", "correlation"):
+        summary[name] = groups[name].median()
+        summary[f"{name}_low"] = groups[name].min()
+        summary[f"{name}_high"] = groups[name].max()
+    summary = summary.reset_index()
+    known = summary.dropna(subset=["correlation"]).sort_values("correlation", kind="stable")
+    names = known["split"] + "/" + known["sequence"]
+    ((offset, correlation),) = rows_of(table[["offset", "correlation"]].median().to_frame().T)
+    return {
+        "dataset": path.parent.name,
+        "exposures": len(table),
+        "offset": offset,
+        "correlation": correlation,
+        "lowest": "" if names.empty else str(names.iloc[0]),
+        "rows": rows_of(summary[list(ALIGNMENT_COLUMNS)]),
+    }

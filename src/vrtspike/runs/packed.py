@@ -1,0 +1,179 @@
+"""A run as one folder that travels: weights, settings, statistics, figures and a model card.
+
+It has the form of the Hugging Face hub, and is read as the run it came from
+(:func:`~vrtspike.runs.published.read_finished`).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from vrtspike.config.problems import find_problem
+from vrtspike.errors import ConfigError, RunError
+from vrtspike.io.files import atomic_path, file_digest, write_json
+from vrtspike.runs.evaluation import SUMMARY, read_summary
+from vrtspike.runs.folder import read_record
+from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
+from vrtspike.runs.published import PublishedRun, read_finished, require_published
+from vrtspike.system.progress_bar import duration_words
+
+CARD = "README.md"
+FIGURES = "figures.json"
+
+_KEPT = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
+_FIGURES = (
+    *("dataset", "split", "blur_dir", "scale", "frames", "sequences", "metrics", "definitions"),
+    *("protocol", "protocol_source", "protocol_unknown", "mean_over", "other_protocols"),
+    *("tile", "device", "seconds_per_frame", "warnings"),
+)
+_OF_SPIKES = "\nSpikes are expected with integrating pixels, and an exposure of each frame."
+_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
+    """Write a run's result as a folder that can be given away.
+
+    Paths, hosts and logs stay behind.
+
+    Args:
+        folder: ``results/train/<preset>``; its evaluation is found beside it
+            (``results/evaluate/<preset>``).
+        output: the folder; there must be nothing yet.
+        licence: for the card, by the hub's identifiers, such as ``mit``; ``other`` for none.
+
+    Returns:
+        what could not be packed, in words.
+
+    Raises:
+        ConfigError: if there is something at ``output``.
+        RunError: if the run is not finished, or was changed since.
+    """
+    if output.exists():
+        raise ConfigError(f"{output}: is there already; give another name, or remove it")
+    run = read_finished(folder)
+    require_published(folder / WEIGHTS)
+    record, missing = read_record(folder) or {}, []
+    figures = _figures(folder, run)
+    if figures is None:
+        missing.append(f"no figures: evaluate it first (snakemake evaluate_{run.name})")
+    with atomic_path(output) as temporary:
+        temporary.mkdir(parents=True)
+        names = [WEIGHTS]
+        if (folder / STATISTICS).is_file():
+            names.append(STATISTICS)
+        for name in names:
+            shutil.copyfile(folder / name, temporary / name)
+        portable = run.contents() | {"dataset": Path(run.dataset).name}
+        write_json(temporary / SETTINGS, portable)
+        if figures is not None:
+            write_json(temporary / FIGURES, figures)
+        card = _card(run, figures, record, licence)
+        (temporary / CARD).write_text(card, encoding="utf-8")
+        names += [SETTINGS, *([FIGURES] if figures is not None else [])]
+        digests = {name: file_digest(temporary / name) for name in names}
+        kept = {name: record[name] for name in _KEPT if name in record}
+        write_json(temporary / RECORD, kept | {"digests": digests})
+    return missing
+
+
+def find_model(given: str | Path) -> Path:
+    """Where a model is: a run, a packed folder, a file of ONNX; or one of the hub, fetched.
+
+    Args:
+        given: a path, or ``owner/name`` of the Hugging Face hub where there is no such path. What
+            was fetched stays in the hub's cache; ``HF_ENDPOINT`` names another hub.
+
+    Raises:
+        RunError: if there is none, or the hub cannot be asked.
+    """
+    path = Path(given)
+    if path.exists() or path.suffix == ".onnx" or not _HUB.fullmatch(str(given)):
+        return path
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise RunError(
+            f"{given}: no such folder; if it is a model of the hub: pip install 'vrtspike[hub]'"
+        ) from error
+    patterns = [WEIGHTS, SETTINGS, STATISTICS, RECORD, FIGURES, CARD]
+    try:
+        return Path(snapshot_download(str(given), allow_patterns=patterns))
+    except Exception as error:  # of many classes, of the hub and of the network below it
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise RunError(
+            f"{given}: no such folder, expected that of a finished run (results/train/<preset>) or "
+            f"a packed one; the Hugging Face hub has no such model or was not reached ({first})"
+        ) from error
+
+
+def _figures(folder: Path, run: PublishedRun) -> dict[str, Any] | None:
+    """The summary of the run's own evaluation without what is of this machine."""
+    path = folder.absolute().parent.parent / "evaluate" / folder.absolute().name / SUMMARY
+    if not path.is_file():
+        return None
+    summary = read_summary(path)
+    if summary.get("fingerprint") != run.fingerprint:
+        return None
+    return {name: summary[name] for name in _FIGURES if name in summary}
+
+
+def _card(
+    run: PublishedRun,
+    figures: Mapping[str, Any] | None,
+    record: Mapping[str, Any],
+    licence: str,
+) -> str:
+    """The model card: front matter that the hub reads, then what a person needs to know."""
+    settings = run.settings
+    spikes = settings.value("MODEL.USE_SPIKE")
+    text = files(__package__).joinpath("model_card.md").read_text(encoding="utf-8")
+    return text.format(
+        licence=licence,
+        tags=", ".join(["deblurring", *(["spike-camera"] if spikes else [])]),
+        run=run,
+        parameters=run.parameters or 0,
+        model=settings.value("MODEL.TYPE"),
+        spikes=", spikes" if spikes else "",
+        dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
+        training="\n".join(_training_lines(run, record)),
+        figures="\n".join(_figure_lines(run, figures)),
+        limits=_OF_SPIKES if spikes else "",
+    )
+
+
+def _training_lines(run: PublishedRun, record: Mapping[str, Any]) -> Iterable[str]:
+    train = run.settings.TRAIN
+    samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes
+    yield f"- {run.steps or 0:,} steps of {samples} sample{'' if samples == 1 else 's'}"
+    if record.get("starts") and record.get("updated"):
+        seconds = record["updated"] - record["starts"][0]["time"]
+        yield f"- {duration_words(seconds)} from its first start to its end"
+    for key, digest in run.weights.items():
+        yield f"- begins with the weights of {key}, SHA-256 `{digest}`"
+    yield f"- all settings: `{SETTINGS}`"
+
+
+def _figure_lines(run: PublishedRun, figures: Mapping[str, Any] | None) -> Iterable[str]:
+    if figures is None:
+        yield "None: the run was not evaluated."
+        return
+    yield (
+        f"{figures.get('frames')} frames of {figures.get('sequences')} sequences, data set "
+        f"{figures.get('dataset')}, split {figures.get('split')}; protocol "
+        f"{figures.get('protocol', '')}, in full in `{FIGURES}`."
+    )
+    for warning in figures.get("warnings", ()):
+        yield f"**{warning}**"
+    yield ""
+    yield "| metric | before | after | what is measured |"
+    yield "|---|---|---|---|"
+    definitions, metrics = figures.get("definitions", {}), find_problem(run.settings.TASK).METRICS
+    for name, values in figures.get("metrics", {}).items():
+        numbers = (values.get(key) for key in (metrics[name].before, metrics[name].after))
+        shown = " | ".join("–" if n is None else f"{n:.4g}" for n in numbers)
+        yield f"| {name} | {shown} | {definitions.get(name, '')} |"

@@ -1,0 +1,257 @@
+"""Digests of the code that a program uses, without what cannot change its result.
+
+A program is a file under ``scripts/``. What counts is every function, class and constant of this
+package that it uses, directly or through others, and what the modules that hold them do when they
+are imported. Comments, docstrings, formatting, annotations of functions, imports for type checkers
+and definitions that nothing here uses do not count; neither do the modules in :data:`NEUTRAL`,
+which only speak to the user.
+
+A text that is the dotted name of one of them, as in a table of classes that are imported when they
+are needed, counts as its use. Other names that are computed when the program runs (``getattr``,
+``importlib.import_module``) are not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
+from importlib.util import cache_from_source
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import vrtspike
+from vrtspike.io.files import write_json
+from vrtspike.runs.definitions import Definition, Module, imported_names, read_module
+
+PACKAGE = "vrtspike"
+NEUTRAL = frozenset({"vrtspike.system.cli", "vrtspike.errors"})
+"""Modules that report to the user and compute nothing; a package name stands for all in it."""
+
+_SOURCES = Path(vrtspike.__file__).parent.parent
+_EVERYTHING = "*"
+
+
+def code_digests(
+    script: Path, *, neutral: Collection[str] = (), uses: Collection[str] = ()
+) -> dict[str, str]:
+    """The source files a program depends on, each with its digest, the program's own first.
+
+    Files are named ``scripts/<name>`` or ``vrtspike/<path>``, wherever the package is installed; a
+    digest is twelve hexadecimal digits, of the parts of the file that the program uses.
+
+    Args:
+        script: the program; modules beside it that it imports are followed too.
+        neutral: further packages, modules or definitions that cannot change the result, such as
+            ``vrtspike.monitoring`` for a training.
+        uses: dotted names that the program comes to use by names it computes, such as those of a
+            problem (:mod:`vrtspike.config.problems`).
+
+    Raises:
+        FileNotFoundError: if there is no such program.
+        SyntaxError: if a source file is not valid Python.
+    """
+    found: dict[str, str] = _remembered("files", _by_file, script, neutral, uses)
+    own = _label(script.resolve())
+    return {own: found[own], **dict(sorted(found.items()))}
+
+
+def definition_digests(
+    script: Path, *, neutral: Collection[str] = (), uses: Collection[str] = ()
+) -> dict[str, str]:
+    """Every definition a program depends on, with its digest.
+
+    Args:
+        script: the program.
+        neutral: as for :func:`code_digests`.
+        uses: likewise.
+
+    Returns:
+        eight hexadecimal digits by ``<path within the package or scripts/name>:<definition>``;
+        what a module does beside defining names is its ``(module)``.
+    """
+    found: dict[str, str] = _remembered("definitions", _by_definition, script, neutral, uses)
+    return found
+
+
+def _remembered(
+    question: str,
+    answer: Callable[[_Closure], Any],
+    script: Path,
+    neutral: Collection[str],
+    uses: Collection[str],
+) -> Any:  # noqa: ANN401 - what is asked for
+    entry, ignored = script.resolve(), NEUTRAL.union(neutral)
+    whole = " ".join([question, *sorted(ignored), "+", *sorted(uses)])
+    closure = _Closure(entry, ignored, uses)
+    return remembered(entry, _SOURCES / PACKAGE, whole, lambda: answer(closure))
+
+
+def _by_file(closure: _Closure) -> dict[str, str]:
+    """Used source files with their digests."""
+    return {_label(path): _digest(found) for path, found in closure.used().items()}
+
+
+def _by_definition(closure: _Closure) -> dict[str, str]:
+    """Used definitions with their digests."""
+    groups: dict[str, list[Definition]] = defaultdict(list)
+    for path, definitions in closure.used().items():
+        file = _label(path).removeprefix(f"{PACKAGE}/")
+        for definition in definitions:
+            for name in definition.names or ["(module)"]:
+                groups[f"{file}:{name}"].append(definition)
+    return {name: _digest(found)[:8] for name, found in sorted(groups.items())}
+
+
+def _digest(definitions: Collection[Definition]) -> str:
+    ordered = sorted(definitions, key=lambda definition: definition.statement.lineno)
+    text = "\n".join(definition.text for definition in ordered)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _label(path: Path) -> str:
+    if path.is_relative_to(_SOURCES / PACKAGE):
+        return path.relative_to(_SOURCES).as_posix()
+    return f"{path.parent.name}/{path.name}"
+
+
+class _Place(NamedTuple):
+    """A name in a source file; :data:`_EVERYTHING` stands for the whole file."""
+
+    path: Path
+    name: str
+
+
+class _Closure:
+    """Everything that a program uses."""
+
+    def __init__(self, entry: Path, neutral: Collection[str], uses: Collection[str] = ()) -> None:
+        self.entry = entry
+        self._neutral = neutral
+        self._uses_by_name = tuple(uses)
+
+    def used(self) -> dict[Path, set[Definition]]:
+        """The used definitions by source file."""
+        found: dict[Path, set[Definition]] = defaultdict(set)
+        waiting = [_Place(self.entry, _EVERYTHING)]
+        waiting += [place for name in self._uses_by_name for place in self._places(name)]
+        seen = set(waiting)
+        while waiting:
+            place = waiting.pop()
+            module = self._module(place.path)
+            if place.name == _EVERYTHING:
+                definitions = module.everything
+            else:
+                definitions = [*module.definitions.get(place.name, []), *module.always]
+            new = set(definitions) - found[place.path]
+            found[place.path] |= new
+            places = {p for definition in new for p in self._uses(place.path, module, definition)}
+            if place.name in module.imported and place.name not in module.definitions:
+                places |= set(self._places(module.imported[place.name]))
+            waiting += places - seen
+            seen |= places
+        return {path: set(found[path]) for path in found if found[path] or path == self.entry}
+
+    def _module(self, path: Path) -> Module:
+        inside = path.is_relative_to(_SOURCES)
+        parents = path.relative_to(_SOURCES).parent.parts if inside else ()
+        return read_module(path, ".".join(parents))
+
+    def _uses(self, path: Path, module: Module, definition: Definition) -> Iterator[_Place]:
+        """Where the names that a definition uses are defined."""
+        local = dict(module.imported)
+        for node in definition.imports:
+            local |= imported_names(node, module.package)
+        for chain in definition.chains:
+            first, _, rest = chain.partition(".")
+            if first in module.definitions:
+                yield _Place(path, first)
+            elif first in local:
+                yield from self._places(f"{local[first]}.{rest}" if rest else local[first])
+        for text in definition.dotted_texts:
+            # A text that names a whole module is of a registry: its user names the parts.
+            if text.startswith(f"{PACKAGE}."):
+                yield from (p for p in self._places(text) if p.name != _EVERYTHING)
+
+    def _places(self, dotted: str) -> Iterator[_Place]:
+        """The place a dotted name stands for, if it is in this project and counts."""
+        root = _SOURCES if dotted.partition(".")[0] == PACKAGE else self.entry.parent
+        found = _source_file(root, dotted)
+        if found is not None:
+            path, inside, name = found
+            if not self._is_neutral(inside):
+                yield self._known(path, name)
+
+    def _known(self, path: Path, name: str) -> _Place:
+        """The name in a file, or the whole file where the name comes about in another way."""
+        module = self._module(path)
+        known = name in module.definitions or name in module.imported
+        return _Place(path, name if known else _EVERYTHING)
+
+    def _is_neutral(self, dotted: str) -> bool:
+        return any(dotted == name or dotted.startswith(f"{name}.") for name in self._neutral)
+
+
+@cache
+def _source_file(root: Path, dotted: str) -> tuple[Path, str, str] | None:
+    """The file behind a dotted name, the part of the name up to what it means in it, and that."""
+    parts = dotted.split(".")
+    for end in range(len(parts), 0, -1):
+        candidate = root.joinpath(*parts[:end])
+        for path in (candidate.with_suffix(".py"), candidate / "__init__.py"):
+            if path.is_file():
+                name = parts[end] if end < len(parts) else _EVERYTHING
+                return path.resolve(), ".".join(parts[: end + 1]), name
+    return None
+
+
+def remembered(entry: Path, package: Path, question: str, answer: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """The answer to a question about a program, computed again when any source file is another.
+
+    It stands where Python keeps the program's bytecode, and holds for the contents of all source
+    files, whatever their dates.
+
+    Args:
+        entry: the program; it may use the files in its folder.
+        package: folder of the package that it may use.
+        question: tells this question from others about the program.
+        answer: finds the answer, a JSON value.
+    """
+    sources = _once(entry.parent, package)
+    file = Path(cache_from_source(str(entry))).with_suffix(".code.json")
+    known = _read(file, sources)
+    if question not in known:
+        known[question] = answer()
+        if _sources(entry.parent, package) != sources:
+            return known[question]  # someone edits at this moment: it may be of either version
+        with contextlib.suppress(OSError):  # a read-only folder: found again next time
+            write_json(file, {"sources": sources, "answers": known})
+    return known[question]
+
+
+def _read(file: Path, sources: str) -> dict[str, Any]:
+    """The answers for these sources; none where nothing readable is there."""
+    try:
+        found = json.loads(file.read_bytes())
+        return dict(found["answers"]) if found["sources"] == sources else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _sources(*folders: Path) -> str:
+    """Digest of the names and contents of all source files in these folders, and of Python."""
+    digest = hashlib.sha256(sys.version.encode())
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            contents = path.read_bytes()
+            name = path.relative_to(folder.parent).as_posix()
+            digest.update(f"{name}\0{len(contents)}\0".encode())
+            digest.update(contents)
+    return digest.hexdigest()
+
+
+_once = cache(_sources)

@@ -1,0 +1,207 @@
+"""What every program under ``scripts/`` has in common."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import json
+import os
+import re
+import select
+import sys
+import warnings
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import NoReturn
+
+from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full, tell_full
+from vrtspike.system.cpus import available_cpus
+from vrtspike.system.endings import EndedBySignal, end_in_order, end_with_starter
+
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+"""What a place that this user may not write to answers."""
+
+_OF_EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)["']""")
+_DISTRIBUTIONS = {"skimage": "scikit-image", "snakemake_interface_logger_plugins": "snakemake"}
+"""Names of packages whose modules are called otherwise."""
+
+EXIT_STOPPED = 128 + 2
+"""As a shell tells that Ctrl-C has ended a program."""
+
+EXIT_CLOSED_PIPE = 128 + 13
+"""As a shell tells that SIGPIPE has ended a program."""
+
+
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, but not that of an option which must be given or does nothing without."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.required or action.default is None or action.default is False:
+            return action.help
+        return super()._get_help_string(action)
+
+
+def add_run_folders(parser: argparse.ArgumentParser) -> None:
+    """Add the options of programs that set finished runs against each other.
+
+    These are ``--train-dirs`` and ``--output``, all paths; evaluations stand beside the runs.
+    """
+    parser.add_argument(
+        "--train-dirs",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="folders of finished runs: results/train/<preset> ...",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+
+
+def add_configuration(parser: argparse.ArgumentParser) -> None:
+    """Add ``--configfile`` and ``--config``, as snakemake takes them."""
+    parser.add_argument(
+        "--configfile",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="overrides config/config.yaml",
+    )
+    parser.add_argument(
+        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="as snakemake takes them"
+    )
+
+
+def add_preset(parser: argparse.ArgumentParser) -> None:
+    """Add the options of programs that rules call for a preset of the same configuration."""
+    parser.add_argument("--preset", required=True, help="name of the preset")
+    parser.add_argument(
+        "--configfile",
+        nargs="+",
+        default=["config/config.yaml"],
+        help="workflow configuration, later files win (default: config/config.yaml)",
+    )
+    parser.add_argument(
+        "--config", type=json.loads, default={}, help="values that override it, as a JSON mapping"
+    )
+
+
+def add_shard(parser: argparse.ArgumentParser) -> None:
+    """Add the options of programs that work through a shard: its name, cores, its file."""
+    parser.add_argument(
+        "--shard",
+        default="0-of-1",
+        help="which sequences: those that fall into the first of 8 shards are 0-of-8",
+    )
+    parser.add_argument(
+        "--threads", type=positive_int, default=available_cpus(), help="sequences at a time"
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, help="what was made of the shard, to write (JSON)"
+    )
+
+
+def positive_int(text: str) -> int:
+    """The value of an option that counts something.
+
+    >>> positive_int("3")
+    3
+    """
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"found {text}, expected 1 or more")
+    return number
+
+
+def positive_number(text: str) -> float:
+    """The value of an option that measures something.
+
+    >>> positive_number("0.5")
+    0.5
+    """
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"found {text}, expected a number above 0")
+    return number
+
+
+def run(
+    main: Callable[[], int | None], leave: Callable[[int | None], NoReturn] = sys.exit
+) -> NoReturn:
+    """Run ``main`` and leave with its status.
+
+    A :class:`UserError`, a full disk and a place that cannot be written become plain messages. Who
+    reads our output and has read enough (``| head``) ends the program without a word.
+    Old names in a configuration are told, which Python would keep from users. A program that is
+    asked to end, or whose Snakemake has died, removes what it has half written.
+
+    Args:
+        main: the program; it parses ``sys.argv`` itself and returns its exit status (None is 0).
+        leave: ends the process with a status.
+    """
+    warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
+    try:
+        end_in_order()
+        end_with_starter()
+        status = main()
+        sys.stdout.flush()
+    except UserError as error:
+        _say(f"error: {error}")
+        status = EXIT_USER_ERROR
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        extra = _extra_of(package)
+        if not extra:
+            raise
+        _say(f"error: the package {package} is missing; pip install 'vrtspike[{extra}]'")
+        status = EXIT_USER_ERROR
+    except BrokenPipeError:
+        if not _nobody_reads():
+            raise
+        # What is still to be written when the interpreter ends goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = EXIT_CLOSED_PIPE
+    except OSError as error:
+        if is_disk_full(error):
+            reason = f"{tell_full(error)}, or move RESULTS or RUNS"
+        elif error.errno in _CLOSED and error.filename:
+            reason = f"{error.strerror}; fix it or its permissions, or give another place"
+        else:
+            raise
+        where = error.filename or "a file"
+        _say(f"error: {where}: {reason}, and run again")
+        status = EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        _say("interrupted")
+        status = EXIT_STOPPED
+    except EndedBySignal as error:
+        _say(f"ended by {error.name}")
+        status = int(str(error.code))
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    leave(status)
+
+
+def _extra_of(package: str) -> str:
+    """The extra of this project that installs a package; empty for one that belongs to none."""
+    name = _DISTRIBUTIONS.get(package, package)
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for line in metadata.requires("vrtspike") or ():
+            found = _OF_EXTRA.match(line)
+            if found and found[1].lower() == name.replace("_", "-"):
+                return found[2]
+    return ""
+
+
+def _say(text: str) -> None:
+    """Write to standard error; where that is a log on a full disk, the status has to tell."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe whose reader has ended."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))

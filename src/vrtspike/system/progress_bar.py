@@ -1,0 +1,122 @@
+"""Progress of long work: a bar on a terminal, a line now and then elsewhere; times for a person."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+PLAIN_INTERVAL = 15.0
+"""Seconds between lines where there is no terminal, such as in a log file."""
+
+_ALL_OF_IT = 1e9
+"""Seconds that the time left is estimated from. Frames come in bursts, a window at a time, so that
+the last half minute says little."""
+
+SCREEN = "VRTSPIKE_SCREEN"
+"""Environment variable: number of the open file that shows progress where standard error is a log.
+
+In a shell: ``VRTSPIKE_SCREEN=3 program 3>&2 > log 2>&1``.
+"""
+
+
+def format_duration(seconds: float) -> str:
+    """Hours, minutes and seconds as ``1:02:03`` or ``2:03``, for what runs and for columns.
+
+    >>> format_duration(125.4), format_duration(3723)
+    ('2:05', '1:02:03')
+    """
+    minutes, rest = divmod(round(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def duration_words(seconds: float) -> str:
+    """A time in the unit that fits, for sentences.
+
+    >>> duration_words(42), duration_words(2700), duration_words(7000), duration_words(400000)
+    ('42 s', '45.0 min', '1.94 h', '111 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.3g} h"
+
+
+@contextlib.contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Show progress on standard error, or what :data:`SCREEN` names, while the body runs.
+
+    Args:
+        title: what is being done.
+
+    Yields:
+        A function to call with the number of things done and their total.
+    """
+    # Here, so that models run where nothing but PyTorch is installed.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    stream = _screen()
+    console = Console(file=stream)
+    if not console.is_terminal:
+        yield _plain(title, stream)
+        return
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    # What else is printed stands above a bar on the same stream, and stays in its log otherwise.
+    beside = stream is sys.stderr
+    with Progress(
+        *columns,
+        console=console,
+        transient=True,
+        refresh_per_second=4,
+        speed_estimate_period=_ALL_OF_IT,
+        redirect_stdout=beside,
+        redirect_stderr=beside,
+    ) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _screen() -> TextIO:
+    number = os.environ.get(SCREEN, "")
+    if number.isdigit():
+        # Another program may have handed the variable on, but not the file.
+        with contextlib.suppress(OSError):
+            return os.fdopen(int(number), "w", closefd=False)
+    return sys.stderr
+
+
+def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
+    started = last = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= PLAIN_INTERVAL:
+            last = now
+            left = _time_left(now - started, done, total)
+            print(f"{title}: {done} of {total}{left}", file=stream, flush=True)
+
+    return show
+
+
+def _time_left(seconds: float, done: int, total: int) -> str:
+    """What is left at the pace so far.
+
+    >>> _time_left(60.0, done=2, total=10)
+    ', 4:00 left'
+    """
+    if not done or done >= total:
+        return ""
+    return f", {format_duration(seconds / done * (total - done))} left"

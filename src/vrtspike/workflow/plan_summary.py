@@ -1,0 +1,199 @@
+"""What a plan comes to: a line per stage that would run, why, and what it cost last time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vrtspike.system.progress_bar import format_duration
+
+_SHOWN = 3
+_UPDATED = "Input files updated by another job"
+_OPEN = "decided when the data are made again"
+_UNKNOWN = "<TBD>"
+"""How Snakemake writes an input that a checkpoint decides."""
+_VERSION = re.compile(r"[0-9a-f]{12}")
+_LINE = re.compile(r"(.+?)(?:: | (?=[0-9a-f]{12}$))(.*)", re.DOTALL)
+_PARAMS = re.compile(r"before: (?P<before>.*?) now: (?P<now>.*)", re.DOTALL)
+_ITEM = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
+_MISSING = "no result yet"
+_REASONS = {
+    "Forced execution": "asked for",
+    "Missing output files": _MISSING,
+    "Incomplete output files": "interrupted",
+    "Updated input files": "what it reads is newer",
+    _UPDATED: "what it reads is made again",
+    "Set of input files has changed": "it reads other files than before",
+    "Code has changed": "its rule was edited",
+    "Software environment": "its environment was changed",
+}
+
+
+@dataclass(frozen=True)
+class DueJob:
+    """A job that would run.
+
+    Attributes:
+        rule: its rule.
+        wildcards: what it is about.
+        reason: in Snakemake's words.
+        benchmark: file with the seconds of its last run; None if the rule has none.
+        waits: whether its inputs are known only when a checkpoint has run.
+    """
+
+    rule: str
+    wildcards: dict[str, str]
+    reason: str
+    benchmark: Path | None
+    waits: bool = False
+
+
+@dataclass
+class _Stage:
+    """The jobs of a rule that are about one preset or data set."""
+
+    title: str
+    jobs: int = 0
+    reasons: dict[str, None] = field(default_factory=dict)
+    seconds: float = 0.0
+    measured: int = 0
+
+    def line(self) -> str:
+        """The stage in one line: jobs, reasons, cost."""
+        reasons = list(self.reasons)
+        shown = ", ".join(reasons[:_SHOWN])
+        if len(reasons) > _SHOWN:
+            shown += f", and {len(reasons) - _SHOWN} more"
+        jobs = f" ({self.jobs} jobs)" if self.jobs > 1 else ""
+        if self.cost is None:
+            return f"{self.title}{jobs}: {shown}"
+        return f"{self.title}{jobs}: {shown}; took {format_duration(self.cost)} last time"
+
+    @property
+    def cost(self) -> float | None:
+        """Seconds of its jobs last time; those that never ran cost what the others did."""
+        return self.seconds * self.jobs / self.measured if self.measured else None
+
+
+def _stages(jobs: Iterable[DueJob]) -> list[_Stage]:
+    """Jobs of one rule about one preset or data set as one stage, in their order."""
+    found: dict[str, _Stage] = {}
+    for job in jobs:
+        subject = job.wildcards.get("preset") or job.wildcards.get("dataset")
+        title = f"{job.rule} {subject}" if subject else job.rule
+        stage = found.setdefault(title, _Stage(title))
+        stage.jobs += 1
+        reasons = [_OPEN] if _is_undecided(job) else short_reasons(job.reason)
+        stage.reasons |= dict.fromkeys(reasons)
+        seconds = _seconds(job.benchmark)
+        if seconds is not None:
+            stage.seconds += seconds
+            stage.measured += 1
+    return list(found.values())
+
+
+def _is_undecided(job: DueJob) -> bool:
+    """Whether a job is due only for jobs before it, and decided about again after a checkpoint.
+
+    Snakemake plans it, and drops it if what was made again is what it was.
+    """
+    return job.waits and [part.partition(":")[0] for part in job.reason.split("; ")] == [_UPDATED]
+
+
+def short_reasons(reason: str) -> list[str]:
+    """Snakemake's reason for a job in a few words each.
+
+    >>> short_reasons("Incomplete output files: results/a.json; Updated input files: b.json")
+    ['interrupted', 'what it reads is newer']
+    """
+    found: list[str] = []
+    for part in reason.split("; "):
+        if part.startswith("Params have changed"):
+            found += _changed_params(part)
+            continue
+        known = [short for long, short in _REASONS.items() if part.startswith(long)]
+        found += known or [part]
+    return [_MISSING] if _MISSING in found else found
+
+
+def _changed_params(text: str) -> list[str]:
+    match = _PARAMS.search(text)
+    if match is None:
+        return ["its parameters changed"]
+    before, now = (dict(map(_split, _items(match[name]))) for name in ("before", "now"))
+    found = []
+    for name in {**now, **before}:
+        then, value = before.get(name), now.get(name)
+        if then == value:
+            continue
+        if _VERSION.fullmatch(value or then or ""):
+            found.append(f"code of {name}" if name.endswith(".py") else f"{name} changed")
+        elif then is None or value is None:
+            found.append(f"{name} {value or then}".strip())
+        else:
+            found.append(f"{name} {then} -> {value}")
+    return found or ["its parameters changed"]
+
+
+def _items(text: str) -> list[str]:
+    return [match[1] or match[2] or "" for match in _ITEM.finditer(text)]
+
+
+def _split(line: str) -> tuple[str, str]:
+    """What a line is about, and its value: a key, or a file and its version."""
+    if match := _LINE.fullmatch(line):
+        return match[1], match[2]
+    return line, ""
+
+
+def _seconds(benchmark: Path | None) -> float | None:
+    """Seconds of a job's last run, if it has left them."""
+    if benchmark is None:
+        return None
+    try:
+        header, *_, last = benchmark.read_text(encoding="utf-8").splitlines()
+        return float(last.split("\t")[header.split("\t").index("s")])
+    except (OSError, ValueError):
+        return None
+
+
+def due_job(fields: Mapping[str, Any], reason: str) -> DueJob:
+    """A job as Snakemake's log tells it.
+
+    Args:
+        fields: of a ``job_info`` event.
+        reason: why it runs.
+    """
+    return DueJob(
+        str(fields["rule_name"]),
+        {str(name): str(value) for name, value in fields["wildcards"].items()},
+        reason,
+        Path(str(fields["benchmark"])) if fields["benchmark"] else None,
+        _UNKNOWN in map(str, fields["input"] or ()),
+    )
+
+
+def summary(jobs: Iterable[DueJob], most: int | None = None) -> list[str]:
+    """A line per stage that would run, why, and what it cost; or that nothing would.
+
+    Args:
+        jobs: of a plan, in its order.
+        most: lines; None is as many as there are stages.
+    """
+    found = _stages(jobs)
+    if not found:
+        return ["nothing to be done"]
+    lines = [stage.line() for stage in found]
+    if most is not None and len(lines) > most:
+        left = len(lines) - most + 1
+        lines = [*lines[: most - 1], f"and {left} stages more; vrtspike why tells them all"]
+    measured = [stage for stage in found if stage.cost is not None]
+    if len(measured) > 2:
+        whole = format_duration(sum(stage.cost or 0.0 for stage in measured))
+        never = len(found) - len(measured)
+        but = f", without {never} that never ran" if never else ""
+        lines.append(f"together {whole} last time{but}")
+    return lines

@@ -1,0 +1,236 @@
+"""What results were made with, as lines that Snakemake compares with those of the last run.
+
+A rule takes these lines as ``params``: where one differs, its jobs are stale, and the line is the
+reason that is printed. ``docs/staleness.md`` explains the whole.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.workflow import Workflow
+from vrtspike.errors import DataError, UserError
+from vrtspike.io.files import read_json
+from vrtspike.io.flatten import flat_settings
+from vrtspike.io.manifests import ManifestKind, contents_digest, read_manifest
+from vrtspike.runs.provenance import code_digests
+
+Line = Callable[[Any], str]
+"""From the wildcards of a job to a line."""
+
+Preset = Callable[[Any], str]
+"""From the wildcards of a job to the name of its preset."""
+
+
+def one_of(names: Iterable[str]) -> str:
+    """A wildcard constraint: one of these names; nothing matches where there is none.
+
+    >>> one_of(["demo", "low.ram"])
+    'demo|low\\\\.ram'
+    """
+    return "|".join(re.escape(name) for name in names) or "(?!)"
+
+
+def code_lines(scripts: Path, *programs: str, uses: Collection[str] = ()) -> list[str]:
+    """A line per source file behind these programs; it changes with the parts they use.
+
+    Args:
+        scripts: folder of the programs.
+        programs: their files.
+        uses: what they use by names that they compute
+            (:func:`vrtspike.runs.provenance.code_digests`).
+    """
+    found = (code_digests(scripts / program, uses=uses).items() for program in programs)
+    return sorted({f"{file} {digest}" for digests in found for file, digest in digests})
+
+
+def of_every_problem(part: str) -> list[str]:
+    """The dotted names of a part of all problems."""
+    return [f"{module}.{part}" for module in PROBLEMS.values()]
+
+
+def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
+    """The preset that a job names itself."""
+    return str(wildcards.preset)
+
+
+def problem_code_lines(
+    plan: Workflow, scripts: Path, part: str, program: str, preset: Preset = own_preset
+) -> list[Line]:
+    """A line per source file behind a program and a part of the problem of a job's preset.
+
+    Args:
+        plan: the presets.
+        scripts: folder of the program.
+        part: a function of :class:`vrtspike.config.problems.Problem`, which the program calls.
+        program: the program.
+        preset: tells the preset of a job.
+    """
+    tasks = {settings.TASK for settings in plan.presets.values()} | {DEFAULT_TASK}
+    uses = {task: [f"{PROBLEMS[task]}.{part}"] for task in tasks}
+    lines = {task: code_lines(scripts, program, uses=uses[task]) for task in tasks}
+
+    def line(number: int, wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
+        own = lines[plan.preset(preset(wildcards)).TASK]
+        return own[number] if number < len(own) else own[0]
+
+    return [partial(line, number) for number in range(max(map(len, lines.values())))]
+
+
+def setting_lines(
+    plan: Workflow,
+    select: Callable[[RunSettings], Mapping[str, Any]],
+    preset: Preset = own_preset,
+) -> list[Line]:
+    """A line per key, ``TEST.TILE.SIZE: 64``, of what is selected from a job's preset.
+
+    Snakemake compares sets of lines, and all presets have one rule. So a preset without some key
+    that another has gives one of its own lines once more, and stays what it is when a preset file
+    comes or goes.
+
+    Args:
+        plan: the presets.
+        select: which settings count.
+        preset: tells the preset of a job.
+    """
+
+    @cache
+    def lines(name: str) -> dict[str, str]:
+        return flat_settings(select(plan.preset(name)))
+
+    def line(key: str, wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
+        own = lines(preset(wildcards))
+        if not own:
+            return ""
+        shown = key if key in own else next(iter(own))
+        return f"{shown}: {own[shown]}"
+
+    keys = sorted(set().union(*(lines(name) for name in plan.presets))) or [""]
+    return [partial(line, key) for key in keys]
+
+
+def evaluation_overrides(settings: RunSettings) -> str:
+    """Today's TEST settings, for weights that were trained under other ones; empty without any."""
+    lines = flat_settings({"TEST": settings.TEST.model_dump(mode="json")})
+    return (
+        shlex.join(["--set", *(f"{key}={value}" for key, value in lines.items())]) if lines else ""
+    )
+
+
+class Restoring:
+    """Input functions that name no file, but have a result made again that is damaged or missed.
+
+    Snakemake makes nothing that is missing before a result that is there. But a job that fails, or
+    is killed, loses its results and the reason for which it ran; what was made of them stands as
+    before.
+
+    Args:
+        results: folder of all results.
+        make_again: is told a file, and why it is to be made again.
+    """
+
+    def __init__(self, results: Path, make_again: Callable[[str, str], None]) -> None:
+        self._results, self._make_again = results, make_again
+
+    def __call__(
+        self,
+        file: str,
+        kind: ManifestKind | None = None,
+        made_of_it: Collection[str] = (),
+        damage: Callable[[Any], str] | None = None,
+    ) -> Callable[[Any], list[str]]:
+        """An input function for the rule that makes a file.
+
+        Args:
+            file: below the results, with wildcards.
+            kind: that of a manifest, which has to be readable.
+            made_of_it: patterns of later results; while there are none, nobody misses the file.
+            damage: by the wildcards, what is wrong with other files of the same result.
+        """
+
+        def nothing(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
+            path = self._results / file.format(**wildcards)
+            patterns = (each.format(**wildcards) for each in made_of_it)
+            later = (found for each in patterns for found in self._results.glob(each))
+            if path.exists():
+                reason = _damage(path, kind) or (damage(wildcards) if damage else "")
+            else:
+                reason = "" if made_of_it and not any(later) else "no result yet"
+            if reason:
+                self._make_again(str(path), reason)
+            return []
+
+        return nothing
+
+
+def _damage(path: Path, kind: ManifestKind | None) -> str:
+    """What is wrong with a file that is there; empty where it can be used."""
+    try:
+        if kind is not None:
+            read_manifest(path, kind)
+    except DataError:
+        return f"{path} is damaged"
+    return ""
+
+
+class PreparedData:
+    """Folders of prepared data, each by the preset that stands for all that share it.
+
+    Args:
+        plan: the configuration.
+    """
+
+    def __init__(self, plan: Workflow) -> None:
+        self._plan = plan
+
+    def preset(self, folder: str) -> str:
+        """The preset that a folder is prepared for."""
+        return self._plan.prepared[folder]
+
+    def files(self, folder: str) -> list[Path]:
+        """The raw files that the user gives.
+
+        Raises:
+            UserError: if there are none.
+        """
+        settings = self._plan.preset(self.preset(folder))
+        return list(find_problem(settings.TASK).data_files(settings))
+
+    def versions(self, folder: str) -> list[str]:
+        """A line for each raw file, which changes with its contents.
+
+        A file of the size and the date that the manifest lists has the contents that it lists.
+        """
+        known = _listed(self._manifest(folder))
+        return [
+            f"raw file {path}: {contents_digest(path.parent, known, path.name)[:12]}"
+            for path in self.files(folder)
+        ]
+
+    def damage(self, folder: str) -> str:
+        """What is wrong with the manifest that is there; empty where it can be used."""
+        manifest = self._manifest(folder)
+        problem = find_problem(self._plan.preset(self.preset(folder)).TASK)
+        try:
+            problem.dataset_digest(manifest)
+        except UserError:
+            return f"{manifest} is damaged"
+        return ""
+
+    def _manifest(self, folder: str) -> Path:
+        return Path(self._plan.settings.RESULTS, "data", folder, "dataset.json")
+
+
+def _listed(manifest: Path) -> dict[str, dict[str, Any]]:
+    """The files that a manifest lists, by name; none where it is not there or cannot be read."""
+    try:
+        return {entry["path"]: entry for entry in read_json(manifest)["files"]}
+    except (UserError, OSError, KeyError, TypeError, ValueError):
+        return {}

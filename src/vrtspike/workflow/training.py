@@ -1,0 +1,195 @@
+"""Questions about trainings: what has changed since a preset was trained, which weights enter.
+
+A training is compared with the identity of its run (``settings.json`` beside the weights), so that
+it is known wherever the result is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from vrtspike.config.loading import check_packages, missing_files
+from vrtspike.config.problems import find_problem
+from vrtspike.config.run_schema import RunSettings, split_seed
+from vrtspike.config.workflow import Workflow
+from vrtspike.errors import ConfigError, UserError
+from vrtspike.io.flatten import flat_settings
+from vrtspike.io.pretrained import PUBLISHED
+from vrtspike.runs.code import changes_since, describe_code
+from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
+from vrtspike.runs.names import WEIGHTS
+
+_NAMING = len(Path("dataset/bins/dataset.json").parts)
+"""How much of a data set's path says which it is; results may stand anywhere."""
+
+
+class Trainings:
+    """The presets of a configuration, as what is or will be trained.
+
+    Args:
+        plan: the configuration.
+        program: ``scripts/train.py``.
+        notice: takes what a user should read at the end.
+    """
+
+    def __init__(self, plan: Workflow, program: Path, notice: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._program = program
+        self._notice = notice
+        # A plan asks for the same large file again and again.
+        self._digests: dict[Path, str] = {}
+
+    def result(self, preset: str) -> Path:
+        """Folder of a preset's published result."""
+        return Path(self._plan.settings.RESULTS) / "train" / preset
+
+    def is_trained(self, preset: str) -> bool:
+        """Whether there is a result, stale or not."""
+        return (self.result(preset) / WEIGHTS).is_file()
+
+    def trained_before(self, preset: str) -> list[str]:
+        """Weights of other presets of this workflow that a preset learns from."""
+        return [str(path) for path in self._files(preset).values() if self._is_made(path)]
+
+    def fetched_before(self, preset: str) -> list[str]:
+        """Published weights that a preset's training reads."""
+        return [str(path) for path in self._files(preset).values() if path.name in PUBLISHED]
+
+    def require_files(self, preset: str, *, again: bool = False) -> None:
+        """Before anything is computed: what a training reads and no job makes is there.
+
+        Where the preset stays as it is trained, what has gone since is only told.
+
+        Args:
+            preset: its name.
+            again: whether it is trained again in any case.
+
+        Raises:
+            ConfigError: naming keys and paths.
+        """
+        begins = again or self._run(preset) is None or bool(self.change(preset))
+        given = self._given(preset)
+        gone = missing_files(self._settings(preset))
+        gone |= {key: str(path) for key, path in given.items() if not path.is_file()}
+        if again or not self.is_trained(preset):
+            check_packages(self._settings(preset))
+        if not gone:
+            return
+        if begins:
+            raise ConfigError(_missing(preset, gone))
+        files = ", ".join(f"{key} ({path})" for key, path in gone.items())
+        self._notice(
+            f"preset {preset} was trained with files that are no longer there: {files}. Its "
+            "result stays; to train it again, give them back"
+        )
+
+    def change(self, preset: str) -> str:
+        """How what would be trained today differs from the run that trained a preset.
+
+        Files of weights that have gone count as those it was trained with, and so do data that are
+        not prepared.
+
+        Returns:
+            settings, data and weights in a line; empty where nothing differs, or there is no run.
+        """
+        run = self._run(preset)
+        if run is None:
+            return ""
+        then, now = (
+            flat_settings(result_settings(settings))
+            for settings in (run.settings, self._settings(preset))
+        )
+        changes = [
+            f"{key} {then.get(key)} -> {now.get(key)}"
+            for key in sorted(then.keys() | now.keys())
+            if then.get(key) != now.get(key)
+        ]
+        digest = self._data_digest(preset)
+        before, data = Path(run.dataset), self._plan.manifest(preset)
+        if digest is None and before.parts[-_NAMING:] != data.parts[-_NAMING:]:
+            changes.append("another data set")
+        elif digest not in (None, run.dataset_digest):
+            changes.append("the data have changed")
+        changes += [
+            f"{key}: other weights"
+            for key, path in self._given(preset).items()
+            if (self._digest(key, path) if path.is_file() else run.weights.get(key, ""))
+            != run.weights.get(key)
+        ]
+        return ", ".join(changes)
+
+    def code_notice(self, preset: str) -> str | None:
+        """What of the code behind a preset's weights is no longer today's, in one line."""
+        if not self.is_trained(preset):
+            return None
+        task = self._settings(preset).TASK
+        changed = changes_since(self.result(preset), self._program, task)
+        if not changed:
+            return None
+        return (
+            f"{preset} was trained by other code: {describe_code(changed)}. Its weights stay; to "
+            f"train it again: snakemake --forcerun train_{preset}"
+        )
+
+    def _settings(self, preset: str) -> RunSettings:
+        return self._plan.preset(preset)
+
+    def _files(self, preset: str) -> dict[str, Path]:
+        settings = self._settings(preset)
+        return find_problem(settings.TASK).training_weights(settings)
+
+    def _is_made(self, path: Path) -> bool:
+        """Whether a job of this workflow trains these weights."""
+        return any(path == self.result(name) / WEIGHTS for name in self._plan.names)
+
+    def _digest(self, key: str, path: Path) -> str:
+        if path not in self._digests:
+            self._digests[path] = weight_digests({key: path})[key]
+        return self._digests[path]
+
+    def _given(self, preset: str) -> dict[str, Path]:
+        """The files of weights that neither a job trains nor one fetches."""
+        return {
+            key: path
+            for key, path in self._files(preset).items()
+            if not self._is_made(path) and path.name not in PUBLISHED
+        }
+
+    def _run(self, preset: str) -> RunIdentity | None:
+        """The run that trained a preset, where there is one that this version reads."""
+        try:
+            return RunIdentity.read(self.result(preset)) if self.is_trained(preset) else None
+        except UserError:
+            return None
+
+    def _data_digest(self, preset: str) -> str | None:
+        try:
+            problem = find_problem(self._settings(preset).TASK)
+            return problem.dataset_digest(self._plan.manifest(preset))
+        except UserError:
+            return None
+
+
+def _missing(preset: str, files: Mapping[str, str]) -> str:
+    """What to say of files, by the key that names them, that a training needs."""
+    lines = [f"preset {preset}: {key}: no such file: {path}" for key, path in files.items()]
+    return "\n".join([*lines, "Give an existing file, or remove the key."])
+
+
+def retrained(plan: Workflow, forced: Iterable[str]) -> frozenset[str]:
+    """The presets to train again where their code has changed.
+
+    Args:
+        plan: RETRAIN names presets.
+        forced: names of rules that Snakemake is told to run: ``train`` is all presets,
+            ``train_<preset>`` one, with all its seeds, ``sweep_<name>`` those of a sweep.
+    """
+    rules = set(forced)
+    if "train" in rules:
+        return frozenset(plan.names)
+    named = {name for name in plan.names if f"train_{name}" in rules} | {*plan.settings.RETRAIN}
+    named |= {
+        m for name, sweep in plan.sweeps.items() if f"sweep_{name}" in rules for m in sweep.members
+    }
+    return frozenset(name for name in plan.names if named & {name, split_seed(name)[0]})

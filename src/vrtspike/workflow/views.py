@@ -1,0 +1,413 @@
+"""Snakemake's messages, read for a person: a line per stage, errors with the end of their log.
+
+Everything that is left out here stands in ``.snakemake/log``, and the output of each job in the
+log of its rule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from vrtspike.io.files import file_mark, full_disk
+from vrtspike.system.progress_bar import format_duration
+from vrtspike.workflow.plan_summary import DueJob, due_job, summary
+
+LOG_LINES = 20
+"""Lines of a failed job's log that are shown, where it ends with no error of ours."""
+
+MESSAGE_LINES = 100
+"""Of an error of ours: thousands of sequences may have the same fault."""
+
+_STEP = re.compile(rb"^\[(\d+)/(\d+)\] ", re.MULTILINE)
+_END_BYTES = 16_384
+"""A line for a sequence with many faults is long."""
+_ERROR = re.compile(r"error(?: \(process \d+\))?: ")
+_SAVED = re.compile(r"saved at step \d+ of \d+; ")
+"""What a training says that was stopped in time: more than its figures, which follow."""
+_STARTER = "torch/distributed/elastic/multiprocessing/api.py"
+_TOLD_BEFORE = re.compile(r"    (?:wildcards|resources): ")
+_TOLD_AFTER = re.compile(r"Error in rule \w+:|Shutting down, this might take some time")
+"""Where Snakemake's own words end and begin again in the log that Slurm keeps of a job."""
+
+
+def steps(logs: Iterable[str | Path]) -> tuple[int, int]:
+    """Things done and all of them, of the jobs that write these logs; zeros where none tells.
+
+    Logs of jobs on other machines may come late; the figures are those of the last line seen.
+    """
+    found = [_last_step(log) for log in logs]
+    return sum(done for done, _ in found), sum(total for _, total in found)
+
+
+def _last_step(log: str | Path) -> tuple[int, int]:
+    try:
+        with Path(log).open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - _END_BYTES))
+            lines = _STEP.findall(stream.read())
+    except OSError:
+        return 0, 0  # not there yet
+    return (int(lines[-1][0]), int(lines[-1][1])) if lines else (0, 0)
+
+
+def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
+    """Where the logs of a failed job are, and the end of the first that has any lines.
+
+    The end begins with the last line that begins with ``error:``: what a program has to say to its
+    user is shown, of a list of hundreds its beginning and what to do. Of a training that was
+    stopped and saved that is the one line.
+
+    >>> log_end([])
+    'it has no log'
+    """
+    for log in logs:
+        path = Path(log)
+        text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
+        # A bar that was redrawn leaves its states behind: the last one counts.
+        found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.rstrip().split("\n")]
+        if any(found):
+            found = _without_scheduler(found)
+            starter = next((number for number, line in enumerate(found) if _STARTER in line), None)
+            if starter is not None:
+                # What torchrun has to add is long and names no cause; the launcher's word is last.
+                found = [*found[:starter], found[-1]]
+            errors = [number for number, line in enumerate(found) if _ERROR.match(line)]
+            saved = [line for line in found if _SAVED.search(line)]
+            if saved and not errors:
+                return f"{saved[-1]} ({log})"
+            first = errors[-1] if errors else max(0, len(found) - lines)
+            shown = _without_middle(found[first:], log)
+            return "\n".join([f"the end of {log}:", *(f"    {line}" for line in shown)])
+    if not logs:
+        return "it has no log"
+    full = next((log for log in logs if full_disk(Path(log).parent)), None)
+    if full is not None:
+        return f"{full}: the disk is full; free space, and run again"
+    return f"its log is empty: {', '.join(logs)}"
+
+
+def _without_middle(lines: list[str], log: str) -> list[str]:
+    """Lines of a message; of very many the first ones and the last, which says what to do."""
+    left = len(lines) - MESSAGE_LINES
+    if left <= 0:
+        return lines
+    beginning = lines[: MESSAGE_LINES - 1]
+    return [*beginning, f"  ... and {left} lines more, in {log}", lines[-1]]
+
+
+def _without_scheduler(lines: list[str]) -> list[str]:
+    """The lines of a job's own programs, and Slurm's, in a log that Snakemake writes to as well."""
+    begins = [number for number, line in enumerate(lines) if _TOLD_BEFORE.match(line)]
+    own = lines[begins[-1] + 1 :] if begins else lines
+    end = next((number for number, line in enumerate(own) if _TOLD_AFTER.match(line)), len(own))
+    if 0 < end < len(own) and own[end - 1].startswith("["):
+        end -= 1  # the date above an error
+    return own[:end] if any(own[:end]) else lines
+
+
+COMMAND = "VRTSPIKE_COMMAND"
+"""Environment variable: what the user typed, where that was not Snakemake."""
+SUMMARY_ONLY = "VRTSPIKE_SUMMARY_ONLY"
+"""Environment variable: of a plan only the summary is shown, all of it, on standard output."""
+
+SUMMARY_LINES = 6
+ANNOUNCED = frozenset({"train", "evaluate"})
+"""Stages that are told, with their logs, when a job of theirs begins."""
+DRAWING = frozenset({"accept", "train", "evaluate"})
+"""Stages whose programs write to the terminal themselves."""
+
+_AGAIN = re.compile(r"Trying to restart job (\d+)\.")
+_USUAL = ("Assuming unrestricted shared filesystem usage",)
+_FINAL = ("Exiting because a job execution failed", "At least one job did not complete")
+"""What Snakemake says at the end of a run after it has named the jobs that failed."""
+_INTERRUPTED = ("Terminating processes on user request", "Will exit after finishing currently")
+_STATUS = re.compile(r"non-zero exit status \d+|died with (?:<[^>]*>|[^.]*)")
+
+
+class PlanView:
+    """Shows a plan as Snakemake does, and at the end what it comes to.
+
+    Args:
+        default: shows a message as Snakemake does.
+        stream: where the summary goes.
+        most: lines of the summary; None is all, and nothing else but warnings and errors.
+    """
+
+    def __init__(
+        self, default: Callable[[logging.LogRecord], None], stream: TextIO, most: int | None
+    ) -> None:
+        self._default, self._stream, self._most = default, stream, most
+        self._jobs: list[DueJob] = []
+        self._is_planned = False
+
+    def show(self, record: logging.LogRecord) -> None:
+        """Show a message."""
+        event = getattr(record, "event", None)
+        if event == "job_info" and vars(record)["output"]:
+            self._jobs.append(due_job(vars(record), vars(record)["reason"]))
+        self._is_planned |= event == "run_info" or str(record.msg).startswith("Nothing to be done")
+        if self._most is not None or record.levelno >= logging.WARNING:
+            self._default(record)
+
+    def end(self) -> None:
+        """Show the summary, if there is a plan."""
+        if self._is_planned:
+            print("\n".join(summary(self._jobs, self._most)), file=self._stream, flush=True)
+
+
+class _Stage:
+    """The jobs of one rule: numbers and logs of those at work, how many are done, seconds."""
+
+    def __init__(self, total: int) -> None:
+        self.running: dict[int, list[str]] = {}
+        self.done, self.told, self.total = 0, 0, total
+        self.seconds, self._since = 0.0, 0.0
+
+    def start(self, job: int, logs: list[str]) -> None:
+        """A job begins; one that is tried again may begin several times."""
+        if not self.running:
+            self._since = time.monotonic()
+        self.running[job] = logs
+
+    def leave(self, job: int) -> bool:
+        """A job is at work no longer; returns whether it was."""
+        found = self.running.pop(job, None) is not None
+        if found and not self.running:
+            self.seconds += time.monotonic() - self._since
+        return found
+
+    def complete(self) -> bool:
+        """Whether all its jobs are done, asked once for so many jobs."""
+        new = self.done > self.told and self.done >= self.total and not self.running
+        self.told = self.done if new else self.told
+        return new
+
+
+class RunView:
+    """Shows a run: a line per stage, failed jobs with the end of their logs, how it ended.
+
+    Args:
+        default: shows what is passed on as it is: warnings, errors, all before a run begins.
+        stream: where lines go; a bar is drawn where it is a terminal.
+        quiet: whether only errors are shown.
+    """
+
+    def __init__(
+        self, default: Callable[[logging.LogRecord], None], stream: TextIO, quiet: bool = False
+    ) -> None:
+        self._default, self._stream, self._quiet = default, stream, quiet
+        self._began = time.monotonic()
+        self._stages: dict[str, _Stage] = {}
+        self._rules: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self._outputs: dict[int, list[str]] = {}
+        self._logs: dict[int, dict[str, object]] = {}
+        self._made: list[str] = []
+        self._failed: list[str] = []
+        self._tried: set[str] = set()
+        self._how = ""
+        self._has_begun = self._interrupted = False
+        self._bar = Progress(
+            TextColumn("{task.description:<22}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _StepsColumn(""),
+            console=Console(file=stream),
+            transient=True,
+        )
+        self._events: dict[str, Callable[[dict[str, Any]], None]] = {
+            "workflow_started": self._on_begin,
+            "run_info": self._on_totals,
+            "job_info": self._on_job,
+            "job_finished": self._on_finished,
+            "progress": self._on_progress,
+            "job_error": self._on_failure,
+            **dict.fromkeys(("group_info", "job_started", "resources_info", "shellcmd"), _drop),
+        }
+
+    def show(self, record: logging.LogRecord) -> None:
+        """Show a message, or what it comes to; as it is where it is of another form than known."""
+        event = str(getattr(record, "event", None))
+        try:
+            if event in self._events:
+                self._events[event](vars(record))
+            else:
+                self._on_text(record)
+        except Exception:  # it would end the thread that shows all that follows
+            self._pass_on(record)
+
+    def say(self, text: str) -> None:
+        """Show a text."""
+        self._stop_bar()
+        print(text, file=self._stream, flush=True)
+        self._draw()
+
+    def end(self) -> None:
+        """Say what the run came to, or how to go on."""
+        for rule in list(self._stages):
+            self._stages[rule].running.clear()
+        self._stop_bar()
+        duration = format_duration(time.monotonic() - self._began)
+        if self._interrupted:
+            self.say(f"continue: {shlex.join(_typed_command())}")
+        elif self._failed:
+            count = f"{len(self._failed)} job{'s' * (len(self._failed) > 1)}"
+            self.say(
+                f"stopped after {duration}: {count} failed. What is done stays done: fix it, and "
+                "give the same command again"
+            )
+        elif self._made and not self._quiet:
+            for line in _results(self._made, f"done in {duration}"):
+                self.say(line)
+
+    def _on_begin(self, fields: Mapping[str, Any]) -> None:
+        self._has_begun = True
+
+    def _on_totals(self, fields: Mapping[str, Any]) -> None:
+        for rule, total in fields["stats"].items():
+            self._stages.setdefault(rule, _Stage(0)).total = total
+
+    def _on_job(self, fields: Mapping[str, Any]) -> None:
+        job, rule = int(fields["jobid"]), str(fields["rule_name"])
+        self._names[job] = " ".join(
+            [rule, "/".join(map(str, fields["wildcards"].values()))]
+        ).strip()
+        if not fields["output"]:
+            return  # a target that only names others
+        logs = list(map(str, fields["log"]))
+        self._rules[job], self._outputs[job] = rule, list(map(str, fields["output"]))
+        marks = ((log, file_mark(Path(log))) for log in logs)
+        self._logs[job] = {log: mark for log, mark in marks if mark is not None}
+        self._stages.setdefault(rule, _Stage(1)).start(job, logs)
+        if rule in ANNOUNCED and not self._quiet:
+            self.say(f"{self._names[job]} begins; its log: {', '.join(logs)}")
+        self._draw()
+
+    def _on_finished(self, fields: Mapping[str, Any]) -> None:
+        job = int(fields["job_id"])
+        stage = self._stages.get(self._rules.get(job, ""))
+        if stage is not None and stage.leave(job):
+            stage.done += 1
+            self._made += self._outputs[job]
+
+    def _on_progress(self, fields: Mapping[str, Any]) -> None:
+        for rule, stage in self._stages.items():
+            if stage.complete() and not self._quiet:
+                spent = stage.seconds
+                took = f"{spent:.1f} s" if spent < 60 else format_duration(spent)
+                count = f"{stage.done}/{max(stage.total, stage.done)}"
+                self.say(f"{rule:<22}{count:>11}{took:>12}")
+        self._draw()
+
+    def _on_failure(self, fields: Mapping[str, Any]) -> None:
+        job, rule = int(fields["jobid"]), str(fields["rule_name"])
+        if rule in self._stages:
+            self._stages[rule].leave(job)
+        if self._interrupted:
+            return
+        name = self._names.get(job, rule)
+        if name in self._failed:
+            return  # Snakemake 9.19 tells a failure twice
+        self._failed.append(name)
+        # An executor for a cluster says why; of a program on this machine its status was told.
+        why = str((fields.get("aux") or {}).get("why") or self._how)
+        how, self._how = f" ({why})" if why else "", ""
+        before, logs = self._logs.get(job, {}), [str(path) for path in fields["log"]]
+        # What an earlier job has left is no word of this one.
+        own = [log for log in logs if log not in before or file_mark(Path(log)) != before[log]]
+        if not own and logs and not why and name in self._tried:
+            self.say(f"error: {name} failed again, as before")  # it was not even begun
+            return
+        end = log_end(own) if own or not logs else "it has written no log"
+        self.say(f"error: {name} failed{how}; {end}")
+
+    def _on_text(self, record: logging.LogRecord) -> None:
+        text = str(record.msg)
+        known = bool(self._failed) or self._interrupted
+        if text.startswith(_INTERRUPTED):
+            self._interrupted = True
+        elif record.levelno >= logging.WARNING:
+            status = _STATUS.search(text) if "CalledProcessError" in text else None
+            if status is not None:  # told with the job, which is named next
+                killed = status[0].endswith((" 137", "SIGKILL: 9>"))
+                self._how = status[0] + ": killed, as when memory is full" * killed
+            elif not (known and any(final in text for final in _FINAL)):
+                self._pass_on(record)
+        elif again := _AGAIN.match(text):
+            name = self._names.get(int(again[1]), f"job {again[1]}")
+            self._tried.add(name)
+            if name in self._failed:
+                self._failed.remove(name)
+            self.say(f"{name} is tried again")
+        elif text.startswith("Nothing to be done") or not (
+            self._has_begun or text.startswith(_USUAL)
+        ):
+            self._pass_on(record)
+
+    def _pass_on(self, record: logging.LogRecord) -> None:
+        self._stop_bar()
+        self._default(record)
+        self._draw()
+
+    def _stop_bar(self) -> None:
+        if self._bar.live.is_started:
+            self._bar.stop()
+
+    def _draw(self) -> None:
+        """A bar on a terminal for the stage at work."""
+        running = [rule for rule, stage in self._stages.items() if stage.running]
+        # Programs that draw by themselves have the terminal's last lines.
+        if self._quiet or not running or not DRAWING.isdisjoint(running):
+            self._stop_bar()
+        elif self._stream.isatty():
+            stage = self._stages[running[-1]]
+            for task in self._bar.task_ids:
+                self._bar.remove_task(task)
+            logs = [log for found in stage.running.values() for log in found]
+            total = max(stage.total, stage.done + len(stage.running))
+            self._bar.add_task(running[-1], total=total, completed=stage.done, logs=logs)
+            self._bar.start()
+
+
+class _StepsColumn(TextColumn):
+    """How far the jobs at work are, as their logs tell."""
+
+    def render(self, task: Any) -> Any:  # noqa: ANN401 - rich's
+        """The figures, or nothing."""
+        done, total = steps(task.fields["logs"])
+        self.text_format = f"{done} of {total}" if total else ""
+        return super().render(task)
+
+
+def _drop(fields: Mapping[str, Any]) -> None:
+    """Leave it to the log of the workflow."""
+
+
+def _typed_command() -> list[str]:
+    """What the user typed: Snakemake's arguments, or what stands in :data:`COMMAND`."""
+    typed = os.environ.get(COMMAND)
+    return typed.split() if typed else ["snakemake", *sys.argv[1:]]
+
+
+def _results(made: list[str], done: str) -> list[str]:
+    """What a person wants to see of what was made: summaries, and the page to show."""
+    lines = []
+    for path in map(Path, made):
+        if path.name == "summary.txt":
+            with contextlib.suppress(OSError):
+                lines.append(path.read_text(encoding="utf-8").rstrip())
+    lines.append(done)
+    pages = [path for name in ("index.html", "report.html") for path in made if path.endswith(name)]
+    return [*lines, *(f"report: {page}" for page in pages[:1])]

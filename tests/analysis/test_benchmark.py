@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from vrtspike.analysis.benchmark import (
+    Benchmark,
+    against,
+    benchmark_json,
+    benchmark_text,
+    differences,
+    ratio_of_times,
+    timed,
+    timed_pair,
+)
+from vrtspike.analysis.turns import Length, Turn
+from vrtspike.deblurring.settings import Settings
+from vrtspike.errors import ConfigError
+from vrtspike.training.optimizers import total_steps
+
+SETTINGS = {"TRAIN.EMA": ("0.0", "0.9")}
+
+
+def turn(*step_s: float, samples: float = 1.0, mb: float = 100.0, gpu: bool = False) -> Turn:
+    return Turn(step_s, samples, mb, gpu, "1 x cpu (abacus)")
+
+
+def benchmark(before: list[Turn], after: list[Turn], *notes: str) -> Benchmark:
+    return Benchmark("tiny", SETTINGS, Length(2, 3, 1), before, after, notes)
+
+
+def test_a_difference():
+    before = [turn(2.0, 2.0, 4.0, mb=110.4), turn(1.98, 2.0, 2.2, mb=120.6)]
+    found = benchmark(before, [turn(1.0, 1.0, 1.0), turn(1.0, 1.0, 1.0)], "crops of 64")
+    assert benchmark_text(found).splitlines() == [
+        "tiny on 1 x cpu (abacus)",
+        "  TRAIN.EMA: 0.0 -> 0.9",
+        "2 turns of each, 3 steps of a turn timed after 1",
+        "crops of 64",
+        "",
+        "            s a step           middle half        memory",
+        "as it is           2             2 to 2.15        121 MB",
+        "changed            1                1 to 1        100 MB",
+        "",
+        "ratio of step times: 2.000 (95 %: 2.000 to 2.000); changed is 2.00 x as fast",
+    ]
+    slower = benchmark(list(found.after), before)
+    assert benchmark_text(slower).endswith(
+        "0.500 (95 %: 0.500 to 0.500); changed is slower: 2.00 x the time\n"
+    )
+
+
+def test_no_difference():
+    found = benchmark([turn(1.0), turn(1.2)], [turn(1.1), turn(1.1)])
+    last = benchmark_text(found).splitlines()[-1]
+    assert last.startswith("ratio of step times: 0.996 (95 %: 0.")
+    assert last.endswith("; no difference seen; more turns (--turns) would tell more")
+    sure = benchmark([turn(1.0), turn(1.01), turn(1.0)], [turn(1.0)] * 3)
+    assert benchmark_text(sure).endswith("; no difference seen\n")
+    assert benchmark_json(found)["difference_seen"] is False
+
+
+def test_steps_of_other_sizes_are_judged_by_the_sample():
+    # A step takes half as long again and holds twice the samples.
+    before, after = [turn(1.0)] * 2, [turn(1.5, samples=2.0)] * 2
+    found = benchmark(before, after)
+    assert benchmark_text(found).splitlines()[-3:] == [
+        "samples of a step: 1 as it is, 2 changed",
+        "ratio of step times: 0.667 (95 %: 0.667 to 0.667)",
+        "ratio of times per sample: 1.333 (95 %: 1.333 to 1.333); changed is 1.33 x as fast",
+    ]
+    # A step of twice the samples that takes twice as long is no difference.
+    after = [turn(seconds, samples=2.0) for seconds in (2.0, 2.0, 2.02)]
+    same = benchmark([turn(1.0), turn(1.01), turn(1.0)], after)
+    assert same.step_ratio.is_seen
+    assert not benchmark_json(same)["difference_seen"]
+
+
+def test_json_holds_what_the_figures_are_computed_from():
+    before, after = [turn(2.0, 3.0, 4.0), turn(3.0)], [turn(1.0, mb=7.5), turn(2.0)]
+    on_gpu = benchmark([turn(1.0, gpu=True)] * 2, [turn(1.0, gpu=True)] * 2)
+    assert "    GPU memory\n" in benchmark_text(on_gpu)
+    assert benchmark_json(on_gpu)["sides"]["as it is"]["memory_of"] == "gpu"
+    found = json.loads(json.dumps(benchmark_json(benchmark(before, after, "a note"))))
+    sides = found["sides"]
+    assert sides["as it is"]["step_s"] == [[2.0, 3.0, 4.0], [3.0]]
+    assert sides["as it is"]["seconds_per_step"] == {"low": 2.75, "median": 3.0, "high": 3.25}
+    assert sides["changed"]["peak_memory_mb"] == 100.0
+    assert sides["changed"]["memory_of"] == "processes"
+    assert found["settings"] == {"TRAIN.EMA": ["0.0", "0.9"]}
+    assert found["length"] == {"turns": 2, "steps": 3, "warm_up": 1}
+    assert found["notes"] == ["a note"]
+    # Medians 3 and 3 against 1 and 2.
+    assert found["ratio_of_step_times"]["value"] == pytest.approx(math.sqrt(3 * 1.5))
+    assert found["ratio_of_times_per_sample"] == found["ratio_of_step_times"]
+
+
+def test_two_pairs_by_hand():
+    # Medians 4 and 3 against 2 and 2: ratios 2 and 1.5, whose geometric mean is the root of 3.
+    found = ratio_of_times([[4.0, 90.0, 1.0], [3.0]], [[2.0], [2.0, 2.0, 50.0]])
+    assert found.value == pytest.approx(math.sqrt(3))
+    # Of two values the standard error of the mean is half their distance; t of one degree of
+    # freedom is that of Cauchy, tan(0.475 pi).
+    half = math.tan(0.475 * math.pi) * math.log(2 / 1.5) / 2
+    assert math.log(found.high / found.value) == pytest.approx(half)
+    assert math.log(found.value / found.low) == pytest.approx(half)
+    assert not found.is_seen
+    assert found.scaled(2).value == pytest.approx(2 * math.sqrt(3))
+
+
+def test_one_pair_says_nothing():
+    with pytest.raises(ValueError, match="found 1 pairs of turns, expected 2"):
+        ratio_of_times([[1.0]], [[1.0]])
+    with pytest.raises(ValueError, match="shorter"):
+        ratio_of_times([[1.0], [1.0]], [[1.0]])
+
+
+def settings(**train) -> Settings:
+    return Settings.model_validate({"TRAIN": train})
+
+
+PHASES = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 2}]
+
+
+@pytest.mark.parametrize("train", [{"MAX_STEPS": 2, "EPOCHS": 1}, {"PROGRESSIVE": PHASES}])
+def test_a_timed_training_does_not_end_by_itself(train):
+    found = timed(settings(**train, EARLY_STOPPING={"PATIENCE": 1}), 7)
+    steps = total_steps(found, per_epoch=1, micro_batches=1)
+    assert steps >= 10**6
+    assert found.TRAIN.EARLY_STOPPING is None
+    assert min(found.LOG.VAL_EVERY_STEPS, found.TRAIN.SAVE_EVERY_STEPS) >= steps
+    assert found.LOG.MEMORY_EVERY_STEPS == 7
+    assert [phase.CROP_SIZE for phase in found.TRAIN.PROGRESSIVE] in ([], [64])
+    # What decides the speed stays.
+    changed = differences(settings(**train), found).keys()
+    assert {key.split(".")[0] for key in changed} == {"TRAIN", "LOG"}
+    assert changed & {"TRAIN.BATCH_SIZE", "TRAIN.COMPILE_MODEL", "TRAIN.EMA"} == set()
+
+
+def test_nobody_is_told_of_a_timed_training():
+    log = {"WANDB": "mine", "MLFLOW": "mine", "ON_END": "mail", "ENABLE_TIMING_LOG": False}
+    log |= {"TIMING_FILE": False, "TIMING_FILE_INTERVAL": 50}
+    found = timed(Settings.model_validate({"LOG": log}), 7).LOG
+    assert (found.WANDB, found.MLFLOW, found.ON_END) == (None, None, None)
+    assert found.ENABLE_TIMING_LOG
+    assert (found.TIMING_FILE, found.TIMING_FILE_INTERVAL) == (True, 1)
+
+
+def test_a_key_that_timing_sets_is_refused():
+    given = settings()
+    before, after = timed_pair(given, against(given, ["TRAIN.BATCH_SIZE=2"]), 7)
+    assert differences(before, after) == {"TRAIN.BATCH_SIZE": ("1", "2")}
+    asked = against(given, ["TRAIN.BATCH_SIZE=2", "LOG.TIMING_FILE=false"])
+    with pytest.raises(ConfigError, match=r"--against LOG.TIMING_FILE: the benchmark sets this"):
+        timed_pair(given, asked, 7)
+    # Without phases the crop is another one.
+    given = settings(PROGRESSIVE=PHASES)
+    pair = timed_pair(given, against(given, ["TRAIN.PROGRESSIVE=[]"]), 7)
+    assert list(differences(*pair)) == ["TRAIN.PROGRESSIVE"]
+
+
+def test_it_says_what_first_steps_are():
+    assert settings().first_steps.notes == ()
+    assert list(settings(PROGRESSIVE=PHASES, FREEZE_FLOW_STEPS=20).first_steps.notes) == [
+        "crops of 64, the first of 2 phases (TRAIN.PROGRESSIVE)",
+        "flow and alignment fixed, as in the first 20 (TRAIN.FREEZE_FLOW_STEPS)",
+    ]

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from vrtspike.cluster.gpus import claim, describe_holder
+from vrtspike.cluster.launch import Messages, has_advanced, run_end_hook
+from vrtspike.cluster.signals import ORPHANED, status_file
+from vrtspike.io.files import write_json
+
+WAITING = """
+import sys, time
+from pathlib import Path
+folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+from vrtspike.cluster.signals import StopRequest, restore_stops
+from vrtspike.cluster.signals import report_begin, report_status
+restore_stops()
+if (folder / "slow").exists():
+    (folder / "ready").touch()
+    time.sleep(100)
+with StopRequest() as stop:
+    report_begin()
+    (folder / "ready").touch()
+    while not stop.received:
+        time.sleep(0.01)
+if (folder / "faulty").exists():
+    raise RuntimeError("no space left")
+(folder / "stopped").write_text(stop.received)
+sys.exit(report_status(75))
+"""
+
+LAUNCHER = """
+import os, sys
+from pathlib import Path
+from vrtspike.cluster.scheduler import time_limit
+from vrtspike.cluster.gpus import claim, describe_holder
+from vrtspike.cluster.launch import train
+folder = Path(sys.argv[1])
+gpus = sys.argv[2] if sys.argv[2] == "auto" else int(sys.argv[2])
+sys.exit(train(folder, gpus, folder / "waiting.py", limit=time_limit(os.environ)))
+"""
+
+
+@contextlib.contextmanager
+def start(
+    folder: Path, gpus: str = "0"
+) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """A launcher, with its torchrun and the training process, which waits to be asked to stop."""
+    (folder / "waiting.py").write_text(WAITING)
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, str(folder), gpus],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    found = [psutil.Process(launcher.pid)]
+    try:
+        deadline = time.monotonic() + 240
+        while not (folder / "ready").exists():
+            assert launcher.poll() is None, launcher.communicate()[0]
+            assert time.monotonic() < deadline, "training has not begun"
+            time.sleep(0.01)
+        found += found[0].children(recursive=True)
+        assert len(found) == 3
+        yield launcher, found
+    finally:
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        launcher.communicate()
+
+
+@pytest.fixture
+def family(tmp_path) -> Iterator[list[psutil.Process]]:
+    with start(tmp_path) as (_, found):
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "said"),
+    [
+        ("slow", 75, "stopped before training had begun"),
+        ("faulty", 1, "failed while it was"),
+    ],
+)
+def test_a_crash_is_no_stop(tmp_path, kind, code, said):
+    (tmp_path / kind).touch()
+    with start(tmp_path) as (launcher, _):
+        launcher.terminate()
+        output, _ = launcher.communicate(timeout=240)
+    assert launcher.returncode == code, output
+    assert said in output
+    assert not list(tmp_path.glob(".status-*"))
+
+
+def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install_gpus):
+    install_gpus(*({"uuid": f"GPU-{letter}", "total": 40, "used": 0} for letter in "ab"))
+    (tmp_path / "run.json").write_text(json.dumps({"status": "interrupted", "micro_batches": 7}))
+    # Two processes could not share them.
+    with start(tmp_path, "auto") as (launcher, (_, torchrun, rank)):
+        assert rank.environ()["CUDA_VISIBLE_DEVICES"] == "GPU-a"
+        lock = tmp_path / "locks/GPU-a.lock"
+        assert f"process {launcher.pid} of" in describe_holder(lock)
+        # What a killed launcher leaves still saves, and still uses the device.
+        torchrun.suspend()
+        launcher.kill()
+        launcher.wait()
+        assert claim(lock) is None
+        assert describe_holder(lock) == "another run"
+        torchrun.resume()
+        psutil.wait_procs([torchrun], timeout=240)
+        descriptor = claim(lock)
+        assert descriptor is not None
+        os.close(descriptor)
+
+
+def test_the_end_of_a_job_stops_training(tmp_path, monkeypatch):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    monkeypatch.setenv("VRTSPIKE_JOB_ENDS", str(int(time.time())))
+    command = [sys.executable, "-c", LAUNCHER, str(tmp_path), "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 75, done.stdout + done.stderr
+    assert "the time limit of the job is near: asking training to stop" in done.stdout
+
+
+def test_a_signal_to_every_process_of_a_job_kills_none_and_wakes_who_stands_still(family, tmp_path):
+    launcher, torchrun, training = family
+    training.send_signal(signal.SIGSTOP)
+    for process in (training, torchrun):
+        process.send_signal(signal.SIGTERM)
+    launcher.send_signal(signal.SIGHUP)
+    assert launcher.wait(timeout=240) == 75
+    assert (tmp_path / "stopped").read_text() == "SIGTERM"
+
+
+def test_how_it_failed_is_told_with_how_to_go_on(tmp_path):
+    for which, said in ((1, "torchrun was"), (2, "one of its processes was")):
+        with start(tmp_path) as (launcher, found):
+            found[which].kill()
+            if which == 1:  # the real program ends with torchrun
+                found[2].kill()
+            output, _ = launcher.communicate(timeout=240)
+        assert launcher.returncode == 1
+        assert output.splitlines()[-1] == (
+            f"training failed: {said} ended by SIGKILL, as when memory is full. What was saved "
+            f"stays in {tmp_path}; the same command continues from there"
+        )
+        (tmp_path / "ready").unlink()
+
+
+def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):
+    family[0].kill()
+    _, alive = psutil.wait_procs(family[1:], timeout=240)
+    assert not alive
+    assert (tmp_path / "stopped").read_text() == ORPHANED.name
+    (left,) = tmp_path.glob(".status-*")
+    with status_file(tmp_path):
+        assert not left.exists()
+
+
+@pytest.mark.parametrize(("step", "expected"), [(7, True), (3, False)])
+def test_a_run_that_took_no_step_is_not_queued_again(tmp_path, step, expected):
+    """It would be for ever."""
+    starts = [{"step": 0}, {"step": 3}]
+    (tmp_path / "run.json").write_text(
+        json.dumps({"status": "interrupted", "step": step, "starts": starts})
+    )
+    assert has_advanced(tmp_path) == expected
+
+
+def test_the_command_is_told_how_it_ended(tmp_path, capsys):
+    write_json(tmp_path / "run.json", {"status": "whatever", "step": 7, "metrics": {"psnr": 30.5}})
+    command = 'echo "$VRTSPIKE_PRESET $VRTSPIKE_STATUS $VRTSPIKE_STEP $VRTSPIKE_METRICS"'
+    command += '; echo "$VRTSPIKE_RUN" >&2; echo "$VRTSPIKE_RESULT"'
+    for status, word in ((0, "finished"), (75, "interrupted"), (1, "failed")):
+        run_end_hook(command, "demo", tmp_path, Path("results/demo"), status, Messages())
+        assert capsys.readouterr().out.splitlines() == [
+            *("LOG.ON_END:", f'demo {word} 7 {{"psnr": 30.5}}', str(tmp_path)),
+            str(Path("results/demo").absolute()),
+        ]
+
+
+def test_a_command_that_fails_is_told_and_changes_nothing(tmp_path, capsys):
+    log = tmp_path / "train.log"
+    run_end_hook("echo one; echo two; exit 3", "demo", tmp_path, tmp_path, 0, Messages(log))
+    warning = "warning: LOG.ON_END ended with 3: two"
+    assert capsys.readouterr().out == f"{warning}\n"
+    assert log.read_text() == f"LOG.ON_END:\none\ntwo\n{warning}\n"
+    run_end_hook("exit 4", "demo", tmp_path, tmp_path, 0, Messages())
+    assert capsys.readouterr().out == "warning: LOG.ON_END ended with 4: it said nothing\n"
+
+
+def test_beside_a_log_only_what_is_told_is_shown_else_everything_once(tmp_path, capsys):
+    log = tmp_path / "logs" / "train.log"
+    messages = Messages(log)
+    log.parent.mkdir()
+    log.write_text("of the start before\n")
+    messages.begin()
+    messages.note("full text")
+    messages.tell("important")
+    assert log.read_text() == "full text\nimportant\n"
+    assert capsys.readouterr().out == "important\n"
+    assert messages.environment == {"VRTSPIKE_LOG_FILE": str(log)}
+    messages = Messages()
+    messages.begin()
+    messages.note("full text")
+    messages.tell("important")
+    assert capsys.readouterr().out == "full text\nimportant\n"
+    assert messages.environment == {}

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from vrtspike.cluster import scheduler
+from vrtspike.cluster.scheduler import (
+    ENDINGS,
+    MARGIN_S,
+    TimeLimit,
+    ask,
+    explain,
+    seconds_left,
+    srun_command,
+    time_limit,
+)
+from vrtspike.errors import ConfigError
+
+
+def test_a_program_that_never_answers_is_left():
+    begin = time.monotonic()
+    answer = ask(["sleep", "1000"], limit_s=0.2)
+    assert time.monotonic() - begin < 500
+    assert (answer.text, answer.fault) == (None, "sleep: no answer within 0.2 s")
+
+
+def test_a_program_that_reads_waits_for_nobody():
+    kept, (reading, writing) = os.dup(0), os.pipe()
+    os.dup2(reading, 0)
+    try:
+        assert ask(["cat"], limit_s=20).text == ""
+    finally:
+        os.dup2(kept, 0)
+        for descriptor in (kept, reading, writing):
+            os.close(descriptor)
+
+
+def test_settings_of_the_users_own_do_not_change_an_answer(monkeypatch):
+    """``SQUEUE_PARTITION`` would leave out the jobs of other partitions: they would seem lost."""
+    for name in ("SQUEUE_PARTITION", "SACCT_FORMAT", "SCANCEL_INTERACTIVE", "SLURM_CLUSTERS"):
+        monkeypatch.setenv(name, "mine")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    found = (ask(["env"]).text or "").splitlines()
+    assert "LC_ALL=C" in found
+    assert [line for line in found if line.endswith("=mine")] == ["SLURM_CLUSTERS=mine"]
+
+
+# As Slurm 22.05 writes it into the log of a job, without cgroups and with them.
+KILLED = "slurmstepd-n0: error: StepId=2.0 exceeded memory limit (622780416 > 524288000), being"
+OOM = (
+    "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes may "
+    "have been killed by the cgroup out-of-memory handler."
+)
+SRUN = "srun: error: n0: task 0: Out Of Memory"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (KILLED, ENDINGS["OUT_OF_MEMORY"]),
+        (OOM, ENDINGS["OUT_OF_MEMORY"]),
+        (SRUN, ENDINGS["OUT_OF_MEMORY"]),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "failed"),
+        ("srun: error: n0: task 0: Exited with exit code 1", "failed"),
+        ("a metric named out of memory", "failed"),
+        ("the time limit of the job is near: asking training to stop", "its wall time was about"),
+        ("Command 'x' died with <Signals.SIGKILL: 9>.", "was ended by SIGKILL"),
+        ("Command 'x' returned non-zero exit status 137.", "was ended by SIGKILL"),
+        ("srun: error: n1: task 0: Killed", "was ended by SIGKILL"),
+        ("Command 'x' died with <Signals.SIGTERM: 15>.", "was ended by SIGTERM"),
+    ],
+)
+def test_what_slurm_calls_failed_is_told_by_the_log(line, why):
+    assert why in explain("FAILED", f"step 7\n{line}\nmore\n")
+    # What Slurm says itself counts more.
+    assert explain("NODE_FAIL", line) == "its node failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0:05", 5.0),
+        ("59:59", 3599.0),
+        ("2:00:01", 7201.0),
+        ("3-01:00:00", 73 * 3600.0),
+        ("UNLIMITED", math.inf),
+        ("NOT_SET", None),
+        ("INVALID", None),
+        ("2026-01-01T00:00:00", None),
+    ],
+)
+def test_times_as_slurm_writes_them(text, expected):
+    assert seconds_left(text) == expected
+
+
+SQUEUE = """\
+#!/bin/sh
+case "$*" in *%D*) echo 2;; *%L*) echo '8 7:00
+7 10:00';; esac
+"""
+
+
+@pytest.fixture
+def squeue(tmp_path, monkeypatch) -> Path:
+    """Slurm's program, which gives one answer."""
+    program = tmp_path / "squeue"
+    program.write_text(SQUEUE)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return program
+
+
+def test_a_step_has_every_node_and_as_many_gpus(squeue, monkeypatch):
+    # Snakemake's job steps take SLURM_JOB_NUM_NODES away: Slurm is asked then.
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with pytest.raises(ConfigError, match="NODES is 2, but this is no Slurm job"):
+        srun_command(2, 0)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert srun_command(2, "auto")[-2:] == ["--gpus-per-node", "2"]
+    assert srun_command(2, 1)[-2:] == ["--gpus-per-node", "1"]
+    assert srun_command(2, 0)[-2:] == ["--gres", "none"]
+    with pytest.raises(ConfigError, match="NODES is 3, but the Slurm job has 2"):
+        srun_command(3, 0)
+
+
+class Clock:
+    """A clock that a test sets by hand."""
+
+    def __init__(self) -> None:
+        self.now = 5000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    """The clock by which time limits are kept; the programs that are asked have their own."""
+    clock = Clock()
+    monkeypatch.setattr(scheduler, "time", clock)
+    return clock
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([3600], [3510]),
+        ([360, 300], [270, 210]),
+        # Of a short job a quarter is kept, of what was left at first.
+        ([40, 20], [30, 10]),
+        ([None, 60], [math.inf, 45]),
+        # No answer leaves the end as it was.
+        ([3600, None, None], [3510, 3410, 3310]),
+        ([math.inf, None], [math.inf, math.inf]),
+        ([-5], [0]),
+    ],
+)
+def test_training_stops_before_the_end_of_its_job(clock, answers, expected):
+    given = iter([None, *answers])
+    limit = TimeLimit(lambda: next(given))
+    assert not limit.reached
+    for left in expected:
+        assert limit.seconds() == left
+        assert limit.reached == (left == 0)
+        clock.now += 100
+
+
+@pytest.mark.parametrize("failure", ["exit 1", "echo '7 1:00'; exit 1", "echo '7 NOT_SET'"])
+def test_the_job_s_own_line_tells_the_end_and_no_answer_sets_none(squeue, failure):
+    assert 500 < time_limit({"SLURM_JOB_ID": "7"}).seconds() <= 600 - MARGIN_S
+    squeue.write_text(f"#!/bin/sh\n{failure}\n")
+    assert time_limit({"SLURM_JOB_ID": "7"}).seconds() == math.inf
+
+
+def test_a_job_may_tell_its_end_itself():
+    assert time_limit({}) is None
+    assert time_limit({"VRTSPIKE_JOB_ENDS": "soon"}) is None
+    end = time_limit({"VRTSPIKE_JOB_ENDS": str(int(time.time()) + 4000)})
+    assert 3500 < end.seconds() < 3911

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import vrtspike
+from vrtspike.commands.main import COMMANDS, parser_for
+
+HEAVY = ("numpy", "torch", "zarr", "pandas", "matplotlib", "snakemake", "pydantic", "cv2", "scipy")
+
+
+def vrtspike_command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "vrtspike", *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_help_names_every_command():
+    shown = vrtspike_command("--help").stdout
+    for name, summary in COMMANDS.items():
+        # After the longest name argparse begins a new line.
+        assert re.search(rf"^    {name}\s", shown, re.MULTILINE)
+        assert summary.split()[0] in shown
+
+
+def test_version():
+    assert vrtspike_command("--version").stdout.split() == ["vrtspike", vrtspike.__version__]
+
+
+def test_an_unknown_command_is_answered_with_the_nearest():
+    answer = vrtspike_command("verfy", "results")
+    assert answer.returncode == 2
+    assert "no command verfy; did you mean verify?" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["memory", "demo", "--watch", "-1"], "found -1, expected a number above 0"),
+        (["show", "a.dat", "--steps", "0"], "found 0, expected 1 or more"),
+        (["advise", "--gpu", "A100", "--gpus", "0"], "found 0, expected 1 or more"),
+        (["advise", "--hours", "nan"], "found nan, expected a number above 0"),
+        (
+            ["restore", "run", "in", "-o", "out", "--sensor", "0", "8"],
+            "found 0, expected 1 or more",
+        ),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(words, told, capsys):
+    with pytest.raises(SystemExit):
+        parser_for(words[0]).parse_args(words)
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_imports_nothing_heavy(name):
+    # What takes long is imports: counted, since a time would depend on the machine.
+    code = f"""
+import sys
+from vrtspike.commands.main import parser_for
+text = parser_for({name!r}).format_help()
+print(*[heavy for heavy in {HEAVY!r} if heavy in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["analyze", "no/run"], ["compare", "no/run"], ["pack", "no/run", "-o", "out"]),
+        *(["export", "no/run/x", "-o", "a.onnx"], ["restore", "no/run/x", "in", "-o", "out"]),
+        ["restore", "no/run", "in", "-o", "out"],  # may be a model of the hub
+    ],
+    ids=" ".join,
+)
+def test_a_run_that_is_not_there_is_told_before_anything_heavy_is_imported(words):
+    code = f"""
+import sys
+for heavy in {set(HEAVY) - {"pydantic"}!r}:
+    sys.modules[heavy] = None
+from vrtspike.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert re.match("error: no/run.*: no such (file|folder).*[;,] expected", done.stderr)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_describes_every_option(name):
+    parser = parser_for(name)._subparsers._group_actions[0].choices[name]
+    assert parser.description
+    for action in parser._actions:
+        assert action.help, action.dest
+
+
+@pytest.mark.parametrize("buffered", ["", "-u"])
+def test_a_reader_that_ends_early_leaves_no_traceback(buffered):
+    program = (
+        "from vrtspike.system import cli;cli.run(lambda: [print('line' * 99) for _ in range(9999)])"
+    )
+    words = [sys.executable, *filter(None, [buffered]), "-c", program]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_another_pipe_that_breaks_is_a_defect():
+    program = (
+        "from vrtspike.system import cli\n"
+        "def main():\n raise BrokenPipeError(32, 'x')\ncli.run(main)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert ended.returncode == 1
+    assert b"Traceback" in ended.stderr

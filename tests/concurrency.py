@@ -1,0 +1,36 @@
+"""What tests with several processes share: waiting for events, ports, and who waits for a lock."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def wait_until(happened: Callable[[], object], seconds: float = 240.0) -> None:
+    """Wait until something has happened; it is an error if that takes too long."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s"
+        time.sleep(0.02)
+
+
+def is_waited_for(path: Path) -> bool:
+    """Whether the kernel lists somebody who waits for a lock on a file."""
+    waiting = [line for line in Path("/proc/locks").read_text().splitlines() if "->" in line]
+    return any(f":{path.stat().st_ino} " in line for line in waiting)
+
+
+@contextmanager
+def free_port() -> Iterator[int]:
+    """A port that nobody else is given within the block.
+
+    It stays bound without listening; with SO_REUSEADDR on both sides, as PyTorch's stores have it,
+    Linux lets one other socket listen there, but hands the port to nobody who asks for any.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

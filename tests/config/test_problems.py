@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vrtspike.config.loading import load_preset
+from vrtspike.config.problems import PROBLEMS, Metric, Problem, every_metric, find_problem
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.deblurring.metrics.table import METRICS as OF_VIDEOS
+from vrtspike.errors import ConfigError
+from vrtspike.runs.evaluation import EvaluatedProblem
+from vrtspike.sst.settings import METRICS as OF_THE_SEA
+from vrtspike.training.fit import TrainableProblem
+
+FUNCTIONS = {
+    name: list(inspect.signature(member).parameters.values())[1:]  # without self
+    for part in (Problem, TrainableProblem, EvaluatedProblem)
+    for name, member in vars(part).items()
+    if inspect.isfunction(member) and not name.startswith("_")
+}
+VALUES = set(Problem.__annotations__)
+
+
+def test_each_package_with_a_module_of_this_name_is_a_problem():
+    names = ("deblurring", "sst")
+    assert PROBLEMS == {name: f"vrtspike.{name}.problem" for name in names}
+    # What the next test looks at.
+    assert {"SETTINGS", "METRICS", "OWN_STAGES"} == VALUES
+    assert len(FUNCTIONS) == 12
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_problem_brings_all_that_the_stages_ask_for(name):
+    problem = find_problem(name)
+    assert {member for member in VALUES if not hasattr(problem, member)} == set()
+    assert issubclass(problem.SETTINGS, RunSettings)
+    assert isinstance(problem.OWN_STAGES, bool)
+    for function, expected in FUNCTIONS.items():
+        found = inspect.signature(getattr(problem, function)).parameters.values()
+        assert [(p.name, p.kind) for p in found] == [(p.name, p.kind) for p in expected], function
+    assert problem.METRICS
+    for key, metric in problem.METRICS.items():
+        assert isinstance(metric, Metric)
+        assert metric.name == key
+        assert metric.before != metric.after
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_plan_imports_no_pytorch(name):
+    code = f"import sys, {PROBLEMS[name]}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("sstt", "TASK is 'sstt', and there is no such problem; did you mean sst?"),
+        ("debluring", "did you mean deblurring?"),
+        ("waves", f"there are: {', '.join(PROBLEMS)}"),
+        ("3", "TASK is 3, and there is no such problem"),
+        ("[sst]", "TASK is ['sst'], and there is no such problem"),
+    ],
+)
+def test_an_unknown_problem_is_told_with_file_and_line(tmp_path, task, said):
+    path = tmp_path / "preset.yaml"
+    path.write_text("SEED: 1\n")
+    assert load_preset(path).TASK == DEFAULT_TASK == "deblurring"
+    path.write_text(f"SEED: 1\nTASK: {task}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_preset(path)
+    assert str(caught.value).startswith(f"{path}:2: ")
+    assert said in str(caught.value)
+
+
+def test_every_metric_is_that_of_the_first_problem_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert every_metric() == {**OF_THE_SEA, **OF_VIDEOS}
+    (tmp_path / "tides.py").write_text(
+        "from vrtspike.config.problems import Metric\n"
+        "METRICS = {name: Metric(name, 'tide', '...') for name in ('psnr', 'phase')}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(PROBLEMS, "tides", "tides")
+    found = every_metric()
+    assert found["psnr"] is OF_VIDEOS["psnr"]
+    assert found["phase"].title == "tide"

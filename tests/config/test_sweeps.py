@@ -1,0 +1,127 @@
+"""Families of presets: a sweep's values and several seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.config.workflow import Workflow, load_workflow
+from vrtspike.deblurring.planning import clip_options
+from vrtspike.deblurring.videos import Videos
+from vrtspike.errors import ConfigError
+
+SWEEP = """\
+BASE: small
+GRID:
+  TRAIN.OPTIM.LR: [1.0e-3, 2.0e-3]
+  TRAIN.OPTIM.BETAS: [[0.9, 0.9], [0.9, 0.99]]
+LIST:
+  - {TRAIN.EMA: 0.99, TRAIN.BATCH_SIZE: 2}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config/presets").mkdir(parents=True)
+    (tmp_path / "config/sweeps").mkdir()
+    (tmp_path / "config/presets/small.yaml").write_text("SEED: 7\n")
+    (tmp_path / "config/presets/plain.yaml").write_text("")
+    (tmp_path / "config/sweeps/rates.yaml").write_text(SWEEP)
+    (tmp_path / "config.yaml").write_text("PRESETS: [small]\n")
+    return tmp_path / "config"
+
+
+def load(**overrides) -> Workflow:
+    return load_workflow(["config.yaml"], overrides)
+
+
+def test_a_grid_is_all_combinations_and_a_list_stands_as_it_is(folder):
+    plan = load(SET="TRAIN.MAX_STEPS=9")
+    members = plan.sweep("rates").members
+    found = []
+    for name, values in members.items():
+        settings = plan.preset(name)
+        assert name.startswith("rates-")
+        assert (settings.SEED, settings.TRAIN.MAX_STEPS) == (7, 9)
+        assert all(str(settings.value(key)) for key in values)
+        train = settings.TRAIN
+        found.append((train.OPTIM.LR, train.OPTIM.BETAS[1], train.EMA, train.BATCH_SIZE))
+    own = load().preset("small")
+    rest = (own.TRAIN.EMA, own.TRAIN.BATCH_SIZE)
+    assert found == [
+        (1e-3, 0.9, *rest),
+        (1e-3, 0.99, *rest),
+        (2e-3, 0.9, *rest),
+        (2e-3, 0.99, *rest),
+        (own.TRAIN.OPTIM.LR, own.TRAIN.OPTIM.BETAS[1], 0.99, 2),
+    ]
+    assert set(members) <= set(plan.names)
+    assert not set(members) & set(plan.folder_names)
+
+
+def test_a_member_keeps_its_name_when_others_come_or_go(folder):
+    before = list(load().sweep("rates").members)
+    (folder / "sweeps/rates.yaml").write_text(SWEEP.replace("[1.0e-3, ", "[5.0e-4, 1.0e-3, "))
+    after = list(load().sweep("rates").members)
+    assert len(after) == 7
+    assert [name for name in after if name in before] == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("BASE: nosuch\nLIST: [{SEED: 1}]\n", "BASE names 'nosuch'; presets: plain, small"),
+        ("BASE: small\nGRID: {TRAIN.OPTIM.RATE: [1]}\n", "unknown key TRAIN.OPTIM.RATE"),
+        ("BASE: small\nGRID: {TRAIN.OPTIM.LR: [-1]}\n", "TRAIN.OPTIM.LR"),
+        ("BASE: small\nGRID: {SEED: 1}\n", "GRID.SEED: .*list"),
+        ("BASE: small\nGRIDS: {SEED: [1]}\n", "unknown key GRIDS; did you mean GRID"),
+        ("BASE: small\n", "nothing is tried"),
+        ("BASE: small\nLIST: [{SEED: 1}, {SEED: 1}]\n", "tried twice"),
+    ],
+)
+def test_a_wrong_sweep_blocks_itself_alone_and_says_why(folder, text, message):
+    (folder / "sweeps/wrong.yaml").write_text(text)
+    plan = load()
+    assert len(plan.sweep("rates").members) == 5
+    assert plan.sweep_names == ["rates", "wrong"]
+    with pytest.raises(ConfigError, match=message) as error:
+        plan.sweep("wrong")
+    assert "wrong.yaml" in str(error.value)
+    assert any(str(error.value) in notice for notice in plan.notices)
+
+
+def test_a_sweep_over_data_asks_for_them(folder):
+    (folder / "sweeps/data.yaml").write_text(
+        "BASE: small\nGRID: {DATA.BLUR_DIR: [blur, blur_gamma]}\n"
+        "LIST: [{DATA.CROP_SIZE: 512}, {DATA.CLIP_LEN: 2}]\n"
+    )
+    videos = Videos(load())
+    assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(videos.datasets)
+    assert "--clip-length 2" in clip_options(videos, "gopro_spike")
+
+
+def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
+    plan = load(SET="SEEDS=3")
+    assert plan.seeds("small") == ["small", "small-seed-2", "small-seed-3"]
+    assert plan.seeds("small-seed-2") == ["small-seed-2"]
+    assert set(plan.seeded) == {"small", "plain"}
+    reference = plan.preset("small").model_dump()
+    for number, name in enumerate(plan.seeds("small")):
+        assert plan.preset(name).model_dump() == reference | {"SEED": 7 + number}
+    ablated = plan.preset("small-without-spikes-seed-2")
+    assert (ablated.SEED, ablated.MODEL.USE_SPIKE) == (8, False)
+    member = next(iter(plan.sweep("rates").members))
+    assert plan.seeds(member) == [member, f"{member}-seed-2", f"{member}-seed-3"]
+    for name in ("small-seed-3", "small-without-spikes-seed-2", f"{member}-seed-3"):
+        assert name in plan.names
+    with pytest.raises(ConfigError, match="no preset 'small-seed-4': SEEDS of small is 3"):
+        plan.preset("small-seed-4")
+    assert load().seeds("small") == ["small"]
+
+
+@pytest.mark.parametrize("name", ["small-seed-2", "small-shuffled-spikes-seed-2"])
+def test_a_file_that_is_called_as_another_seed_is_refused(folder, name):
+    (folder / f"presets/{name}.yaml").write_text("")
+    load()
+    with pytest.raises(ConfigError, match=rf"{name}\.yaml: .* another name"):
+        load(SET="SEEDS=2")

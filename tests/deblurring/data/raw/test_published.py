@@ -1,0 +1,150 @@
+"""Each published layout, read through to a step of training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import default_collate
+
+from tests.deblurring.data.raw.published import CONTEXT, HEIGHT, PUBLISHED, frames
+from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.manifests import recorded_exposure
+from vrtspike.deblurring.data.raw.survey import survey
+from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.deblurring.models.spike_nafnet import SpikeNAFNet
+from vrtspike.deblurring.settings import Settings
+from vrtspike.errors import DataError
+from vrtspike.io.files import read_json, write_json
+
+BINS = 8
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_layout_is_read_through_to_a_step_of_training(name, tmp_path):
+    published = PUBLISHED[name]
+    root = tmp_path / "raw"
+    published.write(root)
+    data = published.data
+    spikes = str(root / data["SPIKE_ROOT"]) if "SPIKE_ROOT" in data else None
+    layout = data.get("LAYOUT", "auto")
+    found = survey(root, ["train", "test"], "blur", layout, spike_root=spikes)
+    assert (found["layout"], found["spikes"], found["excluded"]) == (published.layout, True, {})
+    stores = []
+    for sequence in found["sequences"]:
+        split, sequence_name = sequence["split"], sequence["name"]
+        manifest = ingest_sequence(
+            *(root, split, sequence_name),
+            blur_dir="blur",
+            source_version="v",
+            spike_size=tuple(data["SPIKE_SIZE"]) if "SPIKE_SIZE" in data else None,
+            layout=layout,
+            spike_root=spikes,
+        )
+        assert manifest["faults"] == []
+        assert tuple(manifest["spike_size"]) == published.spike_size
+        second = manifest["frames"][1]["spikes"]
+        assert recorded_exposure(second) == published.exposure
+        ingested, store = tmp_path / f"{split}.json", tmp_path / "k" / split / "a.json"
+        write_json(ingested, manifest)
+        build_store(root, ingested, BINS, store, context=5)
+        # Blurry frames and the spikes of the open shutter alone are the same light.
+        assert read_json(store)["gain"] == pytest.approx(2, abs=0.05)
+        stores.append(store)
+    path = tmp_path / "k" / "dataset.json"
+    write_json(path, merge_dataset(stores, dataset="d", bins=BINS, folder=path.parent))
+    settings = Settings.model_validate(
+        {"DATA": {"CROP_SIZE": 40, "CLIP_LEN": 2, "NUM_VOXEL_BINS": BINS, "CONTEXT_STEPS": 5}}
+    )
+    dataset = load_dataset(path)
+    batch = default_collate([ClipDataset(dataset, "train", settings.DATA)[0]])
+    steps = batch["bin_steps"].sum(dim=2)[0].tolist()
+    # The first of two frames begins where the recording does, unless that began before.
+    assert all(published.exposure.steps <= n <= published.exposure.steps + 10 for n in steps)
+    assert dataset.statistics is not None
+    clip = prepare_batch(batch, dataset.statistics, "cpu")
+    assert clip.voxels is not None
+    assert clip.sharp is not None
+    sizes = {"width": 4, "encoder": (1, 1), "middle": 1, "decoder": (1, 1), "spike_width": 4}
+    model = SpikeNAFNet(BINS, **sizes, neighbour_bins=2)
+    (model(clip.blur, clip.voxels) - clip.sharp).square().mean().backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    assert gradients
+    assert all(torch.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_a_stream_in_npz_fits_two_layouts_and_both_are_named(tmp_path):
+    PUBLISHED["uhsr"].write(tmp_path)
+    with pytest.raises(DataError, match=r"fit the layouts stream and uhsr; set DATA\.LAYOUT"):
+        survey(tmp_path, ["train", "test"], "blur")
+
+
+def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path):
+    published = PUBLISHED["s-sdm"]
+    published.write(tmp_path)
+    path = next(tmp_path.rglob("000019.dat"))
+    for path in tmp_path.rglob("000019.dat"):
+        path.write_bytes(path.read_bytes()[: -HEIGHT // 4 * 32 // 8])
+    faults = ingest_sequence(tmp_path, "train", "a", blur_dir="blur", source_version="v")["faults"]
+    assert any("000019.dat: found 136 spike frames, expected 20 + 97 + 20" in f for f in faults)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("0000,20,76,50.5", "no line for frame 0001; add it"),
+        ("0001,20,9999,50.5", "frame 0001: found stop 9999, expected at most 192"),
+    ],
+)
+def test_a_table_that_does_not_describe_the_recording_is_refused(tmp_path, line, fault):
+    PUBLISHED["one stream"].write(tmp_path)
+    table = tmp_path / "train/a/exposures.csv"
+    first = table.read_text().splitlines()[:2]
+    table.write_text("\n".join([*first[: 1 if line.startswith("0000") else 2], line, ""]))
+    faults = ingest_sequence(tmp_path, "train", "a", blur_dir="blur", source_version="v")["faults"]
+    assert any(fault in found for found in faults)
+
+
+def test_a_layout_with_one_kind_of_blurry_frames_refuses_the_other(tmp_path):
+    PUBLISHED["s-sdm"].write(tmp_path)
+    found = ingest_sequence(
+        *(tmp_path, "train", "a"), blur_dir="blur_gamma", source_version="v", layout="s_sdm"
+    )
+    assert "layout s_sdm has one kind of blurry frames, found DATA.BLUR_DIR" in found["faults"][0]
+
+
+def test_a_set_without_sharp_frames_is_refused_for_training(tmp_path):
+    for part in ("blur_data", "spike_data"):
+        (tmp_path / part / "a").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"rsb has no sharp frames, so nothing can be trained on"):
+        survey(tmp_path, ["train", "test"], "blur")
+
+
+def test_the_context_counts_in_the_bins_and_not_in_the_gain(tmp_path):
+    PUBLISHED["one stream"].write(tmp_path)
+    manifest = ingest_sequence(tmp_path, "train", "a", blur_dir="blur", source_version="v")
+    write_json(tmp_path / "a.json", manifest)
+    (frame, _) = frames("train", 56, 30)
+    gains = set()
+    for context, margin in ((0, 0), (7, 7), (99, CONTEXT)):
+        made = build_store(
+            tmp_path, tmp_path / "a.json", BINS, tmp_path / f"{context}.json", context=context
+        )
+        store = Store(tmp_path / f"{context}.zarr")
+        found = store.read("voxels", slice(0, 1), slice(None), slice(None))[0]
+        # After the first recording there follows the second one, as far as the context goes.
+        steps = frame.spikes[CONTEXT - margin : CONTEXT + 56 + min(context, margin)]
+        if context < CONTEXT:
+            expected = voxelize(steps, BINS, sharp=margin + 30.5)
+            np.testing.assert_array_equal(found, expected)
+        else:
+            assert store.layout.spike_frames[0] == CONTEXT + 56 + 99
+        assert store.layout.exposures[0] == Exposure(margin, margin + 56, margin + 30.5)
+        gains.add(made["gain"])
+    assert len(gains) == 1

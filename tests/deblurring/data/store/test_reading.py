@@ -1,0 +1,361 @@
+"""Stores are written and read: every box of every array, damage, caches."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import psutil
+import pytest
+import zarr
+
+from tests.deblurring.data.conftest import SEQUENCES
+from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.deblurring.data.raw.spikes import pack_rows
+from vrtspike.deblurring.data.store import reading
+from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.reading import ChunkReader, Store, trim_memory
+from vrtspike.deblurring.data.store.verify import verify_store
+from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.errors import DataError
+from vrtspike.io.files import read_json, write_json
+from vrtspike.monitoring.records import CacheUse
+
+
+def layout_of(lengths, rgb_size, spike_size, bins):
+    """A layout of exposures of Spk-GoPro."""
+    names = tuple(f"{n:06d}" for n in range(len(lengths)))
+    exposures = tuple(map(spk_gopro_exposure, lengths))
+    return StoreLayout(names, tuple(lengths), rgb_size, spike_size, bins, exposures)
+
+
+# Several files of several frames each, the last not full; sizes that are no multiples of chunks.
+LAYOUT = layout_of((12, 16, 9, 16, 16, 16, 12), (106, 68), (53, 34), 4)
+
+
+def frames(seed=0):
+    random = np.random.default_rng(seed)
+    for steps in LAYOUT.spike_frames:
+        spikes = random.integers(0, 2, (steps, 53, 34), dtype=np.uint8)
+        pictures = random.integers(0, 256, (2, 106, 68, 3), dtype=np.uint8)
+        voxels = voxelize(spikes, 4, spk_gopro_exposure(steps).sharp)
+        yield StoredFrame(*pictures, voxels=voxels, bits=pack_rows(spikes))
+
+
+def whole(name):
+    """All frames of an array; exposures that are shorter are filled with zeros."""
+    result = np.zeros(LAYOUT.shapes[name], np.uint8)
+    for place, frame in enumerate(frames()):
+        values = getattr(frame, name)
+        result[place, : len(values)] = values
+    return result
+
+
+def box_of(name, frame, rows, columns):
+    planes = [slice(None)] if name in ("voxels", "bits") else []
+    return (slice(frame, frame + 1), *planes, rows, columns)
+
+
+def chunk_range(store, name, frame):
+    """Where the first chunk of a frame lies in its file: start and length."""
+    metadata = read_json(store / name / "zarr.json")
+    shard = metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    chunk = metadata["codecs"][0]["configuration"]["chunk_shape"]
+    grid = [a // b for a, b in zip(shard, chunk, strict=True)]
+    file = store / name / f"c/{frame // shard[0]}/0/0/0"
+    index = np.frombuffer(file.read_bytes()[-16 * int(np.prod(grid)) - 4 : -4], "<u8")
+    start, size = index.reshape(*grid, 2)[frame % shard[0], 0, 0, 0]
+    return int(start), int(size)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("readers") / "s.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vrtspike.deblurring.data.store.layout.SHARD_FRAMES", 3)
+        patch.setattr("vrtspike.deblurring.data.store.layout.SQUARE", 48)
+        write_store(path, LAYOUT, frames())
+    return path
+
+
+@pytest.fixture
+def copy(path, tmp_path):
+    return shutil.copytree(path, tmp_path / "s.zarr")
+
+
+both_readers = pytest.mark.parametrize(
+    "reader",
+    [pytest.param(ChunkReader(), id="no cache"), pytest.param(ChunkReader(10**8), id="cached")],
+)
+
+
+@both_readers
+def test_every_box_holds_what_was_written(path, reader):
+    random = np.random.default_rng(1)
+    store = Store(path, reader)
+    assert store.layout == LAYOUT
+    written = {name: whole(name) for name in LAYOUT.shapes}
+    for _ in range(40):
+        name = list(LAYOUT.shapes)[random.integers(4)]
+        shape = LAYOUT.shapes[name]
+        axes = (0, 2, 3) if name in ("voxels", "bits") else (0, 1, 2)
+        box = [slice(*sorted(random.choice(shape[a] + 1, 2, replace=False))) for a in axes]
+        planes = [slice(None)] if len(shape) == 4 and axes[1] == 2 else []
+        expected = written[name][(box[0], *planes, *box[1:])]
+        np.testing.assert_array_equal(store.read(name, *box), expected)
+
+
+@both_readers
+def test_threads_may_share_a_store(path, reader):
+    store = Store(path, reader)
+    expected = whole("voxels")
+    windows = [slice(start, start + 3) for start in range(5)] * 4
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda w: store.read("voxels", w, slice(None), slice(None)), windows)
+        for window, read in zip(windows, found, strict=True):
+            np.testing.assert_array_equal(read, expected[window])
+
+
+def _read_in_worker(store: Store) -> int:
+    return int(store.read("blur", slice(0, 3), slice(0, 8), slice(0, 8)).sum())
+
+
+def test_an_opened_store_travels_to_a_worker_process(path):
+    store = Store(path, ChunkReader(10**7))
+    here = _read_in_worker(store)
+    assert pickle.loads(pickle.dumps(store)).layout == LAYOUT
+    # No `with`: it ends workers by a signal, which those of training's server ignore.
+    pool = multiprocessing.get_context("forkserver").Pool(1)
+    assert pool.apply_async(_read_in_worker, (store,)).get(timeout=240) == here
+    pool.close()
+    pool.join()
+
+
+@both_readers
+@pytest.mark.parametrize("name", LAYOUT.shapes)
+def test_a_flipped_bit_is_an_error_after_its_neighbour_was_read(copy, reader, name):
+    file, (good, bad) = copy / name / "c/1/0/0/0", (4, 5)
+    store = Store(copy, reader)
+    rows, columns = slice(0, 9), slice(0, 3)
+    sound = store.read(name, slice(good, good + 1), rows, columns)
+    np.testing.assert_array_equal(sound, whole(name)[box_of(name, good, rows, columns)])
+    start, size = chunk_range(copy, name, bad)
+    for place in (start, start + size // 2, start + size - 1):  # the last is of the checksum
+        contents = bytearray(file.read_bytes())
+        contents[place] ^= 4
+        file.write_bytes(contents)
+        with pytest.raises(DataError, match=rf"{name}: frames 5 to 6 cannot be read"):
+            store.read(name, slice(bad, bad + 1), rows, columns)
+        again = store.read(name, slice(good, good + 1), rows, columns)
+        np.testing.assert_array_equal(again, sound)
+        contents[place] ^= 4
+        file.write_bytes(contents)
+
+
+@both_readers
+@pytest.mark.parametrize("damage", ["cut", "lost", "empty", "index", "absent chunk", "metadata"])
+def test_a_damaged_array_is_an_error_and_not_black(copy, reader, damage):
+    store = Store(copy, reader)
+    file = copy / "sharp/c/1/0/0/0"
+    contents = file.read_bytes()
+    if damage == "lost":
+        file.unlink()
+    elif damage == "metadata":
+        (copy / "sharp/zarr.json").unlink()
+    elif damage == "absent chunk":
+        array = zarr.open_array(copy / "sharp", mode="r+", config={"write_empty_chunks": False})
+        array[4] = 0
+    else:
+        damaged = {
+            "cut": contents[:-200],
+            "empty": b"",
+            "index": contents[:-20] + bytes([255]) * 8 + contents[-12:],
+        }
+        file.write_bytes(damaged[damage])
+    with pytest.raises(DataError, match=r"frames 4 to 5 cannot be read .* run snakemake again"):
+        store.read("sharp", slice(4, 5), slice(0, 106), slice(0, 68))
+
+
+def test_missing_stores_and_those_of_other_versions(tmp_path):
+    with pytest.raises(DataError, match=r"nothing\.zarr: no readable store"):
+        Store(tmp_path / "nothing.zarr")
+    (tmp_path / "zarr.json").write_text('{"attributes": {"schema": 99}}')
+    with pytest.raises(DataError, match=r"not a store .* found schema 99, expected 4"):
+        Store(tmp_path)
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+def test_digest_is_of_the_contents_and_not_of_their_packing(tmp_path, monkeypatch):
+    first = write_store(tmp_path / "a.zarr", LAYOUT, frames())
+    monkeypatch.setattr("vrtspike.deblurring.data.store.layout.SQUARE", 32)
+    assert write_store(tmp_path / "b.zarr", LAYOUT, frames()) == first
+    assert write_store(tmp_path / "c.zarr", LAYOUT, frames(1)) != first
+    renamed = replace(LAYOUT, frames=tuple("1234567"))
+    assert write_store(tmp_path / "d.zarr", renamed, frames()) != first
+
+
+def test_only_codecs_of_the_specification(path):
+    text = (path / "voxels" / "zarr.json").read_text()
+    assert "numcodecs" not in text
+    assert "bitshuffle" in text
+
+
+def test_a_failed_write_leaves_the_old_store(tmp_path):
+    path = tmp_path / "s.zarr"
+    write_store(path, LAYOUT, frames())
+
+    def breaking():
+        yield from list(frames(1))[:2]
+        raise DataError("disk on fire")
+
+    with pytest.raises(DataError, match="on fire"):
+        write_store(path, LAYOUT, breaking())
+    with pytest.raises(ValueError, match="2 frames given"):
+        write_store(path, LAYOUT, list(frames(1))[:2])
+    with pytest.raises(ValueError, match="bits of frame 1"):
+        write_store(path, LAYOUT, reversed(list(frames(1))[:2]))
+    dark = [replace(frame, voxels=0 * frame.voxels) for frame in frames()]
+    with pytest.raises(DataError, match=r"s\.zarr: not a single spike in 7 frames"):
+        write_store(path, LAYOUT, dark)
+    assert [p.name for p in tmp_path.iterdir()] == ["s.zarr"]
+    got = Store(path).read("blur", slice(0, 1), slice(None), slice(None))
+    np.testing.assert_array_equal(got[0], next(frames()).blur)
+
+
+def test_sizes_of_arrays_and_chunks():
+    layout = layout_of((56, 88), (360, 640), (180, 320), 32)
+    assert layout.scale == 2
+    assert layout.shapes == {
+        "blur": (2, 360, 640, 3),
+        "sharp": (2, 360, 640, 3),
+        "voxels": (2, 32, 180, 320),
+        "bits": (2, 88, 180, 40),
+    }
+    # Equal parts of at most 128 pixels: three in 360 rows, five in 640 columns.
+    assert layout.chunks == {
+        "blur": (1, 120, 128, 3),
+        "sharp": (1, 120, 128, 3),
+        "voxels": (1, 32, 60, 64),
+        "bits": (1, 88, 60, 8),
+    }
+    assert layout.nbytes == 2 * (2 * 360 * 640 * 3 + 32 * 180 * 320 + 88 * 180 * 40)
+    assert StoreLayout.from_attributes(layout.attributes()) == layout
+    odd = layout_of((16,), (24, 26), (24, 26), 4)
+    assert (odd.scale, odd.shapes["bits"]) == (1, (1, 16, 24, 4))
+    plain = StoreLayout(("1",), (), (24, 26), None, 4)
+    assert (plain.scale, set(plain.shapes)) == (1, {"blur", "sharp"})
+    # Writers and tensorstore hold what shares a file, 32 frames at most.
+    for lengths, size, shared in (
+        ((88,) * 3, (720, 1280), 3),
+        ((700,) * 3, (720, 1280), 1),
+        ((16,) * 40, (16, 16), 32),
+    ):
+        half = (size[0] // 2, size[1] // 2)
+        assert layout_of(lengths, size, half, 4).shard_frames == shared
+
+
+def test_shorter_exposures_end_in_zeros_whatever_was_before(tmp_path, monkeypatch):
+    """Frames of several files, whose buffer is used again."""
+    layout = layout_of((24, 16) * 3, (16, 16), (8, 8), 4)
+    random = np.random.default_rng(0)
+    written = [
+        StoredFrame(
+            *random.integers(0, 256, (2, 16, 16, 3), dtype=np.uint8),
+            voxels=np.full((4, 8, 8), number + 1, np.uint8),
+            bits=np.full((steps, 8, 1), 255, np.uint8),
+        )
+        for number, steps in enumerate(layout.spike_frames)
+    ]
+    for size in (6, 1, 4):
+        monkeypatch.setattr("vrtspike.deblurring.data.store.layout.SHARD_FRAMES", size)
+        write_store(tmp_path / f"{size}.zarr", layout, written)
+        everything = (slice(0, 6), slice(None), slice(None))
+        bits = Store(tmp_path / f"{size}.zarr").read("bits", *everything)
+        assert [int(frame[:, 0, 0].astype(bool).sum()) for frame in bits] == [24, 16] * 3
+        assert not bits[1, 16:].any()
+
+
+WRITER = """
+import sys, time
+from vrtspike.deblurring.data.store import build
+from vrtspike.deblurring.data.store.writing import write_store
+
+def slowly(path, layout, frames):
+    def trickle():
+        for frame in frames:
+            yield frame
+            print("frame", flush=True)
+            time.sleep(60)
+    return write_store(path, layout, trickle())
+
+build.write_store = slowly
+build.build_store(*sys.argv[1:3], 8, sys.argv[3])
+"""
+
+
+def test_a_killed_writer_leaves_nothing_that_counts_and_the_next_one_cleans_up(pristine, tmp_path):
+    manifest, output = tmp_path / "ingest.json", tmp_path / "stores" / "s.json"
+    split, name = SEQUENCES[0].split("/")
+    found = ingest_sequence(pristine, split, name, blur_dir="blur", source_version="v")
+    write_json(manifest, found)
+    command = [sys.executable, "-c", WRITER, pristine, manifest, output]
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"frame\n"
+        os.kill(writer.pid, signal.SIGKILL)
+    assert not output.exists()
+    assert not output.with_suffix(".zarr").exists()
+    assert len(list(output.parent.iterdir())) == 1
+    start = time.time()
+    build_store(pristine, manifest, 8, output)
+    assert verify_store(output) == []
+    assert sorted(p.name for p in output.parent.iterdir()) == ["s.json", "s.zarr"]
+    assert output.stat().st_mtime >= start - 1
+
+
+# --- The cache; what reading clips makes of it: tests/deblurring/data/clips/test_clips.py ---------
+
+
+def test_what_counters_of_a_cache_say():
+    use = CacheUse(lookups=40, reads=10, evictions=2)
+    assert (use.hits, use.misses, use.hit_rate) == (30, 10, 0.75)
+    assert (use.items, use.is_full) == (8, True)
+    begun = CacheUse(lookups=9, reads=15)  # a process has read more than chunks
+    assert (begun.hits, begun.misses, begun.hit_rate, begun.is_full) == (0, 9, 0, False)
+    assert CacheUse(0, 0).hit_rate == 0
+    later, earlier = CacheUse(50, 20, 5, limit_bytes=7), CacheUse(30, 15, 1)
+    assert later - earlier == CacheUse(20, 5, 4, limit_bytes=7)
+
+
+@pytest.mark.parametrize(("cache_bytes", "times"), [(0, 0), (10**6, 2)])
+def test_a_cache_gives_free_memory_back_now_and_then(path, monkeypatch, cache_bytes, times):
+    trimmed = []
+    monkeypatch.setattr(reading, "TRIM_EVERY", 3)
+    monkeypatch.setattr(reading, "trim_memory", lambda: trimmed.append(1))
+    store = Store(path, ChunkReader(cache_bytes))
+    for number in range(7):
+        store.read("blur", slice(number, number + 1), slice(None), slice(None))
+    assert len(trimmed) == times
+
+
+def test_memory_that_is_free_between_chunks_goes_back_to_the_system():
+    chunks = [np.ones(46_080, np.uint8) for _ in range(4000)]
+    kept = chunks[::64]
+    before = psutil.Process().memory_info().rss
+    del chunks
+    trim_memory()
+    assert before - psutil.Process().memory_info().rss > 120e6
+    assert all(chunk.all() for chunk in kept)

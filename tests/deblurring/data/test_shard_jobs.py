@@ -1,0 +1,394 @@
+"""Sequences worked through: by a stage made for these tests, by the check, by the building."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import vrtspike
+from tests.concurrency import is_waited_for, wait_until
+from tests.deblurring.data.conftest import SEQUENCES
+from vrtspike.deblurring.data import shard_jobs
+from vrtspike.deblurring.data.manifests import INGEST_SHARD, INGESTED, STORE_SHARD
+from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, Made, make_shard
+from vrtspike.errors import DataError, DiskFullError, RunError
+from vrtspike.io.files import folder_size, read_json, write_json
+from vrtspike.io.manifests import read_manifest
+
+NAME = SEQUENCES[0]
+NAMES = ["test/c", "train/a", "train/b.1"]
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Writes a text for each sequence; names in ``bad`` fail."""
+
+    folder: Path
+    bad: tuple[str, ...] = ()
+    error: Exception | None = None
+
+    kind = INGEST_SHARD
+
+    def kept(self, name):
+        path = self.folder / name
+        return {"text": path.read_text()} if path.is_file() else None
+
+    def make(self, name):
+        if name in self.bad:
+            raise self.error or DataError(f"{name}: torn" if name == "test/c" else "torn")
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"of {name}")
+        (self.folder / f"{name.replace('/', ' ')}.maker").write_text(str(os.getpid()))
+        return Made({"text": f"of {name}"}, f"{name}: written")
+
+
+@pytest.fixture
+def run(tmp_path):
+    lines: list[str] = []
+
+    def run(stage=None, names=NAMES, processes=1):
+        lines.clear()
+        stage = stage or Writing(tmp_path)
+        output = tmp_path / "shards/0-of-1.json"
+        make_shard(stage, names, tmp_path, output, processes, lines.append)
+        return read_manifest(output, INGEST_SHARD)["sequences"]
+
+    run.lines = lines
+    return run
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_everything_is_made_and_listed(run, tmp_path, processes):
+    entries = run(processes=processes)
+    assert entries == {name: {"text": f"of {name}"} for name in NAMES}
+    assert list(entries) == sorted(entries)
+    assert run.lines[0] == "[0/3] shard 0-of-1: 3 sequences, 3 of them to do"
+    assert sorted(line.split("] ")[1] for line in run.lines[1:]) == [
+        f"{name}: written" for name in NAMES
+    ]
+    assert [line.split("]")[0] for line in run.lines[1:]] == ["[1/3", "[2/3", "[3/3"]
+    makers = {path.read_text() for path in tmp_path.glob("*.maker")}
+    assert len(makers) <= processes  # one that is quick may do the work of others
+    assert (str(os.getpid()) in makers) == (processes == 1)
+
+
+WRITER = "0123abcd-1-2-0123abcd"
+"""In a temporary name: a process of another machine."""
+
+
+def test_what_holds_is_kept(run, tmp_path):
+    run()
+    (tmp_path / NAMES[1]).unlink()
+    (tmp_path / NAMES[0]).write_text("as it was")
+    entries = run()
+    assert run.lines == [
+        "[0/1] shard 0-of-1: 3 sequences, 1 of them to do",
+        "[1/1] train/a: written",
+    ]
+    assert entries[NAMES[0]] == {"text": "as it was"}
+    run()
+    assert run.lines == ["[0/0] shard 0-of-1: 3 sequences, 0 of them to do"]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes):
+    with pytest.raises(DataError) as caught:
+        run(Writing(tmp_path, bad=("test/c", "train/b.1")), processes=processes)
+    assert "2 of 3 sequences could not be done, the others are (2):" in str(caught.value)
+    for name in ("test/c", "train/b.1"):
+        assert f"  - {name}: torn" in str(caught.value)  # whether the error names it or not
+    assert (tmp_path / "train/a").read_text() == "of train/a"
+    assert not (tmp_path / "shards/0-of-1.json").exists()
+    run()
+    assert run.lines[0] == "[0/2] shard 0-of-1: 3 sequences, 2 of them to do"
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    "error",
+    [
+        DiskFullError("store: the disk is full"),
+        RunError("a process was ended"),
+        OSError(errno.ENOSPC, "No space left on device", "somewhere"),
+        ValueError("a defect"),
+    ],
+    ids=["full", "killed", "system", "defect"],
+)
+def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
+    # What is caught keeps all that it passed; children do not wait for its end.
+    with pytest.raises(type(error), match=str(error.args[-1])) as caught:
+        run(Writing(tmp_path, bad=tuple(NAMES), error=error), processes=processes)
+    assert caught.value
+    wait_until(lambda: not multiprocessing.active_children())
+    assert not any((tmp_path / name).exists() for name in NAMES)
+    assert len(run.lines) == 1
+
+
+def test_what_killed_jobs_left_is_removed_and_nothing_else(run, tmp_path):
+    left = [
+        *(f"train/.a.{WRITER}.tmp.json", f"train/.b.1.{WRITER}.tmp.zarr/x"),
+        f"test/.c.{WRITER}.tmp.json",
+        *(
+            f"train/.b.1.zarr.{WRITER}.old/x",
+            f"shards/.0-of-1.{WRITER}.tmp.json",
+        ),
+    ]
+    others = [
+        # Of sequences and shards that another job may write now, and what is no leftover at all.
+        *(f"train/.c.{WRITER}.tmp.json", f"train/.b.{WRITER}.tmp.zarr/x"),
+        *(
+            f"shards/.1-of-2.{WRITER}.tmp.json",
+            "train/.a.json",
+            f"train/.a.{WRITER}x.tmp.json",
+        ),
+    ]
+    for name in [*left, *others]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    run()
+    assert not any((tmp_path / name).exists() for name in left)
+    assert not (tmp_path / left[1]).parent.exists()
+    assert all((tmp_path / name).exists() for name in others)
+
+
+def test_another_job_on_the_same_shard_is_waited_for(run, tmp_path):
+    lock = tmp_path / "shards/0-of-1.lock"
+    lock.parent.mkdir()
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    found: list[dict] = []
+    thread = threading.Thread(target=lambda: found.append(run(names=[])))
+    thread.start()
+    wait_until(lambda: is_waited_for(lock))
+    assert "waiting for it" in run.lines[0]
+    assert not found
+    os.close(descriptor)
+    thread.join(60)
+    assert found == [{}]
+
+
+# --- The check of raw files, and the building of stores -------------------------------------------
+
+
+def work(stage, folder, kind):
+    """Names of what was made, and the shard's file."""
+    lines: list[str] = []
+    output = folder / "shards/0-of-1.json"
+    make_shard(stage, sorted(SEQUENCES), folder, output, 1, lines.append)
+    made = sorted(line.split()[1].rstrip(":") for line in lines[1:])
+    return made, read_manifest(output, kind)["sequences"]
+
+
+@pytest.fixture
+def checked(dataset, tmp_path):
+    """All three sequences, checked; call it to do so again."""
+
+    def again(**options):
+        stage = Ingestion(str(dataset), tmp_path / "ingest", "blur", "auto", **options)
+        return work(stage, tmp_path / "ingest", INGEST_SHARD)
+
+    again()
+    return again
+
+
+@pytest.fixture
+def built(dataset, checked, tmp_path):
+    """All three stores; call it to build them again."""
+
+    def again(bins=8):
+        checked()
+        stores = tmp_path / f"k{bins}"
+        return work(Building(str(dataset), tmp_path / "ingest", bins, stores), stores, STORE_SHARD)
+
+    again()
+    return again
+
+
+def change(path):
+    """Other contents of the same size, older than what they replace."""
+    contents = path.read_bytes()
+    path.write_bytes(bytes([contents[0] ^ 1]) + contents[1:])
+    os.utime(path, (1e9, 1e9))
+
+
+def test_the_files_of_shards_say_what_manifests_and_stores_are(built, checked, tmp_path):
+    (made, entries), (now, stores) = checked(), built()
+    assert made == now == []
+    assert list(entries) == list(stores) == sorted(SEQUENCES)
+    path = tmp_path / "ingest" / f"{NAME}.json"
+    assert entries[NAME]["bytes"] == len(path.read_bytes())
+    assert entries[NAME]["version"] == read_json(path)["source_version"]
+    path, store = tmp_path / "k8" / f"{NAME}.json", tmp_path / "k8" / f"{NAME}.zarr"
+    files = [file for file in store.rglob("*") if file.is_file()]
+    assert stores[NAME] == {
+        "digest": read_json(path)["digest"],
+        "ingested": entries[NAME]["contents"],
+        "bytes": len(path.read_bytes()),
+        "store": [len(files), sum(len(file.read_bytes()) for file in files)],
+    }
+
+
+def test_only_what_changed_is_done_again(built, checked, dataset):
+    (_, before), (_, stores) = checked(), built()
+    path = dataset / NAME / "spike/000002.dat"
+    change(path)
+    made, after = checked()
+    assert made == [NAME]
+    assert after[NAME]["contents"] != before[NAME]["contents"]
+    assert {**after, NAME: 0} == {**before, NAME: 0}
+    made, now = built()
+    assert made == [NAME]
+    assert now[NAME]["digest"] != stores[NAME]["digest"]
+    os.utime(path)
+    assert checked()[0] == built()[0] == []
+
+
+def test_other_options_and_other_code_do_everything_again(built, checked, monkeypatch):
+    (_, before), (_, stores) = checked(), built()
+    assert checked(spike_size=(64, 48))[1][NAME]["contents"] != before[NAME]["contents"]
+    assert checked(spike_size=(48, 64))[0] == sorted(SEQUENCES)
+    made, after = checked()
+    assert (made, after) == (sorted(SEQUENCES), before)
+    made, other = built(bins=4)
+    assert made == sorted(SEQUENCES)
+    assert other[NAME]["digest"] != stores[NAME]["digest"]
+    monkeypatch.setattr(shard_jobs, "recipe", lambda module, **ingredients: "of other code")
+    # The same is found: of what follows nothing else has to be done again.
+    assert {n: e["contents"] for n, e in checked()[1].items()} == {
+        n: e["contents"] for n, e in before.items()
+    }
+    made, now = built()
+    assert made == sorted(SEQUENCES)
+    assert {n: e["digest"] for n, e in now.items()} == {n: e["digest"] for n, e in stores.items()}
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "old"])
+@pytest.mark.parametrize("stage", ["ingest", "k8"])
+def test_a_manifest_that_cannot_be_used_is_made_again(built, checked, tmp_path, stage, damage):
+    path = tmp_path / stage / f"{NAME}.json"
+    contents = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(contents[:100])
+    else:
+        write_json(path, {k: v for k, v in read_json(path).items() if k != "recipe"})
+    assert (checked if stage == "ingest" else built)()[0] == [NAME]
+    assert path.read_bytes() == contents
+
+
+@pytest.mark.parametrize("damage", ["store", "file", "shorter"])
+def test_a_store_that_is_not_complete_is_built_again(built, tmp_path, damage):
+    store = tmp_path / "k8" / f"{NAME}.zarr"
+    chunk = next(file for file in sorted(store.rglob("c/**/0")) if file.is_file())
+    size = folder_size(store)
+    if damage == "store":
+        shutil.rmtree(store)
+    elif damage == "file":
+        chunk.unlink()
+    else:
+        chunk.write_bytes(chunk.read_bytes()[:-1])
+    assert built()[0] == [NAME]
+    assert folder_size(store) == size
+
+
+def test_a_raw_file_that_changed_since_the_check_is_named_and_stops_no_other(
+    built, dataset, tmp_path
+):
+    change(dataset / NAME / "spike/000002.dat")
+    shutil.rmtree(tmp_path / "k8")
+    stage = Building(str(dataset), tmp_path / "ingest", 8, tmp_path / "k8")
+    with pytest.raises(DataError, match=f"files of {NAME} changed since ingestion"):
+        work(stage, tmp_path / "k8", STORE_SHARD)
+    stores = sorted(str(p.relative_to(tmp_path / "k8")) for p in tmp_path.glob("k8/*/*.zarr"))
+    assert stores == sorted(f"{name}.zarr" for name in SEQUENCES[1:])
+    assert not list(tmp_path.glob("k8/*/.*"))
+    assert not (tmp_path / "k8/shards/0-of-1.json").exists()
+
+
+def test_a_file_that_could_not_be_read_is_no_known_version(checked, dataset, tmp_path):
+    link = dataset / NAME / "blur/000002.png"
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere.png")
+    made, entries = checked()
+    assert made == [NAME]
+    assert read_manifest(tmp_path / "ingest" / f"{NAME}.json", INGESTED)["faults"]
+    assert entries[NAME]["version"] == ""
+    assert entries[SEQUENCES[1]]["version"] != ""
+    assert checked()[0] == []
+
+
+def test_files_that_change_while_they_are_checked_are_named(
+    checked, dataset, tmp_path, monkeypatch
+):
+    path, manifest = dataset / NAME / "spike/000002.dat", tmp_path / "ingest" / f"{NAME}.json"
+    before = manifest.read_bytes()
+    whole = shard_jobs.ingest_sequence
+
+    def ingest_and_change(*arguments, **options):
+        found = whole(*arguments, **options)
+        path.write_bytes(path.read_bytes()[:-1])
+        return found
+
+    change(path)
+    monkeypatch.setattr(shard_jobs, "ingest_sequence", ingest_and_change)
+    with pytest.raises(DataError, match=f"{NAME}: its files changed while they were checked"):
+        checked()
+    assert manifest.read_bytes() == before
+    monkeypatch.undo()
+    assert checked()[0] == [NAME]
+    (dataset / NAME).rename(dataset / "elsewhere")
+    with pytest.raises(DataError, match=f"- .*{NAME}: no such sequence folder"):
+        checked()
+
+
+def test_a_recipe_is_that_of_options_and_of_the_code_that_the_module_uses(tmp_path):
+    """Run by another Python, because sources are read once."""
+    package = tmp_path / "vrtspike"
+    source = vrtspike.__path__[0]
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def ask():
+        text = (
+            "from vrtspike.deblurring.data.shard_jobs import *\n"
+            "checks = [('blur', 'auto', None), ('blur_gamma', 'auto', None),"
+            " ('blur', 'kair', None), ('blur', 'auto', (250, 400)), ('blur', 'auto', (400, 250)),"
+            " ('blur', 'auto', None, 'spikes')]\n"
+            "for check in checks: print(Ingestion('', Path(), *check).recipe)\n"
+            "for bins, context in ((8, 0), (8, 4), (4, 0)):"
+            " print(Building('', Path(), bins, Path(), context).recipe)"
+        )
+        command, variables = [sys.executable, "-c", text], {"PYTHONPATH": str(tmp_path)}
+        return subprocess.run(
+            command, env=variables, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    before = ask()
+    assert len({*before}) == 9
+    checks = package / "deblurring/data/gate/checks.py"
+    checks.write_text("# A comment.\n" + checks.read_text())
+    jobs = package / "deblurring/data/shard_jobs.py"
+    jobs.write_text(jobs.read_text() + "\nOTHER = 1\n")
+    exposure = package / "deblurring/data/exposure.py"
+    text = exposure.read_text()
+    assert "def read_exposures(" in text
+    exposure.write_text(text.replace("def read_exposures(", "ODD = 1\n\n\ndef read_exposures(", 1))
+    assert ask() == before  # nobody uses it
+    gate = package / "deblurring/data/gate/ingest.py"
+    text = gate.read_text()
+    assert "most_common(1)" in text
+    gate.write_text(text.replace("most_common(1)", "most_common(2)"))
+    after = ask()
+    assert not {*after[:6]} & {*before}
+    assert after[6:] == before[6:]

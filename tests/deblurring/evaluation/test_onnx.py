@@ -1,0 +1,132 @@
+"""Exported models, computed by ONNX Runtime beside PyTorch."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+from tests.deblurring.evaluation.light_run import write_light_run
+from tests.deblurring.evaluation.test_sources import arrays
+from vrtspike.commands.main import run_command
+from vrtspike.deblurring.evaluation import trained
+from vrtspike.deblurring.evaluation.onnx_model import TOLERANCE, export_model
+from vrtspike.deblurring.evaluation.trained import TrainedModel, load
+from vrtspike.errors import ConfigError, DataError, RunError
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def train(small_run, tmp_path_factory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("light") / "small_light"
+    write_light_run(small_run, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(train, tmp_path_factory) -> Path:
+    path: Path = tmp_path_factory.mktemp("onnx") / "model.onnx"
+    assert not run_command(["export", str(train), "-o", str(path)])
+    return path
+
+
+def test_clips_of_odd_sizes_are_restored_as_by_pytorch(train, exported, small_run):
+    frames, spikes = arrays(small_run.raw / "test" / "b")
+    run, other = load(train, device="cpu"), load(exported)
+    assert isinstance(run, TrainedModel)
+    assert (other.run.name, other.weights) == (run.run.name, run.weights)
+    for rows, columns, count in ((26, 34, 5), (14, 58, 1)):
+        clip = frames[:count, :rows, :columns]
+        sensed = [part[:, : rows // 2, : columns // 2] for part in spikes[:count]]
+        found, expected = other.restore(clip, sensed), run.restore(clip, sensed)
+        # A value beside the middle between two grey values may fall to either side.
+        assert np.abs(found.astype(int) - expected).max() <= 1
+        assert (found != expected).mean() < 1e-3
+        assert (found != clip).mean() > 0.5
+    with_other = other.restore(clip, [part[::-1] for part in sensed])
+    assert (with_other != found).any()
+
+
+def test_frames_are_restored_by_the_command(exported, small_run, tmp_path, capsys):
+    sequence = small_run.raw / "test" / "b"
+    words = ["restore", exported, sequence / "blur", "--spikes", sequence / "spike"]
+    assert run_command([*map(str, words), "-o", str(tmp_path / "out")]) == 0
+    assert len(list((tmp_path / "out/restored").glob("*.png"))) == 5
+    assert "float32" in capsys.readouterr().out
+    record = json.loads((tmp_path / "out/restore.json").read_text())
+    assert "small_light" in json.dumps(record)
+
+
+@pytest.mark.endurance
+def test_a_model_without_spikes_is_exported_too(small_run, tmp_path):
+    write_light_run(small_run, tmp_path / "plain", use_spike=False)
+    run = load(tmp_path / "plain", device="cpu")
+    assert isinstance(run, TrainedModel)
+    assert export_model(run, tmp_path / "plain.onnx") <= TOLERANCE
+    frames, _ = arrays(small_run.raw / "test" / "b")
+    found = load(tmp_path / "plain.onnx").restore(frames[:, :22])
+    np.testing.assert_allclose(found, run.restore(frames[:, :22]).astype(int), atol=1)
+
+
+def test_vrt_is_refused_with_the_reason(small_run, tmp_path):
+    with pytest.raises(ConfigError, match=r"deformable convolutions.*spike_nafnet"):
+        export_model(load(small_run.train, device="cpu"), tmp_path / "vrt.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.endurance
+def test_a_file_that_computes_something_else_is_not_written(train, tmp_path, monkeypatch):
+    """The comparison sees a network that was exported with other statistics."""
+    model = load(train, device="cpu")
+    changed = replace(model.statistics, mean=model.statistics.mean + 0.1)
+    right = trained.torch_compute
+    monkeypatch.setattr(
+        trained, "torch_compute", lambda network, _, *rest: right(network, changed, *rest)
+    )
+    with pytest.raises(RunError, match=r"differs from PyTorch by .*nothing was written"):
+        export_model(model, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_does_not_fit_is_refused(train, exported, small_run, tmp_path):
+    frames, spikes = arrays(small_run.raw / "test" / "b")
+    with pytest.raises(DataError, match="4 times as large as the sensor; this model takes 2"):
+        load(exported).restore(frames, [part[:, ::2, ::2] for part in spikes])
+    with pytest.raises(ConfigError, match="is computed on the CPU in float32, found device cuda"):
+        load(exported, device="cuda")
+    with pytest.raises(RunError, match=r"nothing\.onnx: no such file; vrtspike export RUN"):
+        load(tmp_path / "nothing.onnx")
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(exported.read_bytes()[:-2000])
+    with pytest.raises(RunError, match=r"damaged\.onnx: not a whole ONNX file"):
+        load(damaged)
+    with pytest.raises(ConfigError, match=r"--output: found model, expected a file named \*\.onnx"):
+        run_command(["export", str(train), "-o", "model"])
+
+
+def test_the_page_s_lines_restore_without_pytorch(repository, exported, small_run, tmp_path):
+    page = (repository / "docs/commands.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    sequence = small_run.raw / "test" / "b"
+    for link, target in (("blur", sequence / "blur"), ("spike", sequence / "spike")):
+        (tmp_path / link).symlink_to(target)
+    shutil.copy(exported, tmp_path / "model.onnx")
+    for page_has, here in (("360, 640", "24, 32"), ("bins=32, sharp=40", "bins=4, sharp=24")):
+        assert page_has in example
+        example = example.replace(page_has, here)
+    program = f"import sys\nsys.modules['torch'] = None\n{example}\nnp.save('out.npy', restored)"
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    found = np.load(tmp_path / "out.npy").transpose(0, 2, 3, 1)
+    expected = load(exported).restore(*arrays(sequence))
+    np.testing.assert_allclose(255 * found.clip(0, 1), expected, atol=1)

@@ -1,0 +1,200 @@
+"""Runs that are packed, given away, and used elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.deblurring.evaluation.light_run import write_light_run
+from tests.deblurring.evaluation.test_sources import arrays
+from vrtspike.commands.main import run_command
+from vrtspike.deblurring.evaluation.evaluate import evaluate_run
+from vrtspike.deblurring.evaluation.trained import load
+from vrtspike.errors import ConfigError, RunError
+from vrtspike.io.files import file_digest
+from vrtspike.runs.published import read_published
+
+REVISION = "1" * 40
+FILES = (
+    "figures.json",
+    "README.md",
+    "weights.safetensors",
+    "settings.json",
+    "statistics.json",
+    "run.json",
+)
+
+
+@pytest.fixture(scope="module")
+def results(small_run, tmp_path_factory) -> Path:
+    """A folder like ``results`` with an evaluated run."""
+    folder: Path = tmp_path_factory.mktemp("results")
+    train = folder / "train/given"
+    write_light_run(small_run, train)
+    output = folder / "evaluate/given"
+    output.mkdir(parents=True)
+    weights, run = train / "weights.safetensors", read_published(train)
+    device = torch.device("cpu")
+    evaluate_run(weights, run, small_run.dataset, output, device, lambda *_: None)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def packed(results, tmp_path_factory) -> Path:
+    output: Path = tmp_path_factory.mktemp("packed") / "given_model"
+    assert not run_command(
+        ["pack", str(results / "train/given"), "-o", str(output), "--licence", "mit"]
+    )
+    return output
+
+
+def test_a_packed_run_restores_as_the_run_does(results, packed, small_run):
+    clip = arrays(small_run.raw / "test" / "b")
+    expected = load(results / "train/given", device="cpu").restore(*clip)
+    np.testing.assert_array_equal(load(packed, device="cpu").restore(*clip), expected)
+
+
+def test_figures_and_card_say_what_was_measured_and_nothing_of_this_machine(
+    results, packed, small_run
+):
+    summary = json.loads((results / "evaluate/given/summary.json").read_text())
+    figures = json.loads((packed / "figures.json").read_text())
+    assert figures["metrics"] == summary["metrics"]
+    assert figures["protocol"] == "own"
+    card = (packed / "README.md").read_text()
+    assert card.startswith("---\nlicense: mit\n")
+    psnr = summary["metrics"]["psnr"]
+    before, after = (f"{psnr[name]:.4g}" for name in ("blurry", "restored"))
+    assert f"| psnr | {before} | {after} | " in card
+    settings = json.loads((packed / "settings.json").read_text())
+    assert f"digest `{settings['dataset_digest']}`; fingerprint of the run `0123456789ab`." in card
+    assert "no evidence of what was there.\nSpikes are expected with integrating pixels" in card
+    texts = "".join(
+        path.read_text() for path in packed.iterdir() if path.suffix in (".json", ".md")
+    )
+    for word in (str(small_run.dataset.parent), "node-17"):
+        assert word not in texts
+    digests = json.loads((packed / "run.json").read_text())["digests"]
+    assert digests == {
+        path.name: file_digest(path)
+        for path in packed.iterdir()
+        if path.name not in ("run.json", "README.md")
+    }
+
+
+def test_a_changed_byte_is_noticed(packed, tmp_path):
+    for name in ("weights.safetensors", "figures.json"):
+        copy = tmp_path / name
+        copy.mkdir()
+        for path in packed.iterdir():
+            (copy / path.name).write_bytes(path.read_bytes())
+        content = bytearray((copy / name).read_bytes())
+        content[-3] ^= 1
+        (copy / name).write_bytes(content)
+        with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
+            load(copy, device="cpu")
+    (copy / "figures.json").unlink()
+    with pytest.raises(RunError, match=r"figures\.json: no such file, which was published"):
+        load(copy, device="cpu")
+
+
+def test_what_is_missing_is_said_and_what_is_there_is_left(small_run, packed, tmp_path, capsys):
+    write_light_run(small_run, tmp_path / "train/alone")
+    words = ["pack", str(tmp_path / "train/alone"), "-o", str(tmp_path / "out")]
+    run_command(words)
+    said = capsys.readouterr().out
+    assert "note: no figures: evaluate it first (snakemake evaluate_alone)" in said
+    assert "None: the run was not evaluated." in (tmp_path / "out/README.md").read_text()
+    with pytest.raises(ConfigError, match="is there already; give another name"):
+        run_command(words)
+    (tmp_path / "train/alone/weights.safetensors").unlink()
+    with pytest.raises(RunError, match=r"weights\.safetensors: no such file"):
+        run_command([*words[:-1], str(tmp_path / "other")])
+    assert not (tmp_path / "other").exists()
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Answers as a hub that has one model, ``somebody/given``."""
+
+    def __init__(self, folder: Path, *arguments: object) -> None:
+        self.folder = folder
+        super().__init__(*arguments)  # type: ignore[arg-type]
+
+    def answer(self, content: bytes, **headers: str) -> None:
+        self.send_response(200)
+        for name, value in {"Content-Length": str(len(content)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path.startswith("/api/models/somebody/given"):
+            sizes = {name: (self.folder / name).stat().st_size for name in FILES}
+            listed = [
+                {"rfilename": name, "type": "file", "path": name, "size": size, "oid": REVISION}
+                for name, size in sizes.items()
+            ]
+            model = {"id": "somebody/given", "sha": REVISION, "siblings": listed}
+            found = listed if "/tree/" in path else model
+            self.answer(json.dumps(found).encode(), Content_Type="application/json")
+        elif path.startswith("/somebody/given/resolve/"):
+            file = self.folder / path.rpartition("/")[2]
+            tag = f'"{file_digest(file)}"'
+            self.answer(file.read_bytes(), ETag=tag, X_Repo_Commit=REVISION)
+        else:
+            self.send_error(404)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def hub(packed) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, packed))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_model_of_the_hub_is_fetched_and_restores(hub, packed, small_run, tmp_path):
+    pytest.importorskip("huggingface_hub")
+    sequence = small_run.raw / "test" / "b"
+    environment = {**os.environ, "HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "cache")}
+
+    def restore(name: str) -> subprocess.CompletedProcess[str]:
+        words = ["restore", name, sequence / "blur", "--spikes", sequence / "spike"]
+        words += ["-o", tmp_path / "out", "--device", "cpu"]
+        return subprocess.run(
+            [sys.executable, "-m", "vrtspike", *map(str, words)],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = restore("somebody/given")
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "out/restored").glob("*.png"))) == 5
+    done = restore("somebody/else")
+    assert done.returncode == 2
+    assert "error: somebody/else: no such folder, expected that of a finished run" in done.stderr
+    assert "the Hugging Face hub has no such model" in done.stderr

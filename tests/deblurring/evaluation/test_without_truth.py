@@ -1,0 +1,78 @@
+"""Frames are judged by spikes and blurry frames alone as they are by sharp ones."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from skimage import data
+
+from tests.deblurring.data.raw.published import CONTEXT, frames, write_dat, write_picture
+from vrtspike.deblurring.data.exposure import Exposure, exposure_table
+from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB
+from vrtspike.deblurring.evaluation.sources import FolderSequence
+from vrtspike.deblurring.evaluation.without_truth import FIGURES, judge, load_no_reference
+from vrtspike.errors import ConfigError, DataError
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """RSB as it is published, with the table that it lacks; and its sharp frames."""
+    root = tmp_path_factory.mktemp("rsb")
+    table, sharp = {}, []
+    # A sensor of 250 x 400 sees a quarter of 1000 x 1600.
+    for number, frame in enumerate(frames("train", 56, 30, size=(1000, 1600), scale=4)):
+        write_picture(root / f"blur_data/a/{number}.jpg", frame.blur)
+        write_dat(root / f"spike_data/a/{number}.dat", frame.spikes)
+        table[str(number)] = Exposure(CONTEXT, CONTEXT + 56, CONTEXT + 30.5)
+        sharp.append(frame.sharp)
+    (root / "spike_data/a/exposures.csv").write_text(exposure_table(table))
+    return root, sharp
+
+
+def opened(root):
+    return FolderSequence(root / "blur_data/a", root / "spike_data/a", bins=8, layout=RSB)
+
+
+def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recorded):
+    root, sharp = recorded
+    source = opened(root)
+    assert (source.exposures[0].sharp, source.ratio) == (CONTEXT + 30.5, 4)
+    blur = source.pictures.read(slice(0, 1))[0]
+    true, late = judge(source, 0, blur, sharp[0]), judge(source, 0, blur, sharp[1])
+    assert set(true) == {*FIGURES}
+    assert true["reblur"] > true["reblur_blur"] + 3 > late["reblur"]
+    assert true["agreement"] > true["agreement_blur"] + 0.05
+    assert true["agreement"] > true["agreement_outside"] + 0.2
+    assert late["agreement_outside"] > late["agreement"]
+    same = judge(source, 0, blur, blur)
+    assert (same["reblur"], same["agreement"]) == (same["reblur_blur"], same["agreement_blur"])
+
+
+def test_without_its_table_nobody_guesses_the_exposures(recorded, tmp_path):
+    root, _ = recorded
+    table = root / "spike_data/a/exposures.csv"
+    kept = table.rename(tmp_path / "kept.csv")
+    try:
+        with pytest.raises(DataError, match=r"nothing says when the shutter was open .*rsb"):
+            opened(root)
+    finally:
+        kept.rename(table)
+
+
+def test_an_exposure_too_short_for_a_window_is_not_judged(tmp_path):
+    frame = next(frames("train", 4, 2, context=2))
+    write_picture(tmp_path / "blur/1.png", frame.blur)
+    write_dat(tmp_path / "spike/1.dat", frame.spikes)
+    source = FolderSequence(tmp_path / "blur", tmp_path / "spike", bins=2)
+    assert judge(source, 0, frame.blur, np.zeros_like(frame.blur)) == dict.fromkeys(FIGURES)
+
+
+def test_piqe_tells_a_blurry_frame_from_a_sharp_one():
+    pytest.importorskip("pyiqa")
+    sharp = data.astronaut()[:256, :256]
+    blurry = cv2.GaussianBlur(sharp, (0, 0), 4)
+    score = load_no_reference("piqe")
+    assert score(np.asarray(blurry)) > score(sharp) + 5
+    with pytest.raises(ConfigError, match=r"found nothing, expected one of .*piqe"):
+        load_no_reference("nothing")

@@ -1,0 +1,103 @@
+"""Window geometry."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from vrtspike.deblurring.models.ops.window_attention.windows import (
+    MAX_REGIONS,
+    PlanCache,
+    build_plan,
+    clip_window,
+)
+
+CPU = torch.device("cpu")
+
+
+def test_a_window_as_long_as_the_map_is_clipped_and_not_shifted() -> None:
+    geometry = clip_window((5, 16, 8), (6, 8, 8), shifted=True, mutual=False)
+    assert geometry.window == (5, 8, 8)
+    assert geometry.shift == (0, 4, 0)
+    assert geometry.padded == (5, 16, 8)
+
+
+def test_maps_are_padded_at_the_end_to_multiples_of_the_window() -> None:
+    geometry = clip_window((5, 9, 20), (2, 8, 8), shifted=False, mutual=True)
+    assert geometry.padded == (6, 16, 24)
+    x = torch.nn.functional.pad(torch.ones(1, 5, 9, 20, 3), geometry.pad)
+    assert x.shape == (1, 6, 16, 24, 3)
+    assert x[:, :5, :9, :20].min() == 1
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+@pytest.mark.parametrize("shifted", [False, True])
+def test_every_token_takes_part_once_in_every_role(mutual: bool, shifted: bool) -> None:
+    plan = build_plan(clip_window((6, 12, 8), (2, 4, 4), shifted=shifted, mutual=mutual), CPU)
+    everyone = torch.arange(6 * 12 * 8)
+    for role in (plan.query, plan.key, plan.out):
+        assert torch.equal(role.flatten().sort().values, everyone)
+    assert plan.bounds[-1] == plan.query.shape[0]
+
+
+def test_there_are_at_most_eight_masks() -> None:
+    plan = build_plan(clip_window((12, 40, 32), (2, 4, 4), shifted=True, mutual=False), CPU)
+    assert plan.masks.shape == (8, 32, 32)
+    assert sorted(set(plan.regions.flatten().tolist())) == list(range(MAX_REGIONS))
+    assert not plan.masks[0].any()
+    for mask, start, stop in zip(plan.masks, plan.bounds, plan.bounds[1:], strict=False):
+        for regions in plan.regions[start:stop]:
+            assert torch.equal(regions[:, None] != regions[None, :], mask < 0)
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("size", [(6, 12, 20), (6, 8, 16), (5, 14, 7), (6, 4, 4)])
+def test_problems_of_one_region_come_first_and_their_tokens_lie_alike(
+    size: tuple[int, int, int], shifted: bool, mutual: bool
+) -> None:
+    window = (2, 7, 7) if size[2] == 7 else (2, 4, 4)
+    plan = build_plan(clip_window(size, window, shifted=shifted, mutual=mutual), CPU)
+    alone = [len(set(row.tolist())) == 1 for row in plan.regions]
+    assert alone == [i < plan.unmasked for i in range(len(alone))]
+    # Where nothing is shifted there is nothing to hide.
+    assert shifted or all(alone)
+    for positions in (plan.query, plan.key, plan.out):
+        from_first = positions[: plan.unmasked] - positions[: plan.unmasked, :1]
+        assert torch.equal(from_first, from_first[:1].expand_as(from_first))
+
+
+def test_rows_of_regions_are_whole_blocks_and_end_with_the_last_region() -> None:
+    plan = build_plan(clip_window((5, 14, 14), (5, 7, 7), shifted=True, mutual=False), CPU)
+    assert (plan.tokens, plan.regions.shape[1]) == (245, 256)
+    assert torch.equal(plan.regions[:, 245:], plan.regions[:, 244:245].expand(-1, 11))
+    assert plan.regions[:, 244].any()
+
+
+def test_positions_are_short_where_kernels_read_them() -> None:
+    geometry = clip_window((2, 8, 8), (2, 4, 4), shifted=True, mutual=False)
+    for device, dtype in (("cpu", torch.int64), ("meta", torch.int32)):
+        plan = build_plan(geometry, torch.device(device))
+        assert {plan.query.dtype, plan.key.dtype, plan.out.dtype} == {dtype}
+
+
+def test_a_cache_builds_a_plan_once_and_stays_out_of_copies() -> None:
+    plans = PlanCache()
+    geometry = clip_window((2, 8, 8), (2, 4, 4), shifted=True, mutual=False)
+    plan = plans(geometry, CPU)
+    assert plans(geometry, CPU) is plan
+    assert plans(clip_window((2, 8, 8), (2, 4, 4), shifted=False, mutual=False), CPU) is not plan
+    for copied in (copy.deepcopy(plans), pickle.loads(pickle.dumps(plans))):
+        assert copied(geometry, CPU) is not plan
+
+
+def test_plans_without_data_are_not_remembered() -> None:
+    plans = PlanCache()
+    geometry = clip_window((2, 8, 8), (2, 4, 4), shifted=True, mutual=False)
+    with FakeTensorMode():
+        plans(geometry, CPU)
+    assert type(plans(geometry, CPU).query) is torch.Tensor

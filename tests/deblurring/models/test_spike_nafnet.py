@@ -1,0 +1,171 @@
+"""The light model: its layers by hand, what it makes of clips and of spikes of any resolution."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from vrtspike.deblurring.models.spike_nafnet import (
+    NAFBlock,
+    SpikeNAFNet,
+    SpikePyramid,
+    contrast,
+)
+
+BINS = 6
+
+
+def small(**changes) -> SpikeNAFNet:
+    """A network of 8 channels and two scales, away from its start at zero."""
+    sizes = {"width": 8, "encoder": (1, 2), "middle": 1, "decoder": (1, 1), "spike_width": 4}
+    model = SpikeNAFNet(**{"bins": BINS, "neighbour_bins": 2, **sizes, **changes})
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def clip(height: int = 16, width: int = 24, ratio: int = 2) -> tuple[Tensor, Tensor]:
+    return (
+        torch.rand(1, 3, 3, height, width),
+        torch.randn(1, 3, BINS, height // ratio, width // ratio),
+    )
+
+
+def test_a_block_is_that_of_the_paper():
+    block = NAFBlock(2)
+    x = torch.randn(1, 2, 5, 4)
+    assert torch.equal(block(x), x), "residuals start at zero"
+    torch.nn.init.ones_(block.scale1)
+    torch.nn.init.constant_(block.scale2, 0.5)
+
+    def normed(x: Tensor) -> Tensor:
+        centred = x - x.mean(dim=1, keepdim=True)
+        return centred / (centred.square().mean(dim=1, keepdim=True) + 1e-6).sqrt()
+
+    wide = block.depthwise(block.expand(normed(x)))
+    gated = wide[:, :2] * wide[:, 2:]
+    weights = block.attention(gated.mean(dim=(2, 3))[..., None, None])
+    middle = x + block.project(gated * weights)
+    wide = block.widen(normed(middle))
+    expected = middle + 0.5 * block.narrow(wide[:, :2] * wide[:, 2:])
+    torch.testing.assert_close(block(x), expected)
+
+
+def test_a_frame_sees_brightness_deviations_and_the_nearest_bins_of_its_neighbours():
+    voxels = torch.tensor([[1.0, 3.0, 5.0], [10, 20, 60], [0, 0, 3]]).reshape(1, 3, 3, 1, 1)
+    seen = contrast(voxels, 1)[0, :, :, 0, 0]
+    assert seen.tolist() == [
+        [3, -2, 0, 2, 0, 10 - 3],
+        [30, -20, -10, 30, 5 - 30, 0 - 30],
+        [1, -1, -1, 2, 60 - 1, 0],
+    ]
+    alone = contrast(voxels, 1, isolated=True)[0, :, :, 0, 0]
+    assert torch.equal(alone[:, :4], seen[:, :4])
+    assert not alone[:, 4:].any()
+    assert torch.equal(contrast(voxels, 0)[0, :, :, 0, 0], seen[:, :4])
+
+
+def test_the_last_bins_of_the_frame_before_and_the_first_of_the_one_after():
+    voxels = torch.arange(12.0).reshape(1, 3, 4, 1, 1)
+    own = voxels[0, 1].mean()
+    neighbours = contrast(voxels, 2)[0, 1, 5:, 0, 0] + own
+    assert neighbours.tolist() == [2, 3, 8, 9]
+
+
+def test_the_pyramid_halves_its_resolution():
+    pyramid = SpikePyramid(3, 4, levels=2)
+    levels = pyramid(torch.randn(1, 3, 4, 6))
+    assert [level.shape[1:] for level in levels] == [(4, 4, 6), (4, 2, 3)]
+
+
+@pytest.mark.parametrize(("ratio", "seen"), [(1, (16, 24)), (2, (8, 12)), (4, (8, 12))])
+def test_spikes_are_encoded_at_the_resolution_of_the_sensor(ratio, seen):
+    """Or, where it is coarser than the coarsest scale, at that scale's."""
+    model = small()
+    blur, voxels = clip(ratio=ratio)
+    sizes = []
+    model.spikes.stem.register_forward_pre_hook(lambda _, x: sizes.append(x[0].shape[-2:]))
+    assert model(blur, voxels).shape == blur.shape
+    assert sizes == [seen]
+
+
+def test_sizes_that_no_scale_divides_are_padded_at_their_end():
+    model = small()
+    blur, voxels = clip(12, 20)
+    cut = blur[..., :11, :], voxels
+    whole = torch.cat((cut[0], cut[0][..., 10:, :]), dim=-2)
+    torch.testing.assert_close(model(*cut), model(whole, voxels)[..., :11, :])
+
+
+@pytest.mark.parametrize(("bins", "reached"), [(0, [1]), (2, [0, 1, 2])])
+def test_a_frame_is_restored_from_itself_and_spikes_about_its_exposure(bins, reached):
+    model = small(neighbour_bins=bins)
+    blur, voxels = torch.rand(1, 4, 3, 16, 24), torch.randn(1, 4, BINS, 8, 12)
+    restored = model(blur, voxels)
+    torch.testing.assert_close(model(blur[:, :3], voxels[:, :3])[:, :2], restored[:, :2])
+    others = voxels.clone()
+    others[:, 1] += torch.randn(BINS, 1, 1)
+    changed = (model(blur, others) - restored).abs().amax(dim=(0, 2, 3, 4))
+    assert [n for n in range(4) if changed[n] > 1e-4] == reached
+    assert changed[[n for n in range(4) if n not in reached]].max() < 1e-6
+
+
+def test_each_scale_has_spikes_of_its_own_and_the_picture_has_them_directly():
+    blur, voxels = clip()
+    for part in ("fusion.0.weight", "fusion.1.weight", "readout.weight"):
+        model = small()
+        restored = model(blur, voxels)
+        weight = model.get_parameter(part)
+        with torch.no_grad():  # the channels of the spikes are the last ones
+            weight[:, -4:] = 0
+        assert (model(blur, voxels) - restored).abs().max() > 1e-4, part
+
+
+def test_the_control_gets_the_spikes_of_other_frames():
+    shuffled = small(neighbour_bins=0, shuffled=True)
+    own = small(neighbour_bins=0)
+    own.load_state_dict(shuffled.state_dict())
+    blur, voxels = clip()
+    expected = own(blur, voxels.roll(1, dims=1))
+    torch.testing.assert_close(shuffled(blur, voxels), expected)
+
+
+def test_the_control_never_sees_a_frame_s_own_spikes():
+    """Not as those next to the exposure of another frame either."""
+    model = small(shuffled=True)
+    blur, voxels = clip()
+    restored = model(blur, voxels)
+    others = voxels.clone()
+    others[:, 1] += torch.randn(BINS, 1, 1)
+    changed = (model(blur, others) - restored).abs().amax(dim=(0, 2, 3, 4))
+    assert changed[1] < 1e-6
+    assert changed[2] > 1e-4
+
+
+def test_without_spikes_it_has_no_parameters_for_them():
+    model = small(bins=0)
+    blur, voxels = clip()
+    assert torch.equal(model(blur, voxels), model(blur, None))
+    assert not [name for name in model.state_dict() if "spike" in name or "fusion" in name]
+
+
+@pytest.mark.parametrize("wrong", [None, torch.zeros(1, 3, BINS + 1, 8, 12)])
+def test_other_voxels_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"expected voxels of shape \(1, 3, 6\)"):
+        small()(clip()[0], wrong)
+
+
+def test_after_a_step_every_parameter_learns():
+    sizes = {"width": 4, "encoder": (1,), "middle": 1, "decoder": (1,), "spike_width": 4}
+    model = SpikeNAFNet(BINS, **sizes, neighbour_bins=2)
+    blur, voxels = clip()
+    for _ in range(3):
+        model.zero_grad()
+        (model(blur, voxels) - 0.3).square().sum().backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 1e-3 * parameter.grad
+    still = [name for name, each in model.named_parameters() if not each.grad.abs().sum() > 0]
+    assert still == []

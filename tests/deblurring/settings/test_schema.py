@@ -1,0 +1,45 @@
+"""Shuffled spikes need other frames to come from."""
+
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.config.documents import parse_overrides
+from vrtspike.config.loading import settings_from
+from vrtspike.errors import ConfigError
+from vrtspike.runs.identity import result_settings
+
+SHUFFLED = "MODEL.SPIKE_ORDER=shuffled"
+
+
+def load(*overrides):
+    return settings_from(parse_overrides(overrides))
+
+
+def test_spikes_come_as_recorded_unless_asked_otherwise():
+    assert load().MODEL.SPIKE_ORDER == "recorded"
+    assert load(SHUFFLED, "DATA.CLIP_LEN=3", "TEST.TILE.FRAMES=2").MODEL.SPIKE_ORDER == "shuffled"
+
+
+def test_the_order_decides_the_result():
+    assert result_settings(load(SHUFFLED)) != result_settings(load())
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("DATA.CLIP_LEN=1", "SPIKE_ORDER is shuffled and DATA.CLIP_LEN is 1; expected 3 or more"),
+        ("DATA.CLIP_LEN=2", "SPIKE_ORDER is shuffled and DATA.CLIP_LEN is 2; expected 3 or more"),
+        ("TEST.TILE.FRAMES=1", "shuffled and TEST.TILE.FRAMES is 1; expected 2 or more"),
+    ],
+)
+def test_clips_without_other_frames_are_refused(override, message):
+    with pytest.raises(ConfigError, match=message):
+        load(SHUFFLED, override)
+    load(override)
+    load(SHUFFLED, override, "MODEL.USE_SPIKE=false")
+
+
+def test_an_unknown_order_is_refused():
+    with pytest.raises(ConfigError, match=r"MODEL\.SPIKE_ORDER: found 'random'.*'recorded' or"):
+        load("MODEL.SPIKE_ORDER=random")

@@ -1,0 +1,205 @@
+"""Atomic files: the old contents or the new, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.disks import full, missing, small_disk
+from vrtspike.errors import RunError
+from vrtspike.io.files import (
+    atomic_path,
+    atomic_write_text,
+    file_digest,
+    file_mark,
+    finite_or_null,
+    folder_bytes,
+    folder_size,
+    json_digest,
+    read_json,
+    remove_leftovers,
+    write_json,
+)
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    path = tmp_path / "new/folder/a.txt"
+    atomic_write_text(path, "one")
+    atomic_write_text(path, "two")
+    assert path.read_text() == "two"
+    assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_failed_write_leaves_what_was_there(tmp_path, kind):
+    path = tmp_path / "a.txt"
+
+    def write(contents, error=None):
+        with atomic_path(path) as temporary:
+            if kind == "folder":
+                temporary.mkdir()
+            (temporary / "a" if kind == "folder" else temporary).write_text(contents)
+            if error is not None:
+                raise error
+
+    write("old")
+    for error in (RuntimeError(), OSError(28, "the disk is full")):
+        with pytest.raises(type(error)):
+            write("half", error)
+        assert (path / "a" if kind == "folder" else path).read_text() == "old"
+        assert list(tmp_path.iterdir()) == [path]
+    assert error.filename == str(path)
+
+
+def test_a_directory_is_replaced_whole(tmp_path):
+    path = tmp_path / "store.zarr"
+    for contents in ("one", "two"):
+        with atomic_path(path) as temporary:
+            (temporary / "inner").mkdir(parents=True)
+            (temporary / "inner" / contents).write_text(contents)
+    assert [p.name for p in (path / "inner").iterdir()] == ["two"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_temporary_name_keeps_the_suffix(tmp_path):
+    with atomic_path(tmp_path / "a.png") as temporary:
+        assert temporary.suffix == ".png"
+        temporary.write_bytes(b"x")
+
+
+def test_the_mark_of_a_file_changes_with_what_happens_to_it(tmp_path):
+    path = tmp_path / "a.log"
+    assert file_mark(path) is None
+    path.write_text("a")
+    marks = [file_mark(path), file_mark(path)]
+    path.write_text("ab")
+    marks.append(file_mark(path))
+    os.utime(path, (1e9, 1e9))
+    marks.append(file_mark(path))
+    path.rename(tmp_path / "b.log")  # so that its number is not given again
+    path.write_text("ab")
+    os.utime(path, (1e9, 1e9))
+    marks.append(file_mark(path))
+    assert marks[0] == marks[1]
+    assert len(set(marks)) == 4
+
+
+def test_equal_values_give_equal_bytes(tmp_path):
+    write_json(tmp_path / "a.json", {"b": 1, "a": [1.5, "ü"]})
+    write_json(tmp_path / "b.json", {"a": [1.5, "ü"], "b": 1})
+    assert file_digest(tmp_path / "a.json") == file_digest(tmp_path / "b.json")
+    assert read_json(tmp_path / "a.json") == {"a": [1.5, "ü"], "b": 1}
+    assert json_digest({"a": 1, "b": 2}) == json_digest({"b": 2, "a": 1})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "a.json", float("nan"))
+    value = {"psnr": float("inf"), "steps": [1, float("nan"), 2.5], "name": "x"}
+    assert finite_or_null(value) == {"psnr": None, "steps": [1, None, 2.5], "name": "x"}
+
+
+def test_digests_are_of_all_contents(tmp_path):
+    contents = bytes(range(256)) * 10_000
+    (tmp_path / "large").write_bytes(contents)
+    assert file_digest(tmp_path / "large") == hashlib.sha256(contents).hexdigest()
+    values = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": [1]}, {"a": {"b": 1}}, {"a": "1"}, {"a": "ü"}]
+    assert len({json_digest(value) for value in values}) == len(values)
+    assert json_digest({"a": "ü"}) == hashlib.sha256('{"a": "ü"}'.encode()).hexdigest()
+
+
+def test_bytes_of_a_folder(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/b").write_bytes(bytes(70))
+    (tmp_path / "c").write_bytes(bytes(5))
+    # As a file that is renamed while others are counted.
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert folder_size(tmp_path) == (2, 75)
+    assert folder_bytes(tmp_path / "nosuch") == 0
+
+
+WRITER = """
+import sys, time
+from vrtspike.io.files import atomic_path
+with atomic_path(sys.argv[1] + "/a.b.json") as file, atomic_path(sys.argv[1] + "/c.zarr") as folder:
+    file.write_text("half")
+    (folder / "part").mkdir(parents=True)
+    print(flush=True)
+    time.sleep(600)
+"""
+
+
+@contextlib.contextmanager
+def writer(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], set[Path]]]:
+    """A process that has half written a file and a directory; what it has begun."""
+    command = [sys.executable, "-c", WRITER, str(folder)]
+    before = {*folder.iterdir()}
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()
+            yield process, {*folder.iterdir()} - before
+        finally:
+            process.kill()
+
+
+def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path):
+    kept = {tmp_path / name for name in (".a.tmp", ".hidden.json", "x.0a1b2c3d-1-2-0a1b2c3d.tmp")}
+    for path in kept:
+        path.touch()
+    with writer(tmp_path) as (_, left):
+        assert len(left) == 2
+    with writer(tmp_path) as (_, begun):
+        remove_leftovers(tmp_path)
+        assert {*tmp_path.iterdir()} == kept | begun
+    assert {*tmp_path.iterdir()} == kept | begun
+
+
+def test_the_next_writer_into_a_folder_removes_what_is_left_there(tmp_path):
+    with writer(tmp_path) as (process, left):
+        process.kill()
+        process.wait()
+        assert len(left) == 2
+        atomic_write_text(tmp_path / "other.txt", "whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
+
+
+def test_what_another_machine_has_begun_stays_for_a_day(tmp_path):
+    path = tmp_path / f".a.0a1b2c3d-{os.getpid()}-5-0a1b2c3d.tmp.json"
+    path.touch()
+    remove_leftovers(tmp_path)
+    assert path.exists()
+    os.utime(path, (0, path.stat().st_mtime - 25 * 3600))
+    remove_leftovers(tmp_path)
+    assert not path.exists()
+    # Who holds the folder alone need not wait.
+    for stems, stays in ((["b"], True), (["a"], False), (None, False)):
+        path.touch()
+        remove_leftovers(tmp_path, stems=stems)
+        assert path.exists() == stays
+
+
+@pytest.mark.skipif(missing() is not None, reason=missing() or "")
+def test_a_full_disk_is_told_as_one_whatever_a_library_says(tmp_path):
+    path = tmp_path / "disk/result"
+
+    def fail(error: Exception) -> None:
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(b"")
+            raise error
+
+    with small_disk(path.parent, 1):
+        with pytest.raises(RuntimeError, match="unexpected pos"):
+            fail(RuntimeError("unexpected pos 832 vs 726"))
+        with full(path.parent):
+            with pytest.raises(OSError, match="No space left on device") as told:
+                fail(RuntimeError("unexpected pos 832 vs 726"))
+            assert (told.value.errno, told.value.filename) == (errno.ENOSPC, str(path))
+            with pytest.raises(RunError):
+                fail(RunError("what a user can fix is told as it is"))
+        assert [*path.parent.iterdir()] == []

@@ -1,0 +1,97 @@
+"""Locks on files, and file systems that have none."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from vrtspike.cluster.gpus import take_gpus
+from vrtspike.deblurring.data.shard_jobs import Ingestion, make_shard
+from vrtspike.errors import RunError
+from vrtspike.io.locks import holders, lock_file, locked
+from vrtspike.monitoring.nvml import Gpu
+from vrtspike.runs.folder import hold_run
+from vrtspike.workflow.starting import OutputLock
+
+
+def ways_to_lock(folder: Path) -> list[AbstractContextManager[object]]:
+    gpu = Gpu("GPU-a", total=1, free=1)
+    gpus = take_gpus(1, look=lambda: [gpu], folder=folder / "gpus", patience_s=0)
+    return [hold_run(folder / "run", patience_s=0), gpus]
+
+
+@pytest.fixture
+def refuse(monkeypatch) -> Callable[[int], None]:
+    """Lets the kernel answer each ``flock`` with an error."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def refuse(number: int) -> None:
+        error = OSError(number, os.strerror(number))
+        monkeypatch.setattr(fcntl, "flock", mock.Mock(side_effect=error))
+
+    return refuse
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_a_file_system_without_locks_is_named_with_a_way_out(tmp_path, refuse, number):
+    refuse(number)
+    advice = ("RUNS in config", "set VRTSPIKE_GPU_LOCKS")
+    for way, way_out in zip(ways_to_lock(tmp_path), advice, strict=True):
+        with pytest.raises(RunError, match="option flock") as told, way:
+            pass
+        for words in (os.strerror(number), str(tmp_path), way_out):
+            assert words in str(told.value)
+
+
+def test_another_error_of_a_lock_is_handed_on(tmp_path, refuse):
+    refuse(errno.EIO)
+    for way in ways_to_lock(tmp_path):
+        with pytest.raises(OSError, match="Input/output error"), way:
+            pass
+
+
+def test_shards_and_plans_go_on_without_locks(tmp_path, refuse, capsys):
+    """They do no harm without."""
+    refuse(errno.ENOLCK)
+    ingestion, shard = Ingestion("", tmp_path, "blur", "auto"), tmp_path / "shards/0-of-1.json"
+    make_shard(ingestion, [], tmp_path, shard, 1, print)
+    assert not OutputLock(tmp_path / "turns").acquire(["a"], print)
+    assert capsys.readouterr().out.splitlines() == [
+        f"{shard.with_suffix('.lock')}: no locks on this file system; going on without",
+        "[0/0] shard 0-of-1: 0 sequences, 0 of them to do",
+    ]
+
+
+def test_who_comes_second_is_told_and_waits_if_it_wants_to(tmp_path):
+    path, events = tmp_path / "folder/lock", list[object]()
+
+    def second() -> None:
+        with path.open() as stream:
+            events.append(lock_file(stream.fileno(), path))
+        with locked(path, lambda: events.append("waits") or begun.set()):
+            events.append("second")
+
+    begun, thread = threading.Event(), threading.Thread(target=second, daemon=True)
+    with locked(path, lambda: events.append("nobody was there")):
+        thread.start()
+        assert begun.wait(20)
+        events.append("first")
+    thread.join(20)
+    assert events == [False, "waits", "first", "second"]
+
+
+def test_holders_are_named_while_they_hold(tmp_path):
+    path = tmp_path / "lock"
+    assert holders(path) == []
+    with path.open("w") as mine:
+        assert holders(path) == []
+        assert lock_file(mine.fileno(), path)
+        assert holders(path) == [os.getpid()]

@@ -1,0 +1,59 @@
+"""Whether the files that a manifest lists are still the same."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from vrtspike.errors import DataError
+from vrtspike.io.files import write_json
+from vrtspike.io.manifests import (
+    ManifestKind,
+    contents_digest,
+    file_entry,
+    is_unchanged,
+    read_manifest,
+    size_and_date,
+)
+
+
+def test_a_file_is_the_same_by_its_date_or_else_by_its_contents(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    files = {"a": file_entry(tmp_path, "a"), "gone": file_entry(tmp_path, "gone")}
+    assert files["gone"] == {"path": "gone", "size": -1, "mtime_ns": -1, "digest": ""}
+
+    def look(name: str = "a") -> tuple[bool, str]:
+        known = is_unchanged(tmp_path, files, name, *size_and_date(tmp_path, name))
+        return known, contents_digest(tmp_path, files, name)
+
+    own = files["a"]["digest"]
+    assert (look(), look("gone"), look("unknown")) == ((True, own), (True, ""), (False, ""))
+    # What it lists is not computed again while size and date are the same.
+    files["a"]["digest"] = "listed"
+    assert look() == (True, "listed")
+    files["a"]["digest"] = own
+    os.utime(path, (1, 1))
+    assert look() == (True, own)
+    for contents in (b"two", b"three"):
+        path.write_bytes(contents)
+        assert look()[0] is False
+        assert look()[1] not in (own, "")
+
+
+@pytest.mark.parametrize(
+    ("contents", "found"),
+    [
+        ({"schema": 2, "a": 1}, "found schema 2, expected 3; run make again"),
+        ([], "found schema None, expected 3"),
+        ({"schema": 3, "b": 1}, "a list of things without a, c; run make again"),
+    ],
+)
+def test_what_is_no_manifest_of_a_kind_is_refused(tmp_path, contents, found):
+    kind = ManifestKind("list of things", 3, "make", frozenset("ac"))
+    write_json(tmp_path / "m.json", {"schema": 3, "a": 1, "c": 2})
+    assert read_manifest(tmp_path / "m.json", kind) == {"schema": 3, "a": 1, "c": 2}
+    write_json(tmp_path / "m.json", contents)
+    with pytest.raises(DataError, match=rf"m\.json: .*{found}"):
+        read_manifest(tmp_path / "m.json", kind)

@@ -1,0 +1,58 @@
+"""Weights are fetched whole and right, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from vrtspike.errors import DataError
+from vrtspike.io import pretrained as weights
+
+NAME = "vgg16-397923af.pth"
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to fetch from, whose one file passes for the published one."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / NAME).write_bytes(b"weights")
+    monkeypatch.setitem(weights.PUBLISHED, NAME, hashlib.sha256(b"weights").hexdigest())
+    return folder
+
+
+def test_fetches_and_verifies(source, tmp_path):
+    path = tmp_path / "new" / NAME
+    weights.fetch_weights(path, source.as_uri())
+    assert path.read_bytes() == b"weights"
+    weights.verify_weights(path)
+
+
+def test_refuses_another_file_and_leaves_nothing(source, tmp_path):
+    (source / NAME).write_bytes(b"something else")
+    path = tmp_path / "new" / NAME
+    with pytest.raises(DataError, match=r"expected [0-9a-f]{64}; this is not the published file"):
+        weights.fetch_weights(path, source.as_uri())
+    assert list(path.parent.iterdir()) == []
+
+
+def test_says_what_to_do_where_it_cannot_be_fetched(source, tmp_path):
+    (source / NAME).unlink()
+    with pytest.raises(DataError, match="fetch the file on another machine and put it at"):
+        weights.fetch_weights(tmp_path / NAME, source.as_uri())
+
+
+def test_verification_names_what_is_wrong(tmp_path):
+    path = tmp_path / NAME
+    with pytest.raises(DataError, match=r"no such file; .*snakemake --cores 1 weights"):
+        weights.verify_weights(path)
+    path.write_bytes(b"not them")
+    with pytest.raises(DataError, match="remove it and fetch it again"):
+        weights.verify_weights(path)
+
+
+def test_unknown_weights_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"unknown weights; known: alexnet.*, vgg16"):
+        weights.fetch_weights(tmp_path / "resnet.pth")

@@ -1,0 +1,114 @@
+"""Files of weights: what is read, refused and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from vrtspike.errors import RunError
+from vrtspike.io.weights import load_trained, read_weights
+
+FORMATS = [("w.pth", torch.save), ("w.safetensors", save_file)]
+
+
+def test_averaged_weights_are_preferred(tmp_path: Path) -> None:
+    path = tmp_path / "weights.pth"
+    states = {"params": {"weight": torch.zeros(2)}, "params_ema": {"weight": torch.ones(2)}}
+    for order in (("params", "params_ema"), ("params_ema", "params")):
+        torch.save({name: states[name] for name in order}, path)
+        assert torch.equal(read_weights(path)["weight"], torch.ones(2))
+
+
+@pytest.mark.parametrize(("name", "save"), FORMATS)
+def test_the_prefix_of_a_parallel_wrapper_is_left_out(
+    tmp_path: Path, name: str, save: Callable[..., None]
+) -> None:
+    tensors = {"module.conv.weight": torch.ones(2), "module_list.bias": torch.zeros(1)}
+    save(tensors, tmp_path / name)
+    assert read_weights(tmp_path / name).keys() == {"conv.weight", "module_list.bias"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+@pytest.mark.parametrize(("name", "save"), FORMATS)
+def test_values_that_are_not_finite_are_refused_with_file_and_tensor(
+    tmp_path: Path, name: str, save: Callable[..., None], value: float
+) -> None:
+    tensors = {"a.weight": torch.ones(2, 3), "b.bias": torch.ones(4), "count": torch.tensor(1)}
+    tensors["b.bias"][1] = value
+    save(tensors, tmp_path / name)
+    with pytest.raises(RunError) as caught:
+        read_weights(tmp_path / name)
+    title, fault, advice = str(caught.value).splitlines()
+    assert title == f"{tmp_path / name}: weights that are NaN or infinite (1):"
+    assert fault == "  - b.bias: 1 of 4 values"
+    assert "train again" in advice
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no such checkpoint"):
+        read_weights(tmp_path / "absent.pth")
+    (tmp_path / "folder.safetensors").mkdir()
+    with pytest.raises(RunError, match=r"folder.safetensors: a folder, no file of weights"):
+        read_weights(tmp_path / "folder.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("name", "save", "kind"),
+    [(*each, kind) for each, kind in zip(FORMATS, ("PyTorch", "safetensors"), strict=True)],
+)
+def test_damaged_files_and_those_of_another_kind_are_told(
+    tmp_path: Path, name: str, save: Callable[..., None], kind: str
+) -> None:
+    file = tmp_path / name
+    save({"conv.weight": torch.ones(64, 8), "conv.bias": torch.zeros(64)}, file)
+    whole = file.read_bytes()
+    cuts = [whole[:length] for length in (0, 4, 20, len(whole) // 2, len(whole) - 1)]
+    for contents in (*cuts, b"no weights at all", b"\x89PNG\r\n\x1a\n" * 20):
+        file.write_bytes(contents)
+        message = (
+            rf"{name}: not a whole {kind} file.*it is damaged or of another kind. Copy or fetch"
+        )
+        with pytest.raises(RunError, match=message):
+            read_weights(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"0.bias": None}, "0.bias: missing"),
+        ({"2.bias": torch.zeros(4)}, "2.bias: not in this model"),
+        ({"0.bias": torch.zeros(5)}, r"0.bias: shape \(5,\), expected \(4,\)"),
+        (
+            {"0.bias": torch.zeros(4, dtype=torch.int32)},
+            "0.bias: numbers of torch.int32, expected torch.float32",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_loaded_nowhere(
+    tmp_path: Path, change: dict[str, torch.Tensor | None], fault: str
+) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    state = {name: tensor + 1 for name, tensor in before.items()}
+    changed = {name: tensor for name, tensor in (state | change).items() if tensor is not None}
+    file = tmp_path / "weights.safetensors"
+    save_file(changed, file)
+    with pytest.raises(
+        RunError, match=rf"weights.safetensors: weights of another model.*\n.*{fault}"
+    ):
+        load_trained(model, file)
+    assert all(torch.equal(model.state_dict()[name], before[name]) for name in before)
+    save_file(state, file)
+    load_trained(model, file)
+    assert all(torch.equal(model.state_dict()[name], state[name]) for name in state)
+
+
+def test_a_file_without_a_state_dictionary_is_told(tmp_path: Path) -> None:
+    torch.save({"epoch": 3}, tmp_path / "other.pth")
+    with pytest.raises(RunError, match="found no state dictionary"):
+        read_weights(tmp_path / "other.pth")

@@ -1,0 +1,173 @@
+"""How many small faults in a package its tests notice.
+
+Faults are made one at a time, in a copy of the project: a comparison or a sign is turned round, two
+arguments change places, a constant is another one, a condition is negated, a statement is left
+out. First the test file that mirrors the module is run, then the tests of the package. Faults that
+no test notices are listed; some of them change nothing that can be observed.
+
+    python tests/mutations.py --package training --count 20 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+OPPOSITE: dict[type[ast.AST], ast.cmpop | ast.operator] = {
+    **{ast.Lt: ast.GtE(), ast.GtE: ast.Lt(), ast.Gt: ast.LtE(), ast.LtE: ast.Gt()},
+    **{ast.Eq: ast.NotEq(), ast.NotEq: ast.Eq(), ast.Is: ast.IsNot(), ast.IsNot: ast.Is()},
+    **{ast.In: ast.NotIn(), ast.NotIn: ast.In(), ast.Add: ast.Sub(), ast.Sub: ast.Add()},
+    **{ast.Mult: ast.Div(), ast.Div: ast.Mult(), ast.FloorDiv: ast.Mult()},
+}
+UNTOUCHED = {".git", ".venv", "results", "runs", "data", "weights"}
+"""At the top of a project: what holds neither code nor tests."""
+
+
+@dataclass(frozen=True, order=True)
+class Mutation:
+    """One fault: bytes of a file that are replaced."""
+
+    file: Path
+    start: int
+    end: int
+    new: str
+
+    def described(self, root: Path) -> str:
+        """Where it is, and what it changes."""
+        source = (root / self.file).read_bytes()
+        line = source.count(b"\n", 0, self.start) + 1
+        return f"{self.file}:{line}: {source[self.start : self.end].decode()} -> {self.new}"
+
+
+def mutants(node: ast.AST) -> Iterator[ast.AST]:
+    """What may stand in a node's place."""
+    other = copy.deepcopy(node)
+    match other:
+        case ast.Compare(ops=[op]) if type(op) in OPPOSITE:
+            other.ops = [OPPOSITE[type(op)]]
+        case ast.BinOp(op=op) if type(op) in OPPOSITE:
+            other.op = OPPOSITE[type(op)]
+        case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=operand):
+            other = operand
+        case ast.Constant(value=bool(value)):
+            other.value = not value
+        case ast.Constant(value=int(value) | float(value)):
+            other.value = value + 1
+        case ast.Call(args=[first, second, *rest]):
+            other.args = [second, first, *rest]
+        case ast.IfExp(test=test):
+            other.test = ast.UnaryOp(ast.Not(), test)
+        case ast.AugAssign() | ast.Expr(value=ast.Call()):
+            other = ast.Pass()
+        case _:
+            return
+    yield ast.fix_missing_locations(other)
+
+
+def parts(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all below it that is computed: no annotations, no decorators."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name not in ("annotation", "returns", "decorator_list"):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr):
+                    yield from parts(child)
+
+
+def mutations(root: Path, file: Path) -> Iterator[Mutation]:
+    """All faults that can be made in a file, given from the project's root."""
+    source = (root / file).read_bytes()
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for node in parts(ast.parse(source)):
+        conditions = [node.test] if isinstance(node, ast.If | ast.While) else []
+        changed = [(node, other) for other in mutants(node)]
+        changed += [(test, ast.UnaryOp(ast.Not(), test)) for test in conditions]
+        for old, new in changed:
+            start, end = (
+                starts[line - 1] + column
+                for line, column in (
+                    (old.lineno, old.col_offset), (old.end_lineno, old.end_col_offset),
+                )
+            )  # fmt: skip
+            text = ast.unparse(new)
+            yield Mutation(file, start, end, text if isinstance(new, ast.stmt) else f"({text})")
+
+
+def pass_tests(root: Path, target: Path) -> bool:
+    """Whether tests, or a module's examples, pass; those that take 10 minutes do not."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(target)]
+    command += ["--doctest-modules"] * (target.parts[0] == "src")
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=environment, timeout=600, capture_output=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode in (0, 5)  # 5: there is no test
+
+
+def targets(root: Path, file: Path, package: str) -> list[Path]:
+    """A module's examples, the test file that mirrors it, and the tests of its package."""
+    inside = file.relative_to("src/vrtspike")
+    mirror = Path("tests") / inside.with_name(f"test_{inside.name}")
+    found = (file, mirror, Path("tests") / package)
+    return [target for target in found if (root / target).exists()]
+
+
+def try_mutations(
+    root: Path, package: str, count: int, seed: int
+) -> Iterator[tuple[Mutation, bool]]:
+    """Make faults in a copy of a project; gives for each whether a test notices it."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder) / "project"
+        shutil.copytree(root, project, ignore=lambda at, _: UNTOUCHED if Path(at) == root else ())
+        if (root.parent / "shared").is_dir():
+            (project.parent / "shared").symlink_to(root.parent / "shared")
+        files = sorted((project / "src/vrtspike" / package).rglob("*.py"))
+        known = [m for file in files for m in mutations(project, file.relative_to(project))]
+        chosen = random.Random(seed).sample(sorted(known), min(count, len(known)))
+        if not pass_tests(project, Path("tests") / package):
+            raise SystemExit(f"tests/{package}: they fail as they are; fix that first")
+        for mutation in chosen:
+            path = project / mutation.file
+            source = path.read_bytes()
+            changed = source[: mutation.start] + mutation.new.encode() + source[mutation.end :]
+            path.write_bytes(changed)
+            tests = targets(project, mutation.file, package)
+            yield mutation, not all(pass_tests(project, target) for target in tests)
+            path.write_bytes(source)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Try faults, list those that nothing notices, and the rate."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--package", required=True, help="below src/vrtspike, such as training")
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1])
+    options = parser.parse_args(words)
+    found = []
+    for mutation, noticed in try_mutations(
+        options.root, options.package, options.count, options.seed
+    ):
+        found.append(noticed)
+        if not noticed:
+            print(f"unnoticed: {mutation.described(options.root)}", flush=True)
+    print(f"noticed: {sum(found)} of {len(found)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Baselines against what theory says of red noise, trends and oscillations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray
+
+from tests.sst.conftest import series_store
+from vrtspike.sst.baselines import BASELINES, Baselines, LinearInverseModel, trend_line
+from vrtspike.sst.settings import Years
+
+MEMORY = 0.8
+MONTHS = 1500
+
+
+def red_noise(months: int, cells: int = 3, seed: int = 0) -> np.ndarray:
+    """Autoregression of order 1 with a variance of 1, from its definition."""
+    random = np.random.default_rng(seed)
+    values = [random.normal(size=cells)]
+    for _ in range(months - 1):
+        pushes = np.sqrt(1 - MEMORY**2) * random.normal(size=cells)
+        values.append(MEMORY * values[-1] + pushes)
+    return np.array(values)
+
+
+def series(kelvin: np.ndarray, first: int = 0) -> xarray.DataArray:
+    """Consecutive months of cells in a column."""
+    times = {"time": first + np.arange(len(kelvin))}
+    return xarray.DataArray(kelvin[..., None], times, ("time", "row", "column"))
+
+
+def lines(months: int, cells: int = 3, slope: float = 0.0) -> xarray.Dataset:
+    """Cells of equal area with a known trend (kelvin a year) about the middle of the months."""
+    values = {"weight": 1 / cells, "trend": slope, "middle": (months - 1) / 2}
+    return xarray.Dataset(
+        {name: (("row", "column"), np.full((cells, 1), v)) for name, v in values.items()}
+    )
+
+
+def errors(fitted: Baselines, later: xarray.DataArray, months: int) -> dict[str, float]:
+    """Mean squared error of every baseline on a later series."""
+    now = later[:-months]
+    said = fitted(now, now["time"]).isel(lead=0)
+    found = ((said - later[months:].values) ** 2).mean(("time", "row", "column"))
+    return {name: float(found.sel(system=name)) for name in BASELINES}
+
+
+def slopes(kelvin: xarray.DataArray, months: int) -> np.ndarray:
+    """What damped persistence makes of an anomaly of 1."""
+    fitted = Baselines(kelvin, lines(*kelvin.shape[:2]), [months])
+    return fitted(xarray.ones_like(kelvin[-1]), 0).sel(system="damped")[0].values.ravel()
+
+
+@pytest.mark.parametrize("months", [1, 3])
+def test_of_red_noise_damped_persistence_is_the_best(months):
+    fitted = Baselines(series(red_noise(MONTHS)), lines(MONTHS), [months])
+    found = errors(fitted, series(red_noise(MONTHS, seed=1)), months)
+    left = MEMORY**months
+    # What can be known of a later month leaves 1 - r^2, climatology all, persistence 2 (1 - r).
+    assert found["damped"] == pytest.approx(1 - left**2, rel=0.08)
+    assert found["climatology"] == pytest.approx(1, rel=0.12)
+    assert found["persistence"] == pytest.approx(2 * (1 - left), rel=0.08)
+    # Of three cells the linear inverse model is an autoregression, too.
+    assert found["lim"] == pytest.approx(found["damped"], rel=0.02)
+    assert found["damped"] < 0.999 * min(found["persistence"], found["climatology"])
+
+
+def test_damping_is_the_slope_of_each_cell_and_skips_what_is_not_known():
+    noise = red_noise(200)
+    noise[50:60, 0] = np.nan
+    found = slopes(series(noise), 2)
+    for cell in range(3):
+        pairs = [
+            (a, b)
+            for a, b in zip(noise[:-2, cell], noise[2:, cell], strict=True)
+            if np.isfinite(a) and np.isfinite(b)
+        ]
+        assert len(pairs) == (198 - 12 if cell == 0 else 198)
+        slope = sum(a * b for a, b in pairs) / sum(a * a for a, _ in pairs)
+        assert found[cell] == pytest.approx(slope)
+    noise[:, 0] = np.nan
+    assert slopes(series(noise), 1)[0] == 0
+
+
+def test_a_trend_is_extrapolated():
+    """Two kelvin a decade; 40 years on, only those that know of it are right."""
+    cells, now = lines(MONTHS, slope=0.2), series(red_noise(MONTHS))
+    fitted = Baselines(now + trend_line(cells, now.time), cells, [3])
+    later = series(red_noise(MONTHS, seed=2), MONTHS + 480)
+    found = errors(fitted, later + trend_line(cells, later.time), 3)
+    assert found["trend"] == pytest.approx(1, rel=0.15)
+    assert found["damped_trend"] == pytest.approx(1 - MEMORY**6, rel=0.1)
+    assert found["lim"] == pytest.approx(found["damped_trend"], rel=0.05)
+    assert found["climatology"] > 100
+    assert trend_line(cells, int(cells.middle[0, 0] + 12.5)).values == pytest.approx(0.2, abs=0.01)
+
+
+def test_what_is_not_known_is_forecast_as_the_climatology_or_its_trend():
+    cells, now = lines(600, 2, 0.1), series(red_noise(600, cells=2))
+    fitted = Baselines(now + trend_line(cells, now.time), cells, [1])
+    said = fitted(xarray.DataArray([[np.nan], [0.5]], dims=("row", "column")), 1000)
+    assert np.isfinite(said).all()
+    for name in ("persistence", "damped", "climatology"):
+        assert said.sel(system=name)[0, 0, 0] == 0
+    for name in ("trend", "damped_trend"):
+        assert said.sel(system=name)[0, 0, 0] == trend_line(cells, 1001)[0, 0]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_linear_inverse_model_finds_an_oscillation_that_cells_cannot_see(chunked):
+    """Two patterns that turn into each other: alone, each cell says too little."""
+    random = np.random.default_rng(3)
+    turn = 0.98 * np.exp(2j * np.pi / 30)
+    state, values = 0j, []
+    for _ in range(2500):
+        state = turn * state + 0.2 * random.normal(size=2) @ [1, 1j]
+        values.append(state)
+    patterns = np.array([[1.0, 0.5, 0, -1, 0.3], [0, 1, 1, 0.5, -0.7]])
+    kelvin = np.array(values).view(float).reshape(-1, 2) @ patterns
+    cells, ahead = lines(2000, 5), 6
+    cells["weight"] = ("row", "column"), np.array([[0.1], [0.2], [0.3], [0.25], [0.15]])
+    training = series(kelvin[:2000])
+    fitted = Baselines(training.chunk(time=500) if chunked else training, cells, [ahead])
+    found = errors(fitted, series(kelvin[2000:], 2000), ahead)
+    expected = (np.array(values)[2000:-ahead] * turn**ahead).view(float).reshape(-1, 2) @ patterns
+    best = np.mean((expected - kelvin[2000 + ahead :]) ** 2)
+    assert found["lim"] == pytest.approx(best, rel=0.03)
+    assert found["lim"] < 0.7 * found["damped"]
+
+
+def test_a_linear_inverse_model_keeps_the_largest_components():
+    random = np.random.default_rng(4)
+    kelvin = random.normal(size=(100, 30)) * np.linspace(3, 0.1, 30)
+    kelvin[40] = np.nan
+    weights = random.uniform(0.5, 1, 30)
+    scaled = np.nan_to_num(kelvin) * np.sqrt(weights)
+    # A twentieth of 100 months; no pair with the month that is missing.
+    u, s, vt = np.linalg.svd(scaled, full_matrices=False)
+    components = (u * s)[:, :5]
+    pairs = np.delete(np.arange(99), [39, 40])
+    step = np.linalg.lstsq(components[pairs], components[pairs + 1])[0]
+    expected = (components[-1] @ step @ step) @ vt[:5] / np.sqrt(weights)
+    now = series(kelvin)
+    found = LinearInverseModel(now, lines(1, 30)["weight"].copy(data=weights[:, None]))(now[-1], 2)
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-8)
+
+
+def test_training_anomalies_are_those_of_the_store(tmp_path):
+    random = np.random.default_rng(5)
+    kelvin = 290 + random.normal(size=(144, 3)) + np.arange(144)[:, None] / 100
+    ice = np.zeros((144, 3))
+    ice[30, 1] = 1
+    store = series_store(
+        kelvin, tmp_path, Years(TRAIN=(2000, 2009), VAL=(2010, 2010), TEST=(2011, 2011)), siconc=ice
+    )
+    found, trend = store.anomalies[:, 0], store.fields[["trend", "middle"]].isel(row=0)
+    months = kelvin[:120].reshape(10, 12, 3)
+    climatology = months.mean(axis=0)
+    climatology[6, 1] = np.delete(months[:, 6, 1], 2).mean()
+    expected = (months - climatology).reshape(120, 3)
+    expected[30, 1] = np.nan
+    np.testing.assert_allclose(found[:120], expected, atol=1e-4)
+    assert found.time.values.tolist() == list(range(24000, 24144))
+    assert store.weights.values == pytest.approx(1 / 6)
+    assert trend["trend"].values == pytest.approx([0.12] * 3, abs=0.08)
+    about = (found - trend_line(trend, found.time))[:120, 0]
+    assert found[120].values == pytest.approx(kelvin[120] - climatology[0], abs=1e-4)
+    assert np.polyfit(np.arange(120), about, 1)[0] == pytest.approx(0, abs=1e-6)

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import xarray
+
+from tests.sst.conftest import GLOBE, PACIFIC, YEARS, changed, series_store
+from vrtspike.deblurring.data.raw.versions import changed_files
+from vrtspike.errors import DataError
+from vrtspike.sst import store as store_module
+from vrtspike.sst.dataset import prepared_store
+from vrtspike.sst.generate import Globe, write_example
+from vrtspike.sst.grid import Area, Grid, Regridder
+from vrtspike.sst.settings import Years, month_number
+from vrtspike.sst.store import (
+    DEVIATION_FLOOR_K,
+    ICE_LIMIT_K,
+    PreparedStore,
+    contents_digest,
+    prepare,
+)
+
+SMALL = Globe(first_year=2000, years=5, step=30.0)
+SMALL_YEARS = Years(TRAIN=(2000, 2002), VAL=(2003, 2003), TEST=(2004, 2004))
+WORLD = Area("World", lon=[0, 360], lat=[-60, 60])
+SERIES_YEARS = Years(TRAIN=(2000, 2009), VAL=(2010, 2010), TEST=(2011, 2011))
+
+
+def regridded(field: np.ndarray) -> np.ndarray:
+    """(108, 10, 20) on the fixture's region."""
+    return Regridder(GLOBE.latitudes, GLOBE.longitudes, Grid(PACIFIC, 8), "a")(field)
+
+
+def header(store: PreparedStore) -> dict:
+    return {k: store.manifest[k] for k in ("area", "resolution", "years", "first_month", "months")}
+
+
+def test_temperatures_and_ice_are_those_of_the_region(store):
+    kelvin, ice = (regridded(field).astype(np.float32) for field in (GLOBE.kelvin(), GLOBE.ice()))
+    assert store.first_month == month_number(1980, 1)
+    np.testing.assert_array_equal(store.read("sst"), kelvin)
+    np.testing.assert_array_equal(store.read("siconc"), ice)
+    np.testing.assert_array_equal(store.read("sea"), np.isfinite(kelvin).all(axis=0))
+    assert 0.5 < store.read("sea").mean() < 0.97
+
+
+def test_climatology_deviation_and_trend_are_those_of_the_training_years(store):
+    kelvin = regridded(GLOBE.kelvin())[:, store.read("sea")]
+    training = kelvin[:60].reshape(5, 12, -1)
+    np.testing.assert_allclose(
+        store.read("climatology")[:, store.read("sea")], training.mean(axis=0), rtol=1e-6
+    )
+    spread = np.maximum(training.std(axis=0), DEVIATION_FLOOR_K)
+    np.testing.assert_allclose(store.read("deviation")[:, store.read("sea")], spread, rtol=1e-3)
+    anomaly = (training - training.mean(axis=0)).reshape(60, -1)
+    slope, offset = np.polyfit(np.arange(60) / 12, anomaly, 1)
+    np.testing.assert_allclose(store.read("trend")[store.read("sea")], slope, atol=2e-4)
+    middle = store.first_month - 12 * offset / slope
+    np.testing.assert_allclose(store.read("middle")[store.read("sea")], middle, atol=0.1)
+    for name, land in (("climatology", 0), ("deviation", 1), ("trend", 0)):
+        assert (store.read(name)[..., ~store.read("sea")] == land).all()
+
+
+def test_anomalies_are_standardised_by_their_months(store):
+    anomaly = store.read("anomaly")
+    march = 12 * 7 + 2
+    expected = (store.read("sst")[march] - store.read("climatology")[2]) / store.read("deviation")[
+        2
+    ]
+    np.testing.assert_allclose(
+        anomaly[march][store.read("sea")], expected[store.read("sea")], rtol=1e-5
+    )
+    assert (anomaly[:, ~store.read("sea")] == 0).all()
+    np.testing.assert_array_equal(store.read("valid"), np.tile(store.read("sea"), (108, 1, 1)))
+
+
+@pytest.mark.parametrize("given", ["siconc", "temperature"])
+def test_ice_is_masked_and_its_share_of_months_decides(tmp_path, given):
+    """Cells under ice: never, in one July, in most Julys, always."""
+    random = np.random.default_rng(0)
+    kelvin = 280 + random.normal(size=(144, 4))
+    frozen = np.zeros((144, 4), bool)
+    frozen[6, 1] = frozen[6:84:12, 2] = True
+    frozen[:, 3] = True
+    if given == "siconc":
+        store = series_store(kelvin, tmp_path, SERIES_YEARS, siconc=0.15 * frozen)
+    else:
+        kelvin[frozen] = ICE_LIMIT_K - 0.1
+        store = series_store(kelvin, tmp_path, SERIES_YEARS)
+    valid = store.read("valid")[:, 0]
+    expected = ~frozen
+    # In seven of ten training Julys there is ice: no July is forecast, also not one without.
+    expected[6::12, 2] = False
+    np.testing.assert_array_equal(valid, expected)
+    assert store.manifest["ice"] == (
+        "siconc" if given == "siconc" else f"sst below {ICE_LIMIT_K} K"
+    )
+    # The July without ice, and nothing else, makes the climatology of the second cell.
+    july = kelvin[18:120:12, 1].mean()
+    assert store.read("climatology")[6, 0, 1] == pytest.approx(july, rel=1e-6)
+    assert (store.read("anomaly")[:, 0][~expected] == 0).all()
+
+
+def test_missing_months_are_kept_as_such(tmp_path):
+    clean = series_store(_noise(), tmp_path, SERIES_YEARS)
+    changed(tmp_path / "sst.nc", lambda d: d.drop_isel(valid_time=[3, 5, 130]))
+    store = prepare(tmp_path, clean.area, 4, tmp_path / "out" / "p.json", SERIES_YEARS)
+    assert store.manifest["missing"] == ["2000-04", "2000-06", "2010-11"]
+    assert store.manifest["months"] == 144
+    assert not store.read("valid")[[3, 5, 130]].any()
+    assert store.read("valid").sum() == (144 - 3) * store.read("sea").sum()
+    april = clean.read("sst")[15:120:12].mean(axis=0)
+    np.testing.assert_allclose(store.read("climatology")[3], april, rtol=1e-6)
+
+
+def _noise() -> np.ndarray:
+    return 290 + np.random.default_rng(1).normal(size=(144, 3))
+
+
+def test_years_that_are_held_out_change_nothing_of_what_is_fitted(tmp_path):
+    kelvin = _noise()
+    (tmp_path / "b").mkdir()
+    one = series_store(kelvin, tmp_path, SERIES_YEARS)
+    kelvin[120:] += 5
+    two = series_store(kelvin, tmp_path / "b", SERIES_YEARS)
+    for name in ("climatology", "deviation", "trend", "middle"):
+        np.testing.assert_array_equal(one.read(name), two.read(name))
+    assert one.digest != two.digest
+
+
+def test_large_data_are_prepared_and_read_by_chunks(download, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", 0)
+    again = prepare(download, PACIFIC, 8, tmp_path / "p.json", YEARS)
+    for name in store.fields:
+        np.testing.assert_allclose(again.read(name), store.read(name), rtol=1e-5, atol=1e-5)
+    assert again.fields["anomaly"].chunks is not None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.json", "p.nc"]
+
+
+def test_cells_without_a_value_in_some_month_are_no_sea(tmp_path):
+    kelvin = _noise()
+    kelvin[7, 0] = np.nan
+    store = series_store(kelvin, tmp_path, SERIES_YEARS)
+    assert store.read("sea").tolist() == [[False, True, True]] * 2
+    assert (store.manifest["dropped_cells"], store.manifest["sea_cells"]) == (2, 4)
+
+
+def test_a_sea_that_hardly_moves_is_not_blown_up(tmp_path):
+    store = series_store(np.full((144, 2), 285.0), tmp_path, SERIES_YEARS)
+    assert store.read("deviation") == pytest.approx(DEVIATION_FLOOR_K)
+    assert np.abs(store.read("anomaly")).max() < 1e-3
+
+
+def test_the_manifest_says_what_was_prepared(store, download):
+    manifest = store.manifest
+    assert manifest["years"] == {"TRAIN": [1980, 1984], "VAL": [1985, 1986], "TEST": [1987, 1988]}
+    assert manifest["months"] == 108
+    assert manifest["preliminary"] == manifest["missing"] == []
+    assert [file["path"] for file in manifest["files"]] == ["sst.nc"]
+    assert changed_files(download, manifest) == []
+    assert (store.area, store.grid.resolution) == (PACIFIC, 8)
+
+
+def test_equal_contents_have_equal_digests(download, tmp_path, store):
+    named = Area("Another name", lon=PACIFIC.lon, lat=PACIFIC.lat, description="and more")
+    again = prepare(download, named, 8, tmp_path / "p.json", YEARS)
+    assert again.digest == store.digest == contents_digest(header(store), store.fields)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"area": asdict(PACIFIC) | {"lat": [-32.0, 48.0]}},
+        {"years": {"TRAIN": [1980, 1983], "val": [1985, 1986], "test": [1987, 1988]}},
+        {"first_month": 0},
+    ],
+)
+def test_the_digest_sees_where_and_when_the_cells_are(store, change):
+    assert contents_digest(header(store) | change, store.fields) != store.digest
+
+
+@pytest.mark.parametrize(
+    "name", ["sst", "siconc", "valid", "anomaly", "climatology", "deviation", "trend", "sea"]
+)
+def test_the_digest_sees_every_array(store, name):
+    fields = store.fields.load().copy(deep=True)
+    values = fields[name].values
+    values[(-1,) * values.ndim] = ~values[(-1,) * values.ndim] if values.dtype == bool else 7
+    assert contents_digest(header(store), fields) != store.digest
+
+
+def test_damage_is_an_error(store, tmp_path):
+    shutil.copy(store.path, tmp_path / "p.json")
+    contents = bytearray(store.file.read_bytes())
+    for place in range(len(contents) // 3, 2 * len(contents) // 3, 97):
+        contents[place] ^= 1
+    for damaged in (contents, contents[:5000]):
+        (tmp_path / "p.nc").write_bytes(damaged)
+        with pytest.raises(DataError, match=r"p\.nc: cannot be read .*prepare it again"):
+            PreparedStore(tmp_path / "p.json").read("sst")
+
+
+def test_a_manifest_that_is_none_is_refused(store, tmp_path):
+    path = tmp_path / "p.json"
+    with pytest.raises(DataError, match="manifest of prepared temperatures; run prepare again"):
+        PreparedStore(path)
+    contents = json.loads(store.path.read_text())
+    for change, words in (
+        ({"schema": 1}, "found schema 1, expected 3; run prepare again"),
+        ({"resolution": "x"}, "damaged"),
+        ({"years": {"train": [1, 2]}}, "VAL is missing"),
+    ):
+        path.write_text(json.dumps(contents | change))
+        with pytest.raises(DataError, match=words):
+            PreparedStore(path)
+
+
+def hot(d: xarray.Dataset) -> xarray.Dataset:
+    return d.assign(sst=(d["sst"] - 273.15).assign_attrs(units="K"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (hot, r"sst.nc: 2000-01 has .* to .*, expected kelvin"),
+        (
+            lambda d: d.assign(sst=d["sst"].where(d["valid_time"] != d["valid_time"][5])),
+            r"sst.nc: 2000-06 has no sea in area World.*a region with sea",
+        ),
+    ],
+)
+def test_fields_that_are_none_are_refused(tmp_path, change, words):
+    changed(write_example(tmp_path, SMALL), change)
+    with pytest.raises(DataError, match=words):
+        prepare(tmp_path, WORLD, 30, tmp_path / "out" / "p.json", SMALL_YEARS)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_region_without_sea_is_refused(download, tmp_path):
+    inland = Area("Inland", lon=[264, 280], lat=[8, 24])
+    with pytest.raises(DataError, match=r"has no sea in area Inland.*a region with sea"):
+        prepare(download, inland, 8, tmp_path / "p.json", YEARS)
+    kelvin = np.where(np.arange(144)[:, None] % 2 == [0, 1], 290.0, np.nan)
+    with pytest.raises(DataError, match=r"4 cells have values in some months only"):
+        series_store(kelvin, tmp_path, SERIES_YEARS)
+
+
+def test_years_that_the_files_lack_are_refused(download, tmp_path):
+    years = Years(TRAIN=(1980, 1984), VAL=(1985, 1986), TEST=(1987, 1989))
+    with pytest.raises(DataError, match=r"1980-01 to 1988-12.*TEST are \[1987, 1989\]"):
+        prepare(download, PACIFIC, 8, tmp_path / "p.json", years)
+    store = prepare(download, PACIFIC, 8, tmp_path / "p.json")
+    assert store.years == Years(TRAIN=(1980, 1986), VAL=(1987, 1987), TEST=(1988, 1988))
+
+
+def test_a_prepared_store_is_found_again(tmp_path):
+    path = write_example(tmp_path, SMALL)
+    told: list[str] = []
+    one = prepared_store(tmp_path, WORLD, 30, tell=told.append)
+    stamp = one.path.stat().st_mtime_ns
+    two = prepared_store(tmp_path, WORLD, 30, tell=told.append)
+    assert (two.path, two.path.stat().st_mtime_ns, len(told)) == (one.path, stamp, 1)
+    assert one.path.parent == tmp_path / "prepared"
+    others = {
+        prepared_store(tmp_path, WORLD, 60).path,
+        prepared_store(tmp_path, WORLD, 30, SMALL_YEARS).path,
+        prepared_store(tmp_path, Area("World", lon=[0, 180], lat=[-60, 60]), 30).path,
+    }
+    assert len({one.path, *others}) == 4
+    one.file.unlink()
+    assert prepared_store(tmp_path, WORLD, 30).file.is_file()
+    os.utime(path, ns=(1, 1))
+    changed_date = prepared_store(tmp_path, WORLD, 30)
+    assert (changed_date.path != one.path, changed_date.digest) == (True, one.digest)

@@ -1,0 +1,67 @@
+"""How programs end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+from vrtspike.system.cli import run
+
+def main():
+    print("x" * 100_000)
+    {more}
+
+run(main)
+"""
+
+
+def program(more: str, **options) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(more=more)],
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_who_has_read_enough_ends_a_program_without_a_word():
+    for more in ("pass", "print('the last words', end='')"):
+        reading, writing = os.pipe()
+        os.close(reading)
+        ended = program(more, stdout=writing)
+        os.close(writing)
+        assert ended.communicate()[1] == ""
+        assert ended.returncode == 141
+
+
+def test_a_folder_where_a_file_belongs_is_told(tmp_path):
+    ended = program(f"open({str(tmp_path)!r}, 'w')", stdout=subprocess.DEVNULL)
+    told = ended.communicate()[1]
+    assert told.startswith(f"error: {tmp_path}: Is a directory; ")
+    assert ended.returncode == 2
+
+
+def test_a_package_of_an_extra_is_named_with_it():
+    program = (
+        "import sys; sys.modules['skimage'] = None; sys.modules['no_such_module'] = None\n"
+        "from vrtspike.system.cli import run\n"
+        "def main(): import {}\n"
+        "run(main)"
+    )
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", program.format(name)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for name in ("skimage.metrics", "no_such_module")
+    ]
+    assert done[0].returncode == 2
+    assert done[0].stderr.startswith(
+        "error: the package skimage is missing; pip install 'vrtspike[train]'"
+    )
+    assert done[1].returncode == 1
+    assert "Traceback" in done[1].stderr

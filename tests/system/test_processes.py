@@ -1,0 +1,144 @@
+"""Work spread over processes that end with the one that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from tests.concurrency import wait_until
+from vrtspike.errors import DataError, RunError
+from vrtspike.system.processes import for_each
+
+THINGS = [f"thing {number}" for number in range(7)]
+
+
+def work(thing: str) -> tuple[str, int]:
+    if thing == "thing 3":
+        raise DataError(f"{thing}: no good")
+    return thing.upper(), os.getpid()
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 20])
+def test_each_thing_is_worked_on_once_and_errors_are_given_back(processes):
+    outcomes = dict(for_each(work, THINGS, processes))
+    assert sorted(outcomes) == THINGS
+    error = outcomes.pop("thing 3")
+    assert isinstance(error, DataError)
+    assert str(error) == "thing 3: no good"
+    assert {thing: done for thing, (done, _) in outcomes.items()} == {
+        thing: thing.upper() for thing in outcomes
+    }
+    pids = {pid for _, pid in outcomes.values()}
+    assert len(pids) <= min(processes, len(THINGS))
+    assert (os.getpid() in pids) == (processes == 1)
+    assert not [child for child in psutil.Process().children() if child.pid in pids]
+
+
+STATE: list[str] = []
+
+
+def look(_: str) -> int:
+    return len(STATE)
+
+
+def test_fresh_processes_have_nothing_of_this_one(monkeypatch):
+    monkeypatch.setitem(globals(), "STATE", ["a CUDA context, say"])
+    assert {seen for _, seen in for_each(look, THINGS, 2)} == {1}
+    assert {seen for _, seen in for_each(look, THINGS, 2, fresh=True)} == {0}
+
+
+def test_a_single_thing_needs_no_process():
+    ((thing, (_, pid)),) = for_each(work, THINGS[:1], 8)
+    assert (thing, pid) == ("thing 0", os.getpid())
+    assert list(for_each(work, [], 8)) == []
+
+
+class OddError(Exception):
+    """Cannot be sent to another process: it is made of two arguments and tells one."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first)
+
+
+def fail(thing: str) -> None:
+    raise OddError(thing, thing) if thing == "odd" else KeyError(thing)
+
+
+def test_a_defect_keeps_the_place_where_it_happened():
+    found = dict(for_each(fail, ["plain", "odd"], 2))
+    assert isinstance(found["plain"], KeyError)
+    assert "in fail" in str(found["plain"].__cause__)
+    assert "OddError: odd" in str(found["odd"])
+    assert "in fail" in str(found["odd"])
+
+
+def die(thing: str) -> str:
+    if thing == "thing 1":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return thing
+
+
+def test_a_killed_process_is_told():
+    before = set(psutil.Process().children())  # of other tests in this process
+    with pytest.raises(RunError, match=r"a process was ended by SIGKILL, .*\d left to do"):
+        list(for_each(die, THINGS, 2))
+    assert not set(psutil.Process().children()) - before
+
+
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from vrtspike.system.cli import run
+from vrtspike.io.files import atomic_path
+from vrtspike.system.processes import for_each
+
+def work(thing):
+    with atomic_path(Path(sys.argv[1]) / thing) as temporary:
+        temporary.write_text("half")
+        Path(sys.argv[1], f"{os.getpid()}.pid").touch()
+        # "b" ends when the other process works: one that is quick would do both.
+        while thing == "a" or len([*Path(sys.argv[1]).glob("*.pid")]) < 2:
+            time.sleep(0.01)
+
+def main():
+    for _ in for_each(work, ["b", "a"], int(sys.argv[2])):
+        time.sleep(600)  # the first process has nothing to do any more
+
+run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "processes"),
+    [(signal.SIGTERM, 2), (signal.SIGINT, 2), (signal.SIGKILL, 2), (signal.SIGTERM, 1)],
+)
+def test_no_process_and_nothing_half_written_is_left(tmp_path, number, processes):
+    """SIGINT comes to the parent alone here; on a terminal to all at once."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), str(processes)], stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: len(list(tmp_path.glob("*.pid"))) == processes)
+        wait_until(lambda: (tmp_path / "b").exists() == (processes == 2))
+        workers = [psutil.Process(int(path.stem)) for path in tmp_path.glob("*.pid")]
+        parent.send_signal(number)
+        assert parent.wait(60) != 0
+        # They have no parent any more that could wait for them.
+        wait_until(lambda: not any(is_alive(worker) for worker in workers))
+    finally:
+        parent.kill()
+        parent.wait()
+    done = ["b"] * (processes - 1)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".pid"] == done
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,81 @@
+"""The time that is left, with a clock that the tests set, and where progress is shown."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+
+from vrtspike.system.progress_bar import progress_bar
+
+
+class Clock:
+    """Seconds since some instant."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def work(clock: Clock, *times: float) -> None:
+    """A frame is done at each of these times, of 100."""
+    with progress_bar("evaluate") as progress:
+        progress(0, 100)
+        for done, at in enumerate(times, start=1):
+            clock.now = 1000 + at
+            progress(done, 100)
+
+
+def test_a_log_file_gets_a_line_now_and_then_with_the_time_left(monkeypatch, capsys):
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock)
+    work(clock, 10, 20, 21, 40)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "evaluate: 2 of 100, 16:20 left",  # 10 s a frame
+        "evaluate: 4 of 100, 16:00 left",
+    ]
+
+
+PROGRAM = """
+import vrtspike.system.progress_bar as module
+module.PLAIN_INTERVAL = 0.0
+with module.progress_bar("evaluate") as show:
+    print("in the log", flush=True)
+    for done in (1, 2):
+        show(done, 2)
+"""
+
+
+LINES = "evaluate: 1 of 2, 0:00 left\nevaluate: 2 of 2\n"
+
+
+def shell(command: str, **options) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PROGRAM": PROGRAM, "PYTHON": sys.executable}
+    return subprocess.run(
+        ["bash", "-c", command], env=environment, check=True, text=True, timeout=240, **options
+    )
+
+
+def test_progress_goes_where_the_shell_says_and_the_rest_to_the_log(tmp_path):
+    log = tmp_path / "a.log"
+    command = f'VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&2 > {log} 2>&1'
+    assert shell(command, stderr=subprocess.PIPE).stderr == (LINES)
+    assert log.read_text() == "in the log\n"
+    master, slave = pty.openpty()
+    shell(command, stderr=slave)
+    os.close(slave)
+    shown = os.read(master, 1 << 16).decode()
+    os.close(master)
+    assert "2/2" in shown
+    assert log.read_text() == "in the log\n"
+
+
+def test_a_screen_that_is_not_open_is_standard_error():
+    command = 'VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&-'
+    done = shell(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert done.stderr == LINES

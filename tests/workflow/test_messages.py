@@ -1,0 +1,111 @@
+"""Better answers than Snakemake's, and notices at the end."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from vrtspike.workflow.messages import REMADE, TARGETS, Answers
+
+NO_RULE = "No rule to produce {} (if you use input functions make sure that they don't raise)"
+
+
+def answers(*arguments: str) -> Answers:
+    found = Answers(arguments)
+    targets = logging.makeLogRecord({TARGETS: ["train_fast", "train_low_memory", "demo"]})
+    assert found.answered(targets) is None
+    return found
+
+
+def error(text: str, exception: str, *arguments: str) -> str:
+    record = logging.makeLogRecord({"msg": text, "levelno": 40, "exception": exception})
+    found = answers(*arguments).answered(record)
+    assert found is not None
+    return str(found.msg)
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("train_low_memroy", "; did you mean train_low_memory?"),
+        ("train_fas", "; did you mean train_fast?"),
+        ("xyz", ";"),
+    ],
+)
+def test_an_unknown_target_is_answered_with_the_nearest(asked, hint):
+    assert error(NO_RULE.format(asked), "MissingRuleException") == (
+        f"error: no target and no file of this workflow: {asked}{hint} snakemake "
+        "--list-target-rules shows them all"
+    )
+
+
+def test_other_errors_stay():
+    assert error("something else", "MissingRuleException") == "something else"
+    assert error("No rule", "") == "No rule"
+
+
+def test_a_file_that_cannot_be_written_is_named():
+    found = error("Write-protected output files for rule x:\nr/a.json", "ProtectedOutputException")
+    assert found.startswith("error: r/a.json: cannot be written; ")
+
+
+@pytest.mark.parametrize("option", ["--configfile", "--configfiles"])
+def test_a_broken_configuration_file_is_named_with_its_line(tmp_path, option):
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text("GPUS: 0\n")
+    bad.write_text("GPUS: 0\nDATA: {ROOT: x\n")
+    text = "WorkflowError:\nConfig file is not valid JSON or YAML."
+    found = error(text, "WorkflowError", "-n", "demo", option, str(good), str(bad), "--cores", "1")
+    assert found.startswith(f"error: {bad}:3: not YAML: ")
+    assert "write targets before it" in found
+    assert str(bad) in error(text, "WorkflowError", f"--configfile={bad}")
+    assert error(text, "WorkflowError", "--configfile", str(good), "--cores", str(bad)) == text
+
+
+def test_the_reason_of_a_job_that_is_made_again_is_told():
+    found = answers()
+    told = logging.makeLogRecord({REMADE: ("a.json", "a.json is damaged")})
+    assert found.answered(told) is None
+    for output, reason in ((["b", "a.json"], "a.json is damaged"), (["b"], "Forced execution")):
+        fields = {"event": "job_info", "output": output, "reason": "Forced execution"}
+        record = found.answered(logging.makeLogRecord(fields))
+        assert record is not None
+        assert vars(record)["reason"] == reason
+
+
+PROGRAM = """
+from vrtspike.errors import RunError
+from vrtspike.workflow.messages import Notices
+notices = Notices()
+notices.add("first", "preset p cannot be used: no such file")
+notices.add("second", "first")
+print("plan", flush=True)
+"""
+
+
+KNOWN = ["first", "preset p cannot be used: no such file", "second"]
+ERROR = """
+notices.exit_status = 1
+with notices.user_errors():
+    raise RunError('no such file')
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "status", "said"),
+    [
+        ("", 0, KNOWN),
+        ("notices.exit_status = 1", 1, KNOWN),
+        # What was said as an error is not said again.
+        (ERROR, 2, ["error: no such file", "first", "second"]),
+    ],
+)
+def test_notices_are_said_once_and_last(then, status, said):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + then], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (status, "plan\n")
+    assert done.stderr.splitlines() == said

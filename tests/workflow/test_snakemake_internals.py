@@ -1,0 +1,119 @@
+"""What this project uses of Snakemake beyond its documented interface, tried by a real run.
+
+It runs with the Snakemake that is installed: `make test` has the newest that pyproject.toml allows,
+`make compat` the lowest (requirements-lowest.lock).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vrtspike.workflow import snakemake_internals
+
+pytestmark = pytest.mark.workflow
+
+SNAKEFILE = """
+import json
+from pathlib import Path
+from vrtspike.workflow.snakemake_internals import SnakemakeInternals
+
+SNAKEMAKE = SnakemakeInternals(workflow)
+
+
+def evaluate_devices(wildcards):
+    return len(SNAKEMAKE.due_jobs())
+
+
+def forced(wildcards):
+    SNAKEMAKE.make_again("first.txt", "it is damaged")
+    return []
+
+
+rule all:
+    input:
+        "second-a.txt",
+
+
+rule first:
+    input:
+        forced,
+    output:
+        "first.txt",
+    shell:
+        "echo made > {output}"
+
+
+rule second:
+    input:
+        "first.txt",
+    output:
+        "second-{name}.txt",
+    params:
+        dry=lambda wildcards, resources: SNAKEMAKE.is_dry_run,
+    resources:
+        due=evaluate_devices,
+    shell:
+        "echo {resources.due} > {output}"
+
+
+onstart:
+    found = dict(
+        is_main=SNAKEMAKE.is_main,
+        is_dry_run=SNAKEMAKE.is_dry_run,
+        runs_here=SNAKEMAKE.runs_here,
+        config=SNAKEMAKE.config_arguments,
+        forced=sorted(SNAKEMAKE.forced_rules),
+        due=[[*job[:2], sorted(job.inputs), job.outputs] for job in SNAKEMAKE.due_jobs()],
+    )
+    Path("found.json").write_text(json.dumps(found))
+"""
+
+
+def snakemake(folder: Path, *arguments: str) -> dict:
+    """Run the workflow; returns what it wrote down before its first job."""
+    (folder / "Snakefile").write_text(SNAKEFILE)
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
+        cwd=folder,
+        env={**os.environ, "SLURM_CONF": os.devnull},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict = json.loads((folder / "found.json").read_text())
+    return found
+
+
+def test_every_name_does_what_it_is_used_for(tmp_path):
+    found = snakemake(tmp_path, "--config", "ABC={B: 3}", "--forcerun", "second")
+    assert (found["is_main"], found["is_dry_run"], found["runs_here"]) == (True, False, True)
+    assert found["config"] == ["ABC={B: 3}"]
+    assert found["forced"] == ["second"]
+    due = [["first", {}, [], ["first.txt"]]]
+    due.append(["second", {"name": "a"}, ["first.txt"], ["second-a.txt"]])
+    assert sorted(job for job in found["due"] if job[0] != "all") == due
+    # A file that is there is made again because it is forced.
+    (tmp_path / "first.txt").write_text("as before")
+    assert snakemake(tmp_path, "--forceall")["forced"] == ["train"]
+    assert (tmp_path / "first.txt").read_text() == "made\n"
+    (tmp_path / "first.txt").write_text("as before")
+    again = snakemake(tmp_path)
+    assert (again["config"], again["forced"]) == ([], [])
+    assert (tmp_path / "first.txt").read_text() == "made\n"
+
+
+def test_they_are_ten_at_most_and_stand_in_one_module(repository):
+    source = inspect.getsource(snakemake_internals)
+    names = set(re.findall(r"(?:_workflow|dag|settings)\.((?:dag\.)?\w+)", source)) - {"dag"}
+    assert len(names) <= 10, names
+    for path in [*(repository / "rules").rglob("*.smk"), repository / "workflow/Snakefile"]:
+        found = re.findall(r"(?<![./])\bworkflow\.([a-z_]+)", path.read_text(encoding="utf-8"))
+        assert set(found) <= {"configfiles", "cores"}, path

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.workflow import Workflow, WorkflowSettings
+from vrtspike.deblurring.data.manifests import ACCEPTED
+from vrtspike.deblurring.settings import Settings
+from vrtspike.io.files import file_digest, write_json
+from vrtspike.io.flatten import flat_settings
+from vrtspike.io.manifests import file_entry
+from vrtspike.runs.identity import evaluation_settings, result_settings
+from vrtspike.sst.settings import SSTSettings
+from vrtspike.workflow.staleness import (
+    PreparedData,
+    Restoring,
+    code_lines,
+    of_every_problem,
+    one_of,
+    setting_lines,
+)
+
+
+def test_a_line_per_key_of_the_jobs_own_preset():
+    presets = {
+        "slow": Settings.model_validate({"TRAIN": {"OPTIM": {"LR": 1e-4}}}),
+        "quick": Settings.model_validate({"TRAIN": {"OPTIM": {"LR": 3e-3}}}),
+    }
+    lines = setting_lines(Workflow(WorkflowSettings(), presets), result_settings)
+
+    def found(preset: str) -> list[str]:
+        return [line(SimpleNamespace(preset=preset)) for line in lines]
+
+    different = set(found("slow")) ^ set(found("quick"))
+    assert different == {"TRAIN.OPTIM.LR: 0.0001", "TRAIN.OPTIM.LR: 0.003"}
+    expected = flat_settings(result_settings(presets["slow"]))
+    assert found("slow") == [f"{key}: {value}" for key, value in expected.items()]
+    assert not any(line.startswith(("LOG.TENSORBOARD", "TEST.")) for line in found("slow"))
+
+
+def test_what_other_presets_have_changes_no_line_of_a_preset():
+    """Snakemake compares sets of lines: a file that comes or goes makes no other preset stale."""
+    with_vgg = Settings.model_validate({"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}})
+
+    def found(preset: str, presets: dict[str, Settings]) -> set[str]:
+        lines = setting_lines(Workflow(WorkflowSettings(), presets), result_settings)
+        return {line(SimpleNamespace(preset=preset)) for line in lines}
+
+    alone = found("plain", {"plain": Settings()})
+    assert found("plain", {"plain": Settings(), "vgg": with_vgg}) == alone
+    assert found("vgg", {"plain": Settings(), "vgg": with_vgg}) - alone == {
+        line for line in found("vgg", {"vgg": with_vgg}) if line.startswith("LOSS.VGG_PERCEPTUAL.")
+    }
+
+
+def test_a_preset_without_such_keys_has_a_line_that_other_presets_do_not_change():
+    """A problem may have nothing to choose in its evaluation, which has settings all the same."""
+
+    def found(*presets: RunSettings) -> set[str]:
+        named = dict(zip(("bare", "other"), presets, strict=False))
+        lines = setting_lines(Workflow(WorkflowSettings(), named), evaluation_settings)
+        return {line(SimpleNamespace(preset="bare")) for line in lines}
+
+    assert found(RunSettings()) == found(RunSettings(), Settings()) == {""}
+
+
+def test_a_line_per_source_file_of_all_programs(tmp_path):
+    (tmp_path / "shared.py").write_text("def f():\n    return 1\n")
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text(f"from shared import f\nprint('{name}', f())\n")
+    lines = code_lines(tmp_path, "a.py", "b.py")
+    files = [line.split(" ")[0] for line in lines]
+    assert files == [f"{tmp_path.name}/{name}.py" for name in ("a", "b", "shared")]
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("analyze_performance.py", "schema.py"),
+        ("compare.py", "schema.py"),
+        ("report_page.py", "schema.py"),
+        # What it says is code of its table.
+        ("ablation.py", "ablation.py"),
+    ],
+)
+def test_how_voxels_are_computed_decides_nothing_that_is_only_shown(repository, name, file):
+    """The settings name such code by parts of its name, which count as no use."""
+    uses = [*of_every_problem("METRICS"), *of_every_problem("SETTINGS")]
+    lines = code_lines(repository / "scripts", name, uses=uses)
+    files = [line.split(" ")[0] for line in lines]
+    assert f"vrtspike/deblurring/settings/{file}" in files
+    assert not [each for each in files if "/data/" in each or "/models/" in each]
+
+
+@pytest.fixture
+def asked(tmp_path) -> Callable[..., list[tuple[str, str]]]:
+    """What is made again of what stands in a folder, and why."""
+
+    def ask(*arguments: Any, **more: Any) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        restored = Restoring(tmp_path, lambda path, reason: found.append((path, reason)))
+        assert restored(*arguments, **more)({"name": "a"}) == []
+        return found
+
+    return ask
+
+
+def test_a_manifest_is_damaged_wherever_it_is_cut(tmp_path, asked):
+    path = tmp_path / "a.json"
+    known = {"sequences": ["train/a"], "excluded": {}, "overlaps": {}}
+    write_json(path, {"schema": ACCEPTED.schema, **known})
+    assert asked("{name}.json", ACCEPTED) == []
+    whole = path.read_bytes()
+    damaged = [(str(path), f"{path} is damaged")]
+    for length in range(len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert asked("{name}.json", ACCEPTED) == damaged, length
+    write_json(path, {"schema": ACCEPTED.schema + 1, **known})
+    assert asked("{name}.json", ACCEPTED) == damaged
+
+
+def test_what_is_missing_is_missed_where_something_was_made_of_it(tmp_path, asked):
+    path = str(tmp_path / "a.csv")
+    missed = [(path, "no result yet")]
+    assert asked("{name}.csv") == missed
+    assert asked("{name}.csv", made_of_it=["{name}/*.json"]) == []
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/b.json").touch()
+    assert asked("{name}.csv", made_of_it=["{name}/*.json"]) == missed
+    (tmp_path / "a.csv").touch()
+    assert asked("{name}.csv", made_of_it=["{name}/*.json"]) == []
+    behind = asked("{name}.csv", damage=lambda wildcards: f"{wildcards['name']}: no store")
+    assert behind == [(path, "a: no store")]
+
+
+def test_a_wildcard_is_one_of_some_names():
+    assert one_of(["demo", "low.ram"]) == r"demo|low\.ram"
+    assert re.fullmatch(one_of([]), "") is None
+
+
+def test_a_raw_file_of_prepared_data_has_a_line_that_changes_with_its_contents(tmp_path):
+    raw = tmp_path / "2001.nc"
+    settings = SSTSettings.model_validate({"TASK": "sst", "DATA": {"ROOT": str(tmp_path)}})
+    plan = Workflow(WorkflowSettings(RESULTS=str(tmp_path / "results")), {"p": settings})
+    prepared, (folder,) = PreparedData(plan), plan.prepared
+    for contents in ("one", "two"):
+        raw.write_text(contents)
+        assert prepared.versions(folder) == [f"raw file {raw}: {file_digest(raw)[:12]}"]
+    # What the manifest lists with this size and date is not read again.
+    entry = {**file_entry(tmp_path, raw.name), "digest": "0" * 64}
+    write_json(plan.manifest("p"), {"files": [entry]})
+    assert prepared.versions(folder) == [f"raw file {raw}: {'0' * 12}"]
+    assert prepared.damage(folder) == f"{plan.manifest('p')} is damaged"

@@ -1,0 +1,173 @@
+"""Two Snakemakes with one folder of results; tests/faults has real ones."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.concurrency import is_waited_for
+from vrtspike.workflow.starting import OutputLock
+
+HOLDER = """
+import sys
+from pathlib import Path
+from vrtspike.workflow.starting import OutputLock
+lock = OutputLock(Path(sys.argv[1]))
+assert not lock.acquire(sys.argv[2:], print)
+print("ready", flush=True)
+sys.stdin.read()
+lock.release()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path) -> Callable[..., subprocess.Popen[str]]:
+    def start(*files: str) -> subprocess.Popen[str]:
+        """A process that is about to make some files."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(tmp_path), *files],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    return start
+
+
+class Second:
+    """Another one, in a thread; what it says, and whether it waited."""
+
+    def __init__(self, folder: Path, *files: str) -> None:
+        self.said: list[str] = []
+        self.waited: list[bool] = []
+        self.waits, lock = threading.Event(), OutputLock(folder)
+
+        def say(text: str) -> None:
+            self.said.append(text)
+            self.waits.set()
+
+        def acquire() -> None:
+            self.waited.append(lock.acquire(files, say))
+            lock.release()
+
+        self.thread = threading.Thread(target=acquire)
+        self.thread.start()
+
+    def end(self) -> list[bool]:
+        self.thread.join(60)
+        return self.waited
+
+
+def test_who_makes_the_same_file_is_named_and_waited_for(holder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    other = holder("a", "b", "c")
+    # One file has one name wherever Snakemake was started.
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    unconcerned = Second(tmp_path, "a", "b")
+    assert (unconcerned.end(), unconcerned.said) == ([False], [])
+    second = Second(tmp_path, "../b", "../c", "../d")
+    assert second.waits.wait(60)
+    assert f"process {other.pid} on " in second.said[0]
+    assert "which makes ../b and 1 more of the files that are due here, too" in second.said[0]
+    assert not second.waited
+    other.communicate()
+    # It has the right to nothing: it plans once more before it begins.
+    assert (second.end(), len(second.said)) == ([True], 1)
+    assert not [*tmp_path.glob("*.plan")]
+
+
+def test_what_is_made_is_not_waited_for_and_what_is_stale_is(holder, tmp_path):
+    made = tmp_path / "made"
+    made.touch()
+    os.utime(made, (1e9, 1e9))
+    other = holder(str(made), str(tmp_path / "b"))
+    second = Second(tmp_path, str(made))
+    assert second.waits.wait(60)
+    os.utime(made)
+    assert second.end() == [True]
+    assert other.poll() is None
+    other.communicate()
+
+
+def test_who_was_killed_is_forgotten_and_so_is_a_plan_that_goes(holder, tmp_path):
+    other = holder("a")
+    other.kill()
+    other.communicate()
+    # A link that leads nowhere is listed, and cannot be opened.
+    (tmp_path / "gone.plan").symlink_to(tmp_path / "nowhere")
+    assert len([*tmp_path.glob("*.plan")]) == 2
+    assert Second(tmp_path, "a").end() == [False]
+    assert [path.name for path in tmp_path.glob("*.plan")] == ["gone.plan"]
+
+
+def test_two_do_not_begin_at_the_same_moment(tmp_path):
+    with (tmp_path / "lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        second = Second(tmp_path, "a")
+        while not is_waited_for(tmp_path / "lock"):
+            assert second.thread.is_alive()
+        assert not [*tmp_path.glob("*.plan")]
+    assert second.end() == [False]
+
+
+SNAKEMAKE = """
+import signal, subprocess, sys
+from vrtspike.workflow.starting import forward_stops
+forward_stops(lambda: True)
+# What a scheduler does: it notes the request, and waits for its jobs.
+signal.signal(signal.SIGTERM, lambda *_: print("noted", flush=True))
+signal.signal(signal.SIGINT, lambda *_: None)
+job = subprocess.Popen(["bash", "-c", sys.argv[1]], start_new_session=True)
+sys.exit(0 if job.wait() else 3)
+"""
+
+PROGRAM = (
+    "import time; from vrtspike.system.cli import run; "
+    "run(lambda: print(chr(114), flush=True) or time.sleep(600))"
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("call", ["exec {}", "{}; exit $?"])
+def test_a_request_is_forwarded(number, call):
+    command = call.format(f"{sys.executable} -c '{PROGRAM}'")
+    snakemake = subprocess.Popen(
+        [sys.executable, "-c", SNAKEMAKE, command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert snakemake.stdout is not None
+    assert snakemake.stdout.readline() == "r\n"
+    snakemake.send_signal(number)
+    said, told = snakemake.communicate(timeout=240)
+    assert told == "ended by SIGTERM\n"
+    assert snakemake.returncode == 0
+    assert said == ("" if number == signal.SIGINT else "noted\n")
+
+
+def test_without_a_terminal_it_goes_on_when_that_is_closed():
+    snakemake = subprocess.Popen(
+        [sys.executable, "-c", SNAKEMAKE, "echo r; read line; exit 1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    assert snakemake.stdout is not None
+    assert snakemake.stdout.readline() == "r\n"
+    snakemake.send_signal(signal.SIGHUP)
+    said, _ = snakemake.communicate("done\n", timeout=240)
+    assert (snakemake.returncode, said) == (0, "")

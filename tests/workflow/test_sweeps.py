@@ -1,0 +1,80 @@
+"""Several seeds and a sweep, each one target; the leaderboard that stands on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.workflow.project import Project, tiny_project
+
+pytestmark = [pytest.mark.workflow, pytest.mark.endurance]
+
+SWEEP = "BASE: other\nGRID:\n  TRAIN.OPTIM.LR: [{rates}]\n"
+
+
+@pytest.fixture(scope="module")
+def project(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with two seeds of a preset and a sweep of another, all made by their targets."""
+    project = tiny_project(repository, tmp_path_factory.mktemp("sweeps") / "project")
+    tiny = (project.folder / "config/presets/tiny.yaml").read_text()
+    project.write("config/presets/tiny.yaml", f"SEEDS: 2\n{tiny}")
+    project.write("config/presets/other.yaml", "BASE: tiny\nSEEDS: 1\n")
+    project.write("config/sweeps/rates.yaml", SWEEP.format(rates="1.0e-3, 2.0e-3"))
+    project.replace("config/config.yaml", "[tiny, other]", "[tiny]")
+    project.make("evaluate_tiny", "leaderboard", "sweep_rates")
+    return project
+
+
+def restored(project: Project, preset: str) -> float:
+    """The mean over the frames of the only test sequence."""
+    frames = pd.read_csv(project.folder / f"results/evaluate/{preset}/frames.csv")
+    return float(frames["psnr"].mean())
+
+
+def test_seeds_are_trained_evaluated_and_their_mean_is_on_the_leaderboard(project):
+    figures = [restored(project, name) for name in ("tiny", "tiny-seed-2")]
+    assert figures[0] != figures[1]
+    table = pd.read_csv(project.folder / "results/seeds/tiny/table.csv", dtype={"seed": str})
+    assert table["seed"].tolist() == ["123", "124", "mean of 2"]
+    mean, spread = sum(figures) / 2, abs(figures[0] - figures[1]) / 2**0.5
+    assert table["psnr restored"].tolist() == pytest.approx([*figures, mean], abs=2e-6)
+    assert table["psnr spread"].iloc[-1] == pytest.approx(spread, abs=2e-6)
+    board = pd.read_csv(project.folder / "results/leaderboard/leaderboard.csv")
+    row = board.set_index("model").loc["tiny"]
+    assert (row["protocol"], row["note"]) == ("own", "mean of 2 seeds")
+    assert row["psnr"] == pytest.approx(mean, abs=1e-4)
+    assert {"VRT", "SpkDeblurNet"} <= set(board["model"])
+    for kind in ("html", "md", "tex"):
+        assert (
+            "SpkDeblurNet"
+            in (project.folder / f"results/leaderboard/leaderboard.{kind}").read_text()
+        )
+
+
+def test_a_sweep_is_trained_and_shown_and_a_new_value_trains_that_alone(project):
+    table = pd.read_csv(project.folder / "results/sweep/rates/table.csv")
+    assert sorted(table["TRAIN.OPTIM.LR"]) == [0.001, 0.002]
+    assert table["psnr"].is_monotonic_decreasing
+    assert table["steps"].tolist() == [2, 2]
+    for name in table["preset"]:
+        assert (project.folder / f"results/train/{name}/weights.safetensors").is_file()
+        # The test split chooses nothing, so it is not read.
+        assert not (project.folder / f"results/evaluate/{name}").exists()
+    plot = project.folder / "results/sweep/rates/parallel_coordinates.html"
+    assert "TRAIN.OPTIM.LR" in plot.read_text()
+    assert project.plan("evaluate_tiny", "leaderboard", "sweep_rates") == []
+    new = SWEEP.format(rates="1.0e-3, 5.0e-4, 2.0e-3")
+    with project.replaced("config/sweeps/rates.yaml", SWEEP.format(rates="1.0e-3, 2.0e-3"), new):
+        jobs = Counter(job.rule for job in project.plan("sweep_rates"))
+    assert jobs == {"train": 1, "sweep": 1}
+
+
+def test_a_forced_sweep_trains_its_members_again_and_nothing_else(project):
+    jobs = project.plan("sweep_rates", "evaluate_tiny", "--forcerun", "sweep_rates")
+    trained = {job.wildcards["preset"] for job in jobs if job.rule == "train"}
+    table = pd.read_csv(project.folder / "results/sweep/rates/table.csv")
+    assert trained == set(table["preset"])
+    assert Counter(job.rule for job in jobs) == {"train": 2, "sweep": 1}

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vrtspike.config.run_schema import split_seed
+from vrtspike.config.workflow import Workflow, WorkflowSettings, load_workflow
+from vrtspike.deblurring.data.manifests import DATASET
+from vrtspike.deblurring.settings import Settings
+from vrtspike.errors import ConfigError
+from vrtspike.io.files import file_digest, write_json
+from vrtspike.runs.code import training_code, write_code
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.workflow.training import Trainings, retrained
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/train.py").write_text("def step():\n    return 1\n\nstep()\n")
+    return tmp_path
+
+
+def trainings(notice=lambda text: None, /, **presets) -> Trainings:
+    known = {name: Settings.model_validate(sections) for name, sections in presets.items()}
+    return Trainings(Workflow(WorkflowSettings(), known), Path("scripts/train.py"), notice)
+
+
+def give(path: str, contents: bytes = b"weights") -> str:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(contents)
+    return file_digest(path)
+
+
+def student_of(teacher: str) -> dict:
+    return {"TRAIN": {"DISTILL": {"TEACHER": teacher}}}
+
+
+def test_weights_are_trained_fetched_or_given(here):
+    found = trainings(
+        large={},
+        student=student_of("results/train/large"),
+        sharp={"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}, "WEIGHTS": {"DIR": "w"}},
+        elsewhere=student_of("old/large"),
+        given={"MODEL": {"VRT": {"SPYNET": "spynet.pth"}}},
+    )
+    assert found.trained_before("student") == ["results/train/large/weights.safetensors"]
+    assert found.fetched_before("student") == []
+    assert found.fetched_before("sharp") == ["w/vgg16-397923af.pth"]
+    assert found.trained_before("sharp") == []
+    assert found.trained_before("given") == found.fetched_before("given") == []
+    for preset, key, file in (
+        ("given", r"MODEL\.VRT\.SPYNET", "spynet.pth"),
+        ("elsewhere", r"TRAIN\.DISTILL\.TEACHER", "old/large/weights.safetensors"),
+    ):
+        with pytest.raises(ConfigError, match=rf"preset {preset}: {key}: no such file: {file}"):
+            found.require_files(preset)
+        give(file)
+        found.require_files(preset)
+
+
+GIVEN = {"MODEL": {"VRT": {"PRETRAINED": "vrt.pth"}}}
+MISSING = r"preset p: MODEL\.VRT\.PRETRAINED: no such file: vrt\.pth"
+
+
+DATA = Path("results/data/gopro_spike/k32/dataset.json")
+
+
+def publish(sections: dict, digest: str = "ab") -> None:
+    """The result of a run of the preset p that was given weights with this digest."""
+    give("results/train/p/weights.safetensors")
+    weights = {"MODEL.VRT.PRETRAINED": digest}
+    settings = Settings.model_validate(sections)
+    RunIdentity("p", settings, str(DATA), "abc", "d", weights).write(Path("results/train/p"))
+
+
+def test_given_weights_must_be_there_until_the_preset_is_trained(here):
+    notices: list[str] = []
+    found = trainings(notices.append, p=GIVEN)
+    with pytest.raises(ConfigError, match=MISSING):
+        found.require_files("p")
+    publish(GIVEN)
+    assert notices == []
+    found.require_files("p")
+    (notice,) = notices
+    assert "MODEL.VRT.PRETRAINED (vrt.pth)" in notice
+    assert "Its result stays" in notice
+
+
+@pytest.mark.parametrize("changed", ["settings", "data", "other weights", "again", "no weights"])
+def test_given_weights_must_be_there_where_a_trained_preset_is_trained_again(here, changed):
+    sections: dict = {"MODEL": {"VRT": {**GIVEN["MODEL"]["VRT"], "SPYNET": "spynet.pth"}}}
+    digest = give("spynet.pth")
+    publish(sections)
+    identity = RunIdentity.read(Path("results/train/p"))
+    identity.weights["MODEL.VRT.SPYNET"] = digest
+    identity.write(Path("results/train/p"))
+    trainings(p=sections).require_files("p")
+    if changed == "settings":
+        sections = {**sections, "SEED": 4}
+    elif changed == "data":
+        write_json(DATA, dict.fromkeys(DATASET.keys) | {"schema": DATASET.schema})
+    elif changed == "other weights":
+        give("spynet.pth", b"others")
+    elif changed == "no weights":
+        Path("results/train/p/weights.safetensors").unlink()
+    found = trainings(p=sections)
+    with pytest.raises(ConfigError, match=MISSING):
+        found.require_files("p", again=changed == "again")
+
+
+def test_a_run_s_own_record_tells_what_has_changed(here):
+    give("vrt.pth")
+    publish(GIVEN, file_digest("vrt.pth"))
+    manifest = dict.fromkeys(DATASET.keys, 0) | {"schema": DATASET.schema, "digest": "d"}
+    assert trainings(p=GIVEN).change("p") == ""
+    # Results may stand anywhere.
+    for dataset, other in (("gopro_spike/k32", ""), ("gopro_spike/k8", "another data set")):
+        identity = RunIdentity.read(Path("results/train/p"))
+        dataset = f"/elsewhere/data/{dataset}/dataset.json"
+        replace(identity, dataset=dataset).write(Path("results/train/p"))
+        assert trainings(p=GIVEN).change("p") == other
+    # Data that are there are compared by their contents.
+    write_json(DATA, manifest)
+    more = {"LOG": {"MEMORY_EVERY_STEPS": 7}, "TEST": {"METRICS": ["psnr"]}}
+    assert trainings(p=GIVEN | more).change("p") == ""
+    other = GIVEN | {"TRAIN": {"OPTIM": {"LR": 0.25}}, "SEED": 4}
+    assert trainings(p=other).change("p") == "SEED 123 -> 4, TRAIN.OPTIM.LR 0.0002 -> 0.25"
+    write_json(DATA, manifest | {"digest": "others"})
+    assert trainings(p=GIVEN).change("p") == "the data have changed"
+    give("vrt.pth", b"others")
+    found = trainings(p=GIVEN).change("p")
+    assert found == "the data have changed, MODEL.VRT.PRETRAINED: other weights"
+    Path("vrt.pth").unlink()
+    assert trainings(p=GIVEN).change("p") == "the data have changed"
+    assert trainings(q=GIVEN).change("q") == ""
+    Path("results/train/p/settings.json").write_text("{")
+    assert trainings(p=GIVEN).change("p") == ""
+
+
+def test_changed_code_of_a_trained_preset_is_one_line(here):
+    found = trainings(p={}, q={})
+    assert found.code_notice("p") is None
+    give("results/train/p/weights.safetensors")
+    assert found.code_notice("p") is None
+    code = dict(training_code(Path("scripts/train.py"), "deblurring"))
+    assert code
+    write_code(Path("results/train/p"), code)
+    assert found.code_notice("p") is None
+    write_code(Path("results/train/p"), {**code, "scripts/train.py:step": "of old"})
+    assert found.code_notice("p") == (
+        "p was trained by other code: step in scripts/train.py. Its weights stay; to train it "
+        "again: snakemake --forcerun train_p"
+    )
+    assert found.code_notice("q") is None
+
+
+def test_who_is_trained_again_of_several_seeds():
+    plan = Workflow(WorkflowSettings(), {"p": Settings(SEEDS=2), "q": Settings()})
+    assert retrained(plan, ["train_p"]) == {"p", "p-seed-2"}
+    assert retrained(plan, ["train"]) == set(plan.names)
+
+
+@pytest.mark.parametrize(
+    ("forced", "retrain", "expected"),
+    [
+        ([], (), set()),
+        (["train_p"], (), {"p"}),
+        (["train_p-without-spikes"], (), {"p-without-spikes"}),
+        (["evaluate_p", "train_x"], (), set()),
+        ([], ("q",), {"q"}),
+        (["train_p"], ("q",), {"p", "q"}),
+    ],
+)
+def test_who_is_trained_again(forced, retrain, expected):
+    plan = Workflow(WorkflowSettings(RETRAIN=retrain), {"p": Settings(), "q": Settings()})
+    assert retrained(plan, forced) == expected
+
+
+def test_a_forced_sweep_trains_its_presets_again_with_their_seeds(here):
+    for path, text in {
+        "config.yaml": "PRESETS: [small]\n",
+        "config/presets/small.yaml": "SEEDS: 2\n",
+        "config/sweeps/rates.yaml": "BASE: small\nGRID: {TRAIN.OPTIM.LR: [1.0e-3, 2.0e-3]}\n",
+        "config/sweeps/sizes.yaml": "BASE: small\nGRID: {TRAIN.BATCH_SIZE: [1, 2]}\n",
+    }.items():
+        give(path, text.encode())
+    plan = load_workflow(["config.yaml"], {})
+    names = retrained(plan, ["sweep_rates"])
+    members = set(plan.sweep("rates").members)
+    assert members < names
+    assert {split_seed(name)[0] for name in names} == members
+    assert len(names) == 2 * len(members) == 4
