@@ -10,34 +10,34 @@ RUN := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=2000 PATH="$(CURDIR)/$(VENV)/bin:$
 # No batch system takes part; where Slurm is installed and its controller silent, Snakemake would
 # wait 10 s for it.
 LOCAL := SLURM_CONF=/dev/null
+# Bytecode is kept everywhere: without it every process compiles PyTorch's modules again.
+unexport PYTHONDONTWRITEBYTECODE
 CORES ?= all
 # Folders of tests that `make endurance` keeps to; none: all.
 FOLDERS ?=
 # A file's tests run on one core; the longest files begin first (tests/conftest.py).
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test endurance compat on-lowest gpu format lock clean
+.PHONY: help setup demo check pytest test core endurance compat on-lowest gpu format lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 11
 
 setup: $(READY)  ## make .venv from requirements.lock
 
-$(READY): $(LOCK) pyproject.toml
+$(READY): $(LOCK) pyproject.toml scripts/install.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is older than Python 3.11; use: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Installing Python packages into $(VENV), once: 3.4 GB to download, most of it PyTorch with"
-	@echo "CUDA, and 7 GB of disk; 5 minutes at 100 Mbit/s, then 1 or 2 to unpack. The large ones:"
+	@echo "CUDA, and 7 GB of disk; 5 minutes at 100 Mbit/s."
 	@$(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/pip install --disable-pip-version-check --progress-bar off --no-compile --requirement $(LOCK) \
-	  | { grep --line-buffered -oE 'Downloading [^ ]+ \([0-9]{3,}(\.[0-9]+)? MB\)|Installing collected' || true; }
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(VENV)/bin/python scripts/install.py $(LOCK)
 	@touch $@
 
 demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) demo
 
-test: $(READY)  ## every check: format, lint, types, workflow lint, tests
+check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
@@ -48,10 +48,17 @@ test: $(READY)  ## every check: format, lint, types, workflow lint, tests
 	$(RUN) python benchmarks/learning.py --check
 	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/spikes_alone.py --check
-	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL)
+
+pytest: $(READY)  ## the tests, without those of make core and make endurance
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) $(FOLDERS)
+
+test: check pytest  ## every check: format, lint, types, tests
+
+core: $(READY)  ## a killed training, a full disk, a Slurm cluster, stale results: the core of make endurance
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m core $(FOLDERS)
 
 endurance: $(READY)  ## what takes minutes: real faults, a real Slurm cluster, whole projects; make test leaves it out
-	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m endurance $(FOLDERS)
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m endurance --durations=25 $(FOLDERS)
 
 compat:  ## tests of models, training, data and plans with the oldest packages allowed, in .venv-compat
 	@$(MAKE) --no-print-directory VENV=.venv-compat LOCK=requirements-lowest.lock on-lowest

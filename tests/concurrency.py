@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def wait_until(happened: Callable[[], object], seconds: float = 240.0) -> None:
+def wait_until(happened: Callable[[], object], seconds: float = 800.0) -> None:
     """Wait until something has happened; it is an error if that takes too long."""
     deadline = time.monotonic() + seconds
     while not happened():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,36 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (COSTS.get(mark.name, 0) for mark in item.iter_markers()), default=0
         )
     items.sort(key=lambda item: -seconds[item.path])
+
+
+NOT_INSTALLED = re.compile("CUDA device|without a CUDA driver|has a GPU|real samples|pyiqa")
+"""What tests may miss where all else is installed (``.ci/run``): reasons of skips, in part."""
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Where ``CI=true`` a skip is a failure: what tests need is installed there."""
+    if not report.skipped or os.environ.get("CI") != "true" or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not NOT_INSTALLED.search(reason):
+        report.outcome = "failed"
+        report.longrepr = f"a skip, but CI=true: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Refuse the skip of a test."""
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Refuse the skip of a file."""
+    report = yield
+    _refuse_skip(report)
+    return report
 
 
 @pytest.fixture(autouse=True)

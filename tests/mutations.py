@@ -29,7 +29,7 @@ OPPOSITE: dict[type[ast.AST], ast.cmpop | ast.operator] = {
     **{ast.In: ast.NotIn(), ast.NotIn: ast.In(), ast.Add: ast.Sub(), ast.Sub: ast.Add()},
     **{ast.Mult: ast.Div(), ast.Div: ast.Mult(), ast.FloorDiv: ast.Mult()},
 }
-UNTOUCHED = {".git", ".venv", "results", "runs", "data", "weights"}
+UNTOUCHED = {".venv", "results", "runs", "data", "weights"}
 """At the top of a project: what holds neither code nor tests."""
 
 

@@ -83,7 +83,7 @@ def test_the_notebook_runs(repository, demo, small_run):
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for cell in code:
         assert (cell.outputs, cell.execution_count) == ([], None), "outputs do not belong into git"
-    client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(demo)}})
+    client = NotebookClient(notebook, timeout=800, resources={"metadata": {"path": str(demo)}})
     client.execute()
     printed = "".join(
         output.text for cell in code for output in cell.outputs if output.output_type == "stream"

@@ -17,7 +17,7 @@ from tests.workflow.project import Project, make_tiny_data
 
 WALKS = ("A loss", "A metric", "A raw layout", "A model", "A stage")
 
-pytestmark = [pytest.mark.endurance, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.core, pytest.mark.endurance]
 
 
 @dataclass(frozen=True)

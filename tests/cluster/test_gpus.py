@@ -218,7 +218,7 @@ def test_two_runs_that_need_both_devices_come_one_after_the_other(machine):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=240)
+        thread.join(timeout=800)
     assert sorted(order[::2]) == ["x", "y", "z"]
     assert order[::2] == order[1::2]
 

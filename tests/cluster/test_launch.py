@@ -97,7 +97,7 @@ def test_a_crash_is_no_stop(tmp_path, kind, code, said):
     (tmp_path / kind).touch()
     with start(tmp_path) as (launcher, _):
         launcher.terminate()
-        output, _ = launcher.communicate(timeout=240)
+        output, _ = launcher.communicate(timeout=800)
     assert launcher.returncode == code, output
     assert said in output
     assert not list(tmp_path.glob(".status-*"))
@@ -118,7 +118,7 @@ def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install
         assert claim(lock) is None
         assert describe_holder(lock) == "another run"
         torchrun.resume()
-        psutil.wait_procs([torchrun], timeout=240)
+        psutil.wait_procs([torchrun], timeout=800)
         descriptor = claim(lock)
         assert descriptor is not None
         os.close(descriptor)
@@ -128,7 +128,7 @@ def test_the_end_of_a_job_stops_training(tmp_path, monkeypatch):
     (tmp_path / "waiting.py").write_text(WAITING)
     monkeypatch.setenv("VRTSPIKE_JOB_ENDS", str(int(time.time())))
     command = [sys.executable, "-c", LAUNCHER, str(tmp_path), "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=800)
     assert done.returncode == 75, done.stdout + done.stderr
     assert "the time limit of the job is near: asking training to stop" in done.stdout
 
@@ -139,7 +139,7 @@ def test_a_signal_to_every_process_of_a_job_kills_none_and_wakes_who_stands_stil
     for process in (training, torchrun):
         process.send_signal(signal.SIGTERM)
     launcher.send_signal(signal.SIGHUP)
-    assert launcher.wait(timeout=240) == 75
+    assert launcher.wait(timeout=800) == 75
     assert (tmp_path / "stopped").read_text() == "SIGTERM"
 
 
@@ -149,7 +149,7 @@ def test_how_it_failed_is_told_with_how_to_go_on(tmp_path):
             found[which].kill()
             if which == 1:  # the real program ends with torchrun
                 found[2].kill()
-            output, _ = launcher.communicate(timeout=240)
+            output, _ = launcher.communicate(timeout=800)
         assert launcher.returncode == 1
         assert output.splitlines()[-1] == (
             f"training failed: {said} ended by SIGKILL, as when memory is full. What was saved "
@@ -160,7 +160,7 @@ def test_how_it_failed_is_told_with_how_to_go_on(tmp_path):
 
 def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):
     family[0].kill()
-    _, alive = psutil.wait_procs(family[1:], timeout=240)
+    _, alive = psutil.wait_procs(family[1:], timeout=800)
     assert not alive
     assert (tmp_path / "stopped").read_text() == ORPHANED.name
     (left,) = tmp_path.glob(".status-*")

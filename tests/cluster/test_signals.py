@@ -79,7 +79,7 @@ def test_leaves_while_a_thread_of_the_process_group_is_busy():
             env=os.environ | alone | {"MASTER_PORT": str(port)},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=800,
         )
     assert done.returncode == 75, done.stderr
     assert done.stdout.splitlines() == ["trained", "registered"]

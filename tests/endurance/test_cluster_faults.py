@@ -80,6 +80,7 @@ def test_a_job_that_the_controller_has_forgotten_is_made_again(prepared: OnClust
     assert first == 0 < second
 
 
+@pytest.mark.core
 def test_a_cancelled_job_is_continued(prepared: OnCluster):
     prepared.preset("cancelled", 12)
     with prepared.start("train_cancelled", stops_at=SECOND_STEP) as run:

@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.slow]
 pytestmark.append(pytest.mark.timeout(TIMEOUT_S))
 
 
+@pytest.mark.core
 def test_from_raw_data_to_the_report(cluster, repository, tmp_path_factory):
     """Every stage that computes is a job of the cluster; its result is that of this machine."""
     project = tiny_project(repository, tmp_path_factory.mktemp("raw") / "project")

@@ -42,7 +42,6 @@ def steps_of(on: OnCluster, preset: str) -> list[int]:
     return [record["step"] for record in records if record["kind"] == "train"]
 
 
-@pytest.mark.timeout(900)
 def test_from_raw_data_to_weights_with_snakemake_killed_in_between(cluster, repository, tmp_path):
     pytest.importorskip("snakemake_executor_plugin_cluster_generic")
     on = OnCluster(tiny_project(repository, tmp_path / "project"), cluster)
@@ -62,7 +61,6 @@ def test_from_raw_data_to_weights_with_snakemake_killed_in_between(cluster, repo
         on.clear()
 
 
-@pytest.mark.timeout(900)
 def test_a_training_goes_on_after_its_wall_time_and_what_stays_wrong_is_told_once(
     cluster, repository, tmp_path
 ):

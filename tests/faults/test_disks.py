@@ -17,9 +17,9 @@ from tests.faults.results import leftovers, results
 from tests.workflow.project import Project
 
 pytestmark = [
+    pytest.mark.core,
     pytest.mark.endurance,
     pytest.mark.workflow,
-    pytest.mark.timeout(900),
     pytest.mark.skipif(missing() is not None, reason=missing() or ""),
 ]
 

@@ -41,39 +41,55 @@ def end_of(command: Command) -> str:
 
 @dataclass(frozen=True)
 class Strike:
-    """What happens to a training, and what is then said."""
+    """What happens to a training, and what is then said.
+
+    Attributes:
+        often: whether it is what happens most: Ctrl-C, too little memory, a lost machine.
+    """
 
     role: str
     number: signal.Signals
     said: tuple[str, ...]
+    often: bool = False
 
 
 SAVED = "the same command continues from there"
 CONTINUE = "continue: snakemake --cores 2 train_tiny"
 STRIKES = [
     Strike("snakemake", TERM, (SAVED, CONTINUE)),
-    Strike("snakemake", KILL, (SAVED,)),
+    Strike("snakemake", KILL, (SAVED,), often=True),
     Strike("snakemake", INT, (SAVED, CONTINUE)),
     Strike("snakemake", HUP, (SAVED, CONTINUE)),
-    Strike(GROUP, INT, (SAVED, CONTINUE)),
+    Strike(GROUP, INT, (SAVED, CONTINUE), often=True),
     Strike(GROUP, HUP, (SAVED, CONTINUE)),
     Strike("launcher", TERM, (SAVED, "give the same command again")),
     Strike("launcher", INT, (SAVED, "give the same command again")),
     Strike("launcher", HUP, (SAVED, "give the same command again")),
     Strike("launcher", KILL, (SAVED, "give the same command again")),
-    Strike("torchrun", KILL, ("training failed: torchrun was ended by SIGKILL", SAVED)),
+    Strike(
+        *("torchrun", KILL, ("training failed: torchrun was ended by SIGKILL", SAVED)), often=True
+    ),
     Strike("rank", TERM, (SAVED, "give the same command again")),
     Strike("rank", INT, (SAVED, "give the same command again")),
     Strike("rank", HUP, (SAVED, "give the same command again")),
     Strike(
-        "rank", KILL, ("one of its processes was ended by SIGKILL, as when memory is full", SAVED)
+        *("rank", KILL),
+        ("one of its processes was ended by SIGKILL, as when memory is full", SAVED),
+        often=True,
     ),
     Strike("worker", KILL, ("a process that loads data has ended", "DATALOADER.TOTAL_WORKERS")),
-    Strike(ALL, KILL, ()),
+    Strike(ALL, KILL, (), often=True),
 ]
 
 
-def test_a_training_ends_as_without_signals(after, undisturbed):
+@pytest.mark.parametrize(
+    "strikes",
+    [
+        pytest.param([each for each in STRIKES if each.often], id="often", marks=pytest.mark.core),
+        pytest.param([each for each in STRIKES if not each.often], id="rarely"),
+    ],
+)
+def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
     project = after("data")
     call = project.command("--cores", "2", "train_tiny")
 
@@ -81,7 +97,7 @@ def test_a_training_ends_as_without_signals(after, undisturbed):
         """The second checkpoint of a start is not quite there."""
         return stop_at(project.folder, 2, publishes=CHECKPOINT)
 
-    for each in STRIKES:
+    for each in strikes:
         with started(project, *call, environment=saved_once()) as command:
             with command.held("rank"):
                 (rank,) = command.find("rank")
@@ -104,7 +120,7 @@ def test_a_training_ends_as_without_signals(after, undisturbed):
     assert leftovers(project.folder) == []
     (run,) = (project.folder / "runs").glob("*/*/run.json")
     starts = json.loads(run.read_text())["starts"]
-    assert len(starts) == len(STRIKES) + 2
+    assert len(starts) == len(strikes) + 2
     steps = [start["step"] for start in starts]
     assert steps == sorted(steps)
     assert steps[1:] == sorted({*steps[1:]}), "each start has gone further"

@@ -15,7 +15,7 @@ from tests.workflow.project import CONFIG, Project, tiny_project
 from vrtspike.deblurring.data.simulation.demo import SCENES, render
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 
-pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.endurance, pytest.mark.workflow]
 
 SEQUENCES = 20
 TARGET = "results/data/tiny/k8/dataset.json"

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.processes import started, stop_at
 from tests.faults.results import leftovers, results
 
-pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.core, pytest.mark.endurance, pytest.mark.workflow]
 
 WAITING = "waiting for another snakemake"
 

@@ -38,7 +38,7 @@ def test_a_program_ends_with_its_starter_however_many_shells_are_between(call):
     assert starter.stdout is not None
     assert starter.stdout.readline() == "ready\n"
     starter.kill()
-    _, told = starter.communicate(timeout=240)
+    _, told = starter.communicate(timeout=800)
     assert told == "ended by SIGTERM\n"
 
 
@@ -51,7 +51,7 @@ def test_a_program_ends_with_the_shell_that_waits_for_it():
     assert shell.stdout is not None
     assert shell.stdout.readline() == "ready\n"
     shell.kill()
-    assert shell.communicate(timeout=240)[1] == "ended by SIGTERM\n"
+    assert shell.communicate(timeout=800)[1] == "ended by SIGTERM\n"
 
 
 @pytest.mark.parametrize(("place", "status"), [(0, 3), (1, 3), (3, 128 + signal.SIGTERM)])

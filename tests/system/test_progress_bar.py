@@ -57,7 +57,7 @@ LINES = "evaluate: 1 of 2, 0:00 left\nevaluate: 2 of 2\n"
 def shell(command: str, **options) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PROGRAM": PROGRAM, "PYTHON": sys.executable}
     return subprocess.run(
-        ["bash", "-c", command], env=environment, check=True, text=True, timeout=240, **options
+        ["bash", "-c", command], env=environment, check=True, text=True, timeout=800, **options
     )
 
 

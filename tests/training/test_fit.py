@@ -166,7 +166,7 @@ def test_the_example_of_the_guide_learns(tmp_path, repository):
         env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=800,
     )
     assert done.returncode == 0, done.stderr
     shown = done.stdout + done.stderr

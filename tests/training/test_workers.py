@@ -62,7 +62,7 @@ def run(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
         env={"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
         start_new_session=True,
     )
 

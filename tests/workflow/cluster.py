@@ -22,7 +22,7 @@ import psutil
 
 DAEMONS = ("slurmctld", "slurmd")
 PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
-PATIENCE_S = 60.0
+PATIENCE_S = 800.0
 DEATH_S = 10
 """Seconds without a word from a node, after which the controller takes it for dead."""
 

@@ -79,14 +79,14 @@ class Project:
     def copy(cls, repository: Path, folder: Path) -> Project:
         """Copy what a clone of the project would hold."""
         folder.mkdir(parents=True)
-        for part in PARTS:
-            source = repository / part
-            if source.is_dir():
-                # Beside the bytecode stands what is known of the code, which holds for a copy, too.
-                ignored = shutil.ignore_patterns("*.pyc", "*.egg-info")
-                shutil.copytree(source, folder / part, ignore=ignored)
-            else:
-                shutil.copy(source, folder / part)
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--", *PARTS],
+            **{"cwd": repository, "capture_output": True, "text": True, "check": True},
+        )
+        for name in listed.stdout.rstrip("\0").split("\0"):
+            if (repository / name).exists():  # and is not deleted by a change under way
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(repository / name, folder / name)
         return cls(folder)
 
     @property

@@ -43,6 +43,7 @@ def example(repository: Path, file: str) -> str:
     return found[1]
 
 
+@pytest.mark.core
 @pytest.mark.endurance
 @pytest.mark.workflow
 def test_every_documented_command_can_be_planned(repository, clone):

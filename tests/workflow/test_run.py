@@ -283,6 +283,7 @@ def test_changed_training_code_is_told_and_an_unknown_target_is_refused(finished
     assert "no target and no file of this workflow: nosuch" in done.stderr
 
 
+@pytest.mark.core
 @pytest.mark.endurance
 def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
     before = sequence_results(finished)

@@ -11,7 +11,7 @@ import pytest
 from tests.workflow.project import Project
 from vrtspike.sst.generate import Globe, write_example
 
-pytestmark = [pytest.mark.workflow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.workflow]
 
 PRESET = """\
 BASE: sst

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,6 @@ pytestmark = [
     pytest.mark.workflow,
     pytest.mark.slow,
     pytest.mark.endurance,
-    pytest.mark.timeout(900),
 ]
 
 TRAIN, OTHER, TEST = "train/GOPR0001_11_00", "train/GOPR0002_11_00", "test/GOPR0101_11_00"
@@ -95,6 +95,24 @@ def both(*changes: Change) -> Change:
     return change
 
 
+CORE = (
+    "nothing remembered, and another environment",
+    "other content of the same size with an older date",
+    "damaged store",
+    "deleted manifest of a store",
+    "learning rate, the training was stopped before its end, and nothing is remembered",
+)
+"""The cases of both tables that CI runs."""
+
+
+def with_core(cases: Mapping[str, Any]) -> list[Any]:
+    """Parameters of a test, a case each."""
+    return [
+        pytest.param(case, id=name, marks=[pytest.mark.core] * (name in CORE))
+        for name, case in cases.items()
+    ]
+
+
 NOTHING: dict[str, Change] = {
     "results moved": results_moved,
     "nothing remembered, and another environment": both(
@@ -106,7 +124,7 @@ NOTHING: dict[str, Change] = {
 """Plans of other changes that cost nothing are those of test_run.py."""
 
 
-@pytest.mark.parametrize("change", NOTHING.values(), ids=NOTHING)
+@pytest.mark.parametrize("change", with_core(NOTHING))
 def test_nothing_runs(project, change):
     change(project)
     found = outcome(project, "all")
@@ -239,7 +257,7 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", with_core(CASES))
 def test_what_depends_on_it_runs_and_nothing_else(project, case):
     runs = folders_of_runs(project)
     case.change(project)

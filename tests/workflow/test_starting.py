@@ -152,7 +152,7 @@ def test_a_request_is_forwarded(number, call):
     assert snakemake.stdout is not None
     assert snakemake.stdout.readline() == "r\n"
     snakemake.send_signal(number)
-    said, told = snakemake.communicate(timeout=240)
+    said, told = snakemake.communicate(timeout=800)
     assert told == "ended by SIGTERM\n"
     assert snakemake.returncode == 0
     assert said == ("" if number == signal.SIGINT else "noted\n")
@@ -169,5 +169,5 @@ def test_without_a_terminal_it_goes_on_when_that_is_closed():
     assert snakemake.stdout is not None
     assert snakemake.stdout.readline() == "r\n"
     snakemake.send_signal(signal.SIGHUP)
-    said, _ = snakemake.communicate("done\n", timeout=240)
+    said, _ = snakemake.communicate("done\n", timeout=800)
     assert (snakemake.returncode, said) == (0, "")

@@ -12,10 +12,10 @@ from tests.walks import read_walks
 from tests.workflow.project import Project
 
 pytestmark = [
+    pytest.mark.core,
     pytest.mark.endurance,
     pytest.mark.workflow,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
 ]
 
 PRESET = "config/presets/waves.yaml"

@@ -71,7 +71,6 @@ def test_each_block_has_its_own_factors() -> None:
 
 @pytest.mark.endurance
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
 def test_kernels_in_the_interpreter() -> None:
     run_check("layers_check.py")

@@ -67,7 +67,6 @@ def test_a_picture_longer_than_what_is_read_is_known_by_its_end(tmp_path):
     assert folder_version(tmp_path) == before
 
 
-@pytest.mark.timeout(20)
 def test_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "a.png")
     with pytest.raises(DataError, match=r"a\.png: found no regular file"):

@@ -138,7 +138,7 @@ def test_an_opened_store_travels_to_a_worker_process(path):
     assert pickle.loads(pickle.dumps(store)).layout == LAYOUT
     # No `with`: it ends workers by a signal, which those of training's server ignore.
     pool = multiprocessing.get_context("forkserver").Pool(1)
-    assert pool.apply_async(_read_in_worker, (store,)).get(timeout=240) == here
+    assert pool.apply_async(_read_in_worker, (store,)).get(timeout=800) == here
     pool.close()
     pool.join()
 

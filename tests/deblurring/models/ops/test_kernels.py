@@ -22,7 +22,6 @@ def test_kernels_in_the_interpreter(name: str) -> None:
 
 @pytest.mark.endurance
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_kernels_of_all_sizes_in_the_interpreter(name: str) -> None:
     run_check(f"ops/{name}_check.py")
 
