@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-LINES = {"src": 30_400, "tests": 32_000, "benchmarks": 3_200}
+LINES = {"src": 30_400, "tests": 32_000, "benchmarks": 3_320}
 """At most so many lines of Python, without blanks, comments and docstrings."""
 FILES = 300
 """At most so many Python files of ``src``."""

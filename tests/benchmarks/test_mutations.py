@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutations import main
+from mutations import main
 
 MODULE = '''"""Two functions."""
 

@@ -5,7 +5,7 @@ arguments change places, a constant is another one, a condition is negated, a st
 out. First the test file that mirrors the module is run, then the tests of the package. Faults that
 no test notices are listed; some of them change nothing that can be observed.
 
-    python tests/mutations.py --package training --count 20 --seed 1
+    python benchmarks/mutations.py --package training --count 20 --seed 1
 """
 
 from __future__ import annotations
