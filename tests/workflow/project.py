@@ -81,7 +81,10 @@ class Project:
         folder.mkdir(parents=True)
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--", *PARTS],
-            **{"cwd": repository, "capture_output": True, "text": True, "check": True},
+            cwd=repository,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         for name in listed.stdout.rstrip("\0").split("\0"):
             if (repository / name).exists():  # and is not deleted by a change under way
