@@ -91,18 +91,16 @@ def mutations(root: Path, file: Path) -> Iterator[Mutation]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     for node in parts(ast.parse(source)):
-        conditions = [node.test] if isinstance(node, ast.If | ast.While) else []
         changed = [(node, other) for other in mutants(node)]
-        changed += [(test, ast.UnaryOp(ast.Not(), test)) for test in conditions]
+        if isinstance(node, ast.If | ast.While):
+            changed.append((node.test, ast.UnaryOp(ast.Not(), node.test)))
         for old, new in changed:
-            start, end = (
-                starts[line - 1] + column
-                for line, column in (
-                    (old.lineno, old.col_offset), (old.end_lineno, old.end_col_offset),
-                )
-            )  # fmt: skip
-            text = ast.unparse(new)
-            yield Mutation(file, start, end, text if isinstance(new, ast.stmt) else f"({text})")
+            if isinstance(old, ast.expr | ast.stmt):
+                start = starts[old.lineno - 1] + old.col_offset
+                end = starts[(old.end_lineno or 0) - 1] + (old.end_col_offset or 0)
+                text = ast.unparse(new)
+                replaced = text if isinstance(new, ast.stmt) else f"({text})"
+                yield Mutation(file, start, end, replaced)
 
 
 def pass_tests(root: Path, target: Path) -> bool:
