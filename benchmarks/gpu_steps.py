@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from vrtspike.training.micro_steps import LaunchedMicroSteps, Work
 
 from gpu_agreement import close, failed, milliseconds
 from gpu_parts import Figures, Place
@@ -27,7 +28,6 @@ from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.training import cuda_graphs
 from vrtspike.training.batches import seed_everything
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.micro_steps import LaunchedMicroSteps, Work
 from vrtspike.training.precision import Precision
 from vrtspike.training.tasks import Task
 
