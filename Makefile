@@ -68,7 +68,6 @@ format: $(READY)  ## format Python and Snakemake files, write the generated refe
 	$(RUN) ruff check --fix .
 	$(RUN) snakefmt workflow rules
 	$(RUN) python scripts/config_reference.py
-	$(RUN) python benchmarks/preset_values.py
 
 RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --quiet pyproject.toml
