@@ -67,7 +67,7 @@ on-lowest: $(READY)
 	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) tests/deblurring/models tests/training \
 	  tests/deblurring/data tests/workflow/test_planning.py tests/workflow/test_snakemake_internals.py
 
-gpu:  ## with a GPU: what decides in 8 minutes, all else of it in 14 more; needs PyTorch alone
+gpu:  ## with a GPU: agreement with a CPU, speed and memory of the presets, in 8 minutes
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=src $(PYTHON) benchmarks/gpu.py
 
 format: $(READY)  ## format Python and Snakemake files, write the generated reference
@@ -75,7 +75,6 @@ format: $(READY)  ## format Python and Snakemake files, write the generated refe
 	$(RUN) ruff check --fix .
 	$(RUN) snakefmt workflow rules
 	$(RUN) python scripts/config_reference.py
-	$(RUN) python benchmarks/preset_values.py
 
 RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --quiet pyproject.toml

@@ -1,207 +1,265 @@
-"""What only a GPU can tell of the project: what decides in 8 minutes, the rest in 20 more.
+"""What the presets come to on a GPU: agreement with a CPU, speed and peak memory.
 
-First come agreement of the kernels with their references, CUDA graphs, and training steps beside
-those of PyTorch's own operations; then all other checks and measurements. PyTorch and the sources
-are enough; what else a part needs is named where it is missing. Every part (``gpu_parts.py``) runs
-in a process of its own with a time limit, so that none stops another. The results are written after
-each: ``benchmarks/results/gpu_<device>.json``, from which ``python benchmarks/presets.py --write``
-puts the presets' figures into ``docs/presets.md``. The exit status is 1 unless all parts are done
-and agree.
-
-Examples:
-    make gpu
-    PYTHONPATH=src python benchmarks/gpu.py --list
-    PYTHONPATH=src python benchmarks/gpu.py --budget 480        # what decides, nothing else
-    PYTHONPATH=src python benchmarks/gpu.py --only steps golden  # leaves other results as they are
-    PYTHONPATH=src python benchmarks/gpu.py --device cpu --output /tmp   # tries the parts, tiny
+``docs/gpu.md`` says what the parts are. Each runs in a process of its own with a time limit. Times
+are medians of CUDA events. The results are written after each part to
+``benchmarks/results/gpu_<device>.json`` and shown as a table; the exit status is 1 unless all parts
+are done and agree.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
+import gc
 import re
-import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from gpu_parts import PARTS, NotRun, Part, Place
+from model_step import GIB, describe, loss
+from vrtspike.deblurring.evaluation.tiling import even_side, recomputation, tile_unit, tiling_for
+from vrtspike.deblurring.models import Restorer, build_model
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.schema import load_video_preset
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_json, write_json
+from vrtspike.monitoring.clocks import clock_for
 from vrtspike.system import cli
+from vrtspike.training.optimizers import build_optimizer
+from vrtspike.training.precision import Precision
 
-PROGRAM = Path(__file__).resolve()
-REPOSITORY = PROGRAM.parent.parent
-GOLDEN = REPOSITORY.parent / "shared/golden"
-SCHEMA = 2
-LAST_LINES = 15
-CPU_FACTOR = 5
-"""Times its limit a part may take without a GPU, where it shares a few cores with others."""
+REPOSITORY = Path(__file__).resolve().parent.parent
+FIRST = ("baseline", "light", "fast")
+MORE = ("reproduce", "compact", "low_memory", "low_ram", "opt", "demo", "light_demo")
+SMALL, SIDE = ("light_demo", "demo"), 32
+"""Presets, and the side of their frames, that try the parts on a CPU."""
+ATTENTION = ("sdpa", "recompute")
+CLIP = (60, 720, 1280)
+"""Frames, height and width of the clip whose restoring is timed."""
+LIMITS = {"32": 1e-2, "bf16-mixed": 0.05}
+"""Largest differences of what is added to the input, and of all gradients, relative to their norms;
+on a CPU rounding to bfloat16 makes 0.01 of ``baseline``."""
+
+Clip = tuple[Tensor, Tensor]
+Figures = Iterator[tuple[str, dict[str, Any]]]
+
+
+def load(name: str, *overrides: str) -> Settings:
+    """A preset's settings."""
+    return load_video_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
+
+
+def presets(device: torch.device, names: Sequence[str]) -> Sequence[str]:
+    """The presets to measure on a device."""
+    return names if device.type == "cuda" else SMALL
+
+
+def build(settings: Settings, device: torch.device, side: int) -> Restorer:
+    """The preset's untrained model, in which all layers take part."""
+    torch.manual_seed(0)
+    sizes = {"bins": settings.DATA.NUM_VOXEL_BINS, "clip_len": settings.DATA.CLIP_LEN}
+    model = build_model(settings.MODEL, **sizes, crop_size=side, pretrained=False)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():  # the last layer's, and with it all gradients
+                parameter.normal_(0, 0.02)
+    return model.to(device)
+
+
+def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch: int = 1) -> Clip:
+    """Random frames (batch, T, 3, H, W) and voxels (batch, T, K, H, W) for T, H, W of ``shape``."""
+    voxels = torch.randn(batch, shape[0], settings.DATA.NUM_VOXEL_BINS, *shape[1:])
+    return torch.rand(batch, shape[0], 3, *shape[1:]).to(device), voxels.to(device)
+
+
+def milliseconds(device: torch.device, call: Callable[[], object]) -> float:
+    """The median time of a call after two that are not counted; on a CPU of one call."""
+    warm, repeats = (2, 7) if device.type == "cuda" else (0, 1)
+    for _ in range(warm):
+        call()
+    clock, marks = clock_for(device), []
+    for _ in range(repeats):
+        start = clock.mark()
+        call()
+        marks.append((start, clock.mark()))
+    clock.wait(marks[-1][1])
+    return statistics.median(clock.milliseconds(*pair) for pair in marks)
+
+
+def agreement(device: torch.device) -> Figures:
+    """Output and gradients beside those of a CPU in float32, nothing dropped at random."""
+    for name in presets(device, FIRST[:2]):
+        settings = load(name)
+        model = build(settings, torch.device("cpu"), SIDE).eval()
+        clip = clips(settings, torch.device("cpu"), (settings.DATA.CLIP_LEN, SIDE, SIDE))
+        # Float32 products are not to be rounded to ten bits (TF32).
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            expected = results(model, clip, torch.device("cpu"), settings, "32")
+            for precision, limit in LIMITS.items():
+                pairs = zip(
+                    results(model, clip, device, settings, precision), expected, strict=True
+                )
+                output, gradients = (float((a - b).norm() / b.norm()) for a, b in pairs)
+                agrees = output <= limit and gradients <= limit
+                figures = {"agrees": agrees, "output": output, "gradients": gradients}
+                yield f"{name}, {precision}", figures
+
+
+def results(
+    model: Restorer, clip: Clip, device: torch.device, settings: Settings, precision: str
+) -> tuple[Tensor, Tensor]:
+    """What a model adds to a clip on a device, and all gradients of the loss, on the CPU."""
+    model.to(device).zero_grad(set_to_none=True)
+    train = settings.TRAIN.model_copy(update={"PRECISION": precision})
+    with Precision(train, device).autocast():
+        restored = model(*(tensor.to(device) for tensor in clip))
+    loss(restored).backward()
+    gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    return restored.detach().float().cpu() - clip[0], torch.cat(gradients).cpu()
+
+
+def training(device: torch.device, names: Sequence[str], *, compiled: bool = False) -> Figures:
+    """Micro-steps of presets."""
+    for name in presets(device, names):
+        yield name, train(load(name), device, compiled)
+
+
+def attention(device: torch.device) -> Figures:
+    """Micro-steps of a preset with each implementation of window attention."""
+    for name in ATTENTION:
+        settings = load(presets(device, FIRST[:1])[-1], f"MODEL.VRT.ATTENTION={name}")
+        yield name, train(settings, device, compiled=False)
+
+
+def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str, Any]:
+    """Time and peak memory of a micro-step; too little memory is a finding."""
+    gc.collect()  # the preset before this one
+    torch._dynamo.reset()
+    on_gpu = device.type == "cuda"
+    side, batch = (settings.DATA.CROP_SIZE, settings.TRAIN.BATCH_SIZE) if on_gpu else (SIDE, 1)
+    precision = Precision(settings.TRAIN, device)
+    model = precision.prepare(build(settings, device, side))
+    groups: list[dict[str, object]] = [{"params": list(model.parameters()), "lr": 1e-6}]
+    optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
+    clip = clips(settings, device, (settings.DATA.CLIP_LEN, side, side), batch)
+    if compiled:
+        # Without a GPU only the tracing is tried, not the compiler behind it.
+        model.compile(**({"mode": settings.TRAIN.COMPILE_MODE} if on_gpu else {"backend": "eager"}))
+
+    def micro_step() -> None:
+        with precision.autocast():
+            restored = model(*clip)
+        precision.backward(loss(restored))
+
+    try:
+        micro_step()
+        optimizer.step()  # makes the moments
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats(device)
+        ms = milliseconds(device, micro_step)
+        peak = torch.cuda.max_memory_allocated(device) / GIB if on_gpu else None
+        update = milliseconds(device, optimizer.step)
+    except torch.OutOfMemoryError:
+        return {"note": "out of memory"}
+    return {"clips/s": 1e3 * batch / ms, "peak GiB": peak, "ms": ms, "optimizer ms": update}
+
+
+def restoring(device: torch.device) -> Figures:
+    """Frames a second of a long clip, computed from the time of one of its tiles."""
+    for name in presets(device, FIRST[:2]):
+        settings, (_, *sides) = load(name), CLIP
+        tiling, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(2)
+        tile = [even_side(side, tiling.size, tiling.overlap, unit) for side in sides]
+        if device.type != "cuda":
+            tile = [SIDE, SIDE]
+        model = build(settings, device, settings.DATA.CROP_SIZE).eval()
+        clip = clips(settings, device, (tiling.frames, *tile))
+        with torch.inference_mode(), Precision(settings.TRAIN, device).autocast():
+            ms = milliseconds(device, partial(model, *clip))
+        rate = tiling.frames * tile[0] * tile[1] / ms * 1e3 / recomputation(CLIP, tiling, unit)
+        yield name, {"frames/s": rate / (sides[0] * sides[1]), "tile": tile, "ms": ms}
+
+
+PARTS: dict[str, tuple[int, Callable[[torch.device], Figures]]] = {
+    "agreement": (50, agreement),
+    "training": (60, partial(training, names=FIRST)),
+    "attention": (40, attention),
+    "restoring": (40, restoring),
+    "compiled": (180, partial(training, names=FIRST, compiled=True)),
+    "training, more": (110, partial(training, names=MORE)),
+    "compiled, more": (400, partial(training, names=MORE, compiled=True)),
+}
+"""Time limits in seconds, and what finds the figures on a device."""
+DEFAULT = list(PARTS)[:-1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the parts one after another, or one of them in this process."""
-    options = parse(arguments)
-    if options.list:
-        for part in PARTS:
-            print(f"{part.name:<28}{part.seconds:>5} s  {part.where}")
-        return 0
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--device", default="cuda", help="cuda, or cpu to try the parts at tiny sizes")
+    add("--only", nargs="+", choices=PARTS, default=DEFAULT, metavar="PART", help="these parts")
+    add("--patience", type=float, default=1.0, help="factor of the parts' time limits")
+    add("--output", type=Path, default=REPOSITORY / "benchmarks/results")
+    add("--answer", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise RunError("no GPU here that PyTorch can use; --device cpu tries the parts without one")
-    place = Place(device, str(options.golden))
-    if options.part:
-        (part,) = (part for part in PARTS if part.name == options.part)
-        run_here(part, place, options.answer)
+    if options.answer is not None:
+        answer: dict[str, Any] = {}
+        for name, figures in PARTS[options.only[0]][1](device):
+            answer[name] = finite_or_null(figures)
+            write_json(options.answer, answer)
         return 0
-    return run_all([part for part in PARTS if part.name in options.only], place, options)
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    names = [part.name for part in PARTS]
-    add = parser.add_argument
-    add("--device", default="cuda", help="cuda, or cpu to try the parts at tiny sizes")
-    add("--only", nargs="+", choices=names, default=names, metavar="NAME", help="these parts")
-    limits = sum(part.seconds for part in PARTS)
-    add("--budget", type=float, default=limits, help="seconds for all of them, %(default)s")
-    add("--output", type=Path, default=REPOSITORY / "benchmarks/results")
-    add("--golden", type=Path, default=GOLDEN, help="folder of the golden files")
-    add("--list", action="store_true", help="list the parts and their limits")
-    add("--part", choices=names, help=argparse.SUPPRESS)
-    add("--answer", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
-
-
-def run_all(parts: Sequence[Part], place: Place, options: argparse.Namespace) -> int:
-    """Run parts until the budget is spent; 1 unless every one of them is done and agrees."""
-    end = time.monotonic() + options.budget
-    name = device_name(place.device)
-    path = options.output / f"gpu_{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}.json"
+    results: dict[str, Any] = {"machine": describe(device), "parts": {}}
+    name = re.sub(r"[^a-z0-9]+", "_", f"gpu {results['machine']['device']}".lower()).strip("_")
     options.output.mkdir(parents=True, exist_ok=True)
-    results: dict[str, Any] = {"schema": SCHEMA, "device": name, "parts": {}}
-    if len(parts) < len(PARTS) and path.is_file() and read_json(path)["schema"] == SCHEMA:
-        results = read_json(path)
-    unsuccessful = []
-    for part in parts:
-        limit = part.seconds * (CPU_FACTOR if place.small else 1)
-        found = run_apart(part, place, min(end - time.monotonic(), limit))
-        results["parts"][part.name] = found
-        write_json(path, results)
-        reason = found.get("reason", "").partition("\n")[0]
-        status = f"{found['status']}: {reason}" if reason else found["status"]
-        print(f"{part.name:<28}{found['seconds']:>7.1f} s  {status}", flush=True)
-        if found["status"] != "ok":
-            unsuccessful.append(f"{part.name}: {status}")
-    print(f"written: {path}")
-    if unsuccessful:
-        done = len(parts) - len(unsuccessful)
-        print("\n".join([f"{done} of {len(parts)} parts are ok; these are not:", *unsuccessful]))
-    return int(bool(unsuccessful))
+    file = options.output / f"{name}.json"
+    for part in options.only:
+        results["parts"][part] = found = run_apart(part, options.device, options.patience)
+        write_json(file, results)
+        print("\n".join(table(part, found)), flush=True)
+    print(f"written: {file}")
+    return int(any(found["status"] != "ok" for found in results["parts"].values()))
 
 
-def device_name(device: torch.device) -> str:
-    """What the device is called."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
-def run_apart(part: Part, place: Place, seconds: float) -> dict[str, Any]:
-    """Run a part in a process of its own.
-
-    Returns:
-        ``status`` (``ok``, ``failed``, ``not run``, ``cut off``), ``seconds``, ``figures``, and a
-        ``reason`` unless all is well.
-    """
-    found: dict[str, Any] = {"status": "not run", "seconds": 0.0, "figures": {}}
-    if seconds <= 0:
-        return found | {"reason": "no time left; give it a --budget"}
-    start = time.monotonic()
+def run_apart(part: str, device: str, patience: float) -> dict[str, Any]:
+    """Run a part in a process of its own: its ``status``, ``seconds`` and ``figures``."""
+    limit, start = PARTS[part][0] * patience, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        answer, log = Path(folder) / "answer.json", Path(folder) / "log"
-        command = [sys.executable, str(PROGRAM), "--device", str(place.device)]
-        command += ["--golden", place.golden, "--part", part.name, "--answer", str(answer)]
-        # Without a GPU, Triton's interpreter runs the kernels.
-        environment = {**os.environ, **({"TRITON_INTERPRET": "1"} if place.small else {})}
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command, stdout=output, stderr=output, env=environment, start_new_session=True
-            )
-            status = wait(process, seconds)
-        found["seconds"] = round(time.monotonic() - start, 1)
-        answered = read_json(answer) if answer.is_file() else {}
-        found |= answered
-        if status is None:
-            found |= {"status": "cut off", "reason": f"its {seconds:.0f} s were over"}
-        elif status or "status" not in answered:
-            last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
-            reason = "\n".join([f"its process ended with {status}", *last])
-            found |= {"status": "failed", "reason": reason}
-    return found
-
-
-def wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """A process's exit status; None where it had to be stopped with all it started."""
-    try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        # What it started must not go on computing beside the next part.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def run_here(part: Part, place: Place, answer: Path) -> None:
-    """Run a part in this process and keep an account of it in a file."""
-    figures: dict[str, Any] = {}
-    reasons: list[str] = []
-    status = "ok"
-    # What a kernel is not used for is a warning, and worth knowing.
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default", UserWarning)
+        answer = Path(folder) / "answer.json"
+        command = [sys.executable, __file__, "--device", device, "--only", part]
         try:
-            for name, value in part.run(place):
-                figures[name] = finite_or_null(value)
-                write_json(answer, {"figures": figures})
-        except NotRun as error:
-            status, reasons = "not run", [str(error)]
-        except Exception as error:  # whatever it is, the other parts go on
-            traceback.print_exc()
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            place_of = f"{Path(last.filename).name}:{last.lineno}"
-            status, reasons = "failed", [f"{type(error).__name__} at {place_of}: {error}"]
-    differing = disagreements(figures)
-    if differing:
-        status, reasons = "failed", [*differing, *reasons]
-    notes = list(dict.fromkeys(str(warning.message)[:500] for warning in caught))
-    if notes:
-        figures["warnings"] = notes
-    answered: dict[str, Any] = {"status": status, "figures": figures}
-    write_json(answer, answered | ({"reason": "\n".join(reasons)} if reasons else {}))
+            done = subprocess.run(
+                [*command, "--answer", str(answer)], capture_output=True, text=True, timeout=limit
+            )
+            status = "ok" if done.returncode == 0 else "failed"
+            said = done.stderr.splitlines()[-15:] if done.returncode else []
+        except subprocess.TimeoutExpired:
+            status, said = f"cut off after {limit:.0f} s", []
+        figures = read_json(answer) if answer.is_file() else {}
+    if any(row.get("agrees") is False for row in figures.values()):
+        status = "failed"
+    seconds = round(time.monotonic() - start, 1)
+    return {"status": status, "seconds": seconds, "figures": figures, "said": said}
 
 
-def disagreements(value: Any, name: str = "") -> list[str]:  # noqa: ANN401 - JSON
-    """What does not agree among figures, at any depth, with the reason."""
-    if not isinstance(value, dict):
-        return []
-    found = [each for key in value for each in disagreements(value[key], f"{name} {key}".strip())]
-    if value.get("agrees") is False:
-        found.insert(0, f"{name}: {value.get('reason', 'does not agree')}")
-    return found
+def table(part: str, found: dict[str, Any]) -> Iterator[str]:
+    """Lines of text: how the part ended, and a row for each of its figures."""
+    yield f"{part}: {found['status']}, {found['seconds']} s"
+    for name, row in found["figures"].items():
+        texts = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
+        yield f"  {name:<24}{', '.join(texts)}"
+    yield from (f"  | {line}" for line in found["said"])
 
 
 if __name__ == "__main__":

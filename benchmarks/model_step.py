@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import statistics
 import time
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
@@ -52,18 +51,6 @@ def now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter()
-
-
-def matrix_rate(device: torch.device, dtype: torch.dtype | None) -> float:
-    """FLOP/s of a large matrix product on random data."""
-    side = 8192 if device.type == "cuda" else 2048
-    a, b = torch.randn(2, side, side, device=device, dtype=dtype or torch.float32)
-    times = []
-    for _ in range(6):
-        start = now(device)
-        torch.mm(a, b)
-        times.append(now(device) - start)
-    return 2 * side**3 / statistics.median(times[1:])
 
 
 def describe(device: torch.device) -> dict[str, object]:

@@ -19,18 +19,19 @@ from vrtspike.cluster.signals import ORPHANED, status_file
 from vrtspike.io.files import write_json
 
 WAITING = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+ready = folder / "ready-{RANK}-{WORLD_SIZE}".format(**os.environ)
 from vrtspike.cluster.signals import StopRequest, restore_stops
 from vrtspike.cluster.signals import report_begin, report_status
 restore_stops()
 if (folder / "slow").exists():
-    (folder / "ready").touch()
+    ready.touch()
     time.sleep(100)
 with StopRequest() as stop:
     report_begin()
-    (folder / "ready").touch()
+    ready.touch()
     while not stop.received:
         time.sleep(0.01)
 if (folder / "faulty").exists():
@@ -55,7 +56,10 @@ sys.exit(train(folder, gpus, folder / "waiting.py", limit=time_limit(os.environ)
 def start(
     folder: Path, gpus: str = "0"
 ) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
-    """A launcher, with its torchrun and the training process, which waits to be asked to stop."""
+    """A launcher and the training process, which waits to be asked to stop.
+
+    Two devices have two of these, with torchrun in between.
+    """
     (folder / "waiting.py").write_text(WAITING)
     launcher = subprocess.Popen(
         [sys.executable, "-c", LAUNCHER, str(folder), gpus],
@@ -64,25 +68,33 @@ def start(
         text=True,
     )
     found = [psutil.Process(launcher.pid)]
+    ranks = 2 if gpus == "2" else 1
+    ready = [folder / f"ready-{rank}-{ranks}" for rank in range(ranks)]
     try:
         deadline = time.monotonic() + 240
-        while not (folder / "ready").exists():
+        while not all(path.exists() for path in ready):
             assert launcher.poll() is None, launcher.communicate()[0]
             assert time.monotonic() < deadline, "training has not begun"
             time.sleep(0.01)
         found += found[0].children(recursive=True)
-        assert len(found) == 3
+        assert len(found) == (2 if ranks == 1 else 2 + ranks)
         yield launcher, found
     finally:
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         launcher.communicate()
+        for path in ready:
+            path.unlink(missing_ok=True)
 
 
-@pytest.fixture
-def family(tmp_path) -> Iterator[list[psutil.Process]]:
-    with start(tmp_path) as (_, found):
+TWO = [{"uuid": f"GPU-{letter}", "total": 40, "used": 0} for letter in "ab"]
+
+
+@pytest.fixture(params=["0", "2"], ids=["alone", "torchrun"])
+def family(request, tmp_path, install_gpus) -> Iterator[list[psutil.Process]]:
+    install_gpus(*TWO)
+    with start(tmp_path, request.param) as (_, found):
         yield found
 
 
@@ -104,21 +116,21 @@ def test_a_crash_is_no_stop(tmp_path, kind, code, said):
 
 
 def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install_gpus):
-    install_gpus(*({"uuid": f"GPU-{letter}", "total": 40, "used": 0} for letter in "ab"))
+    install_gpus(*TWO)
     (tmp_path / "run.json").write_text(json.dumps({"status": "interrupted", "micro_batches": 7}))
     # Two processes could not share them.
-    with start(tmp_path, "auto") as (launcher, (_, torchrun, rank)):
+    with start(tmp_path, "auto") as (launcher, (_, rank)):
         assert rank.environ()["CUDA_VISIBLE_DEVICES"] == "GPU-a"
         lock = tmp_path / "locks/GPU-a.lock"
         assert f"process {launcher.pid} of" in describe_holder(lock)
         # What a killed launcher leaves still saves, and still uses the device.
-        torchrun.suspend()
+        rank.suspend()
         launcher.kill()
         launcher.wait()
         assert claim(lock) is None
         assert describe_holder(lock) == "another run"
-        torchrun.resume()
-        psutil.wait_procs([torchrun], timeout=800)
+        rank.resume()
+        psutil.wait_procs([rank], timeout=800)
         descriptor = claim(lock)
         assert descriptor is not None
         os.close(descriptor)
@@ -134,28 +146,33 @@ def test_the_end_of_a_job_stops_training(tmp_path, monkeypatch):
 
 
 def test_a_signal_to_every_process_of_a_job_kills_none_and_wakes_who_stands_still(family, tmp_path):
-    launcher, torchrun, training = family
-    training.send_signal(signal.SIGSTOP)
-    for process in (training, torchrun):
+    launcher, *others = family
+    others[-1].send_signal(signal.SIGSTOP)
+    for process in reversed(others):
         process.send_signal(signal.SIGTERM)
     launcher.send_signal(signal.SIGHUP)
     assert launcher.wait(timeout=800) == 75
     assert (tmp_path / "stopped").read_text() == "SIGTERM"
 
 
-def test_how_it_failed_is_told_with_how_to_go_on(tmp_path):
-    for which, said in ((1, "torchrun was"), (2, "one of its processes was")):
-        with start(tmp_path) as (launcher, found):
+def test_how_it_failed_is_told_with_how_to_go_on(tmp_path, install_gpus):
+    install_gpus(*TWO)
+    for gpus, which, said in (
+        ("0", 1, "its process was"),
+        ("2", 1, "torchrun was"),
+        ("2", 2, "one of its processes was"),
+    ):
+        with start(tmp_path, gpus) as (launcher, found):
             found[which].kill()
-            if which == 1:  # the real program ends with torchrun
-                found[2].kill()
+            if said == "torchrun was":  # the real programs end with torchrun
+                for process in found[2:]:
+                    process.kill()
             output, _ = launcher.communicate(timeout=800)
         assert launcher.returncode == 1
         assert output.splitlines()[-1] == (
             f"training failed: {said} ended by SIGKILL, as when memory is full. What was saved "
             f"stays in {tmp_path}; the same command continues from there"
         )
-        (tmp_path / "ready").unlink()
 
 
 def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):

@@ -129,6 +129,7 @@ def test_a_circle_of_parents_is_an_error(tmp_path):
         ("MODEL: {LAYERS: 4}", "MODEL.LAYERS"),
         ("MODEL: {CHANNELS_PER_SCALE: [96, 96, 96, 96]}", "MODEL.CHANNELS_PER_SCALE"),
         ("MODEL: {FUSE: {TYPE: TemporalCrossAttn}}", "MODEL.FUSE.TYPE"),
+        ("TRAIN: {CUDA_GRAPH: on}", "TRAIN.CUDA_GRAPH"),
         ("TRAIN: {SCHED: {TYPE: cosine}}", "TRAIN.SCHED.TYPE"),
         *((f"DATA: {{READER: {reader}}}", "DATA.READER") for reader in ("mapped", "tensorstore")),
     ],

@@ -1,4 +1,4 @@
-"""The real task from end to end: launcher, torchrun, a tiny model on tiny data."""
+"""The real task from end to end: launcher, a training process, a tiny model on tiny data."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def metrics(folder: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def result(place, repository, tmp_path_factory) -> Path:
-    """The published result of an undisturbed run of the program itself, without torchrun."""
+    """The published result of an undisturbed run of the program itself, without the launcher."""
     folder = tmp_path_factory.mktemp("undisturbed")
     command = [
         *(sys.executable, str(repository / "scripts" / "train.py"), "--run-dir", str(folder)),

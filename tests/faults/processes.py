@@ -34,7 +34,6 @@ ROLES = {
     "snakemake": r"-m snakemake ",
     "nested": r"snakemake .*--report .",
     "launcher": r"scripts/launch_training\.py ",
-    "torchrun": r"-m vrtspike\.cluster\.torchrun ",
     "rank": r"-u \S*scripts/train\.py ",
     "server": r"-c from multiprocessing\.forkserver import main",
 }

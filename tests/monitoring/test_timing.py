@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from vrtspike.monitoring.clocks import Clock
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import read_records
 from vrtspike.monitoring.timing import TimingLogger, section
@@ -226,6 +227,42 @@ def test_an_average_is_over_the_steps_in_which_a_section_ran(tmp_path):
     found = re.findall(r"^validation +: +([\d.]+)ms.*avg: +([\d.]+)ms", text, re.MULTILINE)
     assert found == [("200.00", "200.00"), ("400.00", "300.00")]
     assert re.findall(r"^step .*avg: +([\d.]+)ms", text, re.MULTILINE)[-1] == "25.00"
+
+
+class LateClock(Clock):
+    """Numbers its marks; a device has reached those below ``reached``."""
+
+    def __init__(self) -> None:
+        self.marks, self.reached = 0, 0
+
+    def mark(self) -> int:
+        self.marks += 1
+        return self.marks
+
+    def milliseconds(self, start: int, end: int) -> float:
+        return float(end - start)
+
+    def is_complete(self, mark: int) -> bool:
+        return mark <= self.reached
+
+
+def test_steps_are_written_once_the_device_has_done_them(tmp_path, monkeypatch):
+    clock = LateClock()
+    monkeypatch.setattr("vrtspike.monitoring.timing.clock_for", lambda device: clock)
+    timing = quiet(tmp_path, file_interval=1)
+    written = []
+    with timing.activate():
+        for reached in (0, 1, 4):  # each step has two marks
+            with section("step"):
+                pass
+            clock.reached = reached
+            timing.step()
+            written.append(len(records(tmp_path)))
+    assert written == [0, 0, 2]
+    timing.close()
+    assert [(r["step"], r["ms"]) for r in records(tmp_path)] == [
+        (number, {"step": 1.0}) for number in (1, 2, 3)
+    ]
 
 
 @pytest.mark.gpu

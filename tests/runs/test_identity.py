@@ -40,7 +40,7 @@ def of(**sections):
         (False, {"TEST": {"METRICS": ["psnr"]}}),
         (False, {"DATA": {"CACHE_SIZE_GB": 1.0, "ROOT": "x", "USE_PRECOMPUTED_VOXELS": False}}),
         (False, {"MODEL": {"FUSE": {"CHUNK_SIZE": 8}, "VRT": {"USE_CHECKPOINT_ATTN": False}}}),
-        (False, {"TRAIN": {"KEEP_LAST": 9, "CUDA_GRAPH": "off"}}),
+        (False, {"TRAIN": {"KEEP_LAST": 9, "SAVE_EVERY_STEPS": 7}}),
         (False, {"LOSS": {"LPIPS": {"NET": "vgg"}, "VGG_PERCEPTUAL": {"EVERY": 3}}}),
         (True, {"SEED": 1}),
         (True, {"TRAIN": {"OPTIM": {"LR": 1e-3}}}),

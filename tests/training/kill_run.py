@@ -25,7 +25,7 @@ import torch
 import torch._dynamo
 
 from tests.concurrency import free_port
-from tests.training.forecast import StopAfter
+from tests.training.forecast import Forecaster, StopAfter
 from tests.training.setup_run import forecast_settings, forecast_trainer
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest
 from vrtspike.monitoring.records import read_records
@@ -56,6 +56,7 @@ def train_as_one_of_many(
             ranks=ranks,
             timing=ranks.is_main,
             task=StopAfter(last, end),
+            model=lambda: forecaster(ranks.rank),
             samples=11,
             drop_last=False,
             # Some stops and kills come before it, some after.
@@ -69,6 +70,15 @@ def train_as_one_of_many(
         )
         assert len(set(sums)) == 1, sums
     return 0 if outcome == "finished" else EXIT_INTERRUPTED
+
+
+def forecaster(rank: int) -> Forecaster:
+    """The model; other processes than the first begin with weights of their own, to be replaced."""
+    model = Forecaster()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(rank)
+    return model
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Start a training run: settings, folder, devices, ``torchrun``, the published result, LOG.ON_END.
+"""Start a training run: settings, folder, devices, processes, the published result, LOG.ON_END.
 
 Nothing here needs PyTorch: the launcher is there at once and leaves the work to the processes it
 starts.
@@ -28,7 +28,7 @@ from vrtspike.cluster.scheduler import (
     time_limit,
 )
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
-from vrtspike.cluster.torchrun import Rendezvous, run, run_torchrun
+from vrtspike.cluster.torchrun import Rendezvous, run, run_training
 from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.workflow import load_workflow
 from vrtspike.io.files import writes_to
@@ -248,7 +248,7 @@ def train(
         path = stack.enter_context(status_file(folder))
         environment = {STATUS_FILE: str(path.absolute()), **messages.environment}
         if nodes == 1:
-            ending = run_torchrun(folder, devices, program, environment, limit=limit)
+            ending = run_training(folder, devices, program, environment, limit=limit)
         else:
             starter = program.with_name(NODE_PROGRAM)
             command = [
@@ -258,9 +258,8 @@ def train(
             ]
             variables = {**os.environ, **environment}
             begin = partial(stop_with_parent, _FORWARDED)
-            ending = run(
-                command, lambda srun: srun.send_signal(_FORWARDED), variables, begin, limit
-            )
+            forward = lambda srun: srun.send_signal(_FORWARDED)  # noqa: E731
+            ending = run(command, "srun", forward, variables, begin, limit)
         status = read_status(path)
     if isinstance(status, int):
         return status
@@ -290,7 +289,7 @@ def train_on_node(
         RunError: if the devices are not there.
     """
     with take_gpus(gpus) as devices:
-        return run_torchrun(folder, devices, program, {}, rendezvous).code
+        return run_training(folder, devices, program, {}, rendezvous).code
 
 
 def run_end_hook(

@@ -1,5 +1,6 @@
-"""The training processes of one machine: started by ``torchrun``, asked to stop, waited for.
+"""The training processes of one machine: started, asked to stop, waited for.
 
+One process is started as it is; several, of one machine or more, by ``torchrun``.
 ``python -m vrtspike.cluster.torchrun`` is ``torchrun`` itself, but tells the end of a training
 process by a status, not by a page.
 """
@@ -28,6 +29,8 @@ from vrtspike.system.processes import stop_with_parent
 
 _SIGNALLED = 128
 """Added to the number of a signal where a shell, or :func:`main`, tells of an end by it."""
+_ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+"""What ``torchrun`` tells the only process of a run, whatever else the environment says."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +53,21 @@ class Ending:
     Attributes:
         code: its exit status.
         was_stopped: whether it was asked to stop.
+        program: what a person calls it.
     """
 
     code: int
     was_stopped: bool
+    program: str
 
     def __str__(self) -> str:
         """What a person is told of the exit status."""
         # A status above 128 is that of a training process, which :func:`main` has passed on.
-        who = "one of its processes" if self.code > _SIGNALLED else "torchrun"
+        who = "one of its processes" if self.code > _SIGNALLED else self.program
         return f"{who} {describe_status(self.code)}"
 
 
-def run_torchrun(
+def run_training(
     folder: Path,
     devices: Devices,
     program: Path,
@@ -81,6 +86,14 @@ def run_torchrun(
         limit: when to stop; None for never.
     """
     ranks = max(1, len(devices.names))
+    variables = {**training_environment(devices, ranks), **environment}
+    training = [str(program), "--run-dir", str(folder)]
+    if ranks == 1 and rendezvous is None:
+        # The process of torchrun would only wait for it, and takes seconds to start.
+        command, alone = [sys.executable, "-u", *training], {**variables, **_ALONE}
+        return run(
+            command, "its process", _ask_process, alone, _begin_training, limit, devices.locks
+        )
     where = ["--standalone"]
     if rendezvous is not None:
         where = [
@@ -94,12 +107,13 @@ def run_torchrun(
         *("--signals-to-handle", ORPHANED.name),
         *(*where, "--nproc-per-node", str(ranks)),
     ]
-    variables = {**training_environment(devices, ranks), **environment}
     # torchrun would make a folder for its logs by itself, and leave it behind.
     with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as logs:
-        command = [*torchrun, "--log-dir", logs, str(program), "--run-dir", str(folder)]
+        command = [*torchrun, "--log-dir", logs, *training]
         # A killed launcher leaves torchrun, which ends after the processes that still save.
-        return run(command, _ask_processes, variables, _begin_torchrun, limit, devices.locks)
+        return run(
+            command, "torchrun", _ask_processes, variables, _begin_training, limit, devices.locks
+        )
 
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
@@ -116,6 +130,7 @@ def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
 
 def run(
     command: Sequence[str],
+    name: str,
     ask_to_stop: Callable[[psutil.Process], None],
     environment: dict[str, str],
     begin: Callable[[], None] = stop_with_parent,
@@ -126,6 +141,7 @@ def run(
 
     Args:
         command: the program.
+        name: what a person calls it.
         ask_to_stop: how it is asked.
         environment: all its variables.
         begin: called in the new process.
@@ -159,26 +175,31 @@ def run(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(left, LOOK_S))
                 break
-        return Ending(process.wait(), bool(asked))
+        return Ending(process.wait(), bool(asked), name)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _begin_torchrun() -> None:
-    # A batch system may signal all processes of a job; torchrun shall not act upon it, and its
-    # children not before they are ready to.
+def _begin_training() -> None:
+    # A batch system may signal all processes of a job; torchrun shall not act upon it, and the
+    # training processes not before they are ready to.
     block(STOPS)
     stop_with_parent(ORPHANED)
 
 
+def _ask_process(process: psutil.Process) -> None:
+    """Send SIGTERM to a training process."""
+    process.send_signal(signal.SIGTERM)
+    # One that somebody has stopped meanwhile (SIGSTOP) would not hear of it.
+    process.send_signal(signal.SIGCONT)
+
+
 def _ask_processes(torchrun: psutil.Process) -> None:
-    """Send SIGTERM to the training processes, or end ``torchrun`` before it has started them."""
+    """Ask the training processes, or end ``torchrun`` before it has started them."""
     processes = torchrun.children()
     for process in processes:
-        process.send_signal(signal.SIGTERM)
-        # One that somebody has stopped meanwhile (SIGSTOP) would not hear of it.
-        process.send_signal(signal.SIGCONT)
+        _ask_process(process)
     if not processes:
         torchrun.send_signal(ORPHANED)
 

@@ -115,7 +115,7 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="KEY=VALUE",
-        help="keys that are changed, such as TRAIN.CUDA_GRAPH=off; config/README.md has all",
+        help="keys that are changed, such as TRAIN.PRECISION=32; config/README.md has all",
     )
     parser.add_argument(
         "--steps", type=positive_int, default=10, metavar="N", help="that are timed in a turn"

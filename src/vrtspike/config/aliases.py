@@ -53,6 +53,9 @@ COMMON = Aliases(
     },
     retired={
         ("LOG", "SAVE_DIR"): Retired("runs are written to RUNS of config/config.yaml"),
+        ("TRAIN", "CUDA_GRAPH"): Retired(
+            "TRAIN.COMPILE_MODE reduce-overhead brings PyTorch's own CUDA graphs"
+        ),
         ("TRAIN", "SCHED", "TYPE"): Retired("the learning rate follows a cosine", "cosine"),
     },
 )

@@ -72,11 +72,6 @@ class TrainSettings(Section):
     COMPILE_MODE: Literal["default", "reduce-overhead", "max-autotune"] = key(
         "Mode of torch.compile", "default"
     )
-    CUDA_GRAPH: Literal["auto", "on", "off"] = operational(
-        "Replay a micro-step as a CUDA graph. auto: where the result is the same (else a "
-        "warning); on: else an error",
-        "auto",
-    )
     PRECISION: Precision = key(
         "Arithmetic; mixed: the device's best half type; 32: float32, on a GPU with "
         "convolutions in TF32 (PyTorch's default)",

@@ -105,10 +105,6 @@ class DeblurringTask:
                 found["distillation"] = self._teacher.weight * distance
         return found
 
-    def variant(self, step: int) -> tuple[str, ...]:
-        """The names of the terms that are due: nothing else depends on the step."""
-        return tuple(term.name for term in self._terms if term.is_due(step))
-
     def metrics(self, output: torch.Tensor, batch: PreparedBatch) -> list[dict[str, float]]:
         """The metrics of each clip, averaged over its frames."""
         restored, sharp = to_uint8(output), to_uint8(batch.sharp)

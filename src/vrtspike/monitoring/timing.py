@@ -26,7 +26,7 @@ from typing import Self, TextIO
 import torch
 
 from vrtspike.io.files import writes_to
-from vrtspike.monitoring.clocks import Mark, RecordedSections, Replay, clock_for
+from vrtspike.monitoring.clocks import Mark, clock_for
 from vrtspike.monitoring.display import Display, open_display
 from vrtspike.monitoring.timing_layout import (
     Arithmetic,
@@ -62,7 +62,6 @@ class _Step:
     """What was measured between two calls of ``step()``; spans wait for their events."""
 
     spans: list[tuple[str, Mark, Mark]] = field(default_factory=list)
-    replays: list[Replay] = field(default_factory=list)
     last: Mark | None = None
     logged: dict[str, float] = field(default_factory=dict)
     number: int = 0
@@ -81,20 +80,20 @@ class TimedSection(AbstractContextManager["TimedSection"]):
     def __enter__(self) -> Self:
         """Start the section."""
         self._path = self._logger._enter(self._name)
-        self._start = self._logger._mark()
+        self._start = self._logger._clock.mark()
         return self
 
     def __exit__(self, *error: object) -> None:
         """End the section, also where its body raised."""
-        end = self._logger._mark()
+        end = self._logger._clock.mark()
         self._logger._leave(self._path, self._start, end)
 
     def switch(self, name: str) -> None:
         """End this section here and go on as its sibling ``name``."""
-        now = self._logger._mark()
+        now = self._logger._clock.mark()
         self._logger._record(self._path, self._start, now)
         self._path = self._logger._rename(name)
-        self._start = self._logger._mark()
+        self._start = self._logger._clock.mark()
 
 
 class TimingLogger:
@@ -137,7 +136,6 @@ class TimingLogger:
         self._file_interval = max(1, file_interval)
         self._stack: list[str] = []
         self._current = _Step()
-        self._recorded: RecordedSections | None = None
         self._waiting: deque[_Step] = deque()
         self._history: dict[str, array[float]] = {}
         self._sums: dict[str, float] = {}
@@ -174,42 +172,6 @@ class TimingLogger:
             self._current.logged[path] = self._current.logged.get(path, 0.0) + ms
 
     @contextlib.contextmanager
-    def recording(self) -> Iterator[RecordedSections]:
-        """Around work that is recorded, not run; its sections count whenever it is replayed."""
-        sections = RecordedSections()
-        if not self._enabled:
-            yield sections
-            return
-        sections.depth = len(self._stack)
-        self._recorded = sections
-        try:
-            start = self._mark()
-            yield sections
-            sections.whole = start, self._mark()
-        finally:
-            self._recorded = None
-            # A device that cannot record takes no marks, also not those of the sections' ends.
-            del self._stack[sections.depth :]
-
-    @contextlib.contextmanager
-    def replaying(self, sections: RecordedSections) -> Iterator[None]:
-        """Around a replay of what was recorded with ``sections``.
-
-        It takes its measured time, and its parts divide it as they divide the last replay of the
-        step, whose marks are still its own: all replays are the same work, and to read the marks
-        of each the host would have to wait for it. Where the parts are not known the whole stands
-        under :data:`~vrtspike.monitoring.clocks.REPLAY`.
-        """
-        if not self._enabled:
-            yield
-            return
-        start = self._clock.mark()
-        yield
-        path, end = "/".join(self._stack), self._clock.mark()
-        self._current.last = end
-        self._current.replays.append(Replay(path, start, end, sections))
-
-    @contextlib.contextmanager
     def activate(self) -> Iterator[Self]:
         """Make this logger the one that :func:`section` finds within the body."""
         token = _ACTIVE.set(self if self._enabled else None)
@@ -232,9 +194,6 @@ class TimingLogger:
         record.number = self._steps + len(self._waiting) + 1 if number is None else number
         record.samples, record.frames, record.time = samples, frames, time.time()
         self._waiting.append(record)
-        # Now, before the next step replays the work and sets the marks again.
-        for replay in record.replays:
-            replay.shares = replay.sections.shares(self._clock)
         while self._waiting and self._is_complete(self._waiting[0]):
             self._finish(self._waiting.popleft())
 
@@ -273,9 +232,6 @@ class TimingLogger:
         self._text = self._lines = None
         self._enabled = False
 
-    def _mark(self) -> Mark:
-        return self._clock.mark() if self._recorded is None else self._clock.recurring_mark()
-
     def _enter(self, name: str) -> str:
         # A checkpointed block runs its forward again inside backward; on a CPU in this thread.
         if torch._C._current_graph_task_id() != -1 and RECOMPUTATION not in self._stack:
@@ -288,8 +244,7 @@ class TimingLogger:
         return self._path()
 
     def _path(self) -> str:
-        """Of the section that is running; within recorded work, from its beginning."""
-        return "/".join(self._stack[self._recorded.depth if self._recorded else 0 :])
+        return "/".join(self._stack)
 
     def _leave(self, path: str, start: Mark, end: Mark) -> None:
         self._record(path, start, end)
@@ -298,9 +253,6 @@ class TimingLogger:
             self._stack.pop()
 
     def _record(self, path: str, start: Mark, end: Mark) -> None:
-        if self._recorded is not None:
-            self._recorded.spans.append((path, start, end))
-            return
         self._current.spans.append((path, start, end))
         self._current.last = end
 
@@ -319,11 +271,6 @@ class TimingLogger:
         for path, start, end in record.spans:
             times[path] = times.get(path, 0.0) + self._clock.milliseconds(start, end)
             self._clock.release(start, end)
-        for replay in record.replays:
-            ms = self._clock.milliseconds(replay.start, replay.end)
-            self._clock.release(replay.start, replay.end)
-            for path, share in replay.parts():
-                times[path] = times.get(path, 0.0) + ms * share
         step = StepTimes(record.number, times)
         self._steps += 1
         self._samples += record.samples

@@ -64,10 +64,6 @@ class SSTTask:
         error = torch.where(self._open_sea(batch) > 0, output - batch["future"], 0)
         return {"mse": self._mean(error.square(), batch).mean()}
 
-    def variant(self, step: int) -> int:
-        """No step differs from another."""
-        return 0
-
     def metrics(self, output: torch.Tensor, batch: SampleBatch) -> list[dict[str, float]]:
         """``rmse`` in kelvin and ``acc``, over all months of each sample together."""
         deviation = self._deviations(batch["month"], output.shape[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -163,24 +163,3 @@ def _require_gradients(model: nn.Module) -> None:
             "one: several processes cannot train it. Set requires_grad of these parameters to "
             "False in the model's constructor, or train in one process"
         )
-
-
-def average_gradients(gradients: Sequence[torch.Tensor], ranks: Ranks) -> None:
-    """Replace gradients by their mean over the processes, as DistributedDataParallel computes it.
-
-    Args:
-        gradients: of the same parameters, in the same order, everywhere.
-        ranks: the processes.
-    """
-    # Divided before the sum, which may be too large for a half type.
-    flat = torch.cat([gradient.flatten() for gradient in gradients]).div_(ranks.world_size)
-    parts = ranks.sum(flat).split([gradient.numel() for gradient in gradients])
-    pairs = zip(parts, gradients, strict=True)
-    torch._foreach_copy_(list(gradients), [part.view(gradient.shape) for part, gradient in pairs])
-
-
-def send_from_first(tensors: Iterable[torch.Tensor], ranks: Ranks) -> None:
-    """Give every process the values that the first one's parameters or buffers have."""
-    if ranks.world_size > 1:
-        for tensor in tensors:
-            dist.broadcast(tensor.detach(), src=0)

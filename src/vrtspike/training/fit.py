@@ -156,10 +156,6 @@ def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[st
         f"steps {trainer.progress.step} to {trainer.total}, {trainer.micro_batches} batches of "
         f"{run.settings.TRAIN.BATCH_SIZE} a step"
     )
-    if ranks.device.type == "cuda":
-        trainer.display.note(
-            f"TRAIN.CUDA_GRAPH {run.settings.TRAIN.CUDA_GRAPH}: {trainer.micro_steps.note}"
-        )
     record.start(
         run,
         trainer.progress.step,

@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from itertools import chain
 from typing import Any, Literal
 
@@ -29,9 +28,7 @@ from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.checkpoints import RunState, Stateful, latest_checkpoint, micro_batches_per_step
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
 from vrtspike.training.batches import seed_everything
-from vrtspike.training.cuda_graphs import CudaGraphs, GraphedMicroSteps, may_capture
-from vrtspike.training.distributed import Ranks
-from vrtspike.training.micro_steps import LaunchedMicroSteps, Work
+from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.optimizers import (
     FrozenStart,
     Schedule,
@@ -51,7 +48,7 @@ from vrtspike.training.progress import (
     validate,
 )
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.tasks import Trainable, lower_is_better
+from vrtspike.training.tasks import Batch, Trainable, lower_is_better
 
 MAX_SKIPPED_IN_A_ROW = 20
 """Optimiser steps skipped one after the other before a run stops: this is no passing overflow."""
@@ -113,7 +110,7 @@ class Trainer:
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
             problem.compiler(model, train.COMPILE_MODE)
-        self.micro_steps = self._choose_micro_steps(model)
+        self.replica = Replica(self.model, ranks)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end, or until someone asks to stop; the state is saved in both cases."""
@@ -150,25 +147,14 @@ class Trainer:
         """The model that is validated and published: the moving average where there is one."""
         return self.model if self.average is None else self.average.module
 
-    def _choose_micro_steps(self, model: nn.Module) -> LaunchedMicroSteps | GraphedMicroSteps:
-        """CUDA graphs where they may be, else eager ones."""
-        work = Work(self.task, self.precision, self.micro_batches // self.ranks.world_size)
-        seed = partial(seed_everything, self.settings.SEED)
-        eager = (model, work, self.ranks, self.optimizer, seed)
-        variant: Any = getattr(self.task, "variant", None)
-        if not may_capture(self.train, self.ranks.device, variant is not None):
-            return LaunchedMicroSteps(*eager)
-        graphs = CudaGraphs(self.ranks.device, self.timing)
-        insist = self.train.CUDA_GRAPH == "on"
-        return GraphedMicroSteps(*eager, graphs, variant, insist=insist)
-
     def _step(self, stream: Iterator[Any], stop: StopRequest) -> tuple[StepResult, bool]:
         """One optimiser step; returns its result and whether some process was asked to stop."""
         done, steps = self.progress.step, self.micro_batches // self.ranks.world_size
         rate = self.schedule.apply(done)
-        self.micro_steps.begin()
+        self.optimizer.zero_grad(set_to_none=True)
         if self.frozen.apply(done):
-            self.micro_steps.rebuild()
+            # DistributedDataParallel looks at requires_grad once.
+            self.replica = Replica(self.model, self.ranks)
         sums: dict[str, torch.Tensor] = {}
         samples = frames = 0
         data_ms = 0.0
@@ -177,8 +163,7 @@ class Trainer:
             with section("data"):
                 batch = self.task.prepare(next(stream), self.ranks.device)
             data_ms += 1e3 * (time.perf_counter() - started)
-            number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
-            for name, term in self.micro_steps(batch, number, done, micro == steps - 1).items():
+            for name, term in self._micro_step(batch, micro, steps).items():
                 sums[name] = sums.get(name, 0) + term
             count = self.task.size(batch)
             samples, frames = samples + count[0], frames + count[1]
@@ -193,6 +178,31 @@ class Trainer:
         result = StepResult(losses, rate, norm_value, not finite, samples, frames, data_ms)
         self.progress.count(result)
         return result, stops > 0
+
+    def _micro_step(self, batch: Batch, micro: int, steps: int) -> dict[str, torch.Tensor]:
+        """Add the gradients of a batch's mean loss, over ``steps``, to those there are.
+
+        Args:
+            batch: as the task prepared it.
+            micro: micro-steps of this optimiser step before it; the last one's backward pass
+                averages the gradients over all processes.
+            steps: micro-steps of this process in an optimiser step.
+
+        Returns:
+            the detached loss terms over ``steps``.
+        """
+        done, replica = self.progress.step, self.replica
+        number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
+        seed_everything(self.settings.SEED, number)
+        with replica.accumulate(exchange=micro == steps - 1):
+            with section("forward"), self.precision.autocast():
+                output = self.task.forward(replica.module, batch)
+            with section("loss"), self.precision.exact():
+                terms = self.task.losses(output.float(), batch, done)
+                loss = torch.stack(list(terms.values())).sum() / steps
+            with section("backward") as running, replica.backward(running):
+                self.precision.backward(loss)
+        return {name: term.detach() / steps for name, term in terms.items()}
 
     def _clip(self) -> torch.Tensor:
         """Clip the gradients; returns their norm before it, still on the device."""
@@ -259,7 +269,6 @@ class Trainer:
         step = self.progress.step
         every = self.settings.LOG.VISUALS_EVERY_STEPS
         with section("validation"):
-            self.micro_steps.free_memory()
             found = validate(
                 self.trained_model(), self.task, self.validation, self.ranks, self.precision, stop
             )

@@ -29,12 +29,6 @@ class Task(Protocol):
 
     Larger values of a metric are better, unless a task has an attribute ``lower_is_better`` that
     holds its name (see :func:`lower_is_better`).
-
-    A task may have a method ``variant(step)``, which returns a hashable value: equal for two steps
-    (numbers of finished ones) if :meth:`forward` and :meth:`losses` do the same work in both, on
-    batches of equal sizes, with the same parameters, and neither reads a value of a tensor on the
-    host. Its micro-steps can then be captured as a CUDA graph (``TRAIN.CUDA_GRAPH``); without it
-    each is launched kernel by kernel.
     """
 
     metric: str

@@ -1,21 +1,14 @@
-"""Factors of residual branches: what is drawn, for whom, and in captured passes."""
+"""Factors of residual branches: what is drawn, and for whom."""
 
 from __future__ import annotations
-
-from unittest import mock
 
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vrtspike.deblurring.models import stochastic_depth
 from vrtspike.deblurring.models.stochastic_depth import StochasticDepth, with_kept_samples
 
 RATES = [0.0, 0.25, 0.5]
-
-
-def capturing() -> object:
-    return mock.patch.object(stochastic_depth, "_is_capturing", return_value=True)
 
 
 def drawn(layer: StochasticDepth, samples: int, seed: int = 0) -> torch.Tensor:
@@ -40,38 +33,7 @@ def test_nothing_is_drawn_where_nothing_is_dropped(rates: list[float]) -> None:
     before = torch.get_rng_state()
     for layer in (StochasticDepth(rates), StochasticDepth(RATES).eval()):
         assert layer(torch.ones(2, 3)) is None
-        layer.redraw()
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_a_replay_reads_what_an_eager_pass_would_draw() -> None:
-    layer = StochasticDepth(RATES)
-    before = torch.get_rng_state()
-    with capturing():
-        captured = layer(torch.ones(4, 5))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert captured.shape == (3, 2, 4)
-    for seed in range(3):
-        expected, after = drawn(layer, 4, seed), torch.rand(1)
-        torch.manual_seed(seed)
-        layer.redraw()
-        assert torch.equal(captured, expected)
-        assert torch.equal(torch.rand(1), after)
-        # An eager pass has factors of its own.
-        drawn(layer, 4, seed + 7)
-        assert torch.equal(captured, expected)
-
-
-def test_graphs_of_one_batch_size_share_their_factors() -> None:
-    layer = StochasticDepth(RATES)
-    with capturing():
-        first, again, larger = (layer(torch.ones(samples, 5)) for samples in (2, 2, 3))
-    assert again is first
-    assert larger.shape == (3, 2, 3)
-    assert not layer.state_dict()
-    torch.manual_seed(1)
-    layer.redraw()
-    assert torch.equal(larger, drawn(layer, 3, 1))
 
 
 def test_a_step_that_is_counted_draws_nothing() -> None:
@@ -87,23 +49,6 @@ def test_a_step_that_is_counted_draws_nothing() -> None:
 def test_rates_are_probabilities_below_one(rate: float) -> None:
     with pytest.raises(ValueError, match=r"in \[0, 1\), not \[0.0, "):
         StochasticDepth([0.0, rate])
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_graph_on_a_gpu_reads_what_the_cpu_draws() -> None:
-    layer, x = StochasticDepth(RATES), torch.ones(4, 5, device="cuda")
-    expected = drawn(layer, 4, 7)
-    torch.manual_seed(7)
-    assert torch.equal(layer(x).cpu(), expected)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        doubled = layer(x) * 2
-    for seed in (7, 8):
-        torch.manual_seed(seed)
-        layer.redraw()
-        graph.replay()
-        assert torch.equal(doubled.cpu(), 2 * drawn(layer, 4, seed))
 
 
 def test_what_samples_drop_is_not_computed_on_a_cpu() -> None:

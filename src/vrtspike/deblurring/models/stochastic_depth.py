@@ -13,9 +13,7 @@ class StochasticDepth(nn.Module):
     """Factors of all residual branches of a network in one pass (Huang et al., 2016).
 
     They are drawn at once by PyTorch's generator of the CPU, so that all devices draw alike, and
-    are always data that kernels read: a dropped branch is launched like any other, so every pass
-    launches the same kernels and may be captured as a CUDA graph. Within a graph it may be called
-    once, and :meth:`redraw` has to be called before each replay.
+    are always data that kernels read: a dropped branch is launched like any other.
 
     Source: Huang et al., 2016, "Deep Networks with Stochastic Depth".
 
@@ -35,7 +33,6 @@ class StochasticDepth(nn.Module):
         if not all(0.0 <= rate < 1.0 for rate in rates):
             raise ValueError(f"rates of stochastic depth are in [0, 1), not {list(rates)}")
         self.rates = tuple(rates)
-        self._captured: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor | None:
         """The factors of one pass.
@@ -53,19 +50,7 @@ class StochasticDepth(nn.Module):
         shape = (len(self.rates), 2, x.shape[0])
         if isinstance(x, FakeTensor):  # a step is counted, not run
             return torch.ones(shape, dtype=torch.float32, device=x.device)
-        if _is_capturing():
-            known = self._captured
-            if known is None or known.shape != shape or known.device != x.device:
-                # Not a tensor of ones: its filling would be captured and undo each redraw().
-                self._captured = torch.empty(shape, dtype=torch.float32, device=x.device)
-            return self._captured
         return self._draw(x.shape[0], x.device).to(x.device, non_blocking=True)
-
-    def redraw(self) -> None:
-        """Draw as an eager pass would, for the next replay of the captured one, if there is one."""
-        if self._captured is not None:
-            factors = self._draw(self._captured.shape[-1], self._captured.device)
-            self._captured.copy_(factors, non_blocking=True)
 
     def _draw(self, samples: int, device: torch.device) -> Tensor:
         """(blocks, 2, samples) float32 on the CPU, page-locked on the way to a CUDA device."""
@@ -96,7 +81,3 @@ def with_kept_samples(
         return layer(x, *arguments, keep)
     kept = keep.nonzero().flatten()
     return x.index_copy(0, kept, layer(x[kept], *arguments, keep[kept]))
-
-
-def _is_capturing() -> bool:
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
