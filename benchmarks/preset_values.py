@@ -8,23 +8,17 @@ written from ``config/presets``, and a test holds them together:
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
-from vrtspike.deblurring.models.ops.dispatch import VARIABLE
 from vrtspike.io.files import read_json, write_json
 from vrtspike.system import cli
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FILE = Path(__file__).with_name("presets.json")
-EXPLICIT = ("MODEL.VRT.ATTENTION=explicit", "MODEL.VRT.RECOMPUTE=none")
-"""Attention by its readable definition, nothing of a layer recomputed."""
 # What a step needs to know of each section; all of MODEL.
 KEYS: dict[str, Any] = {
     "DATA": {"CROP_SIZE", "CLIP_LEN", "NUM_VOXEL_BINS"},
@@ -46,7 +40,7 @@ def load(name: str, overrides: Sequence[str] = ()) -> Any:  # noqa: ANN401 - Set
 
     Args:
         name: of the preset.
-        overrides: such as ``MODEL.VRT.ATTENTION=explicit``.
+        overrides: such as ``MODEL.VRT.ATTENTION=sdpa``.
 
     Returns:
         ``Settings``, or an object with the same sections and keys as far as a model needs them.
@@ -56,13 +50,6 @@ def load(name: str, overrides: Sequence[str] = ()) -> Any:  # noqa: ANN401 - Set
     from vrtspike.deblurring.settings.schema import load_video_preset
 
     return load_video_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
-
-
-@contextmanager
-def defined() -> Iterator[None]:
-    """Every operation is computed by its reference, by none of our own kernels."""
-    with mock.patch.dict(os.environ, {VARIABLE: "all"}):
-        yield
 
 
 def from_file(name: str, overrides: Sequence[str] = ()) -> SimpleNamespace:
