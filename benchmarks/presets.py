@@ -37,10 +37,9 @@ from vrtspike.system import cli
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings import Settings
 
-# The readable model, nothing recomputed: its FLOPs are those of the result.
+# Nothing is recomputed: FLOPs are those of the result. PyTorch counts those of SDPA.
 DEFINITION = (
-    "MODEL.VRT.ATTENTION=explicit",
-    "MODEL.VRT.RECOMPUTE=none",
+    "MODEL.VRT.ATTENTION=sdpa",
     "MODEL.VRT.USE_CHECKPOINT_ATTN=false",
     "MODEL.VRT.USE_CHECKPOINT_FFN=false",
 )

@@ -31,16 +31,19 @@ class Aliases:
     Attributes:
         renamed: a mapping's key may be written in either way; two different values are an error.
         retired: keys that are ignored, with a warning.
+        values: of a key, the former values and what is taken instead, with a warning.
     """
 
     renamed: Mapping[KeyPath, KeyPath] = field(default_factory=dict)
     retired: Mapping[KeyPath, Retired] = field(default_factory=dict)
+    values: Mapping[KeyPath, Mapping[str, str]] = field(default_factory=dict)
 
     def __or__(self, other: Aliases) -> Aliases:
         """Both."""
         return Aliases(
             {**self.renamed, **other.renamed},
             {**self.retired, **other.retired},
+            {**self.values, **other.values},
         )
 
 
@@ -85,6 +88,7 @@ def canonical_keys(
     """
     result = copy.deepcopy(tree)
     _remove_retired(result, aliases, places or {})
+    _replace_values(result, aliases, places or {})
     _translate_amp(result)
     for old, new in aliases.renamed.items():
         parent = _mapping(result, old[:-1])
@@ -136,6 +140,16 @@ def _remove_retired(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyP
                 "remove the key"
             )
         _deprecated(path, places, f"decides nothing and is ignored: {key.decided_by}")
+
+
+def _replace_values(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str]) -> None:
+    for path, replaced in aliases.values.items():
+        parent = _mapping(tree, path[:-1])
+        value = None if parent is None else parent.get(path[-1])
+        if parent is not None and isinstance(value, str) and value in replaced:
+            parent[path[-1]] = replaced[value]
+            message = f"is {value}, which there is no more; {replaced[value]} is taken instead"
+            _deprecated(path, places, message)
 
 
 def _deprecated(path: KeyPath, places: Mapping[KeyPath, str], message: str) -> None:

@@ -13,7 +13,6 @@ from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.deblurring.data.clips.requirements import largest_crop
 from vrtspike.deblurring.data.store.reading import ChunkReader, cache_share, cache_use
-from vrtspike.deblurring.gpu_preparation import check_variable, prepare_gpu
 from vrtspike.deblurring.losses.table import build_terms
 from vrtspike.deblurring.metrics.metric import ImageMetric, Score
 from vrtspike.deblurring.models import Restorer, build_model
@@ -54,7 +53,6 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     Raises:
         UserError: equal on all processes where it concerns all.
     """
-    check_variable()
     settings, dataset = deblurring_settings(run.settings), load_dataset(run.dataset)
     model = build_trainable(settings).to(ranks.device)
     return Trainable(
@@ -80,7 +78,7 @@ def rate_factors(train: VideoTrainSettings) -> dict[str, float]:
 
 
 def prepare(model: Restorer, settings: Settings, ranks: Ranks, tell: Callable[[str], None]) -> str:
-    """Make ready for the first step: on a GPU its kernels, see :func:`prepare_gpu`.
+    """Nothing to make ready; says how the model computes.
 
     Args:
         model: on the device of the process.
@@ -91,8 +89,6 @@ def prepare(model: Restorer, settings: Settings, ranks: Ranks, tell: Callable[[s
     Returns:
         How the model computes, in one line.
     """
-    if ranks.device.type == "cuda":
-        prepare_gpu(model, settings, ranks, tell)
     return model.describe(ranks.device, Precision(settings.TRAIN, ranks.device).compute_type)
 
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from vrtspike.deblurring.models.windows import WindowPlan
 
-def run_check(name: str, *arguments: str, interpreted: bool = True) -> None:
-    """Run ``name`` in a process of its own, as Triton decides when imported whether it interprets.
 
-    Raises:
-        AssertionError: it failed; with what it printed.
-    """
-    command = [sys.executable, str(Path(__file__).parent / name), *arguments]
-    environment = {**os.environ, "TRITON_INTERPRET": "1"} if interpreted else None
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def explicit_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
+    """Window attention with every score written out, the definition; (B, L, 3C) -> (B, L, C)."""
+    width = qkv.shape[2] // 3 // heads
+    out = torch.empty_like(qkv[..., : heads * width])
+    for mask, first, last in zip(plan.masks, plan.bounds, plan.bounds[1:], strict=False):
+        for query, key, place in zip(
+            plan.query[first:last], plan.key[first:last], plan.out[first:last], strict=True
+        ):
+            q, k, v = (
+                part[:, at].unflatten(2, (heads, width)).transpose(1, 2)
+                for part, at in zip(qkv.chunk(3, dim=-1), (query, key, key), strict=True)
+            )
+            scores = q @ k.transpose(-2, -1) / width**0.5 + mask
+            weights = (scores if bias is None else scores + bias).softmax(dim=-1)
+            out = out.index_copy(1, place, (weights @ v).transpose(1, 2).flatten(2))
+    return out
 
 
 def kept_by(run: Callable[[], object]) -> dict[int, Tensor]:

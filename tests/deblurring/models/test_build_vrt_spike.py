@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import save_file
 
 from vrtspike.deblurring.models import PlainVRT, VRTSpike, build_model
-from vrtspike.deblurring.models.ops.dispatch import Compute
 from vrtspike.deblurring.models.weights import published_state_dict
 from vrtspike.deblurring.settings.model import ModelSettings
 from vrtspike.errors import RunError
@@ -54,17 +53,14 @@ def test_a_spike_model_and_the_ablation_share_the_backbone() -> None:
 
 def test_settings_reach_the_model() -> None:
     config = settings(
-        {"ATTENTION": "explicit", "RECOMPUTE": "none", "USE_CHECKPOINT_FFN": True},
+        {"ATTENTION": "sdpa", "USE_CHECKPOINT_FFN": True},
         SPIKE_TSA={"HEADS": 2, "MAX_BATCH_TOKENS": 7},
         FUSE={"INIT": "random", "ADAPTIVE_CHUNK": False, "CHUNK_SIZE": 9, "TIME_BIAS": True},
-        DISABLE_KERNELS=["feed_forward"],
     )
     model = build(config)
     assert isinstance(model, VRTSpike)
     block = model.vrt.get_submodule("stage1.residual_group2.blocks.0")
-    compute = Compute("explicit", "none", frozenset({"feed_forward"}))
-    computed = {m.compute for m in model.modules() if hasattr(m, "compute")}
-    assert computed == {compute}
+    assert block.attn.attention == "sdpa"
     assert block.mlp.checkpoint
     assert not block.attn.checkpoint
     assert not block.checkpoint
@@ -101,8 +97,9 @@ def test_settings_of_the_backbone_reach_it() -> None:
     assert (first.attn.mutual, second.attn.mutual) == (True, False)
     assert first.mlp.fc11.out_features == 12
     last = [model.vrt.get_submodule(f"stage8.{n}.residual_group.blocks.0") for n in (3, 2)]
-    assert model.vrt.stochastic_depth.rates[-1] == 0.5
-    assert len(model.vrt.stochastic_depth.rates) == 2 * 7 + 4
+    # From 0 to the given rate over all 18 blocks.
+    rates = [block.drop_path.rate for block in (first, second, *last)]
+    assert rates == pytest.approx([0, 0.5 / 17, 0.5 * 16 / 17, 0.5 * 15 / 17])
     assert [block.attn.window for block in last] == [(2, 4, 4), (1, 4, 4)]
     assert first.attn.checkpoint
     assert not first.mlp.checkpoint

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from vrtspike.deblurring.models.chunking import ChunkPolicy, map_pixels
-from vrtspike.deblurring.models.ops.dispatch import Compute
 from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 
 POLICIES = [
@@ -26,9 +25,9 @@ def test_chunks_do_not_change_the_result(policy: ChunkPolicy, training: bool) ->
     torch.manual_seed(0)
     x, spikes = torch.randn(2, 2, 3, 5, 9, 8, dtype=torch.float64)
     whole = ChunkPolicy(max_tokens=10**9)
-    attention = SpikeTemporalSA(8, 4, 2, whole, compute=Compute(), checkpoint=training).double()
+    attention = SpikeTemporalSA(8, 4, 2, whole, checkpoint=training).double()
     fusion = TemporalCrossAttn(
-        8, 4, 2, whole, compute=Compute(), identity=False, checkpoint=training
+        8, 4, 2, whole, identity=False, checkpoint=training
     ).double()
 
     def run() -> tuple[Tensor, Tensor]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
 
 import pytest
 import torch
 from torch.nn import functional
 
-from vrtspike.deblurring.models import temporal_attention
 from vrtspike.deblurring.models.chunking import ChunkPolicy
-from vrtspike.deblurring.models.ops.dispatch import Compute
-from vrtspike.deblurring.models.temporal_attention import RelativeTime
+from vrtspike.deblurring.models.temporal_attention import (
+    RelativeTime,
+    SpikeTemporalSA,
+    TemporalCrossAttn,
+)
 from vrtspike.errors import ConfigError
 
 CLIP = 5
-SpikeTemporalSA = partial(temporal_attention.SpikeTemporalSA, compute=Compute())
-TemporalCrossAttn = partial(temporal_attention.TemporalCrossAttn, compute=Compute())
 
 
 def test_fusion_adds_to_features_in_float32() -> None:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from vrtspike.deblurring.models.ops.dispatch import Compute
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import PlainVRT, VRTSpike
 
@@ -149,12 +148,8 @@ def test_both_switches_compute_flow_and_spike_features_again(
     assert sorted(calls) == times * ["SpikeEncoder3D"] + times * ["SpyNet"]
 
 
-def test_it_says_how_it_computes(small_vrt: Callable[..., VRT]) -> None:
-    model = PlainVRT(small_vrt(use_checkpoint_attn=True, compute=Compute("fused")))
-    text = model.describe(CPU, torch.float32)
-    assert text.startswith("window_attention: fused, projections: PyTorch (kernels are for CUDA")
-    assert text.endswith(
-        "; recomputation: cheap (auto asked for); checkpoints: DeformableAlignment, WindowAttention"
-    )
-    text = PlainVRT(small_vrt(compute=Compute(recompute="none"))).describe(CPU, torch.float32)
-    assert text.endswith("; recomputation: none (none asked for); checkpoints: none")
+def test_it_says_what_it_recomputes(small_vrt: Callable[..., VRT]) -> None:
+    text = PlainVRT(small_vrt(use_checkpoint_attn=True)).describe(CPU, torch.float32)
+    assert text == "model: PlainVRT; checkpoints: DeformableAlignment, WindowAttention"
+    text = PlainVRT(small_vrt()).describe(CPU, torch.float32)
+    assert text.endswith("; checkpoints: none")

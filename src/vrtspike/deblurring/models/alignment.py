@@ -9,17 +9,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from vrtspike.deblurring.models.deform_conv import KERNEL, POINTS, guided_deform_conv
 from vrtspike.deblurring.models.flow import flow_warp
 from vrtspike.deblurring.models.layers import start_at_zero
-from vrtspike.deblurring.models.ops.deform_conv import (
-    KERNEL,
-    POINTS,
-    conv_of_parts,
-    guided_deform_conv,
-    neighbours,
-)
-from vrtspike.deblurring.models.ops.dispatch import Compute
-from vrtspike.deblurring.models.ops.recomputation import Recomputed
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype
+from vrtspike.deblurring.models.recomputation import Recomputed
 
 _SLOPE = 0.1
 
@@ -34,13 +28,11 @@ class DeformableAlignment(Recomputed):
         channels: feature channels.
         groups: offset groups; ``channels`` must be a multiple.
         max_magnitude: bound of the learned correction in pixels.
-        compute: how operations are computed.
     """
 
-    def __init__(self, channels: int, groups: int, max_magnitude: float, compute: Compute) -> None:
+    def __init__(self, channels: int, groups: int, max_magnitude: float) -> None:
         super().__init__()
         self.max_magnitude = max_magnitude
-        self.compute = compute
         self.weight = nn.Parameter(torch.empty(channels, channels, KERNEL, KERNEL))
         self.bias = nn.Parameter(torch.zeros(channels))
         bound = (channels * POINTS) ** -0.5
@@ -71,17 +63,23 @@ class DeformableAlignment(Recomputed):
         Returns:
             (B, T, H, W, 2C): the aligned next and previous frames; zeros where there is none.
         """
-        if x.shape[1] == 1:
-            return x.new_zeros(*x.shape[:-1], 2 * x.shape[-1])
+        clips, frames, *_, channels = x.shape
+        if frames == 1:
+            return x.new_zeros(*x.shape[:-1], 2 * channels)
+        pictures = x.to(autocast_dtype(x)).permute(0, 1, 4, 2, 3)  # operands of products
+        early, late = pictures[:, :-1], pictures[:, 1:]
+        neighbour = torch.cat((late, early)).flatten(0, 1)
+        current = torch.cat((early, late)).flatten(0, 1)
         flow = torch.cat((backward, forward)).flatten(0, 1)
-        neighbour, current = neighbours(x)
-        warped = flow_warp(neighbour.permute(0, 3, 1, 2), flow).permute(0, 2, 3, 1)
-        first, *between, last = self.conv_offset
-        assert isinstance(first, nn.Conv2d)
-        assert isinstance(last, nn.Conv2d)
-        parts = (warped, current, flow.permute(0, 2, 3, 1).to(x.dtype))
-        hidden = conv_of_parts(parts, first)
-        for layer in between:
-            hidden = layer(hidden)
-        weights = (self.weight, self.bias, self.max_magnitude)
-        return guided_deform_conv(x, hidden, last, flow, *weights, self.compute)
+
+        warped = flow_warp(neighbour, flow)
+        raw = self.conv_offset(torch.cat((warped, current, flow.to(warped.dtype)), dim=1))
+        aligned = guided_deform_conv(
+            neighbour, raw, flow, self.weight, self.bias, self.max_magnitude
+        )
+
+        later, earlier = aligned.permute(0, 2, 3, 1).unflatten(0, (2, clips, frames - 1))
+        edge = torch.zeros_like(later[:, :1])
+        return torch.cat(
+            (torch.cat((later, edge), dim=1), torch.cat((edge, earlier), dim=1)), dim=-1
+        )

@@ -12,13 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from vrtspike.deblurring.models.ops.dispatch import Compute
-from vrtspike.deblurring.models.ops.projections import add_output, attention_inputs
-from vrtspike.deblurring.models.ops.recomputation import Recomputed
-from vrtspike.deblurring.models.ops.token_layout import Geometries
-from vrtspike.deblurring.models.ops.window_attention import window_attention
-from vrtspike.deblurring.models.ops.window_attention.windows import Size3, WindowPlan
+from vrtspike.deblurring.models.recomputation import Recomputed
+from vrtspike.deblurring.models.window_attention import window_attention
+from vrtspike.deblurring.models.windows import Size3, WindowGeometry, WindowPlan
 
 _TABLE_STD = 0.02
 
@@ -37,11 +35,6 @@ class Windows(NamedTuple):
     mutual: WindowPlan | None
     relative_index: Tensor
 
-    @property
-    def geometries(self) -> Geometries:
-        """Windows and padded maps of both."""
-        return self.own.geometry, None if self.mutual is None else self.mutual.geometry
-
 
 class WindowAttention(Recomputed):
     """Self attention in a window and, where asked for, mutual attention between its two frames.
@@ -51,19 +44,19 @@ class WindowAttention(Recomputed):
         window: full window (Wd, Wh, Ww); mutual attention needs Wd = 2.
         heads: attention heads.
         mutual: add mutual attention.
-        compute: how operations are computed.
+        attention: how it is computed, see :func:`window_attention`.
     """
 
     position_bias: Tensor
 
     def __init__(
-        self, channels: int, window: Size3, heads: int, *, mutual: bool, compute: Compute
+        self, channels: int, window: Size3, heads: int, *, mutual: bool, attention: str
     ) -> None:
         super().__init__()
         self.window = window
         self.heads = heads
         self.mutual = mutual
-        self.compute = compute
+        self.attention = attention
         rows = math.prod(2 * length - 1 for length in window)
         self.relative_position_bias_table = nn.Parameter(torch.empty(rows, heads))
         nn.init.normal_(self.relative_position_bias_table, std=_TABLE_STD)
@@ -87,38 +80,34 @@ class WindowAttention(Recomputed):
         rows = self.relative_position_bias_table.index_select(0, corner)
         return rows.view(tokens, tokens, self.heads).permute(2, 0, 1)
 
-    def position_code(self, mutual: WindowPlan) -> Tensor:
-        """The sine code of each place in a window, (Wh, Ww, C); a clipped one's leading corner."""
-        _, height, width = mutual.geometry.window
-        return self.position_bias.view(*self.window[1:], -1)[:height, :width]
+    def position_code(self, mutual: WindowGeometry) -> Tensor:
+        """The sine code of each token's place in its (shifted) window, (H', W', C), padded map.
 
-    def forward(
-        self, x: Tensor, norm: nn.LayerNorm, windows: Windows, keep: Tensor | None = None
-    ) -> Tensor:
-        """x + attention(norm(x)).
-
-        Args:
-            x: (B, D, H, W, C), not yet normalised.
-            norm: the layer norm before attention.
-            windows: of the block.
-            keep: (B,) float32, the factor of each sample's branch; None: 1 for all.
-
-        Returns:
-            (B, D, H, W, C).
+        A clipped window takes the leading corner of the full window's code.
         """
-        projections = (self.qkv_self, self.qkv_mut if self.mutual else None)
-        code = None if windows.mutual is None else self.position_code(windows.mutual)
-        x, qkv, mutual_qkv = attention_inputs(
-            x, norm, *projections, code, windows.geometries, self.compute, keep
-        )
-        bias = self.relative_bias(windows)
-        out = window_attention(qkv, bias, windows.own, self.heads, self.compute, keep)
-        mutual = None
-        if windows.mutual is not None and mutual_qkv is not None:
-            mutual = window_attention(
-                mutual_qkv, None, windows.mutual, self.heads, self.compute, keep
-            )
-        return add_output(x, self.proj, out, mutual, windows.geometries, self.compute, keep)
+        _, height, width = mutual.window
+        code = self.position_bias.view(*self.window[1:], -1)[:height, :width]
+        # Tiling commutes with the cyclic shift.
+        code = code.roll(mutual.shift[1:], (0, 1))
+        return code.repeat(mutual.padded[1] // height, mutual.padded[2] // width, 1)
+
+    def attend(self, qkv: Tensor, bias: Tensor | None, plan: WindowPlan) -> Tensor:
+        """Attention in the windows of a padded map, (B, D', H', W', 3C) -> (B, D, H, W, C)."""
+        out = window_attention(qkv.flatten(1, 3), bias, plan, self.heads, self.attention)
+        depth, height, width = plan.geometry.size
+        return out.unflatten(1, plan.geometry.padded)[:, :depth, :height, :width]
+
+    def forward(self, x: Tensor, windows: Windows) -> Tensor:
+        """Attention, (B, D, H, W, C) -> same shape; ``windows`` are those of the block."""
+        own, mutual = windows.own, windows.mutual
+        qkv = self.qkv_self(functional.pad(x, own.geometry.pad))
+        out = self.attend(qkv, self.relative_bias(windows), own)
+        if mutual is not None:
+            tokens = functional.pad(x, mutual.geometry.pad)
+            tokens = tokens + self.position_code(mutual.geometry).to(tokens.dtype)
+            out = torch.cat((self.attend(self.qkv_mut(tokens), None, mutual), out), dim=-1)
+        projected: Tensor = self.proj(out)
+        return projected
 
 
 def relative_position_index(window: Size3) -> Tensor:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from vrtspike.deblurring.models.chunking import ChunkPolicy
 from vrtspike.deblurring.models.layers import start_at_zero
-from vrtspike.deblurring.models.ops.dispatch import Compute
 from vrtspike.deblurring.models.spike_encoder import check_time_lengths
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import PlainVRT, VRTRestorer, VRTSpike
@@ -70,9 +69,7 @@ def _build_vrt(settings: ModelSettings, clip_len: int, crop_size: int) -> VRT:
         deformable_groups=settings.VRT.DEFORMABLE_GROUPS,
         use_checkpoint_attn=settings.VRT.USE_CHECKPOINT_ATTN,
         use_checkpoint_ffn=settings.VRT.USE_CHECKPOINT_FFN,
-        compute=Compute(
-            settings.VRT.ATTENTION, settings.VRT.RECOMPUTE, frozenset(settings.DISABLE_KERNELS)
-        ),
+        attention=settings.VRT.ATTENTION,
     )
 
 

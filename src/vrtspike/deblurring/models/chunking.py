@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from vrtspike.deblurring.models.ops.recomputation import recomputed
+from vrtspike.deblurring.models.recomputation import recomputed
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from vrtspike.deblurring.models.layers import start_at_zero
 from vrtspike.deblurring.models.mixed_precision import without_autocast
-from vrtspike.deblurring.models.ops.recomputation import Recomputed
+from vrtspike.deblurring.models.recomputation import Recomputed
 
 
 def _targets(flow: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,8 +95,6 @@ class FlowLevel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, 8, H, W), two pictures and a flow -> (N, 2, H, W)."""
-        if x.is_cuda:  # cuDNN would copy the pictures before each convolution
-            x = x.contiguous(memory_format=torch.channels_last)
         out: Tensor = self.basic_module(x)
         return out
 

@@ -6,10 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.deblurring.models.ops.dispatch import Compute
-from vrtspike.deblurring.models.ops.feed_forward import Layers, feed_forward, geglu
-from vrtspike.deblurring.models.ops.recomputation import Recomputed
-from vrtspike.deblurring.models.ops.sum_of_taps import sum_of_taps
+from vrtspike.deblurring.models.recomputation import Recomputed
 
 
 def start_at_zero(layer: nn.Module) -> None:
@@ -18,66 +15,54 @@ def start_at_zero(layer: nn.Module) -> None:
         nn.init.zeros_(parameter)
 
 
-class _Gated(Recomputed):
-    """The layers of a gated feed-forward layer (Shazeer, 2020, "GLU Variants Improve Transformer").
+class DropPath(nn.Module):
+    """Stochastic depth: drops a residual branch at random for whole samples in training.
+
+    What is kept is divided by the probability of keeping it.
+
+    Source: Huang et al., 2016, "Deep Networks with Stochastic Depth".
+
+    Args:
+        rate: probability of dropping the branch, in [0, 1).
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, ...) -> same shape."""
+        if not self.training or self.rate == 0:
+            return x
+        kept = 1 - self.rate
+        return x * x.new_empty(len(x), *(1,) * (x.dim() - 1)).bernoulli_(kept).div_(kept)
+
+    def extra_repr(self) -> str:
+        """The rate, for ``print(model)``."""
+        return f"rate={self.rate:.3g}"
+
+
+class GEGLU(Recomputed):
+    """fc2(GELU(fc11(x)) * fc12(x)) over channels.
+
+    Source: Shazeer, 2020, "GLU Variants Improve Transformer".
 
     Args:
         channels: channels of the input.
         hidden: channels of the gate and of the value.
-        out: channels of the output; those of the input if not given.
-        compute: how operations are computed.
+        out: channels of the output.
     """
 
-    def __init__(
-        self, channels: int, hidden: int, out: int | None = None, *, compute: Compute
-    ) -> None:
+    def __init__(self, channels: int, hidden: int, out: int) -> None:
         super().__init__()
         self.fc11 = nn.Linear(channels, hidden)
         self.fc12 = nn.Linear(channels, hidden)
-        self.fc2 = nn.Linear(hidden, out or channels)
-        self.compute = compute
-
-    @property
-    def layers(self) -> Layers:
-        """Gate, value and out."""
-        return self.fc11, self.fc12, self.fc2
-
-
-class GEGLU(_Gated):
-    """fc2(GELU(fc11(x)) * fc12(x)) over channels."""
+        self.fc2 = nn.Linear(hidden, out)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., channels) -> (..., out)."""
-        return geglu(x, self.layers, self.compute)
-
-
-class ResidualGEGLU(_Gated):
-    """x + GEGLU(norm(x)), the second half of a transformer block."""
-
-    def forward(self, x: Tensor, norm: nn.LayerNorm, keep: Tensor | None = None) -> Tensor:
-        """(B, ..., channels) -> same shape; ``keep`` (B,) are factors of the samples' branches."""
-        return feed_forward(x, norm, self.layers, self.compute, keep)
-
-
-class ResidualFeedForward(nn.Sequential):
-    """x + fc2(GELU(fc1(norm(x)))) over channels.
-
-    Args:
-        channels: channels of input and output.
-        hidden: channels in between.
-        compute: how operations are computed.
-    """
-
-    def __init__(self, channels: int, hidden: int, compute: Compute) -> None:
-        super().__init__(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
-        self.compute = compute
-
-    def forward(self, x: Tensor, norm: nn.LayerNorm) -> Tensor:  # type: ignore[override]
-        """(B, ..., channels) -> same shape."""
-        first, _, last = self
-        assert isinstance(first, nn.Linear)
-        assert isinstance(last, nn.Linear)
-        return feed_forward(x, norm, (first, None, last), self.compute)
+        out: Tensor = self.fc2(functional.gelu(self.fc11(x)) * self.fc12(x))
+        return out
 
 
 class SpaceToDepth(nn.Module):
@@ -146,9 +131,13 @@ class ClipConv(nn.Conv3d):
         frames = x.flatten(0, 1).permute(0, 3, 1, 2)
         taps = self.weight.permute(2, 0, 1, 3, 4).flatten(0, 1)
         y = functional.conv2d(frames, taps, stride=self.stride[1], padding=1)
-        y = y.permute(0, 2, 3, 1).unflatten(0, x.shape[:2])
+        before, here, after = y.permute(0, 2, 3, 1).unflatten(0, x.shape[:2]).chunk(3, dim=-1)
         assert self.bias is not None
-        return sum_of_taps(y, self.bias)[:, :: self.stride[0]]
+        out = here + self.bias.to(here.dtype)
+        # Beyond the ends of the clip there are zeros.
+        out[:, 1:].add_(before[:, :-1])  # += would copy the slice onto itself
+        out[:, :-1].add_(after[:, 1:])
+        return out[:, :: self.stride[0]]
 
 
 def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:

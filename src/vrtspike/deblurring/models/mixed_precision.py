@@ -33,23 +33,3 @@ def residual_stream(x: Tensor) -> Tensor:
     if not torch.is_autocast_enabled(x.device.type):
         return x
     return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def product_over_rows(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
-    """``left.T @ right``, summed over the rows and returned in ``dtype``.
-
-    Args:
-        left: (..., rows, M).
-        right: (..., rows, N).
-        dtype: that type, or float32 where it is a half type.
-
-    Returns:
-        (M, N). The gradient of a weight has some 100,000 rows; partial sums of a half type would
-        be rounded at every step on the way.
-    """
-    left, right = left.flatten(0, -2), right.flatten(0, -2).to(left.dtype)
-    if left.dtype == dtype:
-        return left.T @ right
-    if left.is_cuda:
-        return torch.mm(left.T, right, out_dtype=dtype)
-    return left.T.to(dtype) @ right.to(dtype)

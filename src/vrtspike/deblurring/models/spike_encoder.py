@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.deblurring.models.layers import ClipConv, pad_to_multiple
-from vrtspike.deblurring.models.ops.recomputation import Recomputed
+from vrtspike.deblurring.models.recomputation import Recomputed
 from vrtspike.errors import ConfigError
 
 _SPACE_STRIDE = 2

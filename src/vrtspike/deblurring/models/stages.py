@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from vrtspike.deblurring.models.alignment import DeformableAlignment
 from vrtspike.deblurring.models.layers import GEGLU, DepthToSpace, SpaceToDepth
-from vrtspike.deblurring.models.mixed_precision import autocast_dtype, residual_stream
-from vrtspike.deblurring.models.ops.dispatch import Compute
-from vrtspike.deblurring.models.ops.recomputation import Recomputed
-from vrtspike.deblurring.models.ops.window_attention.windows import Size3
+from vrtspike.deblurring.models.mixed_precision import residual_stream
+from vrtspike.deblurring.models.recomputation import Recomputed
 from vrtspike.deblurring.models.tmsa import TMSAGroup
+from vrtspike.deblurring.models.windows import Size3
 
 Direction = Literal["none", "down", "up"]
 Group = Callable[..., TMSAGroup]
@@ -45,10 +44,9 @@ class ParallelWarping(Recomputed):
         forward: Tensor,
     ) -> Tensor:
         """(B, T, H, W, C) -> same shape; flows as for :class:`DeformableAlignment`."""
-        # Nothing adds up in here: features are operands of products.
-        x = x.to(autocast_dtype(x))
         aligned = align(x, backward, forward)
-        return residual_stream(fuse(torch.cat((x, aligned), dim=-1)))
+        out: Tensor = fuse(torch.cat((x.to(aligned.dtype), aligned), dim=-1))
+        return out
 
 
 class Stage(nn.Module):
@@ -60,12 +58,11 @@ class Stage(nn.Module):
         direction: change of scale at its start.
         heads: attention heads.
         window: full window (Wd, Wh, Ww) of self attention.
-        blocks: transformer blocks.
+        drop_paths: of each transformer block, the probability of dropping a residual branch.
         mutual_ratio: share of the blocks with mutual attention.
         deformable_groups: offset groups of the alignment; 0: the stage has no alignment.
         max_magnitude: bound of the alignment's offsets, in pixels of this scale.
-        compute: how operations are computed.
-        group: builds a group of blocks, given channels, window, heads, blocks and ``mutual``.
+        group: builds a group of blocks, given channels, window, heads, drop paths and ``mutual``.
     """
 
     def __init__(
@@ -76,43 +73,34 @@ class Stage(nn.Module):
         direction: Direction,
         heads: int,
         window: Size3,
-        blocks: int,
+        drop_paths: Sequence[float],
         mutual_ratio: float,
         deformable_groups: int,
         max_magnitude: float,
-        compute: Compute,
         group: Group,
     ) -> None:
         super().__init__()
         self.reshape = _reshape(fan_in, channels, direction)
-        self.split = int(blocks * mutual_ratio)
+        split = int(len(drop_paths) * mutual_ratio)
         own = (2, window[1], window[2])
-        self.residual_group1 = group(channels, own, heads, self.split, mutual=True)
+        self.residual_group1 = group(channels, own, heads, drop_paths[:split], mutual=True)
         self.linear1 = nn.Linear(channels, channels)
-        self.residual_group2 = group(channels, window, heads, blocks - self.split, mutual=False)
+        self.residual_group2 = group(channels, window, heads, drop_paths[split:], mutual=False)
         self.linear2 = nn.Linear(channels, channels)
         if deformable_groups:
-            self.pa_deform = DeformableAlignment(
-                channels, deformable_groups, max_magnitude, compute
-            )
-            self.pa_fuse = GEGLU(3 * channels, 3 * channels, channels, compute=compute)
+            self.pa_deform = DeformableAlignment(channels, deformable_groups, max_magnitude)
+            self.pa_fuse = GEGLU(3 * channels, 3 * channels, channels)
             self.warping = ParallelWarping()
 
-    def attend(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Change of scale and both residual groups: (B, T, H, W, C') -> (B, T, H', W', C).
-
-        ``keep`` are the factors of the blocks' branches, see :class:`TMSABlock`.
-        """
-        first, second = (None, None) if keep is None else keep.tensor_split([self.split])
+    def attend(self, x: Tensor) -> Tensor:
+        """Change of scale and both residual groups: (B, T, H, W, C') -> (B, T, H', W', C)."""
         x = residual_stream(self.reshape(x))
-        x = self.residual_group1(x, self.linear1, first)
-        out: Tensor = self.residual_group2(x, self.linear2, second)
-        return out
+        x = x + self.linear1(self.residual_group1(x))
+        return x + self.linear2(self.residual_group2(x))
 
     def align(self, x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
         """Parallel warping; flows as for :class:`DeformableAlignment`."""
-        out: Tensor = self.warping(self.pa_deform, self.pa_fuse, x, backward, forward)
-        return out
+        return residual_stream(self.warping(self.pa_deform, self.pa_fuse, x, backward, forward))
 
 
 class ReconstructionGroup(nn.Module):
@@ -122,13 +110,19 @@ class ReconstructionGroup(nn.Module):
     """
 
     def __init__(
-        self, channels: int, *, heads: int, window: Size3, blocks: int, group: Group
+        self,
+        channels: int,
+        *,
+        heads: int,
+        window: Size3,
+        drop_paths: Sequence[float],
+        group: Group,
     ) -> None:
         super().__init__()
-        self.residual_group = group(channels, window, heads, blocks, mutual=False)
+        self.residual_group = group(channels, window, heads, drop_paths, mutual=False)
         self.linear = nn.Linear(channels, channels)
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        out: Tensor = self.residual_group(x, self.linear, keep)
+        out: Tensor = x + self.linear(self.residual_group(x))
         return out

@@ -8,11 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.chunking import ChunkPolicy, map_pixels
-from vrtspike.deblurring.models.layers import GEGLU, ResidualFeedForward, start_at_zero
-from vrtspike.deblurring.models.ops.dispatch import Compute
-from vrtspike.deblurring.models.ops.projections import add_linear, norm_linear
-from vrtspike.deblurring.models.ops.window_attention import window_attention
-from vrtspike.deblurring.models.ops.window_attention.windows import PlanCache, clip_window
+from vrtspike.deblurring.models.layers import GEGLU, start_at_zero
+from vrtspike.deblurring.models.window_attention import attend
 from vrtspike.errors import ConfigError
 
 _MLP_RATIO = 2
@@ -59,26 +56,28 @@ class RelativeTime(nn.Module):
         return f"heads={len(self.slopes)}, reach={self.reach}"
 
 
-def attend_over_time(
-    qkv: Tensor, bias: Tensor | None, heads: int, plans: PlanCache, compute: Compute
-) -> Tensor:
-    """Multi-head attention along time at each pixel: window attention in windows of one pixel.
+def attend_over_time(qkv: Tensor, bias: Tensor | None, heads: int) -> Tensor:
+    """Multi-head attention along time at each pixel.
 
     Args:
         qkv: (B, T, P, 3C), queries, keys and values.
         bias: (heads, T, T), added to the scores of every pixel, or None.
         heads: attention heads; C must be a multiple.
-        plans: the window plans of the model.
-        compute: how operations are computed.
 
     Returns:
         (B, T, P, C).
     """
-    frames, pixels = qkv.shape[1:3]
-    geometry = clip_window((frames, pixels, 1), (frames, 1, 1), shifted=False, mutual=False)
-    plan = plans(geometry, qkv.device)
-    out = window_attention(qkv.flatten(1, 2), bias, plan, heads, compute)
-    return out.unflatten(1, (frames, pixels))
+    batch, frames, pixels, width = qkv.shape
+    split = qkv.view(batch, frames, pixels, 3, heads, width // 3 // heads)
+    q, k, v = split.permute(3, 0, 2, 4, 1, 5).flatten(1, 2)  # (B * P, heads, T, C / heads) each
+    out = attend(q, k, v, None if bias is None else bias.to(q.dtype))
+    return out.unflatten(0, (batch, pixels)).permute(0, 3, 1, 2, 4).flatten(3)
+
+
+def feed_forward(channels: int) -> nn.Sequential:
+    """fc2(GELU(fc1(x))) over channels."""
+    hidden = _MLP_RATIO * channels
+    return nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
 
 
 class _TimeAttention(nn.Module):
@@ -91,7 +90,6 @@ class _TimeAttention(nn.Module):
         reach: largest time difference with a learned score, see :class:`RelativeTime`; None: no
             scores of time differences.
         chunks: how many pixels to process at once.
-        compute: how operations are computed.
         checkpoint: recompute each chunk in the backward pass.
     """
 
@@ -102,7 +100,6 @@ class _TimeAttention(nn.Module):
         heads: int,
         reach: int | None,
         chunks: ChunkPolicy,
-        compute: Compute,
         checkpoint: bool,
     ) -> None:
         super().__init__()
@@ -110,9 +107,7 @@ class _TimeAttention(nn.Module):
             raise ConfigError(f"{name}: {channels} channels are no multiple of HEADS, {heads}")
         self.heads = heads
         self.chunks = chunks
-        self.compute = compute
         self.checkpoint = checkpoint
-        self.plans = PlanCache()
         self.time = None if reach is None else RelativeTime(heads, reach)
 
     def time_bias(self, frames: int) -> Tensor | None:
@@ -121,7 +116,7 @@ class _TimeAttention(nn.Module):
 
     def attend(self, qkv: Tensor, bias: Tensor | None) -> Tensor:
         """Attention along time, (B, T, P, 3C) -> (B, T, P, C)."""
-        return attend_over_time(qkv, bias, self.heads, self.plans, self.compute)
+        return attend_over_time(qkv, bias, self.heads)
 
 
 class SpikeTemporalSA(_TimeAttention):
@@ -132,7 +127,6 @@ class SpikeTemporalSA(_TimeAttention):
         heads: attention heads.
         reach: largest time difference with a learned score, see :class:`RelativeTime`, or None.
         chunks: how many pixels to process at once.
-        compute: how operations are computed.
         checkpoint: recompute each chunk in the backward pass.
     """
 
@@ -143,15 +137,14 @@ class SpikeTemporalSA(_TimeAttention):
         reach: int | None,
         chunks: ChunkPolicy,
         *,
-        compute: Compute,
         checkpoint: bool = False,
     ) -> None:
-        super().__init__("SPIKE_TSA", channels, heads, reach, chunks, compute, checkpoint)
+        super().__init__("SPIKE_TSA", channels, heads, reach, chunks, checkpoint)
         self.norm1 = nn.LayerNorm(channels)
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
         self.norm2 = nn.LayerNorm(channels)
-        self.mlp = ResidualFeedForward(channels, _MLP_RATIO * channels, compute)
+        self.mlp = feed_forward(channels)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
@@ -159,9 +152,8 @@ class SpikeTemporalSA(_TimeAttention):
         return map_pixels(layer, self.chunks, self.checkpoint, x)
 
     def _pixels(self, bias: Tensor | None, x: Tensor) -> Tensor:
-        x, qkv = norm_linear(x, self.norm1, self.qkv, self.compute)
-        x = add_linear(x, self.proj, self.attend(qkv, bias), self.compute)
-        return self.mlp(x, self.norm2)
+        x = x + self.proj(self.attend(self.qkv(self.norm1(x)), bias))
+        return x + self.mlp(self.norm2(x))
 
 
 class TemporalCrossAttn(_TimeAttention):
@@ -176,7 +168,6 @@ class TemporalCrossAttn(_TimeAttention):
         heads: attention heads.
         reach: largest time difference with a learned score, see :class:`RelativeTime`, or None.
         chunks: how many pixels to process at once.
-        compute: how operations are computed.
         identity: start with output projections of zero, so that the layer returns its input.
         direct: begin with the direct path.
         checkpoint: recompute each chunk in the backward pass.
@@ -189,23 +180,22 @@ class TemporalCrossAttn(_TimeAttention):
         reach: int | None,
         chunks: ChunkPolicy,
         *,
-        compute: Compute,
         identity: bool,
         direct: bool = False,
         checkpoint: bool = False,
     ) -> None:
-        super().__init__("FUSE", channels, heads, reach, chunks, compute, checkpoint)
+        super().__init__("FUSE", channels, heads, reach, chunks, checkpoint)
         self.direct: GEGLU | None = None
         if direct:
             self.norm_direct = nn.LayerNorm(channels)
-            self.direct = GEGLU(2 * channels, 2 * channels, channels, compute=compute)
+            self.direct = GEGLU(2 * channels, 2 * channels, channels)
         self.norm_query = nn.LayerNorm(channels)
         self.norm_spikes = nn.LayerNorm(channels)
         self.query = nn.Linear(channels, channels)
         self.key_value = nn.Linear(channels, 2 * channels)
         self.proj = nn.Linear(channels, channels)
         self.norm2 = nn.LayerNorm(channels)
-        self.mlp = ResidualFeedForward(channels, _MLP_RATIO * channels, compute)
+        self.mlp = feed_forward(channels)
         if identity:
             for last in (self.proj, self.mlp[-1], *([self.direct.fc2] if self.direct else [])):
                 start_at_zero(last)
@@ -234,8 +224,7 @@ class TemporalCrossAttn(_TimeAttention):
         if self.direct is not None:
             normed = self.norm_direct(x)
             x = x + self.direct(torch.cat((normed, spikes.to(normed.dtype)), dim=-1))
-        _, key_value = norm_linear(spikes, self.norm_spikes, self.key_value, self.compute)
-        x, query = norm_linear(x, self.norm_query, self.query, self.compute)
-        attended = self.attend(torch.cat((query, key_value), dim=-1), bias)
-        x = add_linear(x, self.proj, attended, self.compute)
-        return self.mlp(x, self.norm2)
+        query = self.query(self.norm_query(x))
+        key_value = self.key_value(self.norm_spikes(spikes))
+        x = x + self.proj(self.attend(torch.cat((query, key_value), dim=-1), bias))
+        return x + self.mlp(self.norm2(x))

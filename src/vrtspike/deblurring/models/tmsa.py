@@ -6,6 +6,8 @@ Features are channels-last, (B, D, H, W, C).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.attention import (
@@ -13,12 +15,9 @@ from vrtspike.deblurring.models.attention import (
     Windows,
     relative_position_index,
 )
-from vrtspike.deblurring.models.layers import ResidualGEGLU
-from vrtspike.deblurring.models.ops.dispatch import Compute
-from vrtspike.deblurring.models.ops.projections import add_linear
-from vrtspike.deblurring.models.ops.recomputation import Recomputed
-from vrtspike.deblurring.models.ops.window_attention.windows import PlanCache, Size3, clip_window
-from vrtspike.deblurring.models.stochastic_depth import with_kept_samples
+from vrtspike.deblurring.models.layers import GEGLU, DropPath
+from vrtspike.deblurring.models.recomputation import Recomputed
+from vrtspike.deblurring.models.windows import PlanCache, Size3, clip_window
 
 
 class TMSABlock(Recomputed):
@@ -30,7 +29,8 @@ class TMSABlock(Recomputed):
         heads: attention heads.
         mutual: add mutual attention.
         mlp_ratio: hidden width of the feed-forward layer over ``channels``.
-        compute: how operations are computed.
+        drop_path: probability of dropping a residual branch in training.
+        attention: how window attention is computed.
     """
 
     def __init__(
@@ -41,23 +41,20 @@ class TMSABlock(Recomputed):
         *,
         mutual: bool,
         mlp_ratio: float,
-        compute: Compute,
+        drop_path: float,
+        attention: str,
     ) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(channels)
-        self.attn = WindowAttention(channels, window, heads, mutual=mutual, compute=compute)
+        self.attn = WindowAttention(channels, window, heads, mutual=mutual, attention=attention)
+        self.drop_path = DropPath(drop_path)
         self.norm2 = nn.LayerNorm(channels)
-        self.mlp = ResidualGEGLU(channels, int(channels * mlp_ratio), compute=compute)
+        self.mlp = GEGLU(channels, int(channels * mlp_ratio), channels)
 
-    def forward(self, x: Tensor, windows: Windows, keep: Tensor | None = None) -> Tensor:
-        """(B, D, H, W, C) -> same shape.
-
-        ``keep`` are the factors of both residual branches, (2, B) float32, by which stochastic
-        depth drops them; None: 1 for all.
-        """
-        keep_attention, keep_mlp = (None, None) if keep is None else keep
-        x = with_kept_samples(self.attn, x, self.norm1, windows, keep=keep_attention)
-        return with_kept_samples(self.mlp, x, self.norm2, keep=keep_mlp)
+    def forward(self, x: Tensor, windows: Windows) -> Tensor:
+        """(B, D, H, W, C) -> same shape."""
+        x = x + self.drop_path(self.attn(self.norm1(x), windows))
+        return x + self.drop_path(self.mlp(self.norm2(x)))
 
 
 class TMSAGroup(nn.Module):
@@ -67,10 +64,10 @@ class TMSAGroup(nn.Module):
         channels: feature channels.
         window: full window (Wd, Wh, Ww).
         heads: attention heads.
-        blocks: how many.
+        drop_paths: of each block, the probability of dropping a residual branch.
         mutual: add mutual attention; the window then holds two frames.
         mlp_ratio: hidden width of the feed-forward layers over ``channels``.
-        compute: how operations are computed.
+        attention: how window attention is computed.
         plans: the window plans of the model.
     """
 
@@ -81,21 +78,28 @@ class TMSAGroup(nn.Module):
         channels: int,
         window: Size3,
         heads: int,
-        blocks: int,
+        drop_paths: Sequence[float],
         *,
         mutual: bool,
         mlp_ratio: float,
-        compute: Compute,
+        attention: str,
         plans: PlanCache,
     ) -> None:
         super().__init__()
         self.window = window
         self.mutual = mutual
-        self.compute = compute
         self.plans = plans
         self.blocks = nn.ModuleList(
-            TMSABlock(channels, window, heads, mutual=mutual, mlp_ratio=mlp_ratio, compute=compute)
-            for _ in range(blocks)
+            TMSABlock(
+                channels,
+                window,
+                heads,
+                mutual=mutual,
+                mlp_ratio=mlp_ratio,
+                drop_path=rate,
+                attention=attention,
+            )
+            for rate in drop_paths
         )
         # Equal for all blocks and a function of the configuration: kept once, in no checkpoint.
         self.register_buffer("index", relative_position_index(window), persistent=False)
@@ -109,10 +113,8 @@ class TMSAGroup(nn.Module):
         ]
         return Windows(plans[0], plans[1] if self.mutual else None, self.index)
 
-    def forward(self, x: Tensor, linear: nn.Linear, keep: Tensor | None = None) -> Tensor:
-        """x + linear(blocks(x)), (B, D, H, W, C) -> same shape; ``keep`` as of all blocks."""
-        out = x
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, D, H, W, C) -> same shape."""
         for number, block in enumerate(self.blocks):
-            windows = self.windows(x, shifted=number % 2 == 1)
-            out = block(out, windows, None if keep is None else keep[number])
-        return add_linear(x, linear, out, self.compute)
+            x = block(x, self.windows(x, shifted=number % 2 == 1))
+        return x

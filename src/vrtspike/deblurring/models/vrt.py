@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor, nn
@@ -15,19 +16,17 @@ from torch import Tensor, nn
 from vrtspike.deblurring.models.alignment import DeformableAlignment
 from vrtspike.deblurring.models.attention import WindowAttention
 from vrtspike.deblurring.models.flow import SpyNet, corner_warp
-from vrtspike.deblurring.models.layers import GEGLU, FrameConv, ResidualGEGLU, pad_to_multiple
+from vrtspike.deblurring.models.layers import GEGLU, FrameConv, pad_to_multiple
 from vrtspike.deblurring.models.mixed_precision import residual_stream
-from vrtspike.deblurring.models.ops.dispatch import Compute
-from vrtspike.deblurring.models.ops.recomputation import Recomputed
-from vrtspike.deblurring.models.ops.window_attention.windows import PlanCache, Size3
+from vrtspike.deblurring.models.recomputation import Recomputed
 from vrtspike.deblurring.models.stages import (
     Direction,
     ParallelWarping,
     ReconstructionGroup,
     Stage,
 )
-from vrtspike.deblurring.models.stochastic_depth import StochasticDepth
 from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
+from vrtspike.deblurring.models.windows import PlanCache, Size3
 from vrtspike.deblurring.vrt_sizes import STAGES, BackboneNames, backbone_faults
 from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
@@ -64,7 +63,7 @@ class VRT(nn.Module):
         deformable_groups: offset groups of the alignment.
         use_checkpoint_attn: recompute attention and alignment in the backward pass.
         use_checkpoint_ffn: recompute feed-forward layers in the backward pass.
-        compute: how operations are computed.
+        attention: how window attention is computed: ``auto``, ``sdpa`` or ``recompute``.
 
     Raises:
         ConfigError: arguments that cannot make a model.
@@ -85,7 +84,7 @@ class VRT(nn.Module):
         deformable_groups: int = 16,
         use_checkpoint_attn: bool = False,
         use_checkpoint_ffn: bool = False,
-        compute: Compute | None = None,
+        attention: str = "auto",
     ) -> None:
         super().__init__()
         _check_sizes(
@@ -94,18 +93,14 @@ class VRT(nn.Module):
         _check_ratios(mul_attn_ratio, mlp_ratio, drop_path_rate, min(embed_dims))
         _check_groups(indep_reconsts)
         window: Size3 = (window_size[0], window_size[1], window_size[2])
-        compute = compute or Compute()
-        group = partial(TMSAGroup, mlp_ratio=mlp_ratio, compute=compute, plans=PlanCache())
+        group = partial(TMSAGroup, mlp_ratio=mlp_ratio, attention=attention, plans=PlanCache())
         last = max(sum(depths) - 1, 1)
+        rates = [drop_path_rate * i / last for i in range(sum(depths))]
+        drop_paths = [rates[a:b] for a, b in pairwise(accumulate(depths, initial=0))]
 
         self.embed_dims = tuple(embed_dims)
-        self.depths = list(depths)
-        self.compute = compute
         self.pa_frames = pa_frames
         self.checkpoints_all = use_checkpoint_attn and use_checkpoint_ffn
-        self.stochastic_depth = StochasticDepth(
-            [drop_path_rate * i / last for i in range(sum(depths))]
-        )
         if pa_frames:
             self.spynet = SpyNet()
         self.conv_first = FrameConv(_WARPED_CHANNELS if pa_frames else 3, embed_dims[0])
@@ -116,11 +111,10 @@ class VRT(nn.Module):
                 direction=_DIRECTIONS[i],
                 heads=num_heads[i],
                 window=window,
-                blocks=depths[i],
+                drop_paths=drop_paths[i],
                 mutual_ratio=mul_attn_ratio,
                 deformable_groups=deformable_groups if pa_frames else 0,
                 max_magnitude=_MAX_OFFSET / 2 ** _STAGE_SCALES[i],
-                compute=compute,
                 group=group,
             )
             self.add_module(f"stage{i + 1}", stage)
@@ -134,7 +128,7 @@ class VRT(nn.Module):
                 embed_dims[i],
                 heads=num_heads[i],
                 window=(1, *window[1:]) if i in indep_reconsts else window,
-                blocks=depths[i],
+                drop_paths=drop_paths[i],
                 group=group,
             )
             for i in range(STAGES, len(depths))
@@ -194,8 +188,6 @@ class VRT(nn.Module):
 
     def _body(self, x: Tensor, flows: Flows, fuse: Fuse | None) -> Tensor:
         """Stages 1-8: (B, T, H, W, C) -> (B, T, H, W, C of stage 8)."""
-        keep = self.stochastic_depth(x)
-        keeps = [None] * len(self.depths) if keep is None else keep.split(self.depths)
         outputs: list[Tensor] = []
         for number, scale in enumerate(_STAGE_SCALES, start=1):
             stage = self.get_submodule(f"stage{number}")
@@ -203,7 +195,7 @@ class VRT(nn.Module):
             # Stages 6 and 7 also receive the last stage of their scale on the way down.
             skip = outputs[8 - number] if number > 5 else None
             with section(f"stage{number}"):
-                x = stage.attend(x if skip is None else x + skip, keeps[number - 1])
+                x = stage.attend(x if skip is None else x + skip)
             if self.pa_frames:
                 with section("alignment"):
                     x = stage.align(x, flows[0][scale], flows[1][scale])
@@ -215,8 +207,8 @@ class VRT(nn.Module):
             enter, *groups = self.stage8
             assert isinstance(enter, nn.Sequential)
             x = residual_stream(enter(x + outputs[0]))
-            for group, factors in zip(groups, keeps[STAGES:], strict=True):
-                x = group(x, factors)
+            for group in groups:
+                x = group(x)
             return x
 
 
@@ -231,7 +223,7 @@ def _set_checkpoints(model: nn.Module, *, attention: bool, feed_forward: bool) -
     elif attention:
         kinds = (WindowAttention, DeformableAlignment)
     elif feed_forward:
-        kinds = (ResidualGEGLU, GEGLU)
+        kinds = (GEGLU,)
     for module in model.modules():
         if isinstance(module, kinds):
             module.checkpoint = True

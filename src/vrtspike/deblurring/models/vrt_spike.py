@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.chunking import ChunkPolicy
-from vrtspike.deblurring.models.compilation import compile_modules
 from vrtspike.deblurring.models.layers import FrameConv, start_at_zero
-from vrtspike.deblurring.models.ops.registry import describe_operations
 from vrtspike.deblurring.models.restorer import Restorer, repeat_pixels
 from vrtspike.deblurring.models.spike_encoder import SpikeEncoder3D
 from vrtspike.deblurring.models.spike_order import shuffle_frames
@@ -19,6 +17,9 @@ from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, Tempo
 from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.models.vrt import SCALES, VRT
 from vrtspike.monitoring.timing import section
+
+
+_KINDS = 64
 
 
 class VRTRestorer(Restorer):
@@ -38,19 +39,21 @@ class VRTRestorer(Restorer):
         self.vrt = vrt
 
     def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
-        """Compile the blocks, see :func:`compile_modules`, which takes these arguments."""
-        blocks = (module for module in self.modules() if isinstance(module, TMSABlock))
-        compile_modules(blocks, *args, **options)
+        """Compile the blocks, where the time goes; arguments as of ``torch.compile``.
+
+        All of them are instances of one class. They differ in width, kind of attention and clipped
+        windows: about a dozen kinds, of which PyTorch would compile 8 and leave the rest as it is.
+        """
+        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _KINDS)
+        for module in self.modules():
+            if isinstance(module, TMSABlock):
+                # Sizes differ between scales; dynamic graphs serve all of them.
+                module.compile(*args, **{"dynamic": True, **options})
 
     def describe(self, device: torch.device, dtype: torch.dtype) -> str:
-        """What computes each operation and what is recomputed, in one line."""
-        compute = self.vrt.compute
-        policy = "none" if compute.keeps_all(device) else "cheap"
+        """What is recomputed in the backward pass, in one line."""
         kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
-        return (
-            f"{describe_operations(compute, device, dtype)}; recomputation: {policy} "
-            f"({compute.recompute} asked for); checkpoints: {', '.join(sorted(kinds)) or 'none'}"
-        )
+        return f"{super().describe(device, dtype)}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
 
     def rate_groups(self) -> dict[str, list[str]]:
         """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
@@ -92,7 +95,7 @@ class VRTSpike(VRTRestorer):
     that start at zero there.
 
     Args:
-        vrt: the backbone; operations of the spike branch are computed as its own.
+        vrt: the backbone.
         bins: voxel bins per frame.
         clip_len: frames of a training clip; longer and shorter ones are restored as well.
         spike_heads: heads of the temporal self attention.
@@ -139,7 +142,6 @@ class VRTSpike(VRTRestorer):
                 clip_len - 1 if time_bias[0] else None,
                 spike_chunks or ChunkPolicy(),
                 checkpoint=checkpoint,
-                compute=vrt.compute,
             )
             for width in widths
         )
@@ -152,7 +154,6 @@ class VRTSpike(VRTRestorer):
                 identity=identity,
                 direct=direct,
                 checkpoint=checkpoint,
-                compute=vrt.compute,
             )
             for width in widths
         )

@@ -32,7 +32,6 @@ PUBLISHED_WIDTHS = (96,) * STAGES + (120,) * RECONSTRUCTION_GROUPS
 
 _NAMES = BackboneNames("VRT_DEPTHS", "VRT.EMBED_DIMS", "VRT.NUM_HEADS", "VRT.DEFORMABLE_GROUPS")
 
-KernelName = Literal["all", "window_attention", "projections", "feed_forward", "deform_conv"]
 WindowSize = Positive | tuple[Positive, Positive, Positive]
 
 
@@ -62,14 +61,9 @@ class VRTSettings(Section):
     INDEP_RECONSTS: tuple[NonNegative, ...] = key(
         "Groups (numbered as in VRT_DEPTHS) whose windows hold a single frame", (9, 10)
     )
-    ATTENTION: Literal["auto", "explicit", "fused", "recompute", "flex", "triton"] = operational(
-        "Implementation of window attention and of attention along time; auto: by device and "
-        "precision",
-        "auto",
-    )
-    RECOMPUTE: Literal["auto", "none", "cheap"] = operational(
-        "Also recomputed in the backward pass; cheap: norms, hidden values of feed-forward "
-        "layers, alignment offsets; auto: none from 70 GiB of GPU memory on, else cheap",
+    ATTENTION: Literal["auto", "sdpa", "recompute"] = operational(
+        "Implementation of window attention; sdpa: PyTorch's scaled_dot_product_attention; "
+        "recompute: scores made again for the gradient; auto: sdpa on a GPU, else recompute",
         "auto",
     )
 
@@ -156,10 +150,6 @@ class ModelSettings(Section):
     WINDOW_SIZE: Annotated[WindowSize, Field(union_mode="left_to_right")] = key(
         "Attention window: side length in pixels, or (frames, rows, columns)", 8
     )
-    DISABLE_KERNELS: tuple[KernelName, ...] = operational(
-        "Own GPU kernels that are off, also by VRTSPIKE_DISABLE_KERNELS in the environment",
-        (),
-    )
     NAF: NAFSettings = key("The light model", NAFSettings())
     VRT: VRTSettings = key("The VRT backbone", VRTSettings())
     SPIKE_TSA: TemporalAttentionSettings = key(
@@ -234,7 +224,7 @@ _VRT_ARGUMENTS: dict[str, KeyPath] = {
     **{
         name.lower(): ("MODEL", "VRT", name)
         for name in VRTSettings.model_fields
-        if name not in ("PRETRAINED", "SPYNET", "ATTENTION", "RECOMPUTE")
+        if name not in ("PRETRAINED", "SPYNET", "ATTENTION")
     },
 }
 

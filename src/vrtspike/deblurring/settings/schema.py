@@ -64,6 +64,18 @@ ALIASES = COMMON | Aliases(
         ("MODEL", "FUSE", "TYPE"): Retired(
             "spike features are fused by attention along time", "TemporalCrossAttn"
         ),
+        ("MODEL", "DISABLE_KERNELS"): Retired("PyTorch computes every operation"),
+        ("MODEL", "VRT", "RECOMPUTE"): Retired(
+            "MODEL.VRT.USE_CHECKPOINT_ATTN and USE_CHECKPOINT_FFN say what is recomputed"
+        ),
+    },
+    values={
+        ("MODEL", "VRT", "ATTENTION"): {
+            "explicit": "auto",
+            "fused": "sdpa",
+            "flex": "auto",
+            "triton": "auto",
+        }
     },
 )
 

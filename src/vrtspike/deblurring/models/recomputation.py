@@ -13,13 +13,10 @@ Result = TypeVar("Result")
 
 
 def recomputed(asked: bool, function: Callable[..., Result], *arguments: object) -> Result:
-    """Call ``function``; if asked, keep its arguments only and call it again for the gradient.
-
-    What is recomputed draws no random numbers.
-    """
+    """Call ``function``; if asked, keep its arguments only and call it again for the gradient."""
     if not (asked and torch.is_grad_enabled()):
         return function(*arguments)
-    result: Result = checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False)
+    result: Result = checkpoint(function, *arguments, use_reentrant=False)
     return result
 
 

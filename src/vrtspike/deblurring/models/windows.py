@@ -18,28 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vrtspike.deblurring.models.ops.launch import is_traced, tile
-
 Size3 = tuple[int, int, int]
 
 MASKED_SCORE = -100.0
 """Added to the score of two tokens that lie in different regions of a shifted window."""
-
-MAX_REGIONS = 8
-"""Of a window: two along each axis."""
-
-_ALIGNMENT = 64
-
-
-def aligned_tokens(tokens: int) -> int:
-    """Length of a row of a table with an entry for each token, so that kernels read whole blocks.
-
-    >>> [aligned_tokens(tokens) for tokens in (5, 49, 128, 245)]
-    [16, 64, 128, 256]
-    """
-    if tokens <= _ALIGNMENT:
-        return tile(tokens)
-    return math.ceil(tokens / _ALIGNMENT) * _ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -105,27 +87,20 @@ class WindowPlan:
 
     Attributes:
         geometry: the windows this plan is for.
-        query: (n, N), flat positions in the padded map whose queries take part. Positions are int64
-            on a CPU, whose operations ask for it, and int32 elsewhere.
+        query: (n, N) int64, flat positions in the padded map whose queries take part.
         key: (n, N), positions whose keys and values take part.
         out: (n, N), positions that receive the result.
-        regions: (n, M) int32, M = ``aligned_tokens(N)``; a row goes on with its last token's.
-            Tokens of different regions do not see each other. Numbers are less than
-            :data:`MAX_REGIONS`.
         masks: (g, N, N) float32, -100 where two tokens do not see each other, else 0. The problems
             are ordered by their mask; there are at most eight on a map.
         bounds: g + 1 numbers; mask i is that of problems ``bounds[i]`` to ``bounds[i + 1] - 1``.
-        unmasked: how many problems hold one region; they are the first.
     """
 
     geometry: WindowGeometry
     query: Tensor
     key: Tensor
     out: Tensor
-    regions: Tensor
     masks: Tensor
     bounds: tuple[int, ...]
-    unmasked: int
 
     @property
     def tokens(self) -> int:
@@ -155,7 +130,7 @@ def _regions(geometry: WindowGeometry) -> NDArray[np.int64]:
 
 
 def _ranks(regions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Regions of each window, numbered from 0 to at most :data:`MAX_REGIONS` - 1 in their order.
+    """Regions of each window, numbered from 0 to at most 7, two along each axis, in their order.
 
     >>> _ranks(np.array([[4, 4, 5], [13, 22, 4]])).tolist()
     [[0, 0, 1], [1, 2, 0]]
@@ -182,30 +157,16 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
         key = out = np.concatenate([first, second])
         regions = np.concatenate([regions[:, :half]] * 2)
     regions = _ranks(regions)
-    # Sorted, so a problem of one region, all zeros, comes first.
     _, first_of, pattern = np.unique(regions, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(pattern.reshape(-1), kind="stable")
     bounds = np.cumsum([0, *np.bincount(pattern.reshape(-1))]).tolist()
+    kinds = regions[first_of]
+    masks = np.where(kinds[:, :, None] != kinds[:, None, :], MASKED_SCORE, 0.0)
     # Plans outlive the pass that made them, also a validation pass in inference mode.
     with torch.inference_mode(False):
-        positions_dtype = torch.int64 if device.type == "cpu" else torch.int32
-
-        def to_tensor(rows: NDArray[np.int64], dtype: torch.dtype = positions_dtype) -> Tensor:
-            return torch.tensor(rows, dtype=dtype, device=device)
-
-        spare = aligned_tokens(regions.shape[1]) - regions.shape[1]
-        kinds = to_tensor(regions[first_of])
-        differ = kinds[:, :, None] != kinds[:, None, :]
-        return WindowPlan(
-            geometry=geometry,
-            query=to_tensor(query[order]),
-            key=to_tensor(key[order]),
-            out=to_tensor(out[order]),
-            regions=to_tensor(np.pad(regions[order], ((0, 0), (0, spare)), "edge"), torch.int32),
-            masks=differ.to(torch.float32) * MASKED_SCORE,
-            bounds=tuple(bounds),
-            unmasked=0 if regions[first_of[0]].any() else bounds[1],
-        )
+        query, key, out = (torch.tensor(rows[order], device=device) for rows in (query, key, out))
+        mask = torch.tensor(masks, dtype=torch.float32, device=device)
+        return WindowPlan(geometry, query, key, out, mask, tuple(bounds))
 
 
 class PlanCache:
@@ -219,9 +180,8 @@ class PlanCache:
         plan = self._plans.get((geometry, device))
         if plan is None:
             plan = build_plan(geometry, device)
-            # Tracing (torch.export) makes stand-ins for tensors that must not outlive it. A model
-            # in our own tracing has no data itself.
-            if type(plan.query) is Tensor or is_traced(plan.query):
+            # Tracing (torch.export) makes stand-ins for tensors that must not outlive it.
+            if type(plan.query) is Tensor:
                 self._plans[geometry, device] = plan
         return plan
 

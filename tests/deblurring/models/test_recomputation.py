@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.deblurring.models.checks import kept_by
-from vrtspike.deblurring.models.ops.recomputation import Recomputed
+from vrtspike.deblurring.models.recomputation import Recomputed
 
 
 class Layers(Recomputed):

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from vrtspike.deblurring.models.mixed_precision import without_autocast
-from vrtspike.deblurring.models.ops.window_attention.windows import WindowPlan
+from vrtspike.deblurring.models.windows import WindowPlan
 
 # Scores of one piece: 4 MiB in float32 stay in the cache of a CPU. A GPU has no such cache, and few
 # large pieces (256 MiB) keep it busy.
@@ -26,7 +26,7 @@ _PIECE_CUDA = 1 << 26
 
 @torch.compiler.disable
 def recompute_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
-    """Window attention by recomputation; see :func:`reference_attention`."""
+    """Window attention by recomputation; see :func:`window_attention`."""
     out: Tensor = _Recomputed.apply(qkv, bias, plan, heads)
     return out
 
@@ -67,7 +67,7 @@ class _Pieces:
                 for first in range(start, stop, step):
                     part = slice(first, min(first + step, stop))
                     offset = sample * self.length
-                    queries, keys, outs = (rows[part].to(torch.int64) + offset for rows in places)
+                    queries, keys, outs = (rows[part] + offset for rows in places)
                     used = biases[: (part.stop - first) * self.heads]
                     yield queries.view(-1), keys.view(-1), outs.view(-1), used
 

@@ -1,1 +1,0 @@
-"""Operations of the networks: reference implementations in PyTorch and kernels of our own."""
