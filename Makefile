@@ -44,7 +44,7 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) snakefmt --check workflow rules
 	$(RUN) snakemake --lint
 	$(RUN) python scripts/config_reference.py --check
-	$(RUN) python benchmarks/presets.py --check
+	$(RUN) python benchmarks/presets.py --page
 	$(RUN) python benchmarks/learning.py --check
 	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/spikes_alone.py --check

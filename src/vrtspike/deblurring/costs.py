@@ -1,17 +1,15 @@
-"""What a training of a preset costs, from the counted and measured tables of ``benchmarks/``.
+"""What a training of a preset costs, from the steps that ``benchmarks/presets.py`` has counted.
 
-``preset_costs.json`` beside this file is written by ``benchmarks/preset_costs.py``: arithmetic and
-memory of a clip, counted, and its time on five GPUs, estimated from these counts
-(``docs/presets.md`` says how). Another clip costs in proportion to its pixels.
+``preset_costs.json`` beside this file holds memory and arithmetic of a micro-step of each preset
+(:mod:`vrtspike.deblurring.step_cost`). Another clip costs in proportion to its pixels.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,11 @@ from vrtspike.training.optimizers import total_steps
 FILE = Path(__file__).with_name("preset_costs.json")
 
 GIB = 2**30
-_MOMENTS = 3
-"""Times its size that a model's checkpoint has: weights and two moments."""
+_FLOAT32 = 4
+_MOMENTS = {"adamw": 8, "adamw8bit": 2}
+"""Bytes of the optimizer's two moments for each parameter."""
+_CHECKPOINT = 3 * _FLOAT32
+"""Bytes of a checkpoint for each parameter: weight and two moments."""
 
 
 @cache
@@ -33,34 +34,43 @@ def table() -> Mapping[str, Any]:
     return found
 
 
+def state_bytes(parameters: int, settings: Settings) -> int:
+    """Bytes of weights, gradients, the optimizer's moments and the moving average.
+
+    Args:
+        parameters: how many numbers are learned.
+        settings: ``TRAIN.OPTIM.TYPE`` and ``TRAIN.EMA`` are read.
+    """
+    train = settings.TRAIN
+    each = 2 * _FLOAT32 + _MOMENTS[train.OPTIM.TYPE] + _FLOAT32 * (train.EMA > 0)
+    return parameters * each
+
+
 @dataclass(frozen=True)
 class ClipCost:
     """What one clip costs.
 
     Attributes:
-        peak_gib: of GPU memory for a micro-step of one clip, weights and moments included.
-        kept_gib: what each further clip of a micro-step adds to it.
+        state_gib: GPU memory that a training takes whatever its clips.
+        clip_gib: GPU memory for each clip of a micro-step.
         tflop: forward and backward pass, without what is recomputed.
+        run_tflop: the same with what is recomputed.
         parameters: of the model.
-        ms: on each GPU of the table, milliseconds.
     """
 
-    peak_gib: float
-    kept_gib: float
+    state_gib: float
+    clip_gib: float
     tflop: float
+    run_tflop: float
     parameters: int
-    ms: Mapping[str, float]
 
     def scaled(self, factor: float) -> ClipCost:
         """Of a clip with so many times the pixels."""
-        fixed = self.peak_gib - self.kept_gib
-        times = {gpu: ms * factor for gpu, ms in self.ms.items()}
-        return ClipCost(
-            max(0.0, fixed) + self.kept_gib * factor,
-            self.kept_gib * factor,
-            self.tflop * factor,
-            self.parameters,
-            times,
+        return replace(
+            self,
+            clip_gib=self.clip_gib * factor,
+            tflop=self.tflop * factor,
+            run_tflop=self.run_tflop * factor,
         )
 
 
@@ -89,29 +99,15 @@ def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCos
     row = next((rows[other] for other in names if rows[other]["model"] == model), None)
     if row is None:
         return None
-    counted = ClipCost(row["peak_gib"], row["kept_gib"], row["tflop"], row["parameters"], row["ms"])
+    counted = ClipCost(
+        state_bytes(row["parameters"], settings) / GIB,
+        row["clip_gib"],
+        row["tflop"],
+        row["run_tflop"],
+        row["parameters"],
+    )
     crop = settings.DATA.CROP_SIZE if side is None else side
     return counted.scaled(settings.DATA.CLIP_LEN * crop**2 / math.prod(row["clip"]))
-
-
-def gpu_ms(cost: ClipCost, bandwidth: float) -> float:
-    """Milliseconds of a clip on a GPU that is known by its memory's bandwidth.
-
-    Between the GPUs of the table time follows a power of the bandwidth; outside of them it is in
-    proportion to that of the next one.
-
-    Args:
-        cost: of the clip.
-        bandwidth: bytes a second by the data sheet.
-    """
-    known = sorted((gpu["bandwidth"], cost.ms[name]) for name, gpu in table()["gpus"].items())
-    if bandwidth <= known[0][0]:
-        return known[0][1] * known[0][0] / bandwidth
-    for (low, slow), (high, fast) in pairwise(known):
-        if bandwidth <= high:
-            share = math.log(bandwidth / low) / math.log(high / low)
-            return slow * (fast / slow) ** share
-    return known[-1][1] * known[-1][0] / bandwidth
 
 
 @dataclass(frozen=True)
@@ -135,11 +131,11 @@ class TrainingCost:
     @property
     def gpu_gib(self) -> float:
         """Memory that a GPU needs."""
-        return self.largest.peak_gib + (self.batch - 1) * self.largest.kept_gib
+        return self.largest.state_gib + self.batch * self.largest.clip_gib
 
     def checkpoint_gib(self, kept: int) -> float:
         """Disk that the checkpoints of a run take, the best and its weights included."""
-        return (kept + 1) * _MOMENTS * 4 * self.mean.parameters / GIB
+        return (kept + 1) * _CHECKPOINT * self.mean.parameters / GIB
 
 
 def training_steps(settings: Settings, sequences: int, frames: int, gpus: int = 1) -> int:

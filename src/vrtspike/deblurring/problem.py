@@ -105,7 +105,7 @@ def evaluation_weights(settings: Settings) -> dict[str, Path]:
 
 
 def memory(settings: Settings) -> None:
-    """Counted by ``benchmarks/preset_costs.py``, see :mod:`vrtspike.deblurring.costs`."""
+    """Counted by ``benchmarks/presets.py``, see :mod:`vrtspike.deblurring.costs`."""
 
 
 def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:

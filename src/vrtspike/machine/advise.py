@@ -166,8 +166,7 @@ def batch_advice(
     for name, settings in plan.presets.items():
         if name in counted:
             cost, times = counted[name], 1.0 if machine.gpu else _FLOAT32
-            fixed, sample = cost.peak_gib - cost.kept_gib, cost.kept_gib
-            memory: tuple[float, float] | None = (times * fixed, times * sample)
+            memory: tuple[float, float] | None = (times * cost.state_gib, times * cost.clip_gib)
         else:
             memory = find_problem(settings.TASK).memory(settings)
         if memory is not None:
@@ -398,8 +397,8 @@ def _time(hours: float) -> str:
 def _closing(advice: Advice) -> Iterator[str]:
     if advice.fits:
         yield (
-            "Memory and arithmetic of a clip are counted, its time on a GPU is estimated from them "
-            "(docs/presets.md); validation is not included."
+            "Memory and time are estimated from a counted step (docs/presets.md); validation is "
+            "not included."
         )
     if advice.command is None:
         yield f"nothing to recommend: {advice.because}"

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from vrtspike.cluster.gpus import usable_gpus
-from vrtspike.deblurring.costs import TrainingCost, gpu_ms, table
+from vrtspike.deblurring.costs import TrainingCost
 from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
@@ -20,13 +21,37 @@ from vrtspike.system.cpus import available_cpus
 
 TOGETHER = 0.9
 """Share of their speed that several GPUs keep beside each other: an assumption."""
+GPU_SHARE = 0.1
+"""Of the data sheet's arithmetic, what a training step reaches on a GPU: an assumption, since the
+blocks move much memory for little arithmetic."""
+CPU_TFLOPS = 0.037
+"""TFLOP/s of a training step on one thread: measured with ``baseline`` on an AMD EPYC."""
 TRAINING_SHARE = 0.48
 """Of the arithmetic of a matrix product, what a training step of the preset ``demo`` reaches:
 measured on two cores, 0.38 to 0.48 with other programs beside."""
 _SIDE, _PRODUCTS = 1024, 10
-_COPY_BYTES, _COPIES = 2**30, 5
-_REACHED = 0.83
-"""Share of the data sheet's bandwidth that a copy reaches (``benchmarks/gpus.py``)."""
+_GPU_SIDE = 8192
+_PRODUCT_SHARE = 0.75
+"""Of the data sheet's arithmetic, what a large product of matrices reaches."""
+
+
+class DataSheet(NamedTuple):
+    """A GPU by its data sheet."""
+
+    memory_gib: int
+    """Of the device."""
+    tflops: float
+    """TFLOP/s of matrix products in half precision, dense, with sums in float32."""
+
+
+GPUS = {
+    "A6000": DataSheet(48, 154.8),
+    "4090": DataSheet(24, 165.2),
+    "A100": DataSheet(80, 312.0),
+    "H100": DataSheet(80, 989.0),
+    "H200": DataSheet(141, 989.0),
+}
+"""NVIDIA's data sheets of RTX A6000, GeForce RTX 4090, A100 80 GB SXM, H100 SXM and H200 SXM."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +63,14 @@ class GpuKind:
         count: that this process may use.
         memory_gib: of the smallest.
         driver: version; empty for a GPU that is not here.
-        bandwidth: bytes a second, if the table knows it.
+        tflops: by the data sheet, if :data:`GPUS` has it.
     """
 
     name: str
     count: int
     memory_gib: float
     driver: str = ""
-    bandwidth: float | None = None
+    tflops: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,18 +105,18 @@ def find_gpus() -> GpuKind | None:
         len(known),
         min(gpu.total for gpu in known) / 2**30,
         driver_version(),
-        known_bandwidth(known[0].name),
+        known_tflops(known[0].name),
     )
 
 
-def known_bandwidth(name: str) -> float | None:
+def known_tflops(name: str) -> float | None:
     """Of a GPU that the table has.
 
-    >>> known_bandwidth("NVIDIA H100 80GB HBM3"), known_bandwidth("Tesla T4")
-    (3350000000000.0, None)
+    >>> known_tflops("NVIDIA H100 80GB HBM3"), known_tflops("Tesla T4")
+    (989.0, None)
     """
     words = name.replace("-", " ").split()
-    return next((g["bandwidth"] for kind, g in table()["gpus"].items() if kind in words), None)
+    return next((sheet.tflops for kind, sheet in GPUS.items() if kind in words), None)
 
 
 def named_gpu(name: str, count: int) -> GpuKind:
@@ -100,11 +125,10 @@ def named_gpu(name: str, count: int) -> GpuKind:
     Raises:
         RunError: if the table does not have it.
     """
-    known = table()["gpus"]
     kind = name.upper()
-    if kind not in known:
-        raise RunError(f"--gpu {name}: the table has {', '.join(known)}; or run on that machine")
-    return GpuKind(kind, count, known[kind]["memory_gib"], "", known[kind]["bandwidth"])
+    if kind not in GPUS:
+        raise RunError(f"--gpu {name}: the table has {', '.join(GPUS)}; or run on that machine")
+    return GpuKind(kind, count, GPUS[kind].memory_gib, "", GPUS[kind].tflops)
 
 
 def existing(path: Path) -> Path:
@@ -130,21 +154,17 @@ class Speed:
     """How fast a machine computes.
 
     Attributes:
-        bandwidth: of a GPU, bytes a second by the data sheet; None without one.
-        tflops: of all CPUs, for a training step.
+        tflops: of one GPU, or of all CPUs, in a training step.
         source: where that is from, in words.
     """
 
-    bandwidth: float | None
     tflops: float
     source: str
 
     def seconds(self, cost: TrainingCost, gpus: int) -> float:
         """Of a whole training on so many GPUs."""
-        if self.bandwidth is None:
-            return cost.clips * cost.mean.tflop / self.tflops
         share = TOGETHER if gpus > 1 else 1.0
-        return cost.clips * gpu_ms(cost.mean, self.bandwidth) / 1e3 / share
+        return cost.clips * cost.mean.run_tflop / self.tflops / share
 
 
 def measure_speed(machine: Machine, *, probe: bool) -> Speed:
@@ -157,23 +177,24 @@ def measure_speed(machine: Machine, *, probe: bool) -> Speed:
     Raises:
         RunError: if the GPU is not in the table and may not be asked, or does not answer.
     """
-    gpu, cpu = machine.gpu, table()["cpu"]
+    gpu = machine.gpu
     if gpu is not None:
-        if gpu.bandwidth is not None:
-            return Speed(gpu.bandwidth, 0.0, f"that of {gpu.name} by its data sheet")
+        share = f"{GPU_SHARE:.0%} of"
+        if gpu.tflops is not None:
+            source = f"{share} the {gpu.tflops:.0f} TFLOP/s of {gpu.name}'s data sheet"
+            return Speed(GPU_SHARE * gpu.tflops, source)
         if not probe:
             raise RunError(f"{gpu.name} is not in the table; leave out --no-probe")
         try:
-            found = gpu_bandwidth()
+            found = gpu_tflops()
         except (RuntimeError, AssertionError) as error:
             raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
-        return Speed(found, 0.0, f"{found / 1e12:.2f} TB/s of memory bandwidth, measured now")
+        return Speed(GPU_SHARE * found, f"{share} {found:.0f} TFLOP/s, by a product now")
     if probe:
         rate = cpu_tflops()
-        return Speed(None, rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now")
-    rate = cpu["tflops_per_thread"] * machine.cpus
-    source = f"{1e3 * rate:.0f} GFLOP/s, as measured on {cpu['name']}"
-    return Speed(None, rate, source)
+        return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now")
+    rate = CPU_TFLOPS * machine.cpus
+    return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s, as measured on an AMD EPYC")
 
 
 def cpu_tflops() -> float:
@@ -183,18 +204,17 @@ def cpu_tflops() -> float:
     return TRAINING_SHARE * 2 * _SIDE**3 / _shortest(lambda: one @ other, _PRODUCTS) / 1e12
 
 
-def gpu_bandwidth() -> float:
-    """Bytes a second of this machine's first GPU, as a data sheet would give them."""
+def gpu_tflops() -> float:
+    """TFLOP/s of this machine's first GPU, as a data sheet would give them; in half precision."""
     import torch
 
-    source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device="cuda")
-    target = torch.empty_like(source)
+    one = torch.ones(_GPU_SIDE, _GPU_SIDE, dtype=torch.float16, device="cuda")
 
-    def copy() -> None:
-        target.copy_(source)
+    def multiply() -> None:
+        torch.mm(one, one)
         torch.cuda.synchronize()
 
-    return 2 * _COPY_BYTES / _shortest(copy, _COPIES) / _REACHED
+    return 2 * _GPU_SIDE**3 / _shortest(multiply, _PRODUCTS) / 1e12 / _PRODUCT_SHARE
 
 
 def _shortest(work: Callable[[], object], repeats: int) -> float:

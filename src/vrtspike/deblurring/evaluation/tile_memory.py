@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.deblurring.evaluation.restore import products_in
 from vrtspike.deblurring.evaluation.tiling import Tiling, even_side, recomputation
-from vrtspike.deblurring.traced_step import StorageCounter
+from vrtspike.deblurring.step_cost import StorageCounter
 from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
@@ -113,7 +113,7 @@ def _counted_peak(run: Callable[[], None]) -> int:
     """Bytes of the tensors that ``run`` would make, at most at once; nothing is computed."""
     with FakeTensorMode(allow_non_fake_inputs=True), StorageCounter() as counter:
         run()
-    return counter.storages.peak
+    return counter.peak
 
 
 def free_memory(device: torch.device) -> int:
