@@ -32,7 +32,7 @@ def test_two_linear_layers_by_hand(again: bool) -> None:
         found = checkpoint(layers, x, use_reentrant=False) if again else layers(x)
         return found.sum()
 
-    cost = count_step(layers, loss)
+    cost = count_step(layers, (x,), loss)
     product, rows = 2 * 5 * 8 * 8, 4 * 5 * 8
     assert cost.forward_flop == 2 * product
     # Gradients of two weights and of the sigmoid's result; with x learned that of x, and the
@@ -41,8 +41,8 @@ def test_two_linear_layers_by_hand(again: bool) -> None:
         assert cost.flop >= 2 * product + 4 * product + product
     else:
         assert cost.flop == 2 * product + 3 * product
-    # Kept: the sigmoid's result; the input is not made by the step. The loss is 4 bytes.
-    assert cost.kept == (0 if again else rows) + 4
+    # Kept: the input, the sigmoid's result if it is not computed again, and the loss.
+    assert cost.kept == rows + (0 if again else rows) + 4
     assert cost.state == 2 * 2 * 4 * 64
 
 
@@ -50,7 +50,7 @@ def test_a_depthwise_convolution_has_equal_arithmetic_for_each_gradient() -> Non
     layer = nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False)
     layer.weight.grad = torch.zeros_like(layer.weight)
     x = torch.ones(1, 6, 10, 10, requires_grad=True)
-    cost = count_step(layer, lambda: layer(x).sum())
+    cost = count_step(layer, (x,), lambda: layer(x).sum())
     assert cost.forward_flop == 2 * 6 * 9 * 100
     assert cost.flop == 3 * cost.forward_flop
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -50,14 +50,15 @@ class StorageCounter(TorchDispatchMode):
         found = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(found):
             if isinstance(tensor, Tensor):
-                self._add(tensor)
+                self.add(tensor)
         return found
 
     def leave_out(self, tensor: Tensor) -> None:
         """Do not count what exists already, whichever operation returns it or a view of it."""
         self._note(tensor, 0)
 
-    def _add(self, tensor: Tensor) -> None:
+    def add(self, tensor: Tensor) -> None:
+        """Count what exists already, or what an operation has made."""
         self._note(tensor, tensor.untyped_storage().nbytes())
 
     def _note(self, tensor: Tensor, size: int) -> None:
@@ -79,7 +80,7 @@ class StepCost:
 
     Attributes:
         state: bytes of weights, buffers, gradients, the optimizer's moments and the moving average.
-        kept: bytes that the forward pass leaves for the backward pass.
+        kept: bytes of the batch and of what the forward pass leaves for the backward pass.
         working: bytes of all else at the most: activations, their gradients, temporary results.
         forward_flop: floating-point operations of matrix products and convolutions.
         flop: the same with the backward pass, and what it computes again.
@@ -121,11 +122,12 @@ def _convolution_backward(
 FORMULAS = {torch.ops.aten.convolution_backward: _convolution_backward}
 
 
-def count_step(model: nn.Module, loss: Callable[[], Tensor]) -> StepCost:
+def count_step(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Tensor]) -> StepCost:
     """Count a micro-step.
 
     Args:
         model: its parameters hold gradients already, as after the first micro-step of a step.
+        batch: what ``loss`` reads; it is part of ``kept``.
         loss: runs the forward pass; the result is back-propagated.
 
     Returns:
@@ -136,6 +138,8 @@ def count_step(model: nn.Module, loss: Callable[[], Tensor]) -> StepCost:
     memory, work = StorageCounter(), FlopCounterMode(display=False, custom_mapping=FORMULAS)
     for tensor in (*own, *gradients):
         memory.leave_out(tensor)
+    for tensor in batch:
+        memory.add(tensor)
     with memory, work:
         value = loss()
         kept, forward = memory.now, work.get_total_flops()
@@ -179,5 +183,5 @@ def step_cost(settings: Settings, batch: int | None = None, crop: int | None = N
                 restored = model(blur, voxels).float()
             return charbonnier(restored, torch.zeros_like(restored))
 
-        found = count_step(model, loss)
+        found = count_step(model, (blur, voxels), loss)
     return replace(found, state=state_bytes(found.parameters, settings))
