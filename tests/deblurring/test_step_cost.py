@@ -1,19 +1,13 @@
-"""The counted cost of a step against what can be computed by hand, and against a real step."""
+"""The counted cost of a step against what can be computed by hand."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.config.loading import load_preset
-from vrtspike.deblurring.costs import state_bytes
 from vrtspike.deblurring.step_cost import count_step
-
-PRESETS = Path(__file__).resolve().parents[2] / "config/presets"
 
 
 def two_layers(*, again: bool) -> tuple[nn.Module, Tensor]:
@@ -53,16 +47,3 @@ def test_a_depthwise_convolution_has_equal_arithmetic_for_each_gradient() -> Non
     cost = count_step(layer, (x,), lambda: layer(x).sum())
     assert cost.forward_flop == 2 * 6 * 9 * 100
     assert cost.flop == 3 * cost.forward_flop
-
-
-@pytest.mark.parametrize(
-    ("overrides", "bytes_each"),
-    [
-        ([], 16),
-        (["TRAIN.OPTIM.TYPE=adamw8bit"], 10),
-        (["TRAIN.EMA=0.999"], 20),
-    ],
-)
-def test_bytes_of_the_state_for_each_parameter(overrides: list[str], bytes_each: int) -> None:
-    settings = load_preset(PRESETS / "baseline.yaml", overrides)
-    assert state_bytes(1000, settings) == 1000 * bytes_each

@@ -16,7 +16,7 @@ from vrtspike.machine.hardware import (
     GpuKind,
     Machine,
     Speed,
-    known_bandwidth,
+    known_tflops,
     measure_speed,
     named_gpu,
 )
@@ -61,13 +61,11 @@ def test_a_small_gpu_does_not(project):
     assert found.command == "snakemake --cores 16 train_baseline"
     assert reasons(found)["fast"] == "needs 69 of 24 GiB of GPU memory"
     hours = {fit.name: fit.hours for fit in found.fits}
-    # 73,236 clips of as many milliseconds as the table says.
-    ms = table()["presets"]["baseline"]["ms"]["4090"]
-    assert hours["baseline"] == pytest.approx(73_236 * ms / 3.6e6)
-    tiny = GpuKind("GeForce", 1, 8.0, "580", 1e12)
-    few = advise(
-        load_workflow(["config/config.yaml"]), Machine(8, 64, tiny), Speed(1e12, 0, ""), 336
-    )
+    # 73,236 clips at a tenth of the 165.2 TFLOP/s of the data sheet.
+    tflop = table()["presets"]["baseline"]["run_tflop"]
+    assert hours["baseline"] == pytest.approx(73_236 * tflop / (0.1 * 165.2) / 3600)
+    tiny = GpuKind("GeForce", 1, 8.0, "580", 10.0)
+    few = advise(load_workflow(["config/config.yaml"]), Machine(8, 64, tiny), Speed(1.0, ""), 336)
     assert reasons(few)["low_memory"] == "needs 10 of 8 GiB of GPU memory"
 
 
@@ -82,9 +80,9 @@ def test_without_a_gpu_only_the_demo_ends(project):
     found = ask(None, cpus=2)
     assert found.command == "make demo"
     assert "takes more than 336 hours" in reasons(found)["baseline"]
-    assert found.speed.tflops == pytest.approx(2 * table()["cpu"]["tflops_per_thread"])
+    assert found.speed.tflops == pytest.approx(2 * hardware.CPU_TFLOPS)
     hours = next(f.hours for f in found.fits if f.name == "demo")
-    clip = table()["presets"]["demo"]["tflop"]
+    clip = table()["presets"]["demo"]["run_tflop"]
     assert hours == pytest.approx(150 * clip / found.speed.tflops / 3600)
     # Who has months may train.
     assert ask(None, cpus=2, hours=1e6).command == "snakemake --cores 2 train_baseline"
@@ -145,10 +143,10 @@ def test_a_preset_of_ones_own(project):
 
 
 def test_gpus_are_known_by_name():
-    assert known_bandwidth("NVIDIA GeForce RTX 4090") == 1.008e12
-    assert known_bandwidth("NVIDIA RTX A6000") == 0.768e12
-    assert known_bandwidth("NVIDIA A10") is None
-    assert known_bandwidth("NVIDIA RTX A1000") is None
+    assert known_tflops("NVIDIA GeForce RTX 4090") == 165.2
+    assert known_tflops("NVIDIA RTX A6000") == 154.8
+    assert known_tflops("NVIDIA A10") is None
+    assert known_tflops("NVIDIA RTX A1000") is None
     with pytest.raises(RunError, match=r"--gpu T4: the table has .*A6000"):
         named_gpu("T4", 1)
     unknown = Machine(4, 64, GpuKind("NVIDIA A10", 1, 24))
@@ -166,7 +164,6 @@ def test_the_speed_of_this_machine_is_measured():
     speed = measure_speed(Machine(1, 8, None), probe=True)
     # From an old laptop on which others work to a large server.
     assert 0.0002 < speed.tflops < 20
-    assert speed.bandwidth is None
 
 
 def test_a_training_step_reaches_half_of_a_matrix_product(monkeypatch):

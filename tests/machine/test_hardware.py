@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from vrtspike.deblurring.costs import table
+from vrtspike.machine.hardware import GPUS as SHEETS
 from vrtspike.machine.hardware import GpuKind, existing, find_gpus
 
 GPUS = [
@@ -11,7 +11,7 @@ GPUS = [
 
 def test_the_smallest_of_the_gpus_that_can_be_used_counts(install_gpus, monkeypatch):
     install_gpus(*GPUS)
-    known = table()["gpus"]["A100"]["bandwidth"]
+    known = SHEETS["A100"].tflops
     assert find_gpus() == GpuKind("NVIDIA A100 0", 3, 24.0, "570.1", known)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
     assert find_gpus() == GpuKind("NVIDIA A100 1", 2, 40.0, "570.1", known)

@@ -1,0 +1,128 @@
+"""The cost of a training, from the counted steps of the presets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vrtspike.config.loading import load_preset
+from vrtspike.deblurring.costs import clip_cost, state_bytes, table, training_cost
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GOPRO = {"sequences": 22, "frames": 2103}
+
+
+def preset(name, *overrides):
+    return load_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
+
+
+def test_a_clip_of_another_size_costs_in_proportion():
+    row = table()["presets"]["baseline"]
+    whole = clip_cost("baseline", preset("baseline"))
+    assert (whole.clip_gib, whole.tflop, whole.run_tflop) == (
+        row["clip_gib"], row["tflop"], row["run_tflop"]
+    )  # fmt: skip
+    half = clip_cost("mine", preset("baseline", "DATA.CROP_SIZE=128", "DATA.CLIP_LEN=10"))
+    assert half.tflop == pytest.approx(row["tflop"] / 2)
+    assert half.run_tflop == pytest.approx(row["run_tflop"] / 2)
+    assert half.clip_gib == pytest.approx(row["clip_gib"] / 2)
+    # Weights and moments do not shrink with the clip.
+    assert half.state_gib == whole.state_gib
+    assert half.parameters == row["parameters"]
+
+
+def test_a_model_is_known_by_its_settings_whatever_its_weights():
+    begun = preset("baseline", "MODEL.VRT.PRETRAINED=a.pth", "MODEL.VRT.SPYNET=b.pth")
+    assert clip_cost("mine", begun) == clip_cost("baseline", preset("baseline"))
+    assert clip_cost("baseline", preset("baseline", "MODEL.WINDOW_SIZE=4")) is None
+    assert training_cost("mine", preset("demo", "MODEL.VRT.NUM_HEADS=4"), 1, 9, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "bytes_each"),
+    [
+        # Weight, gradient and two moments in float32.
+        ([], 16),
+        (["TRAIN.OPTIM.TYPE=adamw8bit"], 10),
+        (["TRAIN.EMA=0.999"], 20),
+    ],
+)
+def test_bytes_of_the_state_for_each_parameter(overrides, bytes_each):
+    assert state_bytes(1000, preset("baseline", *overrides)) == 1000 * bytes_each
+
+
+def test_steps_and_clips_of_gopro_are_those_of_the_page():
+    # The table of docs/training.md.
+    baseline = training_cost("baseline", preset("baseline"), gpus=1, **GOPRO)
+    assert (baseline.steps, baseline.clips) == (13_433, 80_598)
+    reproduce = training_cost("reproduce", preset("reproduce"), gpus=1, **GOPRO)
+    assert (reproduce.steps, reproduce.clips) == (100_000, 800_000)
+    # Three GPUs: each sees a third, in a third of the steps.
+    three = training_cost("baseline", preset("baseline"), gpus=3, **GOPRO)
+    assert three.steps == 40 * (2015 // 3) // 6
+    assert three.clips == pytest.approx(80_598 / 3, rel=2e-3)
+
+
+def test_phases_cost_their_mean_and_need_memory_for_the_largest():
+    found = training_cost("compact", preset("compact"), gpus=1, **GOPRO)
+    row = table()["presets"]["compact"]
+    # Half of the epochs on a quarter of the area.
+    assert found.mean.tflop == pytest.approx(row["tflop"] * (1 + 0.25) / 2)
+    state = 16 * row["parameters"] / 2**30
+    assert found.gpu_gib == pytest.approx(state + found.batch * row["clip_gib"])
+    assert found.batch == preset("compact").TRAIN.BATCH_SIZE
+
+
+def test_checkpoints_hold_weights_and_two_moments():
+    found = training_cost("baseline", preset("baseline"), gpus=1, **GOPRO)
+    each = 3 * 4 * table()["presets"]["baseline"]["parameters"] / 2**30
+    assert found.checkpoint_gib(3) == pytest.approx(4 * each)
+
+
+@pytest.mark.endurance
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["light", "light_demo", "demo"])
+def test_a_preset_counts_what_was_written_down(name):
+    import presets  # benchmarks/ is on the path of tests
+
+    assert presets.main(["--check", name]) == 0
+
+
+def test_the_count_agrees_with_a_real_step():
+    """Memory of tensors as PyTorch's own profiler of allocations sees it, arithmetic exactly."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from vrtspike.deblurring.losses.charbonnier import charbonnier
+    from vrtspike.deblurring.models import build_model
+    from vrtspike.deblurring.step_cost import FORMULAS, step_cost
+
+    settings = preset("light_demo", "DATA.CROP_SIZE=32")
+    counted = step_cost(settings, batch=1)
+    data = settings.DATA
+    model = build_model(
+        settings.MODEL,
+        bins=data.NUM_VOXEL_BINS,
+        clip_len=data.CLIP_LEN,
+        crop_size=data.CROP_SIZE,
+        pretrained=False,
+    )
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    blur = torch.rand(1, data.CLIP_LEN, 3, 32, 32)
+    voxels = torch.rand(1, data.CLIP_LEN, data.NUM_VOXEL_BINS, 32, 32)
+    counter = FlopCounterMode(display=False, custom_mapping=FORMULAS)
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with counter, torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        restored = model(blur, voxels).float()
+        charbonnier(restored, torch.zeros_like(restored)).backward()
+    assert counted.flop == counter.get_total_flops()
+    now = peak = 0
+    for event in profile.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            peak = max(peak, now)
+    # What libraries allocate within an operation is seen by the profiler alone.
+    batch = 4 * (blur.numel() + voxels.numel())
+    assert counted.working == pytest.approx(peak + batch, rel=0.15)
