@@ -67,7 +67,7 @@ def from_file(name: str, overrides: Sequence[str] = ()) -> SimpleNamespace:
             section = section[parent]
         if key not in section:
             raise KeyError(path)
-        section[key] = {"true": True, "false": False, "[all]": ["all"]}.get(value, value)
+        section[key] = {"true": True, "false": False}.get(value, value)
     found: SimpleNamespace = _namespace(sections)
     return found
 

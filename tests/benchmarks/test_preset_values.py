@@ -31,12 +31,10 @@ def test_the_same_model_is_built_from_the_file(monkeypatch) -> None:
 
 
 def test_overrides_change_what_they_name() -> None:
-    overrides = ["MODEL.VRT.ATTENTION=explicit", "MODEL.VRT.USE_CHECKPOINT_ATTN=false"]
+    overrides = ["MODEL.VRT.ATTENTION=sdpa", "MODEL.VRT.USE_CHECKPOINT_ATTN=false"]
     vrt = values.from_file("baseline", overrides).MODEL.VRT
     assert (vrt.ATTENTION, vrt.USE_CHECKPOINT_ATTN, vrt.USE_CHECKPOINT_FFN) == (
-        "explicit", False, True
+        "sdpa", False, True
     )  # fmt: skip
-    model = values.from_file("baseline", ["MODEL.DISABLE_KERNELS=[all]"]).MODEL
-    assert tuple(model.DISABLE_KERNELS) == ("all",)
     with pytest.raises(KeyError, match=r"MODEL\.VRT\.NO_SUCH"):
         values.from_file("baseline", ["MODEL.VRT.NO_SUCH=1"])

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-import gpu_parts
-import gpu_steps
 import presets
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -70,11 +68,6 @@ def test_measured_presets_stand_on_the_page(results) -> None:
         "| `fast` | 8.00 | 31.2 GiB | out of memory | - | - | - | - | - | - | - | - | - | - | - |",
     ]
     assert "No figures of a GPU" not in page
-
-
-def test_the_parts_and_kinds_of_the_page_are_those_of_the_program() -> None:
-    assert set(presets.STEP_PARTS) <= {part.name for part in gpu_parts.PARTS}
-    assert set(gpu_steps.KINDS) == {"own", *presets.RIVALS}
 
 
 def test_that_figures_are_counted_is_said_once_at_the_top(results) -> None:

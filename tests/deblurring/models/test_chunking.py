@@ -26,9 +26,7 @@ def test_chunks_do_not_change_the_result(policy: ChunkPolicy, training: bool) ->
     x, spikes = torch.randn(2, 2, 3, 5, 9, 8, dtype=torch.float64)
     whole = ChunkPolicy(max_tokens=10**9)
     attention = SpikeTemporalSA(8, 4, 2, whole, checkpoint=training).double()
-    fusion = TemporalCrossAttn(
-        8, 4, 2, whole, identity=False, checkpoint=training
-    ).double()
+    fusion = TemporalCrossAttn(8, 4, 2, whole, identity=False, checkpoint=training).double()
 
     def run() -> tuple[Tensor, Tensor]:
         with torch.set_grad_enabled(training):

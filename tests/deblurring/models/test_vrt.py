@@ -93,9 +93,7 @@ def test_checkpointing_changes_no_bit_of_a_gradient(
 
 # The second does not divide the picture.
 @pytest.mark.parametrize("window", [(2, 4, 4), (3, 3, 5)])
-def test_implementations_of_attention_agree(
-    small_vrt: Build, window: tuple[int, int, int]
-) -> None:
+def test_implementations_of_attention_agree(small_vrt: Build, window: tuple[int, int, int]) -> None:
     x = torch.rand(1, 3, 3, 16, 24)
     expected = gradients(small_vrt(window_size=window, attention="sdpa"), x)
     found = gradients(small_vrt(window_size=window, attention="recompute"), x)

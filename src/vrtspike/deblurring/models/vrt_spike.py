@@ -18,7 +18,6 @@ from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.models.vrt import SCALES, VRT
 from vrtspike.monitoring.timing import section
 
-
 _KINDS = 64
 
 
@@ -53,7 +52,9 @@ class VRTRestorer(Restorer):
     def describe(self, device: torch.device, dtype: torch.dtype) -> str:
         """What is recomputed in the backward pass, in one line."""
         kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
-        return f"{super().describe(device, dtype)}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
+        return (
+            f"{super().describe(device, dtype)}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
+        )
 
     def rate_groups(self) -> dict[str, list[str]]:
         """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
