@@ -131,6 +131,8 @@ def test_a_circle_of_parents_is_an_error(tmp_path):
         ("MODEL: {FUSE: {TYPE: TemporalCrossAttn}}", "MODEL.FUSE.TYPE"),
         ("TRAIN: {CUDA_GRAPH: on}", "TRAIN.CUDA_GRAPH"),
         ("TRAIN: {SCHED: {TYPE: cosine}}", "TRAIN.SCHED.TYPE"),
+        ("MODEL: {VRT: {RECOMPUTE: cheap}}", "MODEL.VRT.RECOMPUTE"),
+        ("MODEL: {DISABLE_KERNELS: [all]}", "MODEL.DISABLE_KERNELS"),
         *((f"DATA: {{READER: {reader}}}", "DATA.READER") for reader in ("mapped", "tensorstore")),
     ],
 )
@@ -149,6 +151,13 @@ def test_keys_that_decide_nothing_are_read_with_a_warning_and_kept_nowhere(tmp_p
     with pytest.warns(DeprecationWarning, match=f"{name} decides nothing"):
         older = Settings.model_validate(YAML(typ="safe").load(text))
     assert older == Settings()
+
+
+@pytest.mark.parametrize(("old", "new"), [("fused", "sdpa"), ("triton", "auto"), ("flex", "auto")])
+def test_a_value_that_there_is_no_more_is_read_with_a_warning(tmp_path, old, new):
+    with pytest.warns(DeprecationWarning, match=rf"yaml:1: .*ATTENTION is {old}.*{new} is taken"):
+        settings = load(tmp_path, f"MODEL: {{VRT: {{ATTENTION: {old}}}}}\n")
+    assert settings.MODEL.VRT.ATTENTION == new
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ class Arithmetic:
 
     Attributes:
         flops_per_sample: of one training sample, forward and backward, estimated from the forward
-            pass; own kernels and deformable convolutions are not counted.
+            pass; interpolation is not counted.
         peak_flops_per_second: what a large matrix product reaches on the devices of the run.
     """
 

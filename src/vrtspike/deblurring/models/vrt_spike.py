@@ -18,7 +18,6 @@ from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.models.vrt import SCALES, VRT
 from vrtspike.monitoring.timing import section
 
-
 _KINDS = 64
 
 

@@ -87,7 +87,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     Returns:
         (problems, heads, N, c).
     """
-    problems, heads, tokens, width = q.shape
+    _, heads, tokens, width = q.shape
     spare = -width % _HEAD_MULTIPLE if q.is_cuda else 0
     q, k, v = (functional.pad(t, (0, spare)) if spare else t for t in (q, k, v))
     mask = None if bias is None else bias[None]
