@@ -183,14 +183,18 @@ class Evaluation:
         """The model beside the best baseline, a row for each ``lead``.
 
         ``difference_k`` of the RMSE has an interval (``low_k``, ``high_k``) and ``p``: twice the
-        share of resamples on the other side of 0.
+        share of resamples on the other side of 0, the estimate itself counted as one of them, so
+        that it is never 0 (Davison and Hinkley, 1997).
         """
         errors, drawn = self.table["rmse_k"], self._resampled["rmse_k"]
         best = errors.sel(system=list(BASELINES)).idxmin("system")
         model, other = (errors.sel(system=s).drop_vars("system") for s in (MODEL, best))
         ours, others = (drawn.sel(system=s).drop_vars("system") for s in (MODEL, best))
         low, high = interval((ours - others).to_dataset(name="k"))
-        worse, better = (each.mean("resample") for each in (ours >= others, ours <= others))
+        worse, better = (
+            (each.sum("resample") + 1) / (RESAMPLES + 1)
+            for each in (ours >= others, ours <= others)
+        )
         beyond = np.minimum(worse, better)
         columns = {
             "baseline": best,

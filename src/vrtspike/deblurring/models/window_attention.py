@@ -93,8 +93,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     mask = None if bias is None else bias[None]
     step = min(max(_MOST_SCORES // (heads * tokens**2), 1), _MOST_PROBLEMS)
     results = [
-        functional.scaled_dot_product_attention(*part, attn_mask=mask, scale=width**-0.5)
-        for part in zip(*(t.split(step) for t in (q, k, v)), strict=True)
+        functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=width**-0.5)
+        for q, k, v in zip(*(t.split(step) for t in (q, k, v)), strict=True)
     ]
     out = results[0] if len(results) == 1 else torch.cat(results)
     return out[..., :width]

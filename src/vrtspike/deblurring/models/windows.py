@@ -164,9 +164,11 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
     masks = np.where(kinds[:, :, None] != kinds[:, None, :], MASKED_SCORE, 0.0)
     # Plans outlive the pass that made them, also a validation pass in inference mode.
     with torch.inference_mode(False):
-        query, key, out = (torch.tensor(rows[order], device=device) for rows in (query, key, out))
+        queries, keys, outs = (
+            torch.tensor(rows[order], device=device) for rows in (query, key, out)
+        )
         mask = torch.tensor(masks, dtype=torch.float32, device=device)
-        return WindowPlan(geometry, query, key, out, mask, tuple(bounds))
+        return WindowPlan(geometry, queries, keys, outs, mask, tuple(bounds))
 
 
 class PlanCache:
