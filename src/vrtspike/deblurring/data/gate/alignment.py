@@ -245,33 +245,21 @@ def _misread(spikes: PackedSpikes, gray: NDArray[np.generic], window: int, value
     """
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     reverse = np.packbits(bits, axis=1, bitorder="little")[:, 0][spikes.rows]
-    as_read, backwards = slice(None), slice(None, None, -1)
-    tried = []
-    for rows, turn, how in (
-        (
-            reverse,
-            (as_read, as_read),
-            "with the bits of each byte reversed: write the least significant first, "
-            "numpy.packbits(..., bitorder='little')",
-        ),
-        (
-            spikes.rows,
-            (as_read, backwards),
-            "mirrored from right to left: write the left column first",
-        ),
-        (spikes.rows, (backwards, as_read), "upside down: write the bottom row first"),
-        (
-            spikes.rows,
-            (backwards, backwards),
-            "turned by 180 degrees: write the bottom row and the left column first",
-        ),
-    ):
-        # Mirrored spikes are as like the frame as the spikes are like the mirrored frame.
-        shown = PackedSpikes(rows, spikes.columns)
-        turned = np.ascontiguousarray(gray[turn])
-        curve, _ = _search(shown, turned, _reference(shown, turned), window)
-        tried.append((float(curve.max()), how))
-    return _better(*max(tried), value)
+    in_reverse = PackedSpikes(reverse, spikes.columns)
+    advice = "write the least significant first, numpy.packbits(..., bitorder='little')"
+    # Mirrored spikes are as like the frame as the spikes are like the mirrored frame.
+    tried = [
+        (in_reverse, gray, f"with the bits of each byte reversed: {advice}"),
+        (spikes, gray[:, ::-1], "mirrored from right to left: write the left column first"),
+        (spikes, gray[::-1], "upside down: write the bottom row first"),
+        (spikes, gray[::-1, ::-1], "turned by 180 degrees: write the bottom row first, from left"),
+    ]
+    return _better(*max((_most_like(one, other, window), how) for one, other, how in tried), value)
+
+
+def _most_like(spikes: PackedSpikes, gray: NDArray[np.generic], window: int) -> float:
+    """The highest correlation of any window."""
+    return float(_search(spikes, gray, _reference(spikes, gray), window)[0].max())
 
 
 def _better(best: float, how: str, value: float) -> str:
