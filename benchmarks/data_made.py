@@ -18,7 +18,7 @@ from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.raw.spikes import read_rows, write_spikes
+from vrtspike.deblurring.data.raw.spikes import read_rows, read_spikes, write_spikes
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
@@ -52,8 +52,8 @@ def make_data(folder: Path, spikes: Path | None, frame: Path | None) -> Path:
             if spikes is None:
                 write_spikes(target, _spikes_of(shown, random))
             else:
-                target.parent.mkdir(exist_ok=True)
-                target.write_bytes(spikes.read_bytes())
+                recorded = read_spikes(spikes, HEIGHT // 2, WIDTH // 2)
+                write_spikes(target, np.roll(recorded, -place, axis=2))
         ingest = folder / "ingest" / f"s{number}.json"
         found = ingest_sequence(
             folder / "raw", "train", f"s{number}", blur_dir="blur", source_version="benchmark"

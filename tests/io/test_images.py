@@ -77,3 +77,55 @@ def test_luma_is_that_of_bt_601():
     assert luma(colours[None])[0].tolist() == [76, 150, 29, 1, 255]
     shares = luma(np.eye(3, dtype=np.float32)[None])[0]
     np.testing.assert_allclose(shares, [0.299, 0.587, 0.114], rtol=1e-6)
+
+
+def photograph():
+    """A smooth picture (96, 128, 3), uint8 RGB, which JPEG hardly changes."""
+    y, x = np.mgrid[:96, :128]
+    return np.stack([x, 2 * y, 255 - x], axis=2).astype(np.uint8)
+
+
+def jpeg(image, *options):
+    done, buffer = cv2.imencode(".jpg", image[:, :, ::-1], list(options))
+    assert done
+    return buffer.tobytes()
+
+
+@pytest.mark.parametrize("part", [b"\x00" * 200, b"\xff" * 200, None], ids=["zeros", "ones", "cut"])
+def test_a_damaged_jpeg_is_refused_by_name(tmp_path, part):
+    noise = np.random.default_rng(0).integers(0, 256, (128, 128, 3), dtype=np.uint8)
+    whole = jpeg(noise)
+    middle = len(whole) // 2
+    damaged = whole[:-500] if part is None else whole[:middle] + part + whole[middle + len(part) :]
+    (tmp_path / "a.jpg").write_bytes(damaged)
+    with pytest.raises(DataError, match=r"a\.jpg: a damaged JPEG file.*copy or convert it again"):
+        read_rgb(tmp_path / "a.jpg")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (cv2.IMWRITE_JPEG_PROGRESSIVE, 1),
+        (cv2.IMWRITE_JPEG_RST_INTERVAL, 4),
+        (cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444),
+        (cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411),
+    ],
+)
+def test_every_kind_of_jpeg_is_read(tmp_path, options):
+    (tmp_path / "a.jpg").write_bytes(jpeg(photograph(), *options) + b"what a camera appends")
+    error = read_rgb(tmp_path / "a.jpg").astype(int) - photograph()
+    assert np.abs(error).mean() < 3
+
+
+@pytest.mark.parametrize(
+    ("orientation", "quarters"), [(1, 0), (3, 2), (6, 3), (8, 1)], ids=["as is", "180", "90", "270"]
+)
+def test_a_jpeg_is_turned_as_its_tag_says(tmp_path, orientation, quarters):
+    tag = (0x0112).to_bytes(2, "big") + b"\0\3\0\0\0\1" + bytes([0, orientation, 0, 0])
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\1" + tag + bytes(4)
+    plain = jpeg(photograph())
+    marked = b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif
+    (tmp_path / "plain.jpg").write_bytes(plain)
+    (tmp_path / "turned.jpg").write_bytes(plain[:2] + marked + plain[2:])
+    expected = np.rot90(read_rgb(tmp_path / "plain.jpg"), quarters)
+    np.testing.assert_array_equal(read_rgb(tmp_path / "turned.jpg"), expected)

@@ -1,4 +1,4 @@
-"""Frames on disk and their grey versions: 8-bit RGB PNG files in, arrays out."""
+"""Frames on disk and their grey versions: 8-bit RGB pictures in, arrays out."""
 
 from __future__ import annotations
 
@@ -11,18 +11,47 @@ from numpy.typing import NDArray
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, refuse_pipe
 
+_JPEG = b"\xff\xd8\xff"
+"""The first bytes of a JPEG file."""
+
 
 def _decode(path: Path) -> NDArray[np.generic]:
-    """Decode an image as it is stored (depth and channels unchanged)."""
+    """Decode an image as it is stored (depth and channels unchanged), turned as its EXIF tag says.
+
+    Raises:
+        DataError: if the file cannot be read or decoded; of a JPEG also where a part of it cannot.
+    """
     try:
         refuse_pipe(path)
         contents = np.fromfile(path, dtype=np.uint8)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    image = cv2.imdecode(contents, cv2.IMREAD_UNCHANGED) if contents.size else None
+    is_jpeg = contents[:3].tobytes() == _JPEG
+    if is_jpeg:
+        _require_whole_jpeg(path, contents)
+    # Only what drops an alpha channel turns pictures; a JPEG has none.
+    flags = cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH if is_jpeg else cv2.IMREAD_UNCHANGED
+    image = cv2.imdecode(contents, flags) if contents.size else None
     if image is None:
         raise DataError(f"{path}: not a readable image (the file is broken or is no picture)")
     return image
+
+
+def _require_whole_jpeg(path: Path, contents: NDArray[np.uint8]) -> None:
+    """Refuse a JPEG file of which OpenCV would show a part, with a warning that names no file."""
+    import av
+
+    decoder = av.CodecContext.create("mjpeg", "r")
+    decoder.options = {"err_detect": "crccheck+bitstream+buffer+explode"}
+    try:
+        decoder.decode(av.Packet(contents.tobytes()))
+    except av.error.InvalidDataError as error:
+        raise DataError(
+            f"{path}: a damaged JPEG file, of which only a part can be decoded; copy or convert it "
+            "again"
+        ) from error
+    except av.error.FFmpegError:
+        return  # a kind that this decoder does not know
 
 
 def read_rgb(path: str | Path) -> NDArray[np.uint8]:
@@ -32,7 +61,7 @@ def read_rgb(path: str | Path) -> NDArray[np.uint8]:
         path: a PNG file (any format OpenCV decodes without loss of depth works).
 
     Returns:
-        uint8 (H, W, 3) in RGB order.
+        uint8 (H, W, 3) in RGB order; a JPEG file's is turned as its EXIF tag says.
 
     Raises:
         DataError: if the file cannot be decoded, is not 8-bit, or is not three-channel colour.

@@ -169,7 +169,9 @@ def faults(view: SpikeView) -> list[str]:
     found = []
     if view.disorder is not None and view.disorder > MOST_DISORDER:
         found.append("the steps are shuffled, or the sensor has another size (--sensor)")
-    if view.found is not None and not view.found.matches:
+    if view.found is not None and (other := view.found.misread or view.found.moved):
+        found.append(f"the spikes would fit the frame better {other}")
+    elif view.found is not None and not view.found.matches:
         found.append(
             f"the spikes do not show the frame (correlation {view.found.correlation:.2f}, "
             f"{MIN_CORRELATION} is needed): another frame's file, or another size (--sensor)"

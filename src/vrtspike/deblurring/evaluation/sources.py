@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.exposure import TABLE, Exposure, read_exposures
-from vrtspike.deblurring.data.gate.alignment import align, mismatch
+from vrtspike.deblurring.data.gate.alignment import align, displacement, mismatch
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO, spk_gopro_exposure
@@ -348,7 +348,7 @@ class FolderSequence(RecordedSequence):
             likeness = align(spikes, gray, blurry=True)
             frame = self.pictures.describe(number)
             path, size = self._recordings[number].path, (self._area.rows, self._area.columns)
-            fault = mismatch(likeness, path, frame, size)
+            fault = displacement(likeness, path, frame) or mismatch(likeness, path, frame, size)
             found += [fault] if fault else []
         return found
 

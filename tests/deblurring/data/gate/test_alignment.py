@@ -11,10 +11,13 @@ from vrtspike.deblurring.data.gate.alignment import (
     center_tolerance,
     correlation_curve,
     disorder,
+    displacement,
+    find_peak,
+    mismatch,
     require_order,
 )
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.raw.spikes import read_spikes
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, pack_rows, read_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.errors import DataError
 from vrtspike.io.images import luma, read_gray, read_rgb, shrink
@@ -106,6 +109,66 @@ def similarity(counts, frame):
     found = details(counts.astype(np.float32))
     sizes = float(np.linalg.norm(found)) * float(np.linalg.norm(gray))
     return float(np.vdot(found, gray)) / sizes
+
+
+@pytest.mark.parametrize("speed", [2, 12, 40])
+def test_large_sensors_are_searched_in_few_pictures_with_the_same_result(speed):
+    scene = texture(7, 400, 400 + 12 * speed)
+    frames = [scene[:, speed * i : speed * i + 400] for i in range(12)]
+    spikes = packed(simulate_spikes(frames)[:88])
+    for shown in (0, 5, 10):
+        centres, curve = correlation_curve(spikes, frames[shown])
+        found = align(spikes, frames[shown])
+        assert found.correlation == pytest.approx(curve.max(), abs=1e-6)
+        assert found.center == pytest.approx(find_peak(curve)[0] + centres[0], abs=1e-4)
+
+
+def reversed_bits(spikes):
+    """As numpy.packbits writes them by default."""
+    return np.packbits(np.unpackbits(pack_rows(spikes), axis=2, bitorder="little"), axis=2)
+
+
+WRITTEN_WRONGLY = {
+    "with the bits of each byte reversed": lambda s: PackedSpikes(reversed_bits(s), s.shape[2]),
+    "mirrored from right to left": lambda s: packed(s[:, :, ::-1]),
+    "upside down": lambda s: packed(s[:, ::-1]),
+    "turned by 180 degrees": lambda s: packed(s[:, ::-1, ::-1]),
+    "moved by -5 rows down and 0 columns to the right": lambda s: packed(np.roll(s, 5, 1)),
+}
+
+
+@pytest.mark.parametrize("blurry", [False, True])
+@pytest.mark.parametrize("how", WRITTEN_WRONGLY)
+def test_spikes_in_another_order_are_told_as_what_they_are(how, blurry):
+    frames = moving(3, 12, speed=1)
+    spikes = simulate_spikes(frames)[:88].view(np.uint8)
+    shown = np.mean(frames[:11], axis=0).astype(np.uint8) if blurry else frames[5]
+    sound = align(packed(spikes), shown, blurry=blurry)
+    assert sound.matches
+    assert sound.misread == sound.moved == ""
+    found = align(WRITTEN_WRONGLY[how](spikes), shown, blurry=blurry)
+    told = mismatch(found, "a.dat", "b.png", (64, 96)) or displacement(found, "a.dat", "b.png")
+    assert told is not None
+    assert told.startswith(f"a.dat: the spikes would fit b.png better {how}")
+
+
+@pytest.mark.parametrize(
+    ("sample", "size"),
+    [("spk_gopro/000226", (360, 640)), ("sreds/200_part1_key_id151", (250, 400))],
+)
+def test_real_spikes_in_another_order(shared, sample, size):
+    gray = read_gray(shared / "samples" / f"{sample}.png")
+    spikes = read_spikes(shared / "samples" / f"{sample}.dat", *size)
+    sound = align(packed(spikes), gray)
+    assert sound.misread == sound.moved == ""
+    # Along the motion a shift in space looks like one in time.
+    moved = {"moved": lambda s: packed(np.roll(s, 4, 2))}
+    for how, write in {**WRITTEN_WRONGLY, **moved}.items():
+        if "rows down" in how:
+            continue
+        found = align(write(spikes), gray)
+        told = mismatch(found, "a", "b", size) or displacement(found, "a", "b")
+        assert "would fit" in str(told), how
 
 
 def test_shapes_that_do_not_belong_together_are_refused():

@@ -112,6 +112,23 @@ def test_spike_files_of_neighbours_exchanged(spiked):
     assert found(spiked, r"spike/000002\.dat: \S+blur/000002\.png is more like .*spike/000003\.dat")
 
 
+def test_spike_files_written_most_significant_bit_first(spiked):
+    for path in sorted((spiked / SEQUENCE / "spike").iterdir()):
+        contents = np.frombuffer(path.read_bytes(), np.uint8)
+        path.write_bytes(np.packbits(np.unpackbits(contents, bitorder="little")).tobytes())
+    assert found(
+        spiked, r"spike/000001\.dat: the spikes would fit \S+ better with the bits of each"
+    )
+
+
+def test_a_sensor_that_sees_another_part_of_the_scene(spiked):
+    for path in sorted((spiked / SEQUENCE / "spike").iterdir()):
+        write_spikes(path, np.roll(read_spikes(path, 48, 64), 5, axis=1))
+    told = [fault for fault in faults(spiked) if "rows down and" in fault]
+    assert len(told) == 1
+    assert re.search(r"1\.dat: .* by -5 rows .* calibrate .*likewise 5 of 5 exposures\)", told[0])
+
+
 def test_spikes_copied_over_those_of_a_neighbour(spiked):
     folder = spiked / SEQUENCE / "spike"
     shutil.copy(folder / "000002.dat", folder / "000003.dat")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.deblurring.data.scenes import packed
 from vrtspike.deblurring.data.gate.alignment import align
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.demo import SCENES, make_demo_data
@@ -41,7 +42,7 @@ def test_blur_is_strong_and_spikes_fit_the_sharp_frames(demo):
             spikes = read_spikes(folder / "spike" / f"{n:06d}.dat", 64, 96)
             assert len(spikes) == 88
             psnr.append(10 * np.log10(255**2 / np.square(blur - sharp.astype(float)).mean()))
-            found = align(spikes, luma(sharp))
+            found = align(packed(spikes), luma(sharp))
             assert found.correlation > 0.85
             if found.locates:
                 centers.append(found.center)

@@ -7,6 +7,9 @@ the brightness that all pictures share and the pixel noise of counting a few spi
 A pixel of an integrating sensor gathers light between two spikes, so at a rate below 1/2 it hardly
 ever fires twice in a row. Shuffled steps lose that: pairs of successive spikes become as frequent
 as chance makes them. (Real recordings: 0.000 of that frequency; the same shuffled: 0.99 to 1.03.)
+
+Spikes that fit their frame poorly are tried in other orders: bits of each byte, columns and rows
+reversed, and shifted in space. One that fits clearly better is named as what is wrong.
 """
 
 from __future__ import annotations
@@ -50,6 +53,20 @@ MIN_DISTINCTION = 0.05
 is. In a still scene every instant looks alike and the peak means nothing; in the demo data, peaks
 lower than this missed the true centre by up to 8 steps, higher ones by at most 3."""
 
+DOUBTED = 0.8
+"""Correlation below which other orders are tried: right files of the demo data and of real sensors
+have 0.91 or more, the same with the bits of each byte reversed 0.13 to 0.70."""
+
+CLEARLY_BETTER = 0.1
+"""By how much another order has to fit better to be called the right one: 0.22 and more for files
+in which it is, nothing in sound ones."""
+
+MOST_SHIFT = 8
+"""A shift in space is looked for up to this part of the sensor's sides."""
+
+_SEARCHED_SIDE = 100
+"""Rows or columns, whichever are fewer, that suffice to say about where the centre is."""
+
 CENTER_PRECISION = 3.0
 """Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
 eight steps) is 4."""
@@ -74,19 +91,29 @@ class Alignment:
     texture: float
     """Contrast of the band-passed sharp frame, grey from 0 to 1."""
     distinction: float
-    """Correlation at the peak less the lowest correlation of any window."""
+    """Correlation at the peak less the lowest correlation of any window; of large sensors, of
+    windows that overlap by half."""
     assessable: bool
     """Whether the frame is large and rich enough for a low correlation to mean anything."""
+    misread: str = ""
+    """The order of bits, rows and columns in which the spikes would fit clearly better, and what to
+    do; empty where there is none."""
+    moved: str = ""
+    """The same of a shift in space, by which an exposure may also differ from its neighbours."""
 
     @property
     def matches(self) -> bool:
-        """False where the spikes show another scene; true also where nothing can be said."""
-        return not self.assessable or self.correlation >= MIN_CORRELATION
+        """False where the spikes show another scene, or this one in another order of bits, rows or
+        columns; true also where nothing can be said."""
+        if not self.assessable:
+            return True
+        return not self.misread and (self.correlation >= MIN_CORRELATION or bool(self.moved))
 
     @property
     def locates(self) -> bool:
         """Whether the centre is meaningful: a match whose peak stands out."""
-        return self.assessable and self.matches and self.distinction >= MIN_DISTINCTION
+        is_clear = self.distinction >= MIN_DISTINCTION and not self.moved
+        return self.assessable and self.matches and is_clear
 
 
 def center_tolerance(spike_frames: int) -> float:
@@ -114,16 +141,24 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     Raises:
         DataError: if the shapes do not fit together or there are fewer than 2 spike frames.
     """
+    reference = _reference(spikes, gray)
     window = len(spikes) if blurry else _window(spikes)
-    reference, curve = _compare(spikes, gray, window)
+    found, low = _search(spikes, gray, reference, window)
+    peak, value = find_peak(found)
     texture = float(reference.std())
-    peak, value = find_peak(curve)
+    assessable = texture >= MIN_TEXTURE and min(reference.shape) >= MIN_SIDE
+    misread = moved = ""
+    if assessable and value < DOUBTED:
+        misread = _misread(spikes, gray, window, value)
+        moved = "" if misread else _moved(spikes, reference, window, value)
     return Alignment(
         center=peak + (window - 1) / 2,
         correlation=value,
         texture=texture,
-        distinction=float(curve.max() - curve.min()),
-        assessable=texture >= MIN_TEXTURE and min(reference.shape) >= MIN_SIDE,
+        distinction=value - low,
+        assessable=assessable,
+        misread=misread,
+        moved=moved,
     )
 
 
@@ -143,7 +178,7 @@ def correlation_curve(
         DataError: as there.
     """
     window = _window(spikes)
-    curve = _compare(spikes, gray, window)[1]
+    curve = window_correlations(spikes, _reference(spikes, gray), window)
     return np.arange(len(curve), dtype=np.float64) + (window - 1) / 2, curve
 
 
@@ -151,16 +186,112 @@ def _window(spikes: PackedSpikes) -> int:
     return max(1, min(WINDOW, len(spikes) // 2))
 
 
-def _compare(
-    spikes: PackedSpikes, gray: NDArray[np.generic], window: int
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """The band-passed frame at the sensor's size, and how much each window is like it."""
+def _reference(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
+    """The band-passed frame at the sensor's size."""
     frames, height, width = spikes.shape
     if frames < 2:
         raise DataError("at least 2 spike frames are needed to look for the exposure centre")
     frame_scale((gray.shape[0], gray.shape[1]), (height, width))
-    reference = band_pass(shrink(gray, height, width) / np.float32(255))
-    return reference, window_correlations(spikes, reference, window)
+    return band_pass(shrink(gray, height, width) / np.float32(255))
+
+
+def _search(
+    spikes: PackedSpikes, gray: NDArray[np.generic], reference: NDArray[np.float32], window: int
+) -> tuple[NDArray[np.float64], float]:
+    """Correlations of the windows around the most similar one, and the lowest one.
+
+    Large sensors are searched in small pictures of windows that overlap by half, of which one has
+    the instant looked for in its middle; from the best of them the curve is climbed.
+
+    Returns:
+        (T - window + 1,), minus infinity where nothing was computed; and a correlation.
+    """
+    _, height, width = spikes.shape
+    smaller = min(height, width) // _SEARCHED_SIDE
+    if smaller < 2:
+        curve = window_correlations(spikes, reference, window)
+        return curve, float(curve.min())
+    size = height // smaller, width // smaller
+    small = band_pass(shrink(gray, *size) / np.float32(255))
+    curve = np.full(len(spikes) - window + 1, -np.inf)
+    last = len(curve) - 1
+    starts = [*range(0, last, max(1, window // 2)), last]
+    likeness = [
+        _likeness(band_pass(shrink(_counts(spikes, start, window), *size)), small)
+        for start in starts
+    ]
+    wanted = {starts[int(np.argmin(likeness))], starts[int(np.argmax(likeness))]}
+    while wanted:
+        for start in wanted:
+            curve[start] = _likeness(band_pass(_counts(spikes, start, window)), reference)
+        top = int(curve.argmax())
+        around = range(max(0, top - _FIT_RADIUS), min(last, top + _FIT_RADIUS) + 1)
+        wanted = {start for start in around if curve[start] == -np.inf}
+    return curve, float(curve[curve > -np.inf].min())
+
+
+def _counts(spikes: PackedSpikes, start: int, window: int) -> NDArray[np.float32]:
+    return spikes.total(start, start + window).astype(np.float32)
+
+
+def _misread(spikes: PackedSpikes, gray: NDArray[np.generic], window: int, value: float) -> str:
+    """The order in which spikes that fit poorly fit clearly better, and what to do; empty for none.
+
+    Args:
+        spikes: as for :func:`align`.
+        gray: as there.
+        window: steps that are averaged.
+        value: their correlation as they were read.
+    """
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    reverse = np.packbits(bits, axis=1, bitorder="little")[:, 0][spikes.rows]
+    in_reverse = PackedSpikes(reverse, spikes.columns)
+    advice = "write the least significant first, numpy.packbits(..., bitorder='little')"
+    # Mirrored spikes are as like the frame as the spikes are like the mirrored frame.
+    tried = [
+        (in_reverse, gray, f"with the bits of each byte reversed: {advice}"),
+        (spikes, gray[:, ::-1], "mirrored from right to left: write the left column first"),
+        (spikes, gray[::-1], "upside down: write the bottom row first"),
+        (spikes, gray[::-1, ::-1], "turned by 180 degrees: write the bottom row first, from left"),
+    ]
+    return _better(*max((_most_like(one, other, window), how) for one, other, how in tried), value)
+
+
+def _most_like(spikes: PackedSpikes, gray: NDArray[np.generic], window: int) -> float:
+    """The highest correlation of any window."""
+    return float(_search(spikes, gray, _reference(spikes, gray), window)[0].max())
+
+
+def _better(best: float, how: str, value: float) -> str:
+    """What is said of a way to read spikes, if it fits clearly better."""
+    if best < max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
+        return ""
+    return f"{how} (correlation {best:.2f} instead of {value:.2f})"
+
+
+def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int, value: float) -> str:
+    """As :func:`_misread`, of a shift in space."""
+    height, width = reference.shape
+    rows, columns = height // MOST_SHIFT, width // MOST_SHIFT
+    spectrum = cv2.dft(reference, flags=cv2.DFT_COMPLEX_OUTPUT)
+    tried = []
+    for start in range(0, len(spikes) - window + 1, max(1, window // 2)):
+        picture = band_pass(_counts(spikes, start, window))
+        size = float(np.linalg.norm(picture)) * float(np.linalg.norm(reference))
+        product = cv2.mulSpectrums(
+            cv2.dft(picture, flags=cv2.DFT_COMPLEX_OUTPUT), spectrum, 0, conjB=True
+        )
+        every = cv2.idft(product, flags=cv2.DFT_SCALE | cv2.DFT_REAL_OUTPUT)
+        near = np.roll(every, (rows, columns), (0, 1))[: 2 * rows + 1, : 2 * columns + 1]
+        down, right = divmod(int(near.argmax()), near.shape[1])
+        likeness = float(near.max()) / size if size > 1e-6 else 0.0
+        tried.append((likeness, rows - down, columns - right))
+    likeness, down, right = max(tried)
+    how = (
+        f"moved by {down} rows down and {right} columns to the right: sensor and frames have to "
+        "show the same part of the scene; vrtspike calibrate finds how they lie"
+    )
+    return _better(likeness, how, value)
 
 
 def mismatch(
@@ -169,11 +300,22 @@ def mismatch(
     """What may be wrong with spikes that do not show their frame; None if they do."""
     if found.matches:
         return None
+    if found.misread:
+        return _told(spikes, frame, found.misread)
     return (
         f"{spikes}: the spikes do not show {frame} (correlation {found.correlation:.2f} at "
-        f"best, {MIN_CORRELATION} needed): another frame's file, a wrong sensor size "
-        f"({sensor[0]} x {sensor[1]}) or another bit order"
+        f"best, {MIN_CORRELATION} needed), in no order of bits, rows and columns: another frame's "
+        f"file, or a wrong sensor size ({sensor[0]} x {sensor[1]})"
     )
+
+
+def displacement(found: Alignment, spikes: Path | str, frame: Path | str) -> str | None:
+    """How spikes that show their frame are shifted in space against it; None if they are not."""
+    return _told(spikes, frame, found.moved) if found.moved else None
+
+
+def _told(spikes: Path | str, frame: Path | str, how: str) -> str:
+    return f"{spikes}: the spikes would fit {frame} better {how}"
 
 
 def band_pass(image: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -188,19 +330,21 @@ def window_correlations(
     spikes: PackedSpikes, reference: NDArray[np.float32], window: int
 ) -> NDArray[np.float64]:
     """Correlation of every window's mean with the reference: (T - window + 1,)."""
-    scale = float(np.linalg.norm(reference))
     total = np.zeros(reference.shape, np.int32)
     for step in range(window - 1):
         total += spikes[step]
     curve = np.zeros(len(spikes) - window + 1)
     for start in range(len(curve)):
         total += spikes[start + window - 1]
-        image = band_pass(total.astype(np.float32))
-        size = float(np.linalg.norm(image)) * scale
-        # A flat picture (norm 0 up to rounding) is like nothing.
-        curve[start] = float(np.vdot(image, reference)) / size if size > 1e-6 else 0.0
+        curve[start] = _likeness(band_pass(total.astype(np.float32)), reference)
         total -= spikes[start]
     return curve
+
+
+def _likeness(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Correlation of two band-passed pictures; a flat one (norm 0 up to rounding) is like none."""
+    size = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
+    return float(np.vdot(one, other)) / size if size > 1e-6 else 0.0
 
 
 def find_peak(curve: NDArray[np.float64]) -> tuple[float, float]:

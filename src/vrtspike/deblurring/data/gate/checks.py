@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.exposure import read_exposures
-from vrtspike.deblurring.data.gate.alignment import Alignment, align, mismatch, require_order
+from vrtspike.deblurring.data.gate.alignment import (
+    Alignment,
+    align,
+    displacement,
+    mismatch,
+    require_order,
+)
 from vrtspike.deblurring.data.gate.consistency import (
     Consistency,
     SpikeView,
@@ -90,6 +96,10 @@ class SequenceChecks:
         self._files = files
         self._first: str | None = None
         self._consistency = Consistency()
+        self._compared = 0
+        """Exposures that were compared with their frames."""
+        self._moved: list[str] = []
+        """What is said of those that are shifted in space."""
         if not files.has_spikes:
             return
         with self._collect():
@@ -168,7 +178,11 @@ class SequenceChecks:
 
     def finish(self) -> list[str]:
         """All faults, those that show between frames included."""
-        return [*self.faults, *self._consistency.finish()]
+        # Where something moves, the exposure of another frame alone is shifted, too.
+        moved = self._moved if 2 * len(self._moved) > self._compared else []
+        more = f" (likewise {len(moved)} of {self._compared} exposures)"
+        shifted = [f"{moved[0]}{more}"] if moved else []
+        return [*self.faults, *shifted, *self._consistency.finish()]
 
     def _spikes(
         self,
@@ -200,6 +214,9 @@ class SequenceChecks:
                 found = align(spikes, sharp)
             except DataError as error:
                 raise DataError(f"{self._root / path}: {error}") from error
+            self._compared += 1
+            if fault := displacement(found, self._root / path, self._files.sharp[name]):
+                self._moved.append(fault)
             part = f" (steps {start} to {start + steps - 1})" if self._files.stream else ""
             seen = view_spikes(f"{self._root / path}{part}", spikes, blur) if steps >= 3 else None
             total = seen.count if seen else int(spikes.total().sum())

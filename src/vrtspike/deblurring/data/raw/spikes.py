@@ -312,8 +312,11 @@ class PackedSpikes:
         """Spikes of each pixel in some steps, by default all: (h, w)."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MOST_COUNTED), last])
-        counts = count_packed(self.rows, edges)[..., : self.columns]
-        return np.asarray(counts.sum(axis=0, dtype=np.int64))
+        first, *others = count_packed(self.rows, edges)[..., : self.columns]
+        total = first.astype(np.int64)
+        for counts in others:
+            total += counts
+        return total
 
 
 def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[np.uint8]:
