@@ -40,6 +40,24 @@ def test_two_linear_layers_by_hand(again: bool) -> None:
     assert cost.state == 2 * 2 * 4 * 64
 
 
+def test_what_is_computed_again_is_there_once_for_each_block() -> None:
+    blocks = nn.Sequential(*(two_layers(again=False)[0] for _ in range(8)))
+    x = torch.ones(5, 8, requires_grad=True)
+
+    def loss() -> Tensor:
+        found = x
+        for block in blocks:
+            found = checkpoint(block, found, use_reentrant=False)
+        return found.sum()
+
+    cost = count_step(blocks, (x,), loss)
+    rows = 4 * 5 * 8
+    # The input of each block and the loss, which is the sum of the last one's result.
+    assert cost.kept == 8 * rows + 4
+    # Of one block at a time: two results of the forward pass, their gradients and two of weights.
+    assert cost.working <= cost.kept + 4 * rows + 2 * 4 * 64
+
+
 def test_a_depthwise_convolution_has_equal_arithmetic_for_each_gradient() -> None:
     layer = nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False)
     layer.weight.grad = torch.zeros_like(layer.weight)

@@ -59,13 +59,13 @@ def test_a_large_gpu_takes_the_fast_preset(project):
 def test_a_small_gpu_does_not(project):
     found = ask("4090")
     assert found.command == "snakemake --cores 16 train_baseline"
-    assert reasons(found)["fast"] == "needs 69 of 24 GiB of GPU memory"
+    assert reasons(found)["fast"] == "needs 45 of 24 GiB of GPU memory"
     hours = {fit.name: fit.hours for fit in found.fits}
     # 73,236 clips at a tenth of the 165.2 TFLOP/s of the data sheet.
     tflop = table()["presets"]["baseline"]["run_tflop"]
     assert hours["baseline"] == pytest.approx(73_236 * tflop / (0.1 * 165.2) / 3600)
     tiny = GpuKind("GeForce", 1, 8.0, "580", 10.0)
-    few = advise(load_workflow(["config/config.yaml"]), Machine(8, 64, tiny), Speed(1.0, ""), 336)
+    few = advise(load_workflow(["config/config.yaml"]), Machine(8, 64, tiny), Speed(4.0, ""), 336)
     assert reasons(few)["low_memory"] == "needs 10 of 8 GiB of GPU memory"
 
 
@@ -115,11 +115,11 @@ def test_what_a_person_reads(project):
     (row,) = [line for line in lines if line.startswith("baseline")]
     assert row.split() == [
         "baseline",
-        "10.1",
+        "9.8",
         "GiB",
         *row.split()[3:5],
         "4,066",
-        "7",
+        "17",
         "hours",
         "yes",
     ]
@@ -183,7 +183,7 @@ def test_presets_of_another_problem_alone(project):
     assert "samples of a micro-step, and the learning rate" in text
     # What fits is what the problem counts: a part of the GPU, over that of a sample.
     fixed, sample = memory(load_workflow(["config/config.yaml"], {"PRESETS": "sst"}).preset("sst"))
-    assert found.batches["sst"].fits == int((0.95 * 48 - fixed) / sample)
+    assert found.batches["sst"].fits == int((0.9 * 48 - fixed) / sample)
 
 
 @pytest.mark.parametrize(

@@ -135,14 +135,20 @@ def count_step(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Ten
     """
     own = list(itertools.chain(model.parameters(), model.buffers()))
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    memory, work = StorageCounter(), FlopCounterMode(display=False, custom_mapping=FORMULAS)
+    memory = StorageCounter()
     for tensor in (*own, *gradients):
         memory.leave_out(tensor)
     for tensor in batch:
         memory.add(tensor)
-    with memory, work:
+    with memory:
         value = loss()
-        kept, forward = memory.now, work.get_total_flops()
+        kept = memory.now
+        value.backward()
+    del value
+    # A pass of its own: the hooks of this mode hold what a step alone would have freed.
+    with FlopCounterMode(display=False, custom_mapping=FORMULAS) as work:
+        value = loss()
+        forward = work.get_total_flops()
         value.backward()
     state = sum(tensor.untyped_storage().nbytes() for tensor in (*own, *gradients))
     flop = int(work.get_total_flops())

@@ -36,7 +36,7 @@ FROM_NOTHING = (
     "it starts from nothing, for comparisons and timing; for figures start from VRT's weights "
     "(reproduce, docs/training.md)"
 )
-_USABLE = 0.95
+_USABLE = 0.9
 """Share of a GPU's memory that a training may fill."""
 _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
 """System memory of a training process: estimated with CUDA, measured on a CPU (``demo``)."""
