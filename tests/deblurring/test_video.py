@@ -7,7 +7,7 @@ import av
 import numpy as np
 import pytest
 
-from tests.reporting.browser import PROGRAM, chromium
+from tests.reporting.browser import PROGRAM, chromium, opened
 from vrtspike.deblurring.video import read_video, video_file, video_rate
 from vrtspike.errors import DataError
 
@@ -89,7 +89,7 @@ SEEN = """() => new Promise((tell, fail) => {
 @pytest.mark.skipif(PROGRAM is None, reason="needs Chromium")
 def test_a_browser_plays_it(clip):
     with chromium() as browser:
-        page = browser.new_page()
+        page = opened(browser)
         html = {"body": "<video muted></video>", "content_type": "text/html"}
         page.route("**/", lambda route: route.fulfill(**html))
         page.route("**/clip.mp4", lambda route: route.fulfill(path=clip))

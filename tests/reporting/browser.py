@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+PATIENCE_MS = 800_000
+"""For each thing that is waited for, since a machine may be busy."""
 
 Point = tuple[float, float]
 """Pixels of the window, to the right and down."""
@@ -18,9 +22,16 @@ Point = tuple[float, float]
 def chromium() -> Iterator[Browser]:
     """A Chromium that ends with the context."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=PROGRAM)
+        browser = playwright.chromium.launch(executable_path=PROGRAM, timeout=PATIENCE_MS)
         yield browser
         browser.close()
+
+
+def opened(browser: Browser, **window: Any) -> Page:
+    """A page in a window of its own, with time for busy machines."""
+    page = browser.new_page(**window)
+    page.set_default_timeout(PATIENCE_MS)
+    return page
 
 
 def place(page: Page, selector: str, x: float = 0.5, y: float = 0.5) -> Point:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tests.reporting.browser import chromium
+from tests.reporting.browser import chromium, opened
 
 DESKTOP = {"viewport": {"width": 1280, "height": 720}}
 CURVES = {"viewport": {"width": 1280, "height": 560}, "color_scheme": "dark"}
@@ -35,7 +35,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with chromium() as browser:
         for name, (window, top) in PICTURES.items():
-            page = browser.new_page(**window)
+            page = opened(browser, **window)
             page.goto(arguments.page.resolve().as_uri())
             if top != "h1":
                 page.locator(top).evaluate("e => e.scrollIntoView({behavior: 'instant'})")

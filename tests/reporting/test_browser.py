@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.reporting.browser import PROGRAM, chromium, drag, place, touch
+from tests.reporting.browser import PROGRAM, chromium, drag, opened, place, touch
 from tests.reporting.results import (
     FINDING,
     HEIGHT,
@@ -72,7 +72,7 @@ def show(browser: Browser) -> Iterator[Show]:
     told, pages = [], []
 
     def show(address: str, **window: Any) -> Page:
-        page = browser.new_page(**{"viewport": {"width": 1280, "height": 720}, **window})
+        page = opened(browser, **{"viewport": {"width": 1280, "height": 720}, **window})
         pages.append(page)
         page.on("console", lambda message: told.append(message.text))
         page.on("pageerror", lambda error: told.append(str(error)))
