@@ -23,7 +23,18 @@ def test_all_presets_of_videos_are_measured(repository):
     assert sum(gpu.PARTS[name][0] for name in gpu.DEFAULT) <= 480
 
 
-@pytest.mark.parametrize("part", ["training", "compiled", "attention", "restoring"])
+RARELY = pytest.mark.endurance
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "training",
+        "restoring",
+        pytest.param("compiled", marks=RARELY),
+        pytest.param("attention", marks=RARELY),
+    ],
+)
 def test_parts_are_tried_on_a_cpu(part, monkeypatch):
     if part == "compiled":  # the other model takes half a minute, and is compiled in its own tests
         monkeypatch.setattr(gpu, "SMALL", ["light_demo"])

@@ -14,9 +14,9 @@ from tests.faults.results import results
 from tests.workflow.project import TINY, Project, tiny_project
 
 CHANGES = {
-    "MAX_STEPS: 2": "MAX_STEPS: 96\n  EPOCHS: 96\n  SAVE_EVERY_STEPS: 2",
+    "MAX_STEPS: 2": "MAX_STEPS: 48\n  EPOCHS: 48\n  SAVE_EVERY_STEPS: 1",
     "TOTAL_WORKERS: 0": "TOTAL_WORKERS: 2, TRAIN_WORKERS: 1, VAL_WORKERS: 1",
-    "VAL_EVERY_STEPS: 100": "VAL_EVERY_STEPS: 64",
+    "VAL_EVERY_STEPS: 100": "VAL_EVERY_STEPS: 32",
     # Without its network for optical flow a step is five times as fast.
     "  VRT:\n": "  VRT:\n    PA_FRAMES: 0\n",
 }

@@ -83,7 +83,7 @@ def test_without_a_gpu_only_the_demo_ends(project):
     assert found.speed.tflops == pytest.approx(2 * hardware.CPU_TFLOPS)
     hours = next(f.hours for f in found.fits if f.name == "demo")
     clip = table()["presets"]["demo"]["run_tflop"]
-    assert hours == pytest.approx(150 * clip / found.speed.tflops / 3600)
+    assert hours == pytest.approx(120 * clip / found.speed.tflops / 3600)
     # Who has months may train.
     assert ask(None, cpus=2, hours=1e6).command == "snakemake --cores 2 train_baseline"
 

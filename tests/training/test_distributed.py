@@ -27,11 +27,11 @@ from vrtspike.training.distributed import Ranks, Replica
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-KILLS = 10
+KILLS = 5
 
 RUN = {
     "GRADIENT_ACCUMULATION_STEPS": 1,
-    "MAX_STEPS": 90,
+    "MAX_STEPS": 45,
     "SAVE_EVERY_STEPS": 3,
     "EMA": 0.9,
 }
@@ -96,7 +96,7 @@ def test_two_processes_compute_what_one_computes_with_accumulation(runs, tmp_pat
     assert [a for a, _ in first[:5]] == pytest.approx([b for _, b in first[:5]], rel=1e-4)
     # The last batch of an epoch holds one sample, the others two.
     epochs = [[r["samples"] for r in rs if r["kind"] == "epoch"] for rs in (one, two)]
-    assert epochs == [[11] * 30] * 2
+    assert epochs == [[11] * 15] * 2
     last = [next(r["skill"] for r in reversed(rs) if "skill" in r) for rs in (one, two)]
     assert last[0] == pytest.approx(last[1], abs=1e-3)
 

@@ -14,7 +14,7 @@ from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import VRTSpike
 
 FRAMES, BINS, SIZE = 3, 8, 16
-STEPS = 60
+STEPS = 40
 
 
 def scenes(seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

@@ -67,7 +67,9 @@ def test_it_says_how_it_computes_and_which_parts_learn_at_other_rates(name):
     assert all(parameter.grad is None for parameter in groups[FLOW])
 
 
-@each_model
+@pytest.mark.parametrize(
+    "name", ["spike_nafnet", pytest.param("vrt_spike", marks=pytest.mark.endurance)]
+)
 def test_compiled_it_computes_the_same(name):
     model = build(name).eval()
     clip = torch.rand(1, 2, 3, 16, 16), torch.randn(1, 2, 4, 16, 16)
