@@ -126,7 +126,7 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     Raises:
         DataError: if the file is missing, empty, or its size is not a whole number of frames.
     """
-    if Path(path).suffix == ".npz":
+    if Path(path).suffix.lower() == ".npz":
         with _npz(path) as (_, shape, _, _):
             pass
         if len(shape) != 3 or shape[1:] != (height, width) or shape[0] == 0:
@@ -158,7 +158,7 @@ def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     Raises:
         DataError: if the file cannot be read or holds no spikes (T, H, W).
     """
-    if Path(path).suffix != ".npz":
+    if Path(path).suffix.lower() != ".npz":
         return None
     with _npz(path) as (_, shape, _, _):
         if len(shape) != 3 or 0 in shape:
@@ -266,7 +266,7 @@ def read_rows(
         )
     rows = slice(area.top, area.top + area.rows)
     columns = slice(area.left, area.left + area.columns)
-    if Path(path).suffix == ".npz":
+    if Path(path).suffix.lower() == ".npz":
         parts = list(_npz_rows(path, start, stop, rows, columns))
         return np.concatenate(parts or [np.empty((0, area.rows, -(-area.columns // 8)), np.uint8)])
     size = frame_bytes(height, width)
