@@ -40,6 +40,8 @@ def main() -> None:
     )
     for fault in named_faults(found["excluded"]):
         print(f"  - {fault}")
+    if foreign := found.get("passed_over"):
+        print(f"passed over, {len(foreign)} folders that are no sequences: {', '.join(foreign)}")
 
 
 if __name__ == "__main__":

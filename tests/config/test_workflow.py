@@ -271,3 +271,19 @@ def test_early_stopping_watches_metrics_of_the_problem(folder, task, metric):
     other = {"sst": "rmse", "deblurring": "psnr"}[task]
     found = load_preset(path, [f"TRAIN.EARLY_STOPPING.METRIC={other}"])
     assert found.TRAIN.EARLY_STOPPING.METRIC == other
+
+
+def test_the_home_folder_is_read_in_keys_that_are_paths(folder, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    (folder / "over.yaml").write_text(
+        "RESULTS: ~/results\nDATA: {SPIKE_ROOT: ~/spikes}\nDEMO: {ROOT: ./~}\n"
+        "CALIBRATE: {DATA: ~/own}\nSETTINGS: {MODEL: {VRT: {PRETRAINED: ~/vrt.pth}}}\n"
+    )
+    plan = load_workflow(["config.yaml", "over.yaml"], {"RUNS": "~"})
+    found = plan.settings.model_dump()
+    assert (found["RESULTS"], found["RUNS"]) == ("/home/ada/results", "/home/ada")
+    assert (found["DEMO"]["ROOT"], found["CALIBRATE"]["DATA"]) == ("./~", "/home/ada/own")
+    assert plan.preset("plain").value("DATA.SPIKE_ROOT") == "/home/ada/spikes"
+    assert plan.preset("plain").value("MODEL.VRT.PRETRAINED") == "/home/ada/vrt.pth"
+    with pytest.raises(ConfigError, match="RESULTS: found ~nobody-is-called-so/r, and no home"):
+        load_workflow(["config.yaml"], {"RESULTS": "~nobody-is-called-so/r"})

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vrtspike.errors import RunError
+from vrtspike.deblurring.data.raw.spikes import count_spike_frames
+from vrtspike.errors import DataError, RunError
+from vrtspike.io.images import read_rgb
 from vrtspike.io.weights import load_trained, read_weights
 
 FORMATS = [("w.pth", torch.save), ("w.safetensors", save_file)]
@@ -110,5 +115,41 @@ def test_weights_that_do_not_fit_are_loaded_nowhere(
 
 def test_a_file_without_a_state_dictionary_is_told(tmp_path: Path) -> None:
     torch.save({"epoch": 3}, tmp_path / "other.pth")
-    with pytest.raises(RunError, match="found no state dictionary"):
+    with pytest.raises(RunError, match="found no state dictionary, but epoch; expected"):
         read_weights(tmp_path / "other.pth")
+
+
+@pytest.mark.parametrize(
+    ("contents", "kind"),
+    [
+        (lambda m: {"params": m.state_dict(), "o": argparse.Namespace()}, "argparse.Namespace"),
+        (lambda m: {"params": m.state_dict(), "psnr": np.float64(3)}, r"numpy\..*\.scalar"),
+        (nn.DataParallel, "torch.nn.parallel.data_parallel.DataParallel"),
+    ],
+)
+def test_files_that_hold_more_than_tensors_are_told_and_the_command_takes_these_out(
+    tmp_path: Path, contents: Callable[[nn.Module], object], kind: str
+) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 1))
+    torch.save(contents(model), tmp_path / "it's.pth")
+    with pytest.raises(RunError, match=rf"it's.pth: found more than tensors \({kind}\)") as caught:
+        read_weights(tmp_path / "it's.pth")
+    exec(shlex.split(str(caught.value).splitlines()[-1])[-1], {})
+    found = read_weights(tmp_path / "it's.tensors.pth")
+    assert found.keys() == model.state_dict().keys()
+    assert torch.equal(found["0.weight"], model.state_dict()["0.weight"])
+
+
+@pytest.mark.parametrize("name", ["w.pth", "w.safetensors"])
+def test_what_lies_in_the_place_of_a_file_is_told(tmp_path: Path, name: str) -> None:
+    for text, kind in (
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 2\n", "git lfs pull"),
+        ("\n<!DOCTYPE HTML><p>Download anyway?", "a web page"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(RunError, match=kind):
+            read_weights(tmp_path / name)
+        with pytest.raises(DataError, match=kind):
+            read_rgb(tmp_path / name)
+        with pytest.raises(DataError, match=kind):
+            count_spike_frames(tmp_path / name, 250, 400)

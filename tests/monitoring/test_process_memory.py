@@ -114,6 +114,42 @@ def test_the_container_s_limit_counts_where_it_is_lower(tmp_path):
     assert SystemMemory(100, 5, 0, None, 0, 0, limit=50, limit_used=20).obtainable == 5
 
 
+VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+VERSION_2 = ("memory.max", "memory.current", "inactive_file")
+
+
+@pytest.mark.parametrize(
+    ("row", "tree", "names", "unlimited"),
+    [
+        ("4:cpu,memory:/job/step", "memory", VERSION_1, f"{2**63 - 4096}"),
+        ("0::/job/step", "", VERSION_2, "max"),
+        ("0::/job/step", "unified", VERSION_2, "max"),
+    ],
+)
+def test_limits_of_all_groups_on_the_way_to_this_process_count(
+    tmp_path, monkeypatch, row, tree, names, unlimited
+):
+    (tmp_path / "own").write_text(f"9:name=systemd:/\n{row}\n")
+    monkeypatch.setattr("vrtspike.system.cgroups.MEMBERSHIP", tmp_path / "own")
+
+    def group(place: str, limit: str, used: int) -> None:
+        folder = tmp_path / tree / place
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / names[0]).write_text(f"{limit}\n")
+        (folder / names[1]).write_text(f"{(used + 1) << 20}\n")
+        (folder / "memory.stat").write_text(f"cache 3\n{names[2]} {1 << 20}\n")
+
+    group("job/step", unlimited, 1)
+    group("job", f"{8 << 20}", 3)
+    group("other", f"{1 << 20}", 1)
+    assert system_memory(tmp_path).bound == (3, 8)
+    group("", f"{9 << 20}", 7)
+    system = system_memory(tmp_path)
+    assert (system.bound, system.obtainable) == ((6, 8), 2)
+    group("job/step", f"{4 << 20}", 1)
+    assert system_memory(tmp_path).bound == (2, 4)
+
+
 # Held 100 MB for a moment; its child holds 30 MB.
 PEAK = """
 import subprocess, sys

@@ -25,6 +25,7 @@ from vrtspike.config.documents import (
 )
 from vrtspike.config.fields import (
     NonNegative,
+    Place,
     Positive,
     Section,
     operational,
@@ -54,10 +55,10 @@ class WorkflowSettings(Section):
     PRESETS: tuple[str, ...] = operational(
         "Presets that all, compare, report and ablation cover", ("baseline",)
     )
-    PRESET_DIR: str = operational("Folder of the presets", "config/presets")
-    SWEEP_DIR: str = operational("Folder of the sweeps; it may be absent", "config/sweeps")
-    RESULTS: str = operational("Where results are written", "results")
-    RUNS: str = operational("Where training runs keep their state", "runs")
+    PRESET_DIR: Place = operational("Folder of the presets", "config/presets")
+    SWEEP_DIR: Place = operational("Folder of the sweeps; it may be absent", "config/sweeps")
+    RESULTS: Place = operational("Where results are written", "results")
+    RUNS: Place = operational("Where training runs keep their state", "runs")
     GPUS: NonNegative | Literal["auto"] = operational(
         "GPUs per training and machine; auto: all free ones (one in a Slurm job); 0: CPU",
         "auto",

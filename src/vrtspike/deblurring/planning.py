@@ -123,6 +123,10 @@ class RawData:
             title = f"\n{dataset.root} has faults, as far as names show"
             faults = named_faults(known["excluded"])
             self._notices.add(list_faults(title, faults, FAULTS[dataset.on_error]))
+        if (foreign := known.get("passed_over")) and self._is_dry_run():
+            self._notices.add(
+                f"{dataset.root}: {len(foreign)} folders passed over: {', '.join(foreign)}"
+            )
         if self._measures:
             self._states[dataset.name] = {name: states[name] for name in surveyed(known)}
         return known
@@ -135,7 +139,9 @@ class RawData:
         """
         if dataset.kind == "raw":
             known = self.survey(dataset)
-            return _names(known) if known else None
+            # What is passed over changes nothing.
+            told = {k: v for k, v in (known or {}).items() if k != "passed_over"}
+            return _names(told) if told else None
         try:
             before = read_manifest(self._survey_file(dataset), SURVEY)["excluded"]
         except DataError:

@@ -289,6 +289,24 @@ def refuse_pipe(path: str | os.PathLike[str]) -> None:
         raise OSError(errno.EINVAL, "found a pipe (FIFO), expected a file", os.fspath(path))
 
 
+def stand_in(path: str | os.PathLike[str]) -> str:
+    """What a file is that lies in the place of another, and what to do; empty for any other file.
+
+    A clone without Git LFS has a few lines of text for each large file, and a download from a site
+    that first wants a click is a web page.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with Path(path).open("rb") as stream:
+        head = stream.read(64).lstrip().lower()
+    if head.startswith(b"version https://git-lfs"):
+        return "found a Git LFS pointer, not the file itself; fetch it: git lfs pull"
+    if head.startswith((b"<!doctype html", b"<html")):
+        return "found a web page that was saved in its place; fetch the file itself"
+    return ""
+
+
 def file_digest(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file's contents, in hexadecimal.
 

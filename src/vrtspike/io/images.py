@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_path, refuse_pipe
+from vrtspike.io.files import atomic_path, refuse_pipe, stand_in
 
 _JPEG = b"\xff\xd8\xff"
 """The first bytes of a JPEG file."""
@@ -33,7 +33,8 @@ def _decode(path: Path) -> NDArray[np.generic]:
     flags = cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH if is_jpeg else cv2.IMREAD_UNCHANGED
     image = cv2.imdecode(contents, flags) if contents.size else None
     if image is None:
-        raise DataError(f"{path}: not a readable image (the file is broken or is no picture)")
+        reason = stand_in(path) or "not a readable image (the file is broken or is no picture)"
+        raise DataError(f"{path}: {reason}")
     return image
 
 

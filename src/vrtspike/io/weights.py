@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +14,20 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.errors import RunError, list_faults
+from vrtspike.io.files import stand_in
 
-_WRAPPERS = ("params_ema", "params", "state_dict", "weights")
+_WRAPPERS = ("params_ema", "params", "state_dict", "model_state_dict", "model", "weights")
 LISTED = 12
+_SHOWN = 200
+"""Characters of the names of what is no state dictionary."""
+_MORE = re.compile(r"GLOBAL (\S+\.\S+)|(?=TorchScript archives)")
+"""What PyTorch says of a sound file that holds objects of Python, or a program."""
+_TENSORS_ONLY = (
+    'import torch; c = torch.load({}, "cpu", weights_only=False); torch.save(c.state_dict() '
+    'if hasattr(c, "state_dict") else {{k: v for k, v in c.items() if k in '
+    + json.dumps(_WRAPPERS)
+    + " or torch.is_tensor(v)}}, {})"
+)
 _UNREADABLE = (
     *(UnpicklingError, struct.error, EOFError, OSError),
     *(RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError),
@@ -28,16 +42,20 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 
     Args:
         path: a safetensors file, or a PyTorch file that holds a state dictionary, alone or under
-            ``params_ema``, ``params``, ``state_dict`` or ``weights``. No code in it is run.
+            ``params_ema``, ``params``, ``state_dict``, ``model_state_dict``, ``model`` or
+            ``weights``. No code in it is run.
 
     Raises:
-        RunError: no such file, a damaged one or one of another kind, no state dictionary in it, or
-            a value that is NaN or infinite, naming its tensor.
+        RunError: no such file, a damaged one or one of another kind, one that holds more than
+            tensors, no state dictionary in it, or a value that is NaN or infinite, naming its
+            tensor.
     """
     file = Path(path)
     if not file.is_file():
         found = "a folder, no file of weights" if file.is_dir() else "no such checkpoint"
         raise RunError(f"{file}: {found}; give the path of a file that exists")
+    if found := stand_in(file):
+        raise RunError(f"{file}: {found}")
     state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pytorch(file)
     _require_finite(file, state)
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
@@ -73,6 +91,14 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
     except _UNREADABLE as error:
+        if more := _MORE.search(str(error)):
+            kind = more[1] or "a TorchScript program"
+            paths = (json.dumps(str(path)) for path in (file, file.with_suffix(".tensors.pth")))
+            command = f"python -c {shlex.quote(_TENSORS_ONLY.format(*paths))}"
+            raise RunError(
+                f"{file}: found more than tensors ({kind}), which could run code when it is read; "
+                f"if you trust it, take its tensors out and give the new file:\n  {command}"
+            ) from error
         raise RunError(
             f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); it is damaged "
             f"or of another kind. {_AGAIN}"
@@ -82,9 +108,10 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
             state = state[name]
             break
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+        names = ", ".join(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
         raise RunError(
-            f"{file}: found no state dictionary; expected names and tensors, alone or under one of "
-            f"{', '.join(_WRAPPERS)}"
+            f"{file}: found no state dictionary, but {names[:_SHOWN]}; expected names and tensors, "
+            f"alone or under one of {', '.join(_WRAPPERS)}"
         )
     return state
 

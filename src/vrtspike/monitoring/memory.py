@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from vrtspike.io.files import atomic_write_text, write_json
+from vrtspike.monitoring.process_memory import system_memory
 
 MEGABYTE = 2**20
 HIGH_PERCENT = 90.0
@@ -23,19 +24,20 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
 
     Returns:
         ``process_mb`` and ``children_mb`` (resident, data loading workers are children),
-        ``system_used_mb``, ``system_total_mb``, ``system_percent``, and ``gpu``: None on a CPU,
+        ``system_used_mb``, ``system_total_mb`` and ``system_percent`` of the machine or of the
+        container, whichever ends first, and ``gpu``: None on a CPU,
         else ``utilisation_percent`` (from :func:`gpu_utilisation`),
         ``allocated_mb``, ``reserved_mb``, ``peak_mb`` (allocated, since the start) and
         ``total_mb``.
     """
-    system = psutil.virtual_memory()
+    used, total = system_memory().bound
     process = psutil.Process()
     return {
         "process_mb": process.memory_info().rss // MEGABYTE,
         "children_mb": sum(map(_resident, process.children(recursive=True))) // MEGABYTE,
-        "system_used_mb": (system.total - system.available) // MEGABYTE,
-        "system_total_mb": system.total // MEGABYTE,
-        "system_percent": system.percent,
+        "system_used_mb": int(used),
+        "system_total_mb": int(total),
+        "system_percent": round(100 * used / total, 1),
         "gpu": _gpu(device),
     }
 

@@ -10,19 +10,25 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from vrtspike.monitoring.nvml import gpu_processes
+from vrtspike.system.cgroups import ROOT, own_groups
 
 MEGABYTE = 2**20
 RUN_OPTION = "--run-dir"
 """The option of training programs and of torchrun that names the folder of their run."""
 
 SHARED_MEMORY = Path("/dev/shm")
+
+_LIMITS = ("memory.max", "memory.limit_in_bytes")
+_USES = ("memory.current", "memory.usage_in_bytes")
+_UNLIMITED = 2**60
+"""Version 1 has a number for no limit, somewhat less than 2**63."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,9 @@ class SystemMemory:
         shared_total: size of the file system for shared memory; None where there is none.
         shared_used: of it.
         swap_used: pages on the disk.
-        limit: of the container; None for none.
-        limit_used: of that limit, without cached files: the kernel drops these first.
+        limit: of the container or batch job; None for none.
+        limit_used: what of that limit cannot be had, without cached files: the kernel drops these
+            first.
     """
 
     total: float
@@ -222,18 +229,18 @@ def _high_water(process: psutil.Process) -> float:
     return float(process.memory_info().rss / MEGABYTE)
 
 
-def system_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> SystemMemory:
-    """What the machine has, and the container.
+def system_memory(cgroups: Path = ROOT) -> SystemMemory:
+    """What the machine has, and the container or batch job.
 
     Args:
-        cgroup: where the container's figures stand.
+        cgroups: where the control groups are mounted.
     """
     memory = psutil.virtual_memory()
     # "Cached" holds the pages of shared memory, which are nobody's to give back.
     cached = getattr(memory, "cached", 0) + getattr(memory, "buffers", 0)
     shared: int = getattr(memory, "shared", 0)
     usage = shutil.disk_usage(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
-    limit, used = _limit(cgroup)
+    limit, used = _limit(own_groups("memory", cgroups))
     return SystemMemory(
         memory.total / MEGABYTE,
         memory.available / MEGABYTE,
@@ -246,16 +253,30 @@ def system_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> SystemMemory:
     )
 
 
-def _limit(cgroup: Path) -> tuple[float | None, float | None]:
-    """Limit and use of the container's memory in megabytes, where there is one (cgroup 2)."""
-    try:
-        limit = int((cgroup / "memory.max").read_text())
-        used = int((cgroup / "memory.current").read_text())
-        rows = [line.split() for line in (cgroup / "memory.stat").read_text().splitlines()]
-    except (OSError, ValueError):
-        return None, None
-    inactive = sum(int(row[1]) for row in rows if row[0] == "inactive_file")
-    return limit / MEGABYTE, (used - inactive) / MEGABYTE
+def _limit(groups: Iterable[Path]) -> tuple[float | None, float | None]:
+    """The least limit of some groups, and what of it cannot be had, in megabytes; None for none.
+
+    A group above, which others are in, may have less left than the one with the least limit.
+    """
+    limits, left = [], []
+    for group in groups:
+        try:
+            limit, used = _first_number(group, _LIMITS), _first_number(group, _USES)
+            rows = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
+        except (OSError, ValueError):
+            continue  # no such group, or one without a limit
+        stat = {row[0]: int(row[1]) for row in rows}
+        cached = stat.get("total_inactive_file", stat.get("inactive_file", 0))
+        if limit < _UNLIMITED:
+            limits.append(limit / MEGABYTE)
+            left.append((limit - used + cached) / MEGABYTE)
+    return (min(limits), min(limits) - min(left)) if limits else (None, None)
+
+
+def _first_number(group: Path, names: Sequence[str]) -> int:
+    """The number in the file of a group that is there, by the names of version 2 and 1."""
+    name = next((name for name in names if (group / name).exists()), names[0])
+    return int((group / name).read_text())
 
 
 def gpu_memory() -> dict[int, float]:

@@ -18,6 +18,7 @@ from vrtspike.config.documents import given_document
 from vrtspike.config.fields import (
     FractionBelowOne,
     NonNegative,
+    Place,
     Positive,
     PositiveFloat,
     Section,
@@ -194,7 +195,7 @@ class GenerateSettings(Section):
 class SSTDataSettings(Section):
     """Which monthly means are read and how samples are cut."""
 
-    ROOT: str = operational("Downloaded files of ERA5, a file or a folder", "data/era5")
+    ROOT: Place = operational("Downloaded files of ERA5, a file or a folder", "data/era5")
     GENERATE: GenerateSettings | None = key(
         "Generate the files below ROOT; null: they are there", None
     )
@@ -220,7 +221,7 @@ class SSTModelSettings(Section):
     DROPOUT: FractionBelowOne = key("Share of values that are dropped in training", 0.1)
     RECURSION_DEPTH: Positive = key("How often the blocks are applied, with the same weights", 2)
     PATCH_SIZE: Positive = key("Side of a patch in cells", 4)
-    PRETRAINED: str | None = weights(
+    PRETRAINED: Place | None = weights(
         "weights.safetensors of a run to start from",
         None,
     )

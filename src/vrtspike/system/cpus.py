@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from vrtspike.system.cgroups import ROOT, own_groups
+
 CPUS = "VRTSPIKE_CPUS"
 """Environment variable: how many CPUs a program may use, by the workflow those of its job."""
 
 
-def available_cpus(
-    environment: Mapping[str, str] | None = None, cgroups: Path = Path("/sys/fs/cgroup")
-) -> int:
+def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path = ROOT) -> int:
     """CPUs this process may use.
 
     The least of affinity, cgroup quota, a batch system's allotment, and :data:`CPUS`.
@@ -27,7 +27,8 @@ def available_cpus(
     """
     environment = os.environ if environment is None else environment
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()]
-    limits += [_cgroup_cpus(cgroups), _batch_cpus(environment), _number(environment, CPUS)]
+    limits += [_cgroup_cpus(group) for group in own_groups("cpu", cgroups)]
+    limits += [_batch_cpus(environment), _number(environment, CPUS)]
     return max(1, min(limit for limit in limits if limit is not None))
 
 
@@ -60,14 +61,14 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
     return int(value) if value.isdigit() and int(value) > 0 else None
 
 
-def _cgroup_cpus(root: Path) -> int | None:
-    """CPU quota of the cgroup (version 2, then 1), if there is one."""
+def _cgroup_cpus(group: Path) -> int | None:
+    """CPU quota of a control group (version 2 or 1), if it has one."""
     try:
-        quota, period = (root / "cpu.max").read_text().split()
+        quota, period = (group / "cpu.max").read_text().split()
     except (OSError, ValueError):
         try:
-            quota = (root / "cpu" / "cpu.cfs_quota_us").read_text().strip()
-            period = (root / "cpu" / "cpu.cfs_period_us").read_text().strip()
+            quota = (group / "cpu.cfs_quota_us").read_text().strip()
+            period = (group / "cpu.cfs_period_us").read_text().strip()
         except OSError:
             return None
     if quota == "max" or int(quota) <= 0:

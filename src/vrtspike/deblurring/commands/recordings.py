@@ -82,7 +82,7 @@ def show(arguments: argparse.Namespace) -> int:
 
 def _require_suffix(option: str, path: Path, suffixes: tuple[str, ...]) -> None:
 
-    if path.suffix not in suffixes or path.is_dir():
+    if path.suffix.lower() not in suffixes or path.is_dir():
         place = "a folder, or " if option == "--output" else ""
         raise ConfigError(f"{option}: found {path}, expected {place}a file {' or '.join(suffixes)}")
 

@@ -17,6 +17,7 @@ from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.exposure import TABLE, Exposure, read_exposures
 from vrtspike.deblurring.data.gate.alignment import align, displacement, mismatch
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
+from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO, spk_gopro_exposure
 from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
@@ -369,16 +370,17 @@ class FolderSequence(RecordedSequence):
 
     def _partners(self, spikes: Path) -> list[Path]:
         """The spike file of each frame, of a name that says what is missing where there is none."""
-        files, twice = [], []
-        for name in self.names:
-            found = [path for s in SPIKE_SUFFIXES if (path := spikes / f"{name}{s}").is_file()]
-            files.append(found[0] if found else spikes / f"{name}{SPIKE_SUFFIXES[0]}")
-            if len(found) > 1:
-                twice.append(" and ".join(path.name for path in found))
-        if twice:
-            advice = "Remove one of each pair."
-            raise DataError(list_faults(f"{spikes}: two spike files for a frame", twice, advice))
-        return files
+        folder, faults = spikes.absolute(), list[str]()
+        names = {without_zeros(name): name for name in self.names}
+        found = numbered(folder.parent, folder.name, SPIKE_SUFFIXES, "", names, faults)
+        if faults:
+            title, advice = (
+                f"{spikes}: not one spike file for each frame",
+                "Keep one for each frame.",
+            )
+            raise DataError(list_faults(title, faults, advice))
+        default = SPIKE_SUFFIXES[0]
+        return [spikes / Path(found.get(name, f"{name}{default}")).name for name in self.names]
 
     def _find_recordings(self, spikes: Path, layout: Layout) -> list[Recording]:
         """File and exposure of each frame."""

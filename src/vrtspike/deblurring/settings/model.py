@@ -15,9 +15,11 @@ from vrtspike.config.fields import (
     Fraction,
     FractionBelowOne,
     NonNegative,
+    Place,
     Positive,
     PositiveFloat,
     Section,
+    at_home,
     key,
     operational,
     weights,
@@ -42,10 +44,10 @@ class VRTSettings(Section):
     USE_CHECKPOINT_FFN: bool = operational(
         "Recompute the feed-forward layers in the backward pass", True
     )
-    PRETRAINED: str | None = weights(
+    PRETRAINED: Place | None = weights(
         "Checkpoint of published VRT weights to start from (safetensors or PyTorch)", None
     )
-    SPYNET: str | None = weights("Checkpoint with SpyNet's weights alone", None)
+    SPYNET: Place | None = weights("Checkpoint with SpyNet's weights alone", None)
     EMBED_DIMS: tuple[Positive, ...] = key(
         "Channels of stages 1-7 and of stage 8's groups; stages 1-4 also of the spike encoder",
         PUBLISHED_WIDTHS,
@@ -140,7 +142,7 @@ class ModelSettings(Section):
         "Spikes of a frame: its own, or, as a control, those of another frame of the clip",
         "recorded",
     )
-    VRT_CFG: str | None = key(
+    VRT_CFG: Place | None = key(
         "YAML file with VRT's own arguments (lower case); keys given here override it", None
     )
     VRT_DEPTHS: tuple[Positive, ...] = key(
@@ -237,6 +239,7 @@ def with_vrt_arguments(document: Document) -> Document:
     """
     model = document.tree.get("MODEL")
     name = model.get("VRT_CFG") if isinstance(model, dict) else None
+    name = at_home(name) if isinstance(name, str) else name
     if not isinstance(name, str) or not Path(name).is_file():
         return document  # a missing file is refused by check_files, before a run starts
     arguments = read_yaml(name)

@@ -19,6 +19,7 @@ from vrtspike.config.fields import (
     Fraction,
     NonNegative,
     NonNegativeFloat,
+    Place,
     Positive,
     PositiveFloat,
     Section,
@@ -122,10 +123,10 @@ class NormSettings(Section):
 class DataSettings(Section):
     """What is read and how clips are cut."""
 
-    ROOT: str = operational(
+    ROOT: Place = operational(
         "Folder of the data set (GoPro frames and spike files)", "data/gopro_spike"
     )
-    SPIKE_ROOT: str | None = operational(
+    SPIKE_ROOT: Place | None = operational(
         "Root of the spike files, if another; null: beside the frames",
         None,
     )
@@ -246,7 +247,7 @@ class TestSettings(Section):
 class WeightsSettings(Section):
     """Pretrained backbones for perceptual terms and LPIPS."""
 
-    DIR: str = operational("Folder of the backbone weights, verified by sha256", "weights")
+    DIR: Place = operational("Folder of the backbone weights, verified by sha256", "weights")
 
 
 class Settings(RunSettings):

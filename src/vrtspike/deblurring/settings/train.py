@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from vrtspike.config.fields import NonNegative, Positive, PositiveFloat, Section, key, weights
+from vrtspike.config.fields import (
+    NonNegative,
+    Place,
+    Positive,
+    PositiveFloat,
+    Section,
+    key,
+    weights,
+)
 from vrtspike.config.run_schema import OptimSettings, TrainSettings
 
 
@@ -34,7 +42,7 @@ class PhaseSettings(Section):
 class DistillSettings(Section):
     """Learn from a larger model as well."""
 
-    TEACHER: str = weights("Result folder of the teacher (results/train/<preset>)")
+    TEACHER: Place = weights("Result folder of the teacher (results/train/<preset>)")
     WEIGHT: PositiveFloat = key("Weight of the distance to the teacher's output", 1.0)
 
 

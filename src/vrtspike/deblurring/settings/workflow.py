@@ -8,6 +8,7 @@ from vrtspike.config.fields import (
     Fraction,
     NonNegative,
     NonNegativeFloat,
+    Place,
     Positive,
     PositiveFloat,
     Section,
@@ -19,14 +20,14 @@ from vrtspike.config.fields import (
 class DemoSettings(Section):
     """The generated data set."""
 
-    ROOT: str = operational("Where it is generated", "data/demo")
+    ROOT: Place = operational("Where it is generated", "data/demo")
     SEED: NonNegative = key("Seed of the simulated camera", 0)
 
 
 class SimulatedSequence(Section):
     """One folder of high-frame-rate frames turned into blurry frames and spikes."""
 
-    FRAMES: str = key("Folder of PNG frames in order")
+    FRAMES: Place = key("Folder of PNG frames in order")
     SPLIT: str = key("Split the sequence belongs to", min_length=1)
     SEQUENCE: str = key("Name of the sequence", min_length=1)
     FRAMES_PER_EXPOSURE: Positive = key("Frames averaged into one blurry frame", 11)
@@ -35,7 +36,7 @@ class SimulatedSequence(Section):
 class SimulateSettings(Section):
     """Frames without a spike camera, sent through the simulators."""
 
-    ROOT: str = operational("Data set that is written", "data/simulated")
+    ROOT: Place = operational("Data set that is written", "data/simulated")
     SEQUENCES: tuple[SimulatedSequence, ...] = key("What to simulate", ())
     STEPS_PER_FRAME: Positive = key("Spike steps per source frame", 8)
     THETA: PositiveFloat = key("Firing threshold in units of full intensity", 2.0)
@@ -65,10 +66,10 @@ class SimulateSettings(Section):
 class CalibrateSettings(Section):
     """Recordings of one's own cameras, resampled onto the sensor's grid (docs/own-camera.md)."""
 
-    ROOT: str = operational("Data set that is written", "data/calibrated")
-    DATA: str | None = key("Recordings to resample; null: nothing is calibrated", None)
-    STATIC: str | None = key("Recording of a scene in which nothing moves", None)
-    MOVING: str | None = key("Recording of a scene that moves", None)
+    ROOT: Place = operational("Data set that is written", "data/calibrated")
+    DATA: Place | None = key("Recordings to resample; null: nothing is calibrated", None)
+    STATIC: Place | None = key("Recording of a scene in which nothing moves", None)
+    MOVING: Place | None = key("Recording of a scene that moves", None)
     SENSOR: tuple[Positive, Positive] | None = key(
         "Rows and columns of the sensor as in its files; null: found", None
     )

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -356,3 +358,80 @@ def test_files_that_claim_the_same_frame_are_a_fault(dataset):
     assert len(faults) == 2
     assert "blur holds two files for frame 2: 000002.png and 2.png" in faults[0]
     assert f"{SPLIT}/{NAME}/spike.dat, {SPLIT}/{NAME}/spike.npz" in faults[1]
+
+
+@pytest.mark.parametrize("part", ["blur", "sharp", "spike"])
+@pytest.mark.parametrize("change", ["suffix", "zeros"])
+def test_capital_suffixes_and_zeros_make_no_other_frame(dataset, part, change):
+    known = find_sequence(dataset, SPLIT, NAME, "blur")
+    for path in list((dataset / SPLIT / NAME / part).iterdir())[1:]:
+        capital, short = (
+            path.with_suffix(path.suffix.upper()),
+            path.with_stem(path.stem.lstrip("0")),
+        )
+        path.rename(capital if change == "suffix" else short)
+    found = find_sequence(dataset, SPLIT, NAME, "blur")
+    assert found.faults == ()
+    assert len(found.blur) == 3
+    assert found.blur.keys() == found.sharp.keys() == found.spikes.keys()
+    assert found.blur.keys() == known.blur.keys() or part == "blur"
+    manifest = ingest_sequence(dataset, SPLIT, NAME, blur_dir="blur", source_version="v")
+    assert manifest["faults"] == []
+    assert len(manifest["frames"]) == 3
+
+
+def test_a_capital_suffix_of_the_spikes_of_a_whole_sequence(dataset):
+    folder = dataset / SPLIT / NAME
+    shutil.rmtree(folder / "spike")
+    np.savez(folder / "SPIKE.npz", spk=np.zeros((264, 48, 64), np.uint8))
+    (folder / "SPIKE.npz").rename(folder / "spike.NPZ")
+    assert find_sequence(dataset, SPLIT, NAME, "blur").stream == f"{SPLIT}/{NAME}/spike.NPZ"
+
+
+@pytest.mark.parametrize(
+    ("part", "suffix", "expected"),
+    [("spike", ".npy", ".dat or .npz with an array spk"), ("blur", ".png.part", ".png or .jpg")],
+)
+def test_numbered_files_that_nothing_reads_are_named(dataset, part, suffix, expected):
+    folder = dataset / SPLIT / NAME / part
+    (folder / "notes2.txt").write_text("stray")
+    (folder / f"000001{suffix}.txt").write_text("about a frame")
+    assert find_sequence(dataset, SPLIT, NAME, "blur").faults == ()
+    (folder / f"000001{suffix}.txt").unlink()
+    for path in folder.glob("0*"):
+        path.rename(folder / f"{path.stem}{suffix}")
+    (fault,) = find_sequence(dataset, SPLIT, NAME, "blur").faults
+    assert f"{SPLIT}/{NAME}/{part} holds 000001{suffix} and 2 more, not read" in fault
+    assert expected in fault
+
+
+def test_folders_in_other_letters_are_named(dataset):
+    (dataset / SPLIT / NAME / "blur").rename(dataset / SPLIT / NAME / "Blur")
+    (dataset / "test").rename(dataset / "TEST")
+    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
+    assert f"found the folder {SPLIT}/{NAME}/Blur, expected" in excluded[f"{SPLIT}/{NAME}"][0]
+    assert "found the folder TEST: rename it" in excluded["test"][0]
+
+
+@pytest.mark.parametrize("place", [NAME, f"{NAME}/blur/000002.png"])
+def test_names_that_are_not_utf_8_are_faults_that_can_be_written(dataset, tmp_path, place):
+    old = dataset / SPLIT / place
+    old.rename(old.with_name(os.fsdecode(b"caf\xe9" + old.suffix.encode())))
+    found = survey(dataset, ["train", "test"], "blur")
+    write_json(tmp_path / "survey.json", found)
+    (where,) = found["excluded"]
+    assert "caf\\xe9" in f"{where} {found['excluded'][where][0]}"
+    assert "not UTF-8; rename" in found["excluded"][where][0]
+
+
+def test_folders_of_archives_and_file_systems_are_passed_over_and_told(dataset):
+    expected = survey(dataset, ["train", "test"], "blur")
+    for name in ("__MACOSX/GOPR0001_11_00/blur", "@eaDir", "lost+found"):
+        (dataset / SPLIT / name).mkdir(parents=True)
+    found = survey(dataset, ["train", "test"], "blur")
+    assert [Path(each).name for each in found.pop("passed_over")] == [
+        "@eaDir",
+        "__MACOSX",
+        "lost+found",
+    ]
+    assert found == expected

@@ -85,7 +85,7 @@ def find_sensor(path: str | os.PathLike[str]) -> Sensor:
     if not file.is_file():
         what = "a folder" if file.is_dir() else "no such file"
         raise DataError(f"{file}: {what}; expected a spike file (.dat or .npz)")
-    if file.suffix not in SPIKE_SUFFIXES:
+    if file.suffix.lower() not in SPIKE_SUFFIXES:
         raise DataError(
             f"{file}: found a file *{file.suffix}, expected spikes (.dat or .npz); if it holds "
             "nothing but spikes, give rows and columns by --sensor"

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_write_bytes, refuse_pipe
+from vrtspike.io.files import atomic_write_bytes, refuse_pipe, stand_in
 
 MOST_SCALE = 32
 """Largest numerator of the frame's size over the sensor's: crops are multiples of it."""
@@ -126,7 +126,7 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     Raises:
         DataError: if the file is missing, empty, or its size is not a whole number of frames.
     """
-    if Path(path).suffix == ".npz":
+    if Path(path).suffix.lower() == ".npz":
         with _npz(path) as (_, shape, _, _):
             pass
         if len(shape) != 3 or shape[1:] != (height, width) or shape[0] == 0:
@@ -144,6 +144,8 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     if size == 0:
         raise DataError(f"{path}: the spike file is empty")
     if size % per_frame:
+        if found := stand_in(path):
+            raise DataError(f"{path}: {found}")
         raise DataError(
             f"{path}: {size} bytes are not a whole number of {height} x {width} spike frames "
             f"({per_frame} bytes each; {size // per_frame} frames and {size % per_frame} bytes "
@@ -158,7 +160,7 @@ def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     Raises:
         DataError: if the file cannot be read or holds no spikes (T, H, W).
     """
-    if Path(path).suffix != ".npz":
+    if Path(path).suffix.lower() != ".npz":
         return None
     with _npz(path) as (_, shape, _, _):
         if len(shape) != 3 or 0 in shape:
@@ -266,7 +268,7 @@ def read_rows(
         )
     rows = slice(area.top, area.top + area.rows)
     columns = slice(area.left, area.left + area.columns)
-    if Path(path).suffix == ".npz":
+    if Path(path).suffix.lower() == ".npz":
         parts = list(_npz_rows(path, start, stop, rows, columns))
         return np.concatenate(parts or [np.empty((0, area.rows, -(-area.columns // 8)), np.uint8)])
     size = frame_bytes(height, width)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.folders import in_other_case, is_text, shown
 from vrtspike.deblurring.data.raw.layouts.layout import Layout, advice
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.layouts.table import AUTO, find_layout, layout_of
@@ -59,7 +60,8 @@ def survey(
         "excluded"}``, sorted. ``layout`` is the layouts in use, joined by a plus sign; ``spikes``
         is false where no sequence has spike files; ``excluded`` holds the faults of each sequence
         that is not among ``sequences``, by ``<split>/<name>``, and of each split without any
-        sequence, by its name.
+        sequence, by its name. Where archives and file systems have put folders of their own among
+        the sequences (``__MACOSX``, ``lost+found``), ``passed_over`` lists these.
 
     Raises:
         DataError: if the root is missing, or no sequence below it is without a fault.
@@ -84,19 +86,25 @@ def survey(
     excluded: dict[str, list[str]] = {}
     found: dict[str, _Found] = {}
     kinds: list[Layout] = []
+    foreign: set[str] = set()
     for split in dict.fromkeys(splits):
         try:
             kind = find_layout(base, split, layout)
             _require_truth(kind, base)
-            names = kind.sequence_names(base, split, spike_root)
+            names = kind.sequence_names(base, split, spike_root, foreign)
         except DataError as error:
             excluded[split] = [str(error)]
             continue
         if not names:
             where = kind.places(split, "<sequence>", blur_dir).sharp
-            excluded[split] = [f"no sequence folders; expected {base / where}"]
+            alike = in_other_case(base, split)
+            hint = f"; found the folder {alike}: rename it" if alike else ""
+            excluded[split] = [f"no sequence folders; expected {base / where}{hint}"]
         kinds.append(kind)
         for name in names:
+            if not is_text(name):
+                excluded[f"{split}/{shown(name)}"] = ["its name is not UTF-8; rename the sequence"]
+                continue
             try:
                 files = kind.find(base, split, name, blur_dir, spike_root)
                 faults = _missing_frames(files, blur_dir)
@@ -129,6 +137,7 @@ def survey(
             for name, each in sound.items()
         ],
         "excluded": excluded,
+        **({"passed_over": sorted(foreign)} if foreign else {}),
     }
 
 

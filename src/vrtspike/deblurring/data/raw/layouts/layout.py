@@ -7,7 +7,6 @@ DATA.BLUR_DIR is ``blur_gamma``, else for nothing.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,15 @@ from vrtspike.deblurring.data.raw.layouts.files import (
     STREAM,
     Area,
     SequenceFiles,
+)
+from vrtspike.deblurring.data.raw.layouts.folders import (
+    FOREIGN,
+    exists,
+    is_file,
+    is_folder,
+    listing,
+    may_be_folder,
+    numbered,
 )
 from vrtspike.deblurring.data.raw.numbering import frame_numbers
 from vrtspike.errors import DataError
@@ -117,10 +125,22 @@ class Layout:
             streams[0] if streams else each,
         )
 
-    def sequence_names(self, root: Path, split: str, spike_root: str | None = None) -> list[str]:
+    def sequence_names(
+        self,
+        root: Path,
+        split: str,
+        spike_root: str | None = None,
+        foreign: set[str] | None = None,
+    ) -> list[str]:
         """Sequences of a split, sorted; hidden folders and stray files do not count.
 
         What has only some of its parts is a sequence, too: that the others are missing is a fault.
+
+        Args:
+            root: the data set's folder.
+            split: which split.
+            spike_root: where folders with spikes lie instead.
+            foreign: takes the folders that are passed over (:data:`FOREIGN`).
 
         Raises:
             DataError: if a folder cannot be listed.
@@ -137,10 +157,13 @@ class Layout:
                 for entry in entries:
                     if entry.name.startswith("."):
                         continue
+                    if entry.name in FOREIGN:
+                        (foreign if foreign is not None else set()).add(entry.path)
+                        continue
                     if self.prefix:
-                        if entry.name.endswith(PICTURE_SUFFIXES) and "-" in entry.name:
+                        if entry.name.lower().endswith(PICTURE_SUFFIXES) and "-" in entry.name:
                             names.add(entry.name.rpartition("-")[0])
-                    elif _may_be_folder(entry):
+                    elif may_be_folder(entry):
                         names |= set(_below(entry)) if self.is_nested else {entry.name}
         return sorted(name for name in names if not name.startswith("."))
 
@@ -178,11 +201,12 @@ class Layout:
                 f"the layout {self.name} has one kind of blurry frames, found DATA.BLUR_DIR "
                 f"{blur_dir}; set it to blur"
             )
-        blurry = _numbered(root, blur, PICTURE_SUFFIXES, prefix, faults)
-        sharps = _numbered(root, sharp, PICTURE_SUFFIXES, prefix, faults) if sharp else {}
+        known: dict[str, str] = {}
+        blurry = numbered(root, blur, PICTURE_SUFFIXES, prefix, known, faults)
+        sharps = numbered(root, sharp, PICTURE_SUFFIXES, prefix, known, faults) if sharp else {}
         if self.more_sharp:
             sharps = {number: path for number, path in sharps.items() if number in blurry}
-        spikes = _numbered(root, spike, SPIKE_SUFFIXES, prefix, faults) if spike else {}
+        spikes = numbered(root, spike, SPIKE_SUFFIXES, prefix, known, faults) if spike else {}
         spikes.pop("spike", None)
         stream = _only(root, [f"{s}{suffix}" for s in streams for suffix in SPIKE_SUFFIXES], faults)
         own = [p for p in (*streams, spike, blur) if p]
@@ -234,95 +258,32 @@ def _path(name: str) -> str:
 
 def _matches(root: Path, pattern: str) -> bool:
     if "*" not in pattern:
-        return _reached(root / pattern, Path.exists)
+        return exists(root / pattern)
     above = root / pattern.partition("*")[0].rpartition("/")[0]
-    return is_folder(above) and next(root.glob(pattern), None) is not None
+    if not is_folder(above):
+        return False
+    return any(FOREIGN.isdisjoint(p.relative_to(root).parts) for p in root.glob(pattern))
 
 
 def _below(entry: os.DirEntry[str]) -> Iterator[str]:
     """The folders in a folder, with its name before theirs."""
     with listing(Path(entry.path)) as entries:
         for inner in entries:
-            if not inner.name.startswith(".") and _may_be_folder(inner):
+            if (
+                not inner.name.startswith(".")
+                and inner.name not in FOREIGN
+                and may_be_folder(inner)
+            ):
                 yield f"{entry.name}{NESTED}{inner.name}"
 
 
 def _only(root: Path, paths: Sequence[str], faults: list[str]) -> str | None:
     """The one of some files that exists; several are a fault."""
-    found = [path for path in dict.fromkeys(paths) if is_file(root / path)]
+    # On a file system that knows no capitals both spellings are there, so one is taken.
+    spellings = [(p, f"{p.rpartition('.')[0]}.{p.rpartition('.')[2].upper()}") for p in paths]
+    present = (next((p for p in pair if is_file(root / p)), None) for pair in spellings)
+    found = list(dict.fromkeys(path for path in present if path))
     if len(found) > 1:
         kind = "tables of exposures" if found[0].endswith(TABLE) else "spike files"
         faults.append(f"several {kind} for the whole sequence: {', '.join(found)}")
     return found[0] if found else None
-
-
-def _numbered(
-    root: Path, place: str, suffixes: tuple[str, ...], prefix: str, faults: list[str]
-) -> dict[str, str]:
-    """Files of a folder by number; others (GoPro has a stray text file or two) do not count."""
-    if not is_folder(root / place):
-        return {}
-    with listing(root / place) as entries:
-        names = sorted(
-            e.name
-            for e in entries
-            if e.name.endswith(suffixes) and e.name.startswith(prefix) and e.name[0] != "."
-        )
-    found: dict[str, str] = {}
-    numbers: dict[str, str] = {}
-    for name in names:
-        stem = name[len(prefix) :].rpartition(".")[0]
-        if prefix and "-" in stem:
-            continue  # another sequence, whose name begins like this one's
-        number = str(int(stem)) if stem.isdecimal() else stem
-        if number in numbers:
-            faults.append(f"{place} holds two files for frame {stem}: {numbers[number]} and {name}")
-            continue
-        numbers[number] = name
-        found[stem] = f"{place}/{name}"
-    return found
-
-
-def is_folder(path: Path) -> bool:
-    """Whether a folder exists.
-
-    Raises:
-        DataError: if a folder above it may not be entered.
-    """
-    return _reached(path, Path.is_dir)
-
-
-def is_file(path: Path) -> bool:
-    """Whether a file exists; raises as :func:`is_folder`."""
-    return _reached(path, Path.is_file)
-
-
-@contextlib.contextmanager
-def listing(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """The entries of a folder, in any order.
-
-    Raises:
-        DataError: if it cannot be listed.
-    """
-    try:
-        with os.scandir(folder) as entries:
-            yield entries
-    except OSError as error:
-        raise DataError(
-            f"{folder}: cannot be listed ({error.strerror}); fix its permissions"
-        ) from error
-
-
-def _may_be_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder, or a link that leads nowhere: nobody means that to be left out."""
-    return not os.path.isfile(entry.path) if entry.is_symlink() else entry.is_dir()  # noqa: PTH113
-
-
-def _reached(path: Path, question: Callable[[Path], bool]) -> bool:
-    try:
-        return question(path)
-    except PermissionError as error:
-        raise DataError(
-            f"{path}: cannot be reached ({error.strerror}); fix the permissions of the folders "
-            "above it"
-        ) from error

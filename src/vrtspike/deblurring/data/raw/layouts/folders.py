@@ -1,0 +1,180 @@
+"""Looking into folders of raw files: what lies there, by number, and what nobody would read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
+from vrtspike.errors import DataError
+
+FOREIGN = frozenset(
+    {"__MACOSX", "@eaDir", "#recycle", "lost+found", "$RECYCLE.BIN", "System Volume Information"}
+)
+"""Folders that archives, network storage and file systems put among those of a user."""
+
+_NO_TEXT = re.compile("[\ud800-\udfff]")
+"""What Python has for the bytes of a name that are not UTF-8."""
+
+
+def shown(name: str) -> str:
+    r"""A name as it can be written and printed, bytes that are not UTF-8 escaped.
+
+    >>> shown(os.fsdecode(b"caf\xe9"))
+    'caf\\xe9'
+    """
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
+def is_text(name: str) -> bool:
+    """Whether a name is UTF-8, as the names in manifests, stores and results have to be."""
+    return _NO_TEXT.search(name) is None
+
+
+def without_zeros(name: str) -> str:
+    """A name of a frame as it is without leading zeros.
+
+    >>> without_zeros("frame_0020")
+    'frame_20'
+    """
+    return re.sub(r"(?<![0-9])0+(?=[0-9])", "", name)
+
+
+def numbered(
+    root: Path,
+    place: str,
+    suffixes: tuple[str, ...],
+    prefix: str,
+    known: dict[str, str],
+    faults: list[str],
+) -> dict[str, str]:
+    """Files of a folder by the names of their frames; a stray text file or two does not count.
+
+    Args:
+        root: the data set's folder.
+        place: the folder below it.
+        suffixes: of the files, in small letters; capitals are read as well.
+        prefix: what their names begin with before the number.
+        known: names of frames by name :func:`without_zeros`; filled. The folder that is asked for
+            first gives the names, so that ``1.png`` and ``000001.dat`` belong together.
+        faults: what is wrong is added: two files for a frame, and files or a folder that somebody
+            must have meant and that are not read.
+
+    Raises:
+        DataError: if the folder cannot be listed.
+    """
+    if not is_folder(root / place):
+        if (alike := in_other_case(root, place)) is not None:
+            faults.append(f"found the folder {alike}, expected {place}; rename it")
+        return {}
+    found: dict[str, str] = {}
+    numbers: dict[str, str] = {}
+    others: list[tuple[str, str]] = []
+    with listing(root / place) as entries:
+        names = sorted(e.name for e in entries if e.name.startswith(prefix) and e.name[0] != ".")
+    for name in names:
+        is_read = name.lower().endswith(suffixes)
+        stem = name[len(prefix) :]
+        stem = stem.rpartition(".")[0] if is_read else stem.partition(".")[0]
+        if prefix and "-" in stem:
+            continue  # another sequence, whose name begins like this one's
+        number = without_zeros(stem)
+        if not is_read:
+            others.append((number, name))
+        elif not is_text(name):
+            faults.append(f"{place}/{shown(name)}: the name is not UTF-8; rename the file")
+        elif number in numbers:
+            faults.append(f"{place} holds two files for frame {stem}: {numbers[number]} and {name}")
+        else:
+            numbers[number] = name
+            found[known.setdefault(number, stem)] = f"{place}/{name}"
+    # Only a name like those of frames is one that somebody must have meant.
+    like = {"#", *(re.sub("[0-9]+", "#", number) for number in known)}
+    unread = [
+        name
+        for number, name in others
+        if number not in numbers
+        and re.sub("[0-9]+", "#", number) in like
+        and is_file(root / place / name)
+    ]
+    if unread:
+        more = f" and {len(unread) - 1} more" if unread[1:] else ""
+        array = " with an array spk (T, H, W)" if suffixes == SPIKE_SUFFIXES else ""
+        faults.append(
+            f"{place} holds {shown(unread[0])}{more}, not read; expected {' or '.join(suffixes)}"
+            f"{array}: convert, rename or remove"
+        )
+    return found
+
+
+def in_other_case(root: Path, place: str) -> str | None:
+    """What stands in place of a missing path, such as ``train/a/Blur``; None for nothing.
+
+    Raises:
+        DataError: if a folder cannot be listed.
+    """
+    path = ""
+    for part in place.split("/"):
+        if not exists(root / path / part):
+            if not is_folder(root / path):
+                return None
+            with listing(root / path) as entries:
+                alike = [e.name for e in entries if e.name.casefold() == part.casefold()]
+            if not alike:
+                return None
+            part = alike[0]
+        path = f"{path}/{part}".lstrip("/")
+    return path if path != place else None
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder exists.
+
+    Raises:
+        DataError: if a folder above it may not be entered.
+    """
+    return _reached(path, Path.is_dir)
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file exists; raises as :func:`is_folder`."""
+    return _reached(path, Path.is_file)
+
+
+def exists(path: Path) -> bool:
+    """Whether there is anything; raises as :func:`is_folder`."""
+    return _reached(path, Path.exists)
+
+
+@contextlib.contextmanager
+def listing(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """The entries of a folder, in any order.
+
+    Raises:
+        DataError: if it cannot be listed.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            yield entries
+    except OSError as error:
+        raise DataError(
+            f"{folder}: cannot be listed ({error.strerror}); fix its permissions"
+        ) from error
+
+
+def may_be_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder, or a link that leads nowhere: nobody means that to be left out."""
+    return not os.path.isfile(entry.path) if entry.is_symlink() else entry.is_dir()  # noqa: PTH113
+
+
+def _reached(path: Path, question: Callable[[Path], bool]) -> bool:
+    try:
+        return question(path)
+    except PermissionError as error:
+        raise DataError(
+            f"{path}: cannot be reached ({error.strerror}); fix the permissions of the folders "
+            "above it"
+        ) from error
