@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import io
 import json
 import os
 import re
@@ -133,6 +134,7 @@ def run(
 
     A :class:`UserError`, a full disk and a place that cannot be written become plain messages. Who
     reads our output and has read enough (``| head``) ends the program without a word.
+    No character and no closed stream ends it (:func:`open_streams`).
     Old names in a configuration are told, which Python would keep from users. A program that is
     asked to end, or whose Snakemake has died, removes what it has half written.
 
@@ -141,6 +143,7 @@ def run(
         leave: ends the process with a status.
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
+    open_streams()
     try:
         end_in_order()
         end_with_starter()
@@ -181,6 +184,25 @@ def run(
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     leave(status)
+
+
+def open_streams() -> None:
+    """Have three streams that take every character, whatever the starter has given.
+
+    One that is closed, as a service manager may leave it, becomes the null device: the next file to
+    be opened would get its number, and what is printed would go there. What an encoding lacks
+    (``PYTHONIOENCODING=ascii``, a terminal without UTF-8) is escaped, and ends no work.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _extra_of(package: str) -> str:
