@@ -86,3 +86,12 @@ def test_closed_streams_are_the_null_device(tmp_path):
     done = subprocess.run(["sh", "-c", command, sys.executable, text], check=False)
     assert done.returncode == 0
     assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_names_that_no_result_could_hold_are_refused_before_the_work():
+    text = PROGRAM.format(more="raise AssertionError")
+    done = subprocess.run(
+        [sys.executable, "-c", text, b"bl\xe9"], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert done.stderr == "error: bl\\xe9: a name that is not UTF-8; rename it\n"

@@ -12,7 +12,7 @@ import re
 import select
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
@@ -147,6 +147,7 @@ def run(
     try:
         end_in_order()
         end_with_starter()
+        _require_text(sys.argv)
         status = main()
         sys.stdout.flush()
     except UserError as error:
@@ -203,6 +204,20 @@ def open_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _require_text(words: Sequence[str]) -> None:
+    """Refuse names that no file of results could hold before anything is computed.
+
+    Raises:
+        UserError: naming the first, its bytes that are not UTF-8 escaped.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(word).decode(errors="backslashreplace")
+            raise UserError(f"{shown}: a name that is not UTF-8; rename it") from None
 
 
 def _extra_of(package: str) -> str:
