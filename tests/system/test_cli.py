@@ -65,3 +65,33 @@ def test_a_package_of_an_extra_is_named_with_it():
     )
     assert done[1].returncode == 1
     assert "Traceback" in done[1].stderr
+
+
+def test_no_character_that_an_encoding_lacks_ends_a_program():
+    ended = program(
+        r"print('\u573a\udce9'); return 3", env={"PYTHONIOENCODING": "ascii"}, stdout=-1
+    )
+    output, told = ended.communicate()
+    assert (output[-13:-1], told, ended.returncode) == (r"\u573a\udce9", "", 3)
+
+
+def test_closed_streams_are_the_null_device(tmp_path):
+    body = (
+        "f = open({!r}, 'w'); print('lost'); print('lost', file=sys.stderr); f.write('kept');"
+        "f.close(); assert sys.stdin.read() == '';"
+        "subprocess.run(['sh', '-c', 'echo lost; echo lost >&2'], check=True)"
+    ).format(str(tmp_path / "file"))
+    text = f"import subprocess, sys\n{PROGRAM.format(more=body)}"
+    command = '"$0" -c "$1" <&- >&- 2>&-'
+    done = subprocess.run(["sh", "-c", command, sys.executable, text], check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_names_that_no_result_could_hold_are_refused_before_the_work():
+    text = PROGRAM.format(more="raise AssertionError")
+    done = subprocess.run(
+        [sys.executable, "-c", text, b"bl\xe9"], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert done.stderr == "error: bl\\xe9: a name that is not UTF-8; rename it\n"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -57,9 +59,20 @@ LOSE = """
 def run(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
     script = folder / "run.py"
     script.write_text(BEGINNING + end)
+    return start(script)
+
+
+def start(
+    script: Path, before: Sequence[str] = (), **more: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(script)],
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "OMP_NUM_THREADS": "1"},
+        [*before, sys.executable, str(script)],
+        env={
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
+            "OMP_NUM_THREADS": "1",
+            "PATH": os.environ["PATH"],
+            **more,
+        },
         capture_output=True,
         text=True,
         timeout=800,
@@ -132,3 +145,41 @@ def test_start_lines_hold_the_resolved_numbers():
     assert lines.index("  - num_workers: 10 (per GPU)") < lines.index(
         "  - num_workers: 5 (per GPU)"
     )
+
+
+def test_workers_have_their_sockets_where_names_are_short_enough(tmp_path):
+    (tmp_path / ("x" * 80)).mkdir()
+    script = tmp_path / "run.py"
+    script.write_text(BEGINNING)
+    done = start(script, TMPDIR=str(tmp_path / ("x" * 80)))
+    assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr
+
+
+FILL = """
+import sys
+import torch
+from tests.training.forecast import Waves
+from vrtspike.system.cli import run
+from vrtspike.training.batches import LoaderOptions, ShuffledBatches
+
+class Large(Waves):
+    def __getitem__(self, index):
+        return {"frames": torch.zeros(1 << 20)}
+
+def main():
+    list(ShuffledBatches(Large(64), 2, 1, options=LoaderOptions(1)).stream(0, 1, 3))
+
+if __name__ == "__main__":
+    run(main)
+"""
+
+
+def test_too_little_shared_memory_is_told(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(FILL)
+    small = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=1m none /dev/shm && "$@"', "sh"]
+    if subprocess.run([*small, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no user and mount namespaces here")
+    done = start(script, small)
+    assert done.stderr.startswith("error: /dev/shm has 1 MB, too little for loading workers; start")
+    assert done.returncode == 2

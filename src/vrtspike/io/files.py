@@ -30,6 +30,8 @@ _LEFT = re.compile(
     r"\.(?:tmp(?P<suffix>(?:\.[^.]+)?)|old)"
 )
 """The names that :func:`atomic_path` gives to what is not finished, and to what is replaced."""
+_LONGEST_STEM = 180
+"""Bytes of a file's stem in a temporary name."""
 _FORGOTTEN_S = 24 * 3600.0
 """After so long without a change nobody writes any more to what another machine has begun."""
 
@@ -63,7 +65,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers_once(target.parent.absolute())
     # The suffix is kept last because writers such as OpenCV choose the format by it.
-    temporary = target.with_name(f".{target.stem}.{_writer()}.tmp{target.suffix}")
+    temporary = target.with_name(f".{_short(target.stem)}.{_writer()}.tmp{target.suffix}")
     try:
         with writes_to(target, temporary), _telling_full_disks(temporary):
             yield temporary
@@ -127,7 +129,7 @@ def _replace_directory(temporary: Path, target: Path) -> None:
         for name in names:
             _sync_file(Path(folder) / name)
         _sync_directory(Path(folder))
-    old = target.with_name(f".{target.name}.{_writer()}.old")
+    old = target.with_name(f".{_short(target.stem)}{target.suffix}.{_writer()}.old")
     if target.exists():
         target.rename(old)
     temporary.rename(target)
@@ -141,6 +143,15 @@ def file_mark(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _short(stem: str) -> str:
+    """A stem that leaves room for the rest of a temporary name within the 255 bytes of any name."""
+    contents = stem.encode(errors="surrogateescape")
+    if len(contents) <= _LONGEST_STEM:
+        return stem
+    digest = hashlib.sha256(contents).hexdigest()[:16]
+    return f"{contents[: _LONGEST_STEM - 17].decode(errors='ignore')}~{digest}"
 
 
 def _writer() -> str:
@@ -168,12 +179,13 @@ def remove_leftovers(folder: str | os.PathLike[str], stems: Collection[str] | No
         stems: names, without suffix, of what nobody writes now, on no machine: all that is left of
             these goes at once. None is all names.
     """
+    known = None if stems is None else set(map(_short, stems))
     for path in Path(folder).glob(".*"):
         found = _LEFT.fullmatch(path.name)
         if found is None:
             continue
         stem = found["stem"] if found["suffix"] is not None else Path(found["stem"]).stem
-        if not (stems is None or stem in stems or _is_left(path, found)):
+        if not (known is None or stem in known or _is_left(path, found)):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import io
 import json
 import os
 import re
 import select
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
@@ -133,6 +134,7 @@ def run(
 
     A :class:`UserError`, a full disk and a place that cannot be written become plain messages. Who
     reads our output and has read enough (``| head``) ends the program without a word.
+    No character and no closed stream ends it (:func:`open_streams`).
     Old names in a configuration are told, which Python would keep from users. A program that is
     asked to end, or whose Snakemake has died, removes what it has half written.
 
@@ -141,9 +143,11 @@ def run(
         leave: ends the process with a status.
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
+    open_streams()
     try:
         end_in_order()
         end_with_starter()
+        _require_text(sys.argv)
         status = main()
         sys.stdout.flush()
     except UserError as error:
@@ -181,6 +185,39 @@ def run(
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     leave(status)
+
+
+def open_streams() -> None:
+    """Have three streams that take every character, whatever the starter has given.
+
+    One that is closed, as a service manager may leave it, becomes the null device: the next file to
+    be opened would get its number, and what is printed would go there. What an encoding lacks
+    (``PYTHONIOENCODING=ascii``, a terminal without UTF-8) is escaped, and ends no work.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _require_text(words: Sequence[str]) -> None:
+    """Refuse names that no file of results could hold before anything is computed.
+
+    Raises:
+        UserError: naming the first, its bytes that are not UTF-8 escaped.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(word).decode(errors="backslashreplace")
+            raise UserError(f"{shown}: a name that is not UTF-8; rename it") from None
 
 
 def _extra_of(package: str) -> str:

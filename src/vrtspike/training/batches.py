@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+import shutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
@@ -20,6 +21,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from vrtspike.errors import RunError
+from vrtspike.monitoring.process_memory import SHARED_MEMORY
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import SharedMemoryCollator, Workers, begin_worker, start_server
@@ -31,6 +33,10 @@ Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
 
 _ORDER = 1
+_NO_SHARED_MEMORY = re.compile(
+    r"shared memory.*No space left|torch_\w+>: No space left|killed by signal: Bus error", re.DOTALL
+)
+"""What PyTorch says where a batch finds no room in shared memory, or the kernel none for a page."""
 _WORKER_IS_GONE = re.compile(r"DataLoader worker \(pid")
 
 
@@ -340,7 +346,7 @@ class _Keyed(Dataset[Any]):
 
 
 def _whole(batches: Iterator[Any]) -> Iterator[Any]:
-    """The batches, and a word to the user where a process that loads them is killed.
+    """The batches, and a word to the user where a process that loads them is killed or has no room.
 
     Raises:
         RunError: if that happens.
@@ -348,6 +354,13 @@ def _whole(batches: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from batches
     except (RuntimeError, ConnectionError, EOFError) as error:
+        if _NO_SHARED_MEMORY.search(str(error)):
+            size = shutil.disk_usage(SHARED_MEMORY).total >> 20
+            raise RunError(
+                f"{SHARED_MEMORY} has {size} MB, too little for loading workers; start the "
+                "container with --shm-size=8g, lower DATALOADER.TRAIN_PREFETCH_FACTOR, or set "
+                "DATALOADER.TOTAL_WORKERS to 0; the same command continues from the last checkpoint"
+            ) from error
         # PyTorch says so, unless it was just taking a tensor from the worker: then the connection
         # breaks in code of the standard library.
         place = Path(traceback.extract_tb(error.__traceback__)[-1].filename)

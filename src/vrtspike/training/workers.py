@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import atexit
 import multiprocessing
+import os
 import signal
+import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import forkserver
+from multiprocessing import forkserver, util
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.utils.data import default_collate, get_worker_info
 
 from vrtspike.cluster.signals import HANDLED, ignore
+from vrtspike.errors import RunError
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import end_with
 
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 MIN_WORKERS = 4
 """Training workers each GPU gets at least, as long as there are CPUs for them."""
+
+_SOCKET_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
+"""Bytes of a folder's path in which the system takes the sockets that Python makes."""
 
 AUTO_SHARE = 0.8
 """Share of the CPUs that TOTAL_WORKERS ``auto`` takes."""
@@ -109,6 +115,7 @@ def start_server(modules: Sequence[str]) -> None:
     process ignores, the processes that it starts ignore as well.
     """
     multiprocessing.set_forkserver_preload(list(modules))
+    _require_short_sockets()
     _end_workers_at_exit()
     previous = {number: signal.getsignal(number) for number in HANDLED}
     ignore(HANDLED)
@@ -117,6 +124,27 @@ def start_server(modules: Sequence[str]) -> None:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _require_short_sockets() -> None:
+    """Have this process and its workers make their sockets where the names are short enough.
+
+    Raises:
+        RunError: if there is no such folder.
+    """
+    places = [tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"]
+    for place in places:
+        if 0 < len(os.fsencode(place)) <= _SOCKET_FOLDER and os.access(place, os.W_OK | os.X_OK):
+            previous, tempfile.tempdir = tempfile.tempdir, place
+            try:
+                util.get_temp_dir()  # remembered, and inherited by workers
+            finally:
+                tempfile.tempdir = previous
+            return
+    raise RunError(
+        f"TMPDIR is {places[0]}: too long for sockets, and /tmp cannot be written; set it "
+        f"to a folder of at most {_SOCKET_FOLDER} bytes, or DATALOADER.TOTAL_WORKERS to 0"
+    )
 
 
 def begin_worker(worker: int) -> None:

@@ -133,3 +133,10 @@ def test_what_is_no_clip_is_told(tmp_path, video):
     text.write_text("no video")
     with pytest.raises(DataError, match=r"clip\.txt: cannot be read as a video"):
         open_pictures(text)
+
+
+def test_a_frame_whose_name_is_not_utf_8_is_named(tmp_path):
+    write_png(tmp_path / "1.png", np.zeros((8, 8, 3), np.uint8))
+    (tmp_path / "1.png").rename(tmp_path / os.fsdecode(b"caf\xe9.png"))
+    with pytest.raises(DataError, match=r"caf\\xe9\.png: the name is not UTF-8; rename"):
+        open_pictures(tmp_path)

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.deblurring.data.raw.layouts.folders import is_text, shown
 from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.video import read_video
 from vrtspike.errors import DataError, list_faults
@@ -225,7 +226,8 @@ def picture_files(folder: Path) -> list[Path]:
     """The pictures of a folder in the order of the numbers in their names.
 
     Raises:
-        DataError: if there are none, two of one name, or one that is no regular file.
+        DataError: if there are none, two of one name, one that is no regular file, or one whose
+            name is not UTF-8.
     """
     files = [
         path
@@ -240,6 +242,8 @@ def picture_files(folder: Path) -> list[Path]:
     for path in files:
         if not path.is_file():
             raise DataError(f"{path}: found no regular file, expected a picture; remove it")
+        if not is_text(path.name):
+            raise DataError(f"{shown(str(path))}: the name is not UTF-8; rename the file")
     files.sort(key=lambda path: (frame_order(path.stem), path.name))
     pairs = zip(files[1:], files, strict=False)
     twice = [f"{other.name} and {path.name}" for path, other in pairs if path.stem == other.stem]

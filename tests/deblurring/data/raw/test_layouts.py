@@ -255,6 +255,9 @@ def test_names_that_the_workflow_cannot_use_are_faults(dataset):
     excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
     assert list(excluded) == ["train/a{b}"]
     assert "rename the sequence" in excluded["train/a{b}"][0]
+    (dataset / SPLIT / "a{b}").rename(dataset / SPLIT / ("b" * 231))
+    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
+    assert "of 231 bytes, expected at most 230" in excluded[f"train/{'b' * 231}"][0]
 
 
 def test_names_with_digits_that_are_no_numbers(dataset):

@@ -21,6 +21,8 @@ from vrtspike.errors import DataError, list_faults, named_faults
 
 UNUSABLE = frozenset("{}")
 """What may not occur in the name of a sequence."""
+LONGEST = 230
+"""Bytes in the name of a sequence; file systems take 255, and results have suffixes."""
 
 
 class _Found(NamedTuple):
@@ -172,6 +174,11 @@ def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     faults = list(files.faults)
     if not UNUSABLE.isdisjoint(files.name):
         faults.append("the workflow takes { and } for placeholders; rename the sequence")
+    if (length := len(files.name.encode())) > LONGEST:
+        faults.append(
+            f"a name of {length} bytes, expected at most {LONGEST}: results bear it; rename "
+            "the sequence"
+        )
     if not files.blur:
         faults.append(f"no blurry frames ({places.blur})")
     if not files.sharp:
