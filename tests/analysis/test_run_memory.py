@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.analysis.run_memory import (
     RunMemory,
     measure_run,
@@ -16,7 +17,6 @@ from vrtspike.commands.main import run_command
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
-from vrtspike.runs.logs import read_run_logs
 from vrtspike.sst.settings import SSTSettings
 
 GB = 1024.0

@@ -11,6 +11,7 @@ from typing import Any
 from vrtspike.analysis.figures import run_figures
 from vrtspike.analysis.findings import symptoms
 from vrtspike.analysis.rules import Run, uses_cache
+from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import folder_bytes
 from vrtspike.monitoring.process_memory import (
@@ -22,7 +23,6 @@ from vrtspike.monitoring.process_memory import (
 )
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.names import METRICS
 
 _FULL_SHARE = 0.8
