@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import vrtspike
-from vrtspike.io.files import write_json
+from vrtspike.io.files import json_digest, write_json
 from vrtspike.runs.definitions import Definition, Module, imported_names, read_module
 
 PACKAGE = "vrtspike"
@@ -55,9 +55,11 @@ def code_digests(
         FileNotFoundError: if there is no such program.
         SyntaxError: if a source file is not valid Python.
     """
-    found: dict[str, str] = _remembered("files", _by_file, script, neutral, uses)
+    files: dict[str, dict[str, str]] = defaultdict(dict)
+    for name, digest in _used_definitions(script, neutral, uses).items():
+        files[name.rpartition(":")[0]][name] = digest
     own = _label(script.resolve())
-    return {own: found[own], **dict(sorted(found.items()))}
+    return {file: json_digest(files[file])[:12] for file in dict.fromkeys([own, *sorted(files)])}
 
 
 def definition_digests(
@@ -74,43 +76,36 @@ def definition_digests(
         eight hexadecimal digits by ``<path within the package or scripts/name>:<definition>``;
         what a module does beside defining names is its ``(module)``.
     """
-    found: dict[str, str] = _remembered("definitions", _by_definition, script, neutral, uses)
+    found = _used_definitions(script, neutral, uses)
+    return {name.removeprefix(f"{PACKAGE}/"): digest for name, digest in found.items()}
+
+
+def _used_definitions(
+    script: Path, neutral: Collection[str], uses: Collection[str]
+) -> dict[str, str]:
+    """:func:`definition_digests`, each file as :func:`code_digests` names it."""
+    entry, ignored = script.resolve(), NEUTRAL.union(neutral)
+    closure = _Closure(entry, ignored, uses)
+    question = " ".join([*sorted(ignored), "+", *sorted(uses)])
+    found: dict[str, str] = remembered(
+        entry, _SOURCES / PACKAGE, question, lambda: _by_definition(closure)
+    )
     return found
 
 
-def _remembered(
-    question: str,
-    answer: Callable[[_Closure], Any],
-    script: Path,
-    neutral: Collection[str],
-    uses: Collection[str],
-) -> Any:  # noqa: ANN401 - what is asked for
-    entry, ignored = script.resolve(), NEUTRAL.union(neutral)
-    whole = " ".join([question, *sorted(ignored), "+", *sorted(uses)])
-    closure = _Closure(entry, ignored, uses)
-    return remembered(entry, _SOURCES / PACKAGE, whole, lambda: answer(closure))
-
-
-def _by_file(closure: _Closure) -> dict[str, str]:
-    """Used source files with their digests."""
-    return {_label(path): _digest(found) for path, found in closure.used().items()}
-
-
 def _by_definition(closure: _Closure) -> dict[str, str]:
-    """Used definitions with their digests."""
     groups: dict[str, list[Definition]] = defaultdict(list)
     for path, definitions in closure.used().items():
-        file = _label(path).removeprefix(f"{PACKAGE}/")
         for definition in definitions:
             for name in definition.names or ["(module)"]:
-                groups[f"{file}:{name}"].append(definition)
-    return {name: _digest(found)[:8] for name, found in sorted(groups.items())}
+                groups[f"{_label(path)}:{name}"].append(definition)
+    return {name: _digest(found) for name, found in sorted(groups.items())}
 
 
 def _digest(definitions: Collection[Definition]) -> str:
     ordered = sorted(definitions, key=lambda definition: definition.statement.lineno)
     text = "\n".join(definition.text for definition in ordered)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _label(path: Path) -> str:
