@@ -192,7 +192,7 @@ def _tell_code(
     else:
         messages.tell(
             f"code has changed since this run began: {describe_code(changed)}; to train it again: "
-            f"snakemake --forcerun train_{preset}"
+            f"snakemake train_{preset} --config RETRAIN={preset}"
         )
 
 

@@ -55,12 +55,6 @@ class SnakemakeInternals:
         """``--config`` as it was typed; ``config`` holds numbers within mappings as strings."""
         return list(self._workflow.config_settings.config_args or ())
 
-    @property
-    def forced_rules(self) -> frozenset[str]:
-        """Rules of ``--forcerun``: ``train_<preset>`` has no output of its own to force."""
-        settings = self._workflow.dag_settings
-        return frozenset(["train"] if settings.forceall else map(str, settings.forcerun))
-
     def make_again(self, path: str, reason: str) -> None:
         """Run the job that makes a file, whether it seems stale or not.
 

@@ -6,7 +6,7 @@ it is known wherever the result is copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from vrtspike.config.loading import check_packages, missing_files
@@ -129,7 +129,7 @@ class Trainings:
             return None
         return (
             f"{preset} was trained by other code: {describe_code(changed)}. Its weights stay; to "
-            f"train it again: snakemake --forcerun train_{preset}"
+            f"train it again: snakemake train_{preset} --config RETRAIN={preset}"
         )
 
     def _settings(self, preset: str) -> RunSettings:
@@ -177,19 +177,12 @@ def _missing(preset: str, files: Mapping[str, str]) -> str:
     return "\n".join([*lines, "Give an existing file, or remove the key."])
 
 
-def retrained(plan: Workflow, forced: Iterable[str]) -> frozenset[str]:
-    """The presets to train again where their code has changed.
+def retrained(plan: Workflow) -> frozenset[str]:
+    """The presets to train again where their code has changed, each with all its seeds.
 
     Args:
-        plan: RETRAIN names presets.
-        forced: names of rules that Snakemake is told to run: ``train`` is all presets,
-            ``train_<preset>`` one, with all its seeds, ``sweep_<name>`` those of a sweep.
+        plan: RETRAIN names presets and sweeps.
     """
-    rules = set(forced)
-    if "train" in rules:
-        return frozenset(plan.names)
-    named = {name for name in plan.names if f"train_{name}" in rules} | {*plan.settings.RETRAIN}
-    named |= {
-        m for name, sweep in plan.sweeps.items() if f"sweep_{name}" in rules for m in sweep.members
-    }
+    named = {*plan.settings.RETRAIN}
+    named |= {m for name in named & plan.sweeps.keys() for m in plan.sweeps[name].members}
     return frozenset(name for name in plan.names if named & {name, split_seed(name)[0]})
