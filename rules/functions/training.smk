@@ -26,12 +26,12 @@ def given_cores():
 
 def training_gpus(wildcards):
     """A counter for the scheduler; the launcher chooses the devices."""
-    return DEVICES.gpus(wildcards.preset)
+    return DEVICES.gpus
 
 
 def training_threads(wildcards):
     """Its part of the cores of this machine."""
-    return DEVICES.threads("train", wildcards.preset, given_cores())
+    return DEVICES.threads(DEVICES.gpus, given_cores())
 
 
 @user_errors()

@@ -18,7 +18,6 @@ class Job(NamedTuple):
 
     rule: str
     wildcards: dict[str, str]
-    inputs: frozenset[str]
     outputs: tuple[str, ...]
 
 
@@ -77,5 +76,4 @@ class SnakemakeInternals:
 def _described(jobs: Sequence[Any]) -> Iterator[Job]:
     for job in jobs:
         wildcards = {str(name): str(value) for name, value in job.wildcards.items()}
-        inputs, outputs = frozenset(map(str, job.input)), tuple(map(str, job.output))
-        yield Job(job.rule.name, wildcards, inputs, outputs)
+        yield Job(job.rule.name, wildcards, tuple(map(str, job.output)))
