@@ -25,6 +25,7 @@ OBSERVERS = (
     "vrtspike.monitoring",
     "vrtspike.config.problems",
     "vrtspike.runs",
+    "vrtspike.training.checkpoints",
     "vrtspike.io.manifests",
 )
 """Code that decides no weights: logs, launching, files. Settings are compared by their values. What

@@ -124,8 +124,8 @@ def restore(arguments: argparse.Namespace) -> int:
 
 
 def _restore(arguments: argparse.Namespace) -> None:
+    from vrtspike.reporting.packed import find_model
     from vrtspike.runs.names import WEIGHTS
-    from vrtspike.runs.packed import find_model
     from vrtspike.runs.published import read_finished, require_published
     from vrtspike.system.progress_bar import progress_bar
 
@@ -262,7 +262,7 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     if output.suffix != ".onnx":
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
-    from vrtspike.runs.packed import find_model
+    from vrtspike.reporting.packed import find_model
     from vrtspike.runs.published import read_finished
 
     found = find_model(arguments.run_path)
