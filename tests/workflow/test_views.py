@@ -202,21 +202,6 @@ def test_a_plan_ends_with_its_stages(most, shown, summary):
     assert (passed, stream.getvalue().splitlines()) == (shown, summary)
 
 
-SLURM_LOG = """\
-Select jobs to execute...
-
-[Sun Nov 22 10:07:55 2026]
-localrule train:
-    input: dataset.json
-    wildcards: preset=b
-    resources: tmpdir=/tmp, mem_mb=500
-slurmstepd: error: StepId=1.0 exceeded memory limit (637972480 > 524288000), being killed
-srun: error: n0: task 0: Killed
-[Sun Nov 22 10:07:58 2026]
-Error in rule train:
-    message: None
-Shutting down, this might take some time.
-"""
 PAGES = "\n".join(f"[rank0]: line {number}" for number in range(30))
 STARTER = "E1122 1 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1)"
 
@@ -229,8 +214,6 @@ STARTER = "E1122 1 torch/distributed/elastic/multiprocessing/api.py:1002] failed
         ("error: old\nx\nerror: 2 faults\n- a\n- b\n", ["error: 2 faults", "- a", "- b"]),
         (f"{PAGES}\nerror (process 1): no\nfailed\n", ["error (process 1): no", "failed"]),
         (f"ValueError: no\n{STARTER}\n{PAGES}\nfailed\n", ["ValueError: no", "failed"]),
-        # Where the job itself wrote nothing, what the cluster wrote is shown.
-        (SLURM_LOG, SLURM_LOG.splitlines()[7:9]),
     ],
 )
 def test_the_end_of_a_log_is_what_its_program_has_to_say(tmp_path, text, shown):

@@ -31,9 +31,6 @@ _ERROR = re.compile(r"error(?: \(process \d+\))?: ")
 _SAVED = re.compile(r"saved at step \d+ of \d+; ")
 """What a training says that was stopped in time: more than its figures, which follow."""
 _STARTER = "torch/distributed/elastic/multiprocessing/api.py"
-_TOLD_BEFORE = re.compile(r"    (?:wildcards|resources): ")
-_TOLD_AFTER = re.compile(r"Error in rule \w+:|Shutting down, this might take some time")
-"""Where Snakemake's own words end and begin again in the log that Slurm keeps of a job."""
 
 
 def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
@@ -52,7 +49,6 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
         # A bar that was redrawn leaves its states behind: the last one counts.
         found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.rstrip().split("\n")]
         if any(found):
-            found = _without_scheduler(found)
             starter = next((number for number, line in enumerate(found) if _STARTER in line), None)
             if starter is not None:
                 # What torchrun has to add is long and names no cause; the launcher's word is last.
@@ -79,16 +75,6 @@ def _without_middle(lines: list[str], log: str) -> list[str]:
         return lines
     beginning = lines[: MESSAGE_LINES - 1]
     return [*beginning, f"  ... and {left} lines more, in {log}", lines[-1]]
-
-
-def _without_scheduler(lines: list[str]) -> list[str]:
-    """The lines of a job's own programs, and Slurm's, in a log that Snakemake writes to as well."""
-    begins = [number for number, line in enumerate(lines) if _TOLD_BEFORE.match(line)]
-    own = lines[begins[-1] + 1 :] if begins else lines
-    end = next((number for number, line in enumerate(own) if _TOLD_AFTER.match(line)), len(own))
-    if 0 < end < len(own) and own[end - 1].startswith("["):
-        end -= 1  # the date above an error
-    return own[:end] if any(own[:end]) else lines
 
 
 COMMAND = "VRTSPIKE_COMMAND"
