@@ -95,8 +95,7 @@ def memory(arguments: argparse.Namespace) -> None:
     RUN is the run's folder (runs/<preset>/<fingerprint>), or a preset, whose latest run is meant.
     Resident memory counts pages that processes share in each of them; "share" divides them.
     """
-    from vrtspike.analysis.run_memory import measure_run, memory_lines
-    from vrtspike.runs.folder import find_run_folder
+    from vrtspike.analysis.run_memory import find_run_folder, measure_run, memory_lines
 
     folder = find_run_folder(arguments.run_path, arguments.runs)
     while True:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import vrtspike
-from vrtspike.io.files import json_digest, write_json
+from vrtspike.io.files import json_digest, read_json, write_json
 from vrtspike.runs.definitions import Definition, Module, imported_names, read_module
 
 PACKAGE = "vrtspike"
@@ -216,25 +215,18 @@ def remembered(entry: Path, package: Path, question: str, answer: Callable[[], A
         question: tells this question from others about the program.
         answer: finds the answer, a JSON value.
     """
-    sources = _once(entry.parent, package)
+    sources, known = _once(entry.parent, package), dict[str, Any]()
     file = Path(cache_from_source(str(entry))).with_suffix(".code.json")
-    known = _read(file, sources)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # not there, or damaged
+        found = read_json(file)
+        known |= found["answers"] if found["sources"] == sources else {}
     if question not in known:
         known[question] = answer()
-        if _sources(entry.parent, package) != sources:
-            return known[question]  # someone edits at this moment: it may be of either version
-        with contextlib.suppress(OSError):  # a read-only folder: found again next time
-            write_json(file, {"sources": sources, "answers": known})
+        # Where someone edits at this moment the answer may be of either version.
+        if _sources(entry.parent, package) == sources:
+            with contextlib.suppress(OSError):  # a read-only folder: found again next time
+                write_json(file, {"sources": sources, "answers": known})
     return known[question]
-
-
-def _read(file: Path, sources: str) -> dict[str, Any]:
-    """The answers for these sources; none where nothing readable is there."""
-    try:
-        found = json.loads(file.read_bytes())
-        return dict(found["answers"]) if found["sources"] == sources else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
 
 
 def _sources(*folders: Path) -> str:
