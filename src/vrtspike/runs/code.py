@@ -110,19 +110,10 @@ def changed_code(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 def describe_code(changed: list[str]) -> str:
     """Changed definitions in a few words.
 
-    >>> describe_code(["a.py:f", "a.py:g", "b.py:h"])
-    'f and g in a.py, h in b.py'
-    >>> describe_code([f"a.py:f{number}" for number in range(5)])
-    'f0, f1 and f2 in a.py, and 2 more'
+    >>> describe_code(["a.py:f", "a.py:g", "b.py:h", "b.py:i"])
+    'f in a.py, g in a.py, h in b.py, and 1 more'
     """
-    files: dict[str, list[str]] = {}
-    for name in changed[:_SHOWN]:
-        file, _, definition = name.rpartition(":")
-        files.setdefault(file, []).append(definition)
-    parts = [f"{_join(names)} in {file}" for file, names in files.items()]
+    parts = (name.rpartition(":") for name in changed[:_SHOWN])
+    shown = ", ".join(f"{definition} in {file}" for file, _, definition in parts)
     rest = len(changed) - _SHOWN
-    return ", ".join([*parts, f"and {rest} more"] if rest > 0 else parts)
-
-
-def _join(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{shown}, and {rest} more" if rest > 0 else shown

@@ -90,17 +90,6 @@ def read_finished(folder: Path) -> PublishedRun:
     return published
 
 
-def require_names(runs: Sequence[PublishedRun]) -> None:
-    """Refuse runs that a table could not tell apart.
-
-    Raises:
-        RunError: if two have one name.
-    """
-    names = [run.name for run in runs]
-    if len(set(names)) < len(names):
-        raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
-
-
 def require_published(weights: str | Path) -> None:
     """Refuse weights, or statistics beside them, that are not what was published.
 

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.cluster.gpus import DEVICE_NAMES, PRECISIONS, device_type, require_precision
+from vrtspike.cluster.gpus import DEVICE_NAMES, device_type
 from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
+from vrtspike.deblurring.evaluation.precision import PRECISIONS, require_precision
 from vrtspike.errors import ConfigError
 from vrtspike.system.cli import EXIT_STOPPED, positive_int, positive_number
 

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.cluster.gpus import require_precision
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
+from vrtspike.deblurring.evaluation.precision import require_precision
 from vrtspike.deblurring.evaluation.restore import (
     Compute,
     load_model,
