@@ -48,12 +48,11 @@ def choosing(folder: Path) -> Iterator[str | None]:
     """Choose alone, so that no two runs hold half of what each needs; else who chooses now."""
     _make_shared(folder)
     path = folder / "choosing.lock"
-    descriptor = _open_lock(path)
+    descriptor = claim(path)
     try:
-        alone = lock_file(descriptor, path, elsewhere=_ELSEWHERE)
-        yield None if alone else describe_holder(path)
+        yield describe_holder(path) if descriptor is None else None
     finally:
-        os.close(descriptor)
+        _close(() if descriptor is None else (descriptor,))
 
 
 def claim(path: Path) -> int | None:

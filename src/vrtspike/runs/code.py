@@ -32,7 +32,6 @@ OBSERVERS = (
 else does not in the folder of a problem, its settings name (``observers``)."""
 
 _SHOWN = 3
-_SCHEMA = 1
 
 
 @cache
@@ -54,7 +53,7 @@ def training_code(program: Path, task: str | None = None) -> Mapping[str, str]:
 
 def write_code(folder: Path, definitions: Mapping[str, str]) -> None:
     """Write ``code.json``."""
-    write_json(folder / CODE, {"schema": _SCHEMA, "definitions": dict(definitions)})
+    write_json(folder / CODE, {"schema": 1, "definitions": dict(definitions)})
 
 
 def read_code(folder: Path) -> Mapping[str, str] | None:

@@ -158,9 +158,10 @@ class _Closure:
     def _uses(self, path: Path, module: Module, definition: Definition) -> Iterator[_Place]:
         """Where the names that a definition uses are defined."""
         local = dict(module.imported)
-        for node in definition.imports:
+        chains, imports = definition.uses
+        for node in imports:
             local |= imported_names(node, module.package)
-        for chain in definition.chains:
+        for chain in chains:
             first, _, rest = chain.partition(".")
             if first in module.definitions:
                 yield _Place(path, first)

@@ -21,6 +21,7 @@ from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity, result_settings, write_statistics
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 
+_EXPECTED = "no such file; expected the folder of a finished run, such as results/train/<preset>"
 DIGESTED = (WEIGHTS, STATISTICS)
 """Files of a published run whose SHA-256 ``run.json`` holds: they decide every result."""
 
@@ -63,10 +64,7 @@ def read_published(folder: str | Path) -> PublishedRun:
     folder = Path(folder)
     record = read_record(folder)
     if record is None:
-        raise RunError(
-            f"{folder / RECORD}: no such file; expected the folder of a finished run, such as "
-            "results/train/<preset>"
-        )
+        raise RunError(f"{folder / RECORD}: {_EXPECTED}")
     return PublishedRun(
         **vars(RunIdentity.read(folder)),
         parameters=record.get("parameters"),
@@ -83,10 +81,7 @@ def read_finished(folder: Path) -> PublishedRun:
     """
     published = read_published(folder)
     if not (folder / WEIGHTS).is_file():
-        raise RunError(
-            f"{folder / WEIGHTS}: no such file; expected the folder of a finished run, such as "
-            "results/train/<preset>"
-        )
+        raise RunError(f"{folder / WEIGHTS}: {_EXPECTED}")
     return published
 
 

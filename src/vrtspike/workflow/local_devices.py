@@ -12,9 +12,6 @@ from functools import cached_property
 from vrtspike.errors import RunError
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
-RULES = ("train", "evaluate")
-"""Rules whose jobs compute on GPUs."""
-
 EVERY_CORE = 1024
 """More than any machine has; Snakemake lowers it to ``--cores``, a profile replaces it."""
 
@@ -39,7 +36,7 @@ class LocalDevices:
 
     @property
     def _presets(self) -> int:
-        due = (job for job in self._snakemake.due_jobs() if job.rule in RULES)
+        due = (job for job in self._snakemake.due_jobs() if job.rule in ("train", "evaluate"))
         return len({job.wildcards["preset"] for job in due}) or 1
 
     @property

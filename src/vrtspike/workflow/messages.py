@@ -16,7 +16,6 @@ from vrtspike.errors import EXIT_USER_ERROR, ConfigError, UserError
 REMADE = "vrtspike_remade"
 """Attribute of a message: a file that is made again, and why, as a pair."""
 
-_LOG = logging.getLogger("snakemake.logging")
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
     "after --"
@@ -26,7 +25,8 @@ _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
 
 def tell_reason(path: str, reason: str) -> None:
     """Tell :class:`Answers` why a file is made again, which Snakemake only calls forced."""
-    _LOG.info("%s: %s", path, reason, extra={REMADE: (path, reason)})
+    log = logging.getLogger("snakemake.logging")
+    log.info("%s: %s", path, reason, extra={REMADE: (path, reason)})
 
 
 class Answers:
@@ -116,17 +116,12 @@ class Notices:
             self.exit_status = 0
             raise SystemExit(EXIT_USER_ERROR) from None
 
-    def say(self) -> None:
-        """Print what is to be said, and forget it."""
-        for text in self._said:
-            print(text, file=sys.stderr)
-        self._said.clear()
-
     def _end(self) -> None:
         """End with :attr:`exit_status` where it is set: Snakemake calls every plan a success."""
         # Snakemake 9.19 does not close the handlers of plugins; the summary of a plan comes first.
         logging.shutdown()
-        self.say()
+        for text in self._said:
+            print(text, file=sys.stderr)
         if self.exit_status:
             sys.stdout.flush()
             sys.stderr.flush()

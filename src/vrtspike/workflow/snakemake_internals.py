@@ -7,7 +7,6 @@ functions, profiles, hooks (``onstart``) and the interface for loggers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from vrtspike.workflow.messages import tell_reason
@@ -70,10 +69,7 @@ class SnakemakeInternals:
         No resource function is told which jobs will run beside its own.
         """
         dag = self._workflow.dag
-        return list(_described(list(dag.needrun_jobs()) or dag.jobs))
-
-
-def _described(jobs: Sequence[Any]) -> Iterator[Job]:
-    for job in jobs:
-        wildcards = {str(name): str(value) for name, value in job.wildcards.items()}
-        yield Job(job.rule.name, wildcards, tuple(map(str, job.output)))
+        return [
+            Job(job.rule.name, dict(job.wildcards.items()), tuple(map(str, job.output)))
+            for job in list(dag.needrun_jobs()) or dag.jobs
+        ]

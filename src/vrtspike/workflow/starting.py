@@ -15,12 +15,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from vrtspike.cluster.launch import require_machines
 from vrtspike.errors import RunError, is_disk_full
-from vrtspike.io.files import writes_to
+from vrtspike.io.files import file_mark, writes_to
 from vrtspike.io.locks import lock_file, locked
 from vrtspike.system.endings import STARTER, end_with_starter, name_process
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
@@ -32,8 +33,7 @@ _SUFFIX = ".plan"
 def prepare_process(snakemake: SnakemakeInternals) -> None:
     """Before anything is planned: how this process ends, and what its jobs find around them."""
     # The Python that runs Snakemake, also where its environment is not activated.
-    path = [str(Path(sys.executable).parent), *os.get_exec_path()]
-    os.environ["PATH"] = os.pathsep.join(path)
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
     if snakemake.is_main:
         # Programs end with the Snakemake that runs them, and so does a Snakemake within a rule.
         end_with_starter()
@@ -106,14 +106,10 @@ def wait_for_turn(
             if other is None:
                 break
             if not waited:
-                (say or _tell)(other)
+                (say or partial(print, file=sys.stderr))(other)
             waited = True
             time.sleep(_POLL_S)
     return waited
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 def _list(folder: Path, files: Collection[str]) -> None:
@@ -149,7 +145,5 @@ def _conflict(path: Path, mine: frozenset[str]) -> str | None:
 
 def _is_due(file: str, begun: int) -> bool:
     """Whether a file is still to be made by one that began at this time."""
-    try:
-        return Path(file).stat().st_mtime_ns < begun
-    except OSError:
-        return True
+    mark = file_mark(Path(file))
+    return mark is None or mark[-1] < begun

@@ -30,7 +30,6 @@ MESSAGE_LINES = 100
 _ERROR = re.compile(r"error(?: \(process \d+\))?: ")
 _SAVED = re.compile(r"saved at step \d+ of \d+; ")
 """What a training says that was stopped in time: more than its figures, which follow."""
-_STARTER = "torch/distributed/elastic/multiprocessing/api.py"
 
 
 def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
@@ -49,10 +48,6 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
         # A bar that was redrawn leaves its states behind: the last one counts.
         found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.rstrip().split("\n")]
         if any(found):
-            starter = next((number for number, line in enumerate(found) if _STARTER in line), None)
-            if starter is not None:
-                # What torchrun has to add is long and names no cause; the launcher's word is last.
-                found = [*found[:starter], found[-1]]
             errors = [number for number, line in enumerate(found) if _ERROR.match(line)]
             saved = [line for line in found if _SAVED.search(line)]
             if saved and not errors:
@@ -184,7 +179,9 @@ class RunView:
             "job_finished": self._on_finished,
             "progress": self._on_progress,
             "job_error": self._on_failure,
-            **dict.fromkeys(("group_info", "job_started", "resources_info", "shellcmd"), _drop),
+            **dict.fromkeys(
+                ("group_info", "job_started", "resources_info", "shellcmd"), lambda fields: None
+            ),
         }
 
     def show(self, record: logging.LogRecord) -> None:
@@ -300,10 +297,6 @@ class RunView:
             self._has_begun or text.startswith(_USUAL)
         ):
             self._default(record)
-
-
-def _drop(fields: Mapping[str, Any]) -> None:
-    """Leave it to the log of the workflow."""
 
 
 def _typed_command() -> list[str]:
