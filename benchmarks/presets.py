@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from measured_figures import markdown, require_current
+from vrtspike.commands.hardware import GPU_SHARE
 from vrtspike.config.loading import load_preset
 from vrtspike.deblurring.costs import FILE, GIB, clip_cost, model_digest, table
 from vrtspike.deblurring.data.clips.requirements import largest_crop
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.step_cost import step_cost
 from vrtspike.io.files import atomic_write_text, read_json, write_json
-from vrtspike.machine.hardware import GPU_SHARE
 from vrtspike.system import cli
 from vrtspike.system.cpus import available_cpus
 from vrtspike.training.progress import TRAINING_FACTOR

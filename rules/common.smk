@@ -10,7 +10,7 @@ from vrtspike.deblurring.planning import RawData
 from vrtspike.deblurring.planning import Shards
 from vrtspike.deblurring.videos import Videos
 from vrtspike.workflow import staleness
-from vrtspike.workflow.messages import Notices, tell_targets
+from vrtspike.workflow.messages import Notices
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.starting import begin_run, prepare_process
 from vrtspike.workflow.training import Trainings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vrtspike.analysis.evaluation_files import evaluated_problem
 from vrtspike.cluster.gpus import DEVICE_NAMES, take_device
-from vrtspike.runs.evaluation import evaluated_problem
 from vrtspike.runs.published import read_published
 from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.system.progress_bar import progress_bar

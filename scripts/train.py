@@ -57,24 +57,11 @@ def main() -> int:
         metavar="JSON",
         help="dataset manifest of a new run (made by the rule statistics)",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="replaces a key of the preset, such as TRAIN.BATCH_SIZE=2 (config/README.md has all); "
-        "may be repeated; a run that exists takes only keys that leave its result as it is",
-    )
     arguments = parser.parse_args()
     restore_stops()
     stop_with_parent()
     try:
-        prepare_folder(
-            arguments.run_dir,
-            preset=arguments.preset,
-            dataset=arguments.dataset,
-            overrides=arguments.set,
-        )
+        prepare_folder(arguments.run_dir, arguments.preset, arguments.dataset)
         task = RunIdentity.read(arguments.run_dir).settings.TASK
         changed = settle_code(arguments.run_dir, Path(__file__), task)
         if changed and not process_number():

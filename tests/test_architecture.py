@@ -59,11 +59,11 @@ def test_no_package_imports_from_above(repository, page):
     assert check(repository / "src/vrtspike", "", known) == []
 
 
-def test_only_what_looks_at_a_machine_imports_a_problem(repository, page):
+def test_only_commands_import_a_problem(repository, page):
     """Others ask the registry (:mod:`vrtspike.config.problems`)."""
     package = repository / "src/vrtspike"
     problems = set(PROBLEMS)
-    for part in layers(page, "## Layers").keys() - problems - {"machine", "commands"}:
+    for part in layers(page, "## Layers").keys() - problems - {"commands"}:
         for source in [*(package / part).rglob("*.py"), *package.glob(f"{part}.py")]:
             found = {name.split(".")[0] for name in imports(source)}
             assert not found & problems, source

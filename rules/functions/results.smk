@@ -29,7 +29,7 @@ def overrides(wildcards, resources):
 
 def evaluation_threads(wildcards):
     """Its part of the cores of this machine."""
-    return DEVICES.threads("evaluate", wildcards.preset, given_cores())
+    return DEVICES.threads(1, given_cores())
 
 
 def parents(files):

@@ -1,8 +1,6 @@
 """What a training depends on: devices, weights, and whether a new run is begun."""
 
-import functools
 import json
-import os
 import shlex
 
 from snakemake.exceptions import WorkflowError
@@ -28,12 +26,12 @@ def given_cores():
 
 def training_gpus(wildcards):
     """A counter for the scheduler; the launcher chooses the devices."""
-    return DEVICES.gpus(wildcards.preset)
+    return DEVICES.gpus
 
 
 def training_threads(wildcards):
     """Its part of the cores of this machine."""
-    return DEVICES.threads("train", wildcards.preset, given_cores())
+    return DEVICES.threads(DEVICES.gpus, given_cores())
 
 
 @user_errors()
@@ -55,21 +53,7 @@ if NODES > 1:
     if GPUS:
         TRAINING_DEVICES["gres"] = f"gpu:{1 if GPUS == 'auto' else GPUS}"
 
-# Jobs of a cluster know the configuration and their environment only.
-RETRAIN = "VRTSPIKE_RETRAIN"
-os.environ.setdefault(RETRAIN, "")
-
-
-envvars:
-    RETRAIN,
-
-
-@functools.cache
-def retrained_presets():
-    """Those whose runs of other code are set aside: RETRAIN, --forcerun train_<preset> or sweep_<name>."""
-    if SNAKEMAKE.is_main:
-        os.environ[RETRAIN] = " ".join(retrained(PLAN, SNAKEMAKE.forced_rules))
-    return os.environ[RETRAIN].split()
+RETRAINED = retrained(PLAN)
 
 
 @user_errors()
@@ -79,8 +63,8 @@ def weights_before(wildcards):
     What else a training cannot do without has to be there before anything is computed.
     """
     preset = wildcards.preset
-    TRAININGS.require_files(preset, again=preset in retrained_presets())
-    change = "asked for" if preset in retrained_presets() else TRAININGS.change(preset)
+    TRAININGS.require_files(preset, again=preset in RETRAINED)
+    change = "asked for" if preset in RETRAINED else TRAININGS.change(preset)
     weights = TRAININGS.result(preset) / "weights.safetensors"
     if change:
         SNAKEMAKE.make_again(str(weights), change)
@@ -95,7 +79,7 @@ def weights_before(wildcards):
 
 def new_run(wildcards, resources):
     """Whether a run of other code is set aside; no reason by itself, like `configuration`."""
-    return "--retrain" if wildcards.preset in retrained_presets() else ""
+    return "--retrain" if wildcards.preset in RETRAINED else ""
 
 
 def configuration(wildcards, resources):

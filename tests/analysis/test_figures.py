@@ -21,8 +21,8 @@ from vrtspike.analysis.figures import (
     throughput,
 )
 from vrtspike.analysis.performance import figures_table
+from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.deblurring.metrics.table import METRICS
-from vrtspike.runs.logs import read_run_logs
 
 STEPS, MICRO = 41, 3
 LEAVES = ("vrt/stage1", "vrt/stage2", "spike_encoder")

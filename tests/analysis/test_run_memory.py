@@ -3,11 +3,14 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.analysis.run_memory import (
     RunMemory,
+    find_run_folder,
     measure_run,
     memory_advice,
     memory_lines,
@@ -16,7 +19,6 @@ from vrtspike.commands.main import run_command
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
-from vrtspike.runs.logs import read_run_logs
 from vrtspike.sst.settings import SSTSettings
 
 GB = 1024.0
@@ -183,3 +185,18 @@ def test_the_folder_of_a_preset_is_enough_to_analyse_its_latest_run(tmp_path, pu
     (folder / "metrics.jsonl").unlink()
     with pytest.raises(RunError, match=r"no metrics\.jsonl, .* with its first step"):
         run_command(["analyze", str(folder.parent)])
+
+
+def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish):
+    runs = tmp_path / "train"
+    folder = publish("one")
+    old, new = runs / "preset/a", runs / "preset/b"
+    for place, date in ((old, 1_000), (new, 2_000)):
+        place.mkdir(parents=True)
+        (place / "run.json").write_text("{}")
+        os.utime(place / "run.json", (date, date))
+    assert find_run_folder(folder, runs) == folder
+    assert find_run_folder(runs / "preset", tmp_path / "nowhere") == new
+    assert find_run_folder(Path("preset"), runs) == new
+    with pytest.raises(RunError, match=r"nosuch: no run there; .*runs of: one, preset"):
+        find_run_folder(Path("nosuch"), runs)

@@ -18,12 +18,11 @@ from vrtspike.cluster.gpus import (
     lock_folder,
     lock_path,
     require_gpus,
-    require_precision,
     take_device,
     take_gpus,
     usable_gpus,
 )
-from vrtspike.errors import ConfigError, RunError
+from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import Gpu, installed_gpus
 
 GIB = 2**30
@@ -252,14 +251,6 @@ def test_what_is_computed_on_is_what_is_held(install_gpus, monkeypatch):
         # Another one here may only have what this one holds.
         with pytest.raises(RunError, match="are free"), take_device("cuda", patience_s=0):
             pass
-
-
-def test_what_a_device_cannot_compute_in_is_refused():
-    for precision, device in (("float16", "cuda"), ("bfloat16", "cpu"), ("auto", "cpu")):
-        require_precision(precision, device)
-    for precision, device in (("float16", "cpu"), ("float64", "cuda")):
-        with pytest.raises(ConfigError, match=f"precision: found {precision}"):
-            require_precision(precision, device)
 
 
 def test_the_folder_is_one_for_all_users(monkeypatch, tmp_path):

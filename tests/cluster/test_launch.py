@@ -14,9 +14,10 @@ import psutil
 import pytest
 
 from vrtspike.cluster.gpus import claim, describe_holder
-from vrtspike.cluster.launch import Messages, has_advanced, run_end_hook
+from vrtspike.cluster.launch import has_advanced, run_end_hook
 from vrtspike.cluster.signals import ORPHANED, status_file
 from vrtspike.io.files import write_json
+from vrtspike.monitoring.display import Messages
 
 WAITING = """
 import os, sys, time
@@ -215,22 +216,3 @@ def test_a_command_that_fails_is_told_and_changes_nothing(tmp_path, capsys):
     assert log.read_text() == f"LOG.ON_END:\none\ntwo\n{warning}\n"
     run_end_hook("exit 4", "demo", tmp_path, tmp_path, 0, Messages())
     assert capsys.readouterr().out == "warning: LOG.ON_END ended with 4: it said nothing\n"
-
-
-def test_beside_a_log_only_what_is_told_is_shown_else_everything_once(tmp_path, capsys):
-    log = tmp_path / "logs" / "train.log"
-    messages = Messages(log)
-    log.parent.mkdir()
-    log.write_text("of the start before\n")
-    messages.begin()
-    messages.note("full text")
-    messages.tell("important")
-    assert log.read_text() == "full text\nimportant\n"
-    assert capsys.readouterr().out == "important\n"
-    assert messages.environment == {"VRTSPIKE_LOG_FILE": str(log)}
-    messages = Messages()
-    messages.begin()
-    messages.note("full text")
-    messages.tell("important")
-    assert capsys.readouterr().out == "full text\nimportant\n"
-    assert messages.environment == {}

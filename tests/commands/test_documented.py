@@ -12,14 +12,13 @@ import pytest
 from tests.analysis.test_compare import evaluation
 from tests.deblurring.analysis.test_old_logs import TRAIN
 from tests.deblurring.data.scenes import film
-from vrtspike.commands import main
+from vrtspike.commands import hardware, main, preset_advice
+from vrtspike.commands.hardware import Machine
 from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data_size import GB
 from vrtspike.errors import UserError
 from vrtspike.io.images import write_png
-from vrtspike.machine import advise, hardware
-from vrtspike.machine.hardware import Machine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs/commands.md").read_text(encoding="utf-8")
@@ -78,7 +77,7 @@ def test_every_command_has_a_section():
 def documented_machine(monkeypatch):
     """The machine that the page shows: what is advised depends on its memory and its disk."""
     monkeypatch.setattr(hardware, "this_machine", lambda: Machine(2, 24.0, None))
-    monkeypatch.setattr(advise, "free_bytes", lambda path: 51 * GB)
+    monkeypatch.setattr(preset_advice, "free_bytes", lambda path: 51 * GB)
 
 
 def test_every_documented_command_runs(folder, documented_machine, capsys):

@@ -183,7 +183,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
 
     told = launch()
     assert "code has changed since this run began: Trainer in training/loop.py; " in told
-    assert "snakemake --forcerun train_tiny" in told
+    assert "snakemake train_tiny --config RETRAIN=tiny" in told
     assert "the run was finished before" in told
     assert (tmp_path / "result/weights.safetensors").read_bytes() == (
         result / "weights.safetensors"

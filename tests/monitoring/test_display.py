@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from vrtspike.monitoring import display as module
 from vrtspike.monitoring.display import (
     Display,
+    Messages,
     PlainDisplay,
     Status,
     TerminalDisplay,
@@ -98,3 +99,22 @@ def test_beside_a_log_the_screen_shows_what_one_waits_for(tmp_path, monkeypatch)
 def test_other_streams_and_processes():
     assert isinstance(open_display(is_main=True, stream=io.StringIO()), PlainDisplay)
     assert type(open_display(is_main=False)) is Display
+
+
+def test_beside_a_log_only_what_is_told_is_shown_else_everything_once(tmp_path, capsys):
+    log = tmp_path / "logs" / "train.log"
+    messages = Messages(log)
+    log.parent.mkdir()
+    log.write_text("of the start before\n")
+    messages.begin()
+    messages.note("full text")
+    messages.tell("important")
+    assert log.read_text() == "full text\nimportant\n"
+    assert capsys.readouterr().out == "important\n"
+    assert messages.environment == {"VRTSPIKE_LOG_FILE": str(log)}
+    messages = Messages()
+    messages.begin()
+    messages.note("full text")
+    messages.tell("important")
+    assert capsys.readouterr().out == "full text\nimportant\n"
+    assert messages.environment == {}

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from tests.reporting.results import make_evaluation
+from vrtspike.analysis.evaluation_files import write_summary
 from vrtspike.errors import RunError
 from vrtspike.reporting.evaluations import finite, leading_metric, read_evaluation
-from vrtspike.runs.evaluation import write_summary
 
 GONE = "gone"
 

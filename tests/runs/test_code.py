@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.runs.checkpoints import save_checkpoint
 from vrtspike.runs.code import (
     changed_code,
     read_code,
     training_code,
     write_code,
 )
+from vrtspike.training.checkpoints import save_checkpoint
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from vrtspike.errors import RunError
 from vrtspike.io.files import write_json
 from vrtspike.runs.folder import (
     RunRecord,
-    find_run_folder,
     hold_launcher,
     hold_run,
     is_finished,
@@ -104,21 +103,6 @@ def test_a_run_at_work_makes_no_room(tmp_path, hold):
     with hold(folder), pytest.raises(RunError, match="is training in this run folder"):
         set_aside(folder)
     assert folder.is_dir()
-
-
-def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish):
-    runs = tmp_path / "train"
-    folder = publish("one")
-    old, new = runs / "preset/a", runs / "preset/b"
-    for place, date in ((old, 1_000), (new, 2_000)):
-        place.mkdir(parents=True)
-        (place / "run.json").write_text("{}")
-        os.utime(place / "run.json", (date, date))
-    assert find_run_folder(folder, runs) == folder
-    assert find_run_folder(runs / "preset", tmp_path / "nowhere") == new
-    assert find_run_folder(Path("preset"), runs) == new
-    with pytest.raises(RunError, match=r"nosuch: no run there; .*runs of: one, preset"):
-        find_run_folder(Path("nosuch"), runs)
 
 
 RUN = RunIdentity("small", Settings(), "dataset.json", "abc", "d")

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.published_runs import write_lines
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest, write_json
-from vrtspike.runs.published import merged_timings, read_published, require_published
 from vrtspike.runs.published import publish as publish_run
+from vrtspike.runs.published import read_published, require_published
 
 
 def test_reads_name_fingerprint_and_settings(publish):
@@ -54,24 +53,6 @@ def test_only_the_evaluation_can_be_replaced(publish):
         run.with_overrides(["TRAIN.OPTIM.LR=1.0"])
     with pytest.raises(ConfigError, match="SIZES"):
         run.with_overrides(["TEST.TILE.SIZES=128"])
-
-
-def test_timings_of_several_starts_have_each_step_once(tmp_path):
-    assert list(merged_timings(tmp_path)) == []
-
-    def step(number, ms):
-        return {"kind": "step", "step": number, "samples": 2, "frames": 6, "ms": {"step": ms}}
-
-    write_lines(tmp_path / "timing_20260101-000000.jsonl", (step(n, 1.0) for n in range(1, 6)))
-    later = tmp_path / "timing_20260101-000100.jsonl"
-    write_lines(later, [step(4, 2.0), step(5, 2.0), {"kind": "summary", "steps": 2}])
-    # One that was killed before its first step was written.
-    write_lines(tmp_path / "timing_20260101-000200.jsonl", [{"kind": "work"}])
-    # A process that was killed leaves a last line that is cut off.
-    later.write_text(later.read_text() + '{"kind": "st')
-    found = list(merged_timings(tmp_path))
-    assert [r.get("step") for r in found] == [1, 2, 3, 4, 5]
-    assert [r["ms"]["step"] for r in found] == [1.0, 1.0, 1.0, 2.0, 2.0]
 
 
 def test_only_finished_runs_are_published(tmp_path):

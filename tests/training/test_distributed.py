@@ -22,7 +22,7 @@ from tests.training.kill_run import FROZEN
 from tests.training.setup_run import forecast_settings, forecast_trainer, records, run
 from vrtspike.cluster.signals import EXIT_INTERRUPTED
 from vrtspike.errors import RunError
-from vrtspike.runs.checkpoints import list_checkpoints, read_checkpoint
+from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.distributed import Ranks, Replica
 
 HERE = Path(__file__).parent

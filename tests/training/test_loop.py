@@ -14,7 +14,7 @@ from tests.training.setup_run import Notes, forecast_settings, forecast_trainer,
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
-from vrtspike.runs.checkpoints import list_checkpoints
+from vrtspike.training.checkpoints import list_checkpoints
 from vrtspike.training.optimizers import total_steps
 
 

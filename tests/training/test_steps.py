@@ -21,7 +21,7 @@ from tests.training import setup_run
 from tests.training.forecast import Forecaster, ForecastTask, StopAfter, Waves
 from tests.training.setup_run import forecast_settings, records, run
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.runs.checkpoints import list_checkpoints
+from vrtspike.training.checkpoints import list_checkpoints
 from vrtspike.training.loop import Trainer
 
 STEPS, MICRO, SPOILED = 6, 2, 3

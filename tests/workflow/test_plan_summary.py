@@ -91,7 +91,7 @@ def test_the_cost_of_several_stages_is_added_up_and_many_are_cut(tmp_path):
     cut = summary(jobs, most=2)
     assert cut[1:] == [
         "and 3 stages more; vrtspike why tells them all",
-        "together 1:02:00 last time, without 1 that never ran",
+        "together 1:02:00 last time",
     ]
     assert summary(jobs, most=4)[3] == "report: asked for"
     assert "together" not in "".join(summary(jobs[:2]))

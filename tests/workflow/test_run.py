@@ -220,7 +220,7 @@ STALE: dict[str, tuple[Callable[[Project], Any], list[str], dict[str, str]]] = {
     ),
     "code of trainings, asked for": (
         lambda p: p.replaced(*SOURCE),
-        ["evaluate_tiny", "--forcerun", "train_tiny"],
+        ["evaluate_tiny", "--config", "RETRAIN=tiny"],
         {"train tiny": "asked for", "evaluate tiny": AGAIN},
     ),
     **{
@@ -273,7 +273,7 @@ def test_changed_training_code_is_told_and_an_unknown_target_is_refused(finished
     assert told.splitlines()[-2:] == [
         "nothing to be done",
         "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW in training/loop.py. Its weights "
-        "stay; to train it again: snakemake --forcerun train_tiny",
+        "stay; to train it again: snakemake train_tiny --config RETRAIN=tiny",
     ]
     command = [sys.executable, "-m", "vrtspike", "why", "nosuch"]
     done = subprocess.run(

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.concurrency import is_waited_for
-from vrtspike.errors import RunError
-from vrtspike.workflow.starting import OutputLock, mend_dates
+from vrtspike.workflow.starting import wait_for_turn
+
+OWN = f"{socket.gethostname()}-{os.getpid()}.plan"
+"""The list of this process, which stays until it ends."""
 
 HOLDER = """
 import sys
 from pathlib import Path
-from vrtspike.errors import RunError
-from vrtspike.workflow.starting import OutputLock, mend_dates
-lock = OutputLock(Path(sys.argv[1]))
-assert not lock.acquire(sys.argv[2:], print)
+from vrtspike.workflow.starting import wait_for_turn
+assert not wait_for_turn(Path(sys.argv[1]), sys.argv[2:])
 print("ready", flush=True)
 sys.stdin.read()
-lock.release()
 """
 
 
@@ -54,15 +52,14 @@ class Second:
     def __init__(self, folder: Path, *files: str) -> None:
         self.said: list[str] = []
         self.waited: list[bool] = []
-        self.waits, lock = threading.Event(), OutputLock(folder)
+        self.waits = threading.Event()
 
         def say(text: str) -> None:
             self.said.append(text)
             self.waits.set()
 
         def acquire() -> None:
-            self.waited.append(lock.acquire(files, say))
-            lock.release()
+            self.waited.append(wait_for_turn(folder, files, say))
 
         self.thread = threading.Thread(target=acquire)
         self.thread.start()
@@ -88,7 +85,7 @@ def test_who_makes_the_same_file_is_named_and_waited_for(holder, tmp_path, monke
     other.communicate()
     # It has the right to nothing: it plans once more before it begins.
     assert (second.end(), len(second.said)) == ([True], 1)
-    assert not [*tmp_path.glob("*.plan")]
+    assert [path.name for path in tmp_path.glob("*.plan")] == [OWN]  # of the unconcerned
 
 
 def test_what_is_made_is_not_waited_for_and_what_is_stale_is(holder, tmp_path):
@@ -112,7 +109,7 @@ def test_who_was_killed_is_forgotten_and_so_is_a_plan_that_goes(holder, tmp_path
     (tmp_path / "gone.plan").symlink_to(tmp_path / "nowhere")
     assert len([*tmp_path.glob("*.plan")]) == 2
     assert Second(tmp_path, "a").end() == [False]
-    assert [path.name for path in tmp_path.glob("*.plan")] == ["gone.plan"]
+    assert {path.name for path in tmp_path.glob("*.plan")} == {"gone.plan", OWN}
 
 
 def test_two_do_not_begin_at_the_same_moment(tmp_path):
@@ -123,74 +120,3 @@ def test_two_do_not_begin_at_the_same_moment(tmp_path):
             assert second.thread.is_alive()
         assert not [*tmp_path.glob("*.plan")]
     assert second.end() == [False]
-
-
-SNAKEMAKE = """
-import signal, subprocess, sys
-from vrtspike.workflow.starting import forward_stops
-forward_stops(lambda: True)
-# What a scheduler does: it notes the request, and waits for its jobs.
-signal.signal(signal.SIGTERM, lambda *_: print("noted", flush=True))
-signal.signal(signal.SIGINT, lambda *_: None)
-job = subprocess.Popen(["bash", "-c", sys.argv[1]], start_new_session=True)
-sys.exit(0 if job.wait() else 3)
-"""
-
-PROGRAM = (
-    "import time; from vrtspike.system.cli import run; "
-    "run(lambda: print(chr(114), flush=True) or time.sleep(600))"
-)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-@pytest.mark.parametrize("call", ["exec {}", "{}; exit $?"])
-def test_a_request_is_forwarded(number, call):
-    command = call.format(f"{sys.executable} -c '{PROGRAM}'")
-    snakemake = subprocess.Popen(
-        [sys.executable, "-c", SNAKEMAKE, command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert snakemake.stdout is not None
-    assert snakemake.stdout.readline() == "r\n"
-    snakemake.send_signal(number)
-    said, told = snakemake.communicate(timeout=800)
-    assert told == "ended by SIGTERM\n"
-    assert snakemake.returncode == 0
-    assert said == ("" if number == signal.SIGINT else "noted\n")
-
-
-def test_without_a_terminal_it_goes_on_when_that_is_closed():
-    snakemake = subprocess.Popen(
-        [sys.executable, "-c", SNAKEMAKE, "echo r; read line; exit 1"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-    )
-    assert snakemake.stdout is not None
-    assert snakemake.stdout.readline() == "r\n"
-    snakemake.send_signal(signal.SIGHUP)
-    said, _ = snakemake.communicate("done\n", timeout=800)
-    assert (snakemake.returncode, said) == (0, "")
-
-
-def test_results_of_the_future_are_dated_today_and_given_files_are_named(tmp_path, capsys):
-    results, given = tmp_path / "results", tmp_path / "weights.pth"
-    results.mkdir()
-    files = [results / name for name in ("a.json", "b.json", "old.json")]
-    for file in (*files, given):
-        file.write_text("{}")
-    os.utime(files[2], (1000, 1000))
-    plan = [*map(str, files), str(given), str(results / "missing.json")]
-    mend_dates(plan, results)
-    assert capsys.readouterr().err == ""
-    for days, file in enumerate((*files[:2], given), 1):
-        os.utime(file, (time.time() + 86400 * days,) * 2)
-    with pytest.raises(RunError, match=rf"future.*\(1\):\n  - {given}\n.*touch -c {given}"):
-        mend_dates(plan, results)
-    assert "a.json and 1 more: was dated in the future" in capsys.readouterr().err
-    first, second, old = (file.stat().st_mtime for file in files)
-    assert first == second <= time.time() + 1
-    assert old == 1000

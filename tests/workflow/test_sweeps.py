@@ -72,8 +72,8 @@ def test_a_sweep_is_trained_and_shown_and_a_new_value_trains_that_alone(project)
     assert jobs == {"train": 1, "sweep": 1}
 
 
-def test_a_forced_sweep_trains_its_members_again_and_nothing_else(project):
-    jobs = project.plan("sweep_rates", "evaluate_tiny", "--forcerun", "sweep_rates")
+def test_a_sweep_is_trained_again_by_its_name_and_nothing_else(project):
+    jobs = project.plan("sweep_rates", "evaluate_tiny", "--config", "RETRAIN=rates")
     trained = {job.wildcards["preset"] for job in jobs if job.rule == "train"}
     table = pd.read_csv(project.folder / "results/sweep/rates/table.csv")
     assert trained == set(table["preset"])

@@ -153,34 +153,26 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
     write_code(Path("results/train/p"), {**code, "scripts/train.py:step": "of old"})
     assert found.code_notice("p") == (
         "p was trained by other code: step in scripts/train.py. Its weights stay; to train it "
-        "again: snakemake --forcerun train_p"
+        "again: snakemake train_p --config RETRAIN=p"
     )
     assert found.code_notice("q") is None
 
 
 def test_who_is_trained_again_of_several_seeds():
-    plan = Workflow(WorkflowSettings(), {"p": Settings(SEEDS=2), "q": Settings()})
-    assert retrained(plan, ["train_p"]) == {"p", "p-seed-2"}
-    assert retrained(plan, ["train"]) == set(plan.names)
+    plan = Workflow(WorkflowSettings(RETRAIN="p"), {"p": Settings(SEEDS=2), "q": Settings()})
+    assert retrained(plan) == {"p", "p-seed-2"}
 
 
 @pytest.mark.parametrize(
-    ("forced", "retrain", "expected"),
-    [
-        ([], (), set()),
-        (["train_p"], (), {"p"}),
-        (["train_p-without-spikes"], (), {"p-without-spikes"}),
-        (["evaluate_p", "train_x"], (), set()),
-        ([], ("q",), {"q"}),
-        (["train_p"], ("q",), {"p", "q"}),
-    ],
+    ("retrain", "expected"),
+    [("", set()), ("p", {"p"}), ("p-without-spikes", {"p-without-spikes"}), ("p q", {"p", "q"})],
 )
-def test_who_is_trained_again(forced, retrain, expected):
+def test_who_is_trained_again(retrain, expected):
     plan = Workflow(WorkflowSettings(RETRAIN=retrain), {"p": Settings(), "q": Settings()})
-    assert retrained(plan, forced) == expected
+    assert retrained(plan) == expected
 
 
-def test_a_forced_sweep_trains_its_presets_again_with_their_seeds(here):
+def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
     for path, text in {
         "config.yaml": "PRESETS: [small]\n",
         "config/presets/small.yaml": "SEEDS: 2\n",
@@ -188,8 +180,8 @@ def test_a_forced_sweep_trains_its_presets_again_with_their_seeds(here):
         "config/sweeps/sizes.yaml": "BASE: small\nGRID: {TRAIN.BATCH_SIZE: [1, 2]}\n",
     }.items():
         give(path, text.encode())
-    plan = load_workflow(["config.yaml"], {})
-    names = retrained(plan, ["sweep_rates"])
+    plan = load_workflow(["config.yaml"], {"RETRAIN": "rates"})
+    names = retrained(plan)
     members = set(plan.sweep("rates").members)
     assert members < names
     assert {split_seed(name)[0] for name in names} == members

@@ -18,16 +18,17 @@ from vrtspike.analysis.evaluations import (
     quality,
     quality_formats,
     quality_note,
+    require_names,
 )
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.performance import Analysis, plot_lines
+from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import shown_settings
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.logs import RunLogs, read_run_logs
-from vrtspike.runs.published import PublishedRun, read_published, require_names
+from vrtspike.runs.published import PublishedRun, read_published
 
 TABLE = "table"
 DIFFERENCES = "differences.csv"

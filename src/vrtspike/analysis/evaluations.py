@@ -7,16 +7,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vrtspike.analysis.evaluation_files import SUMMARY, read_summary
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.errors import RunError
 from vrtspike.io.flatten import unequal
-from vrtspike.runs.evaluation import SUMMARY, read_summary
 from vrtspike.runs.identity import result_settings
-from vrtspike.runs.published import PublishedRun, read_published, require_names
+from vrtspike.runs.published import PublishedRun, read_published
 
 Summary = Mapping[str, Any]
 """The contents of an evaluation's ``summary.json``."""
+
+
+def require_names(runs: Sequence[PublishedRun]) -> None:
+    """Refuse runs that a table could not tell apart.
+
+    Raises:
+        RunError: if two have one name.
+    """
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
 
 
 def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:

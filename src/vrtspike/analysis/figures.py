@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric
 from vrtspike.monitoring.timing_layout import ROOT
-from vrtspike.runs.logs import RunLogs
 
 WARM_UP_STEPS = 1
 """Steps left out at the start: compilation, algorithm search and the first data are not typical."""

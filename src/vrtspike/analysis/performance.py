@@ -12,13 +12,13 @@ from matplotlib.ticker import MaxNLocator
 
 from vrtspike.analysis.figures import RunFigures, run_figures, summarize_sections, throughput
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
+from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import atomic_write_text, write_json
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.plotting.drawing import draw, say
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.published import read_published
 
 TABLES = ("timing.csv", "throughput.csv", "memory.csv", "metrics.csv")

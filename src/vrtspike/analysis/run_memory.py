@@ -11,7 +11,9 @@ from typing import Any
 from vrtspike.analysis.figures import run_figures
 from vrtspike.analysis.findings import symptoms
 from vrtspike.analysis.rules import Run, uses_cache
+from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.errors import RunError
 from vrtspike.io.files import folder_bytes
 from vrtspike.monitoring.process_memory import (
     MEGABYTE,
@@ -20,9 +22,8 @@ from vrtspike.monitoring.process_memory import (
     processes_of_run,
     system_memory,
 )
-from vrtspike.runs.folder import read_record
+from vrtspike.runs.folder import latest_run, read_record
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.logs import RunLogs, read_run_logs
 from vrtspike.runs.names import METRICS
 
 _FULL_SHARE = 0.8
@@ -51,6 +52,28 @@ class RunMemory:
     system: SystemMemory
     stores_mb: float | None
     logs: RunLogs | None = None
+
+
+def find_run_folder(given: Path, runs: Path) -> Path:
+    """The folder of a run that a person named.
+
+    Args:
+        given: the folder; one that holds folders of runs (``runs/<preset>``), of which the one
+            that was written to last is meant; or the name of a preset.
+        runs: folder of all runs.
+
+    Raises:
+        RunError: if there is no run.
+    """
+    for folder in (given, runs / given):
+        found = latest_run(folder)
+        if found is not None:
+            return found
+    known = sorted(path.name for path in runs.glob("*") if path.is_dir())
+    raise RunError(
+        f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
+        f"prints when it starts) or a preset, {runs} has runs of: {', '.join(known) or 'none'}"
+    )
 
 
 def measure_run(folder: Path) -> RunMemory:

@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from vrtspike.analysis.evaluations import require_names
+from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import split_seed
 from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.logs import read_run_logs
-from vrtspike.runs.published import PublishedRun, read_published, require_names
+from vrtspike.runs.published import PublishedRun, read_published
 
 TABLE = "table"
 PLOT = "parallel_coordinates.html"

@@ -106,12 +106,11 @@ class BatchSystem:
         return [*(word.format_map(values) for word in words), *shlex.split(job.extra)]
 
 
-def _read_systems() -> dict[str, BatchSystem]:
-    text = files(__package__).joinpath("batch_systems.yaml").read_text(encoding="utf-8")
-    return {name: BatchSystem(**words) for name, words in YAML(typ="safe").load(text).items()}
+_WORDS = YAML(typ="safe").load(
+    files(__package__).joinpath("batch_systems.yaml").read_text(encoding="utf-8")
+)
 
-
-SYSTEMS = _read_systems()
+SYSTEMS = {name: BatchSystem(**words) for name, words in _WORDS.items()}
 """By the name that a profile gives."""
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import psutil
 
-from vrtspike.errors import ConfigError, RunError
+from vrtspike.errors import RunError
 from vrtspike.io.locks import holders, lock_file
 from vrtspike.monitoring.nvml import Gpu, gpu_processes, installed_gpus
 
@@ -48,12 +48,11 @@ def choosing(folder: Path) -> Iterator[str | None]:
     """Choose alone, so that no two runs hold half of what each needs; else who chooses now."""
     _make_shared(folder)
     path = folder / "choosing.lock"
-    descriptor = _open_lock(path)
+    descriptor = claim(path)
     try:
-        alone = lock_file(descriptor, path, elsewhere=_ELSEWHERE)
-        yield None if alone else describe_holder(path)
+        yield describe_holder(path) if descriptor is None else None
     finally:
-        os.close(descriptor)
+        _close(() if descriptor is None else (descriptor,))
 
 
 def claim(path: Path) -> int | None:
@@ -317,22 +316,6 @@ def _used_by(gpu: Gpu) -> str:
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
-
-
-def require_precision(precision: str, device_type: str) -> None:
-    """Refuse types of matrix products that do not exist, or that a device computes for hours.
-
-    Raises:
-        ConfigError: naming what there is.
-    """
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision: found {precision}, expected {', '.join(PRECISIONS)}")
-    if precision == "float16" and device_type == "cpu":
-        raise ConfigError(
-            "precision: found float16 on a CPU, where products of that type take many times as "
-            "long as any other; choose float32 or bfloat16, or a GPU"
-        )
 
 
 def device_type(name: DeviceName) -> Literal["cpu", "cuda"]:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -31,8 +30,7 @@ from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status,
 from vrtspike.cluster.torchrun import Rendezvous, run, run_training
 from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.workflow import load_workflow
-from vrtspike.io.files import writes_to
-from vrtspike.monitoring.display import LOG_FILE
+from vrtspike.monitoring.display import Messages
 from vrtspike.monitoring.nvml import installed_gpus
 from vrtspike.runs.code import changes_since, describe_code
 from vrtspike.runs.folder import hold_launcher, is_finished, read_record, set_aside
@@ -47,43 +45,6 @@ _FORWARDED = signal.SIGUSR1
 """What srun forwards to its programs on all nodes; at SIGTERM it would kill them."""
 
 _STATUS = {0: "finished", EXIT_INTERRUPTED: "interrupted"}
-
-
-@dataclass(frozen=True)
-class Messages:
-    """Where a launcher's messages go.
-
-    Attributes:
-        log: a file for the full text; None for the terminal.
-    """
-
-    log: Path | None = None
-
-    def begin(self) -> None:
-        """Empty the log."""
-        if self.log is not None:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            self.log.write_text("", encoding="utf-8")
-
-    def note(self, text: str) -> None:
-        """Write a message to the log, or show it where there is none."""
-        if self.log is None:
-            print(text, flush=True)
-            return
-        with writes_to(self.log), self.log.open("a", encoding="utf-8") as stream:
-            stream.write(f"{text}\n")
-
-    def tell(self, text: str) -> None:
-        """Show a message that a person has to know; a log receives it, too."""
-        # Shown first: the log may stand on a disk that is full.
-        if self.log is not None:
-            print(text, flush=True)
-        self.note(text)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables from which the training processes know the log."""
-        return {} if self.log is None else {LOG_FILE: str(self.log.absolute())}
 
 
 def gpus_option(text: str) -> int | Literal["auto"]:
@@ -192,7 +153,7 @@ def _tell_code(
     else:
         messages.tell(
             f"code has changed since this run began: {describe_code(changed)}; to train it again: "
-            f"snakemake --forcerun train_{preset}"
+            f"snakemake train_{preset} --config RETRAIN={preset}"
         )
 
 
@@ -221,7 +182,7 @@ def train(
     nodes: int = 1,
     most_gpus: int | None = None,
     limit: TimeLimit | None = None,
-    messages: Messages = Messages(),
+    messages: Messages | None = None,
 ) -> int:
     """Run the training program in as many processes as there are GPUs; returns its status.
 
@@ -232,12 +193,14 @@ def train(
         nodes: machines of the run; more than one needs a Slurm job of that size.
         most_gpus: that ``auto`` takes of a machine; None for all that are free.
         limit: of the job this belongs to; None for none.
-        messages: where the launcher's messages, and the full text of training, go.
+        messages: where the launcher's messages, and the full text of training, go; None: the
+            terminal.
 
     Raises:
         ConfigError: if there is no such job.
         RunError: if the devices are not there.
     """
+    messages = messages or Messages()
     with contextlib.ExitStack() as stack:
         devices = Devices()
         if nodes == 1:

@@ -33,7 +33,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     (○) is told apart from what is broken (✗); the exit status is 1 if something is broken. Nothing
     is changed.
     """
-    from vrtspike.machine.doctor import all_checks, show_checks
+    from vrtspike.commands.readiness import all_checks, show_checks
 
     checks = all_checks(arguments.configfile, arguments.config)
     is_sound = show_checks(checks, lambda line: print(line, flush=True))
@@ -59,9 +59,9 @@ def advise(arguments: argparse.Namespace) -> int:
     Every preset of the configuration is weighed by counted and measured tables and a short probe of
     this machine; --gpu asks for a machine with GPUs that are elsewhere.
     """
+    from vrtspike.commands import preset_advice as advice
+    from vrtspike.commands.hardware import measure_speed, named_gpu, this_machine
     from vrtspike.config.workflow import read_plan
-    from vrtspike.machine import advise as advice
-    from vrtspike.machine.hardware import measure_speed, named_gpu, this_machine
 
     plan = read_plan(arguments.configfile, arguments.config)
     machine = this_machine()
@@ -95,8 +95,7 @@ def memory(arguments: argparse.Namespace) -> None:
     RUN is the run's folder (runs/<preset>/<fingerprint>), or a preset, whose latest run is meant.
     Resident memory counts pages that processes share in each of them; "share" divides them.
     """
-    from vrtspike.analysis.run_memory import measure_run, memory_lines
-    from vrtspike.runs.folder import find_run_folder
+    from vrtspike.analysis.run_memory import find_run_folder, measure_run, memory_lines
 
     folder = find_run_folder(arguments.run_path, arguments.runs)
     while True:

@@ -40,7 +40,7 @@ def pack(arguments: argparse.Namespace) -> None:
     model card, in the form of the Hugging Face hub (`hf upload OWNER/NAME FOLDER` puts it there).
     `vrtspike restore` and `vrtspike.load` take such a folder, or OWNER/NAME, in place of a run.
     """
-    from vrtspike.runs.packed import pack_run
+    from vrtspike.reporting.packed import pack_run
 
     for missing in pack_run(arguments.run_path, arguments.output, arguments.licence):
         print(f"note: {missing}")

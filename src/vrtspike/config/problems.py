@@ -107,9 +107,9 @@ class Problem(Protocol):
 
     These two stand where their arguments are defined:
     :class:`vrtspike.training.fit.TrainableProblem` and
-    :class:`vrtspike.runs.evaluation.EvaluatedProblem`. Planning imports the module, so it imports
-    PyTorch and other large packages within functions only. The code that a function uses makes its
-    stage stale, so each stage calls one function.
+    :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`. Planning imports the module, so it
+    imports PyTorch and other large packages within functions only. The code that a function uses
+    makes its stage stale, so each stage calls one function.
     """
 
     SETTINGS: type[RunSettings]

@@ -72,7 +72,7 @@ class WorkflowSettings(Section):
         "The same as KEY=value, separated by spaces; none within a value: [2,8,8]", ""
     )
     RETRAIN: tuple[str, ...] = operational(
-        "Presets to train again if their code has changed (or --forcerun train_<preset>)", ()
+        "Presets and sweeps to train again if their code has changed", ()
     )
     WEIGHTS_URL: str | None = operational(
         "Folder from which published weights are fetched; null: where they are published",
@@ -326,7 +326,7 @@ def load_workflow(
         raise ConfigError(_each_fault_once(broken.values()))
     sweeps = _read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
     plan = Workflow(settings, presets, broken, *sweeps)
-    _require_known("RETRAIN", plan.names, settings, document, files)
+    _require_known("RETRAIN", [*plan.names, *plan.sweeps], settings, document, files)
     return plan
 
 

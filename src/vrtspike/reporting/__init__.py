@@ -1,1 +1,1 @@
-"""Results to the page that people show: one file, offline."""
+"""Results to the page that people show, one file, offline; a run as a folder to give away."""

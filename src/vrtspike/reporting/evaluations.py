@@ -10,16 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.evaluations import (
-    OWN_PROTOCOL,
-    TEST_FRAMES,
-    column_name,
-    metrics_of_task,
-)
-from vrtspike.config.problems import Metric
-from vrtspike.errors import RunError
-from vrtspike.io.files import read_mapping
-from vrtspike.runs.evaluation import (
+from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
     EXAMPLES_INDEX,
     FRAMES,
@@ -29,6 +20,15 @@ from vrtspike.runs.evaluation import (
     ChangedSummaryError,
     read_summary,
 )
+from vrtspike.analysis.evaluations import (
+    OWN_PROTOCOL,
+    TEST_FRAMES,
+    column_name,
+    metrics_of_task,
+)
+from vrtspike.config.problems import Metric
+from vrtspike.errors import RunError
+from vrtspike.io.files import read_mapping
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ OBSERVERS = (
     "vrtspike.monitoring",
     "vrtspike.config.problems",
     "vrtspike.runs",
+    "vrtspike.training.checkpoints",
     "vrtspike.io.manifests",
 )
 """Code that decides no weights: logs, launching, files. Settings are compared by their values. What
 else does not in the folder of a problem, its settings name (``observers``)."""
 
 _SHOWN = 3
-_SCHEMA = 1
 
 
 @cache
@@ -53,7 +53,7 @@ def training_code(program: Path, task: str | None = None) -> Mapping[str, str]:
 
 def write_code(folder: Path, definitions: Mapping[str, str]) -> None:
     """Write ``code.json``."""
-    write_json(folder / CODE, {"schema": _SCHEMA, "definitions": dict(definitions)})
+    write_json(folder / CODE, {"schema": 1, "definitions": dict(definitions)})
 
 
 def read_code(folder: Path) -> Mapping[str, str] | None:
@@ -109,19 +109,10 @@ def changed_code(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 def describe_code(changed: list[str]) -> str:
     """Changed definitions in a few words.
 
-    >>> describe_code(["a.py:f", "a.py:g", "b.py:h"])
-    'f and g in a.py, h in b.py'
-    >>> describe_code([f"a.py:f{number}" for number in range(5)])
-    'f0, f1 and f2 in a.py, and 2 more'
+    >>> describe_code(["a.py:f", "a.py:g", "b.py:h", "b.py:i"])
+    'f in a.py, g in a.py, h in b.py, and 1 more'
     """
-    files: dict[str, list[str]] = {}
-    for name in changed[:_SHOWN]:
-        file, _, definition = name.rpartition(":")
-        files.setdefault(file, []).append(definition)
-    parts = [f"{_join(names)} in {file}" for file, names in files.items()]
+    parts = (name.rpartition(":") for name in changed[:_SHOWN])
+    shown = ", ".join(f"{definition} in {file}" for file, _, definition in parts)
     rest = len(changed) - _SHOWN
-    return ", ".join([*parts, f"and {rest} more"] if rest > 0 else parts)
-
-
-def _join(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{shown}, and {rest} more" if rest > 0 else shown

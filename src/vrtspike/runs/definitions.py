@@ -21,7 +21,18 @@ class Definition:
     @property
     def names(self) -> list[str]:
         """The names it defines; none where it does something else or something more."""
-        return _defined_names(self.statement)
+        statement = self.statement
+        if isinstance(statement, _DEFINITIONS):
+            return [statement.name]
+        if isinstance(statement, ast.AnnAssign):
+            targets: list[ast.expr] = [statement.target]
+        elif isinstance(statement, ast.Assign):
+            targets = statement.targets
+        else:
+            return []
+        flat = [part for target in targets for part in getattr(target, "elts", [target])]
+        names = [part.id for part in flat if isinstance(part, ast.Name)]
+        return names if len(names) == len(flat) else []
 
     @cached_property
     def text(self) -> str:
@@ -31,27 +42,18 @@ class Definition:
                 node.body = [child for child in node.body if not _is_bare_text(child)]
         return ast.unparse(self.statement)
 
-    @property
-    def chains(self) -> frozenset[str]:
-        """The names the statement uses, with the attributes that follow them: ``voxels.rate``.
-
-        Annotations of functions do not count: they are never evaluated.
-        """
-        return self._uses[0]
-
     @cached_property
     def dotted_texts(self) -> frozenset[str]:
         """Texts that are dotted names, as tables hold what is imported only when it is needed."""
         texts = (n.value for n in ast.walk(self.statement) if isinstance(n, ast.Constant))
         return frozenset(t for t in texts if isinstance(t, str) and _DOTTED.fullmatch(t))
 
-    @property
-    def imports(self) -> tuple[ast.Import | ast.ImportFrom, ...]:
-        """The imports within the statement."""
-        return self._uses[1]
-
     @cached_property
-    def _uses(self) -> tuple[frozenset[str], tuple[ast.Import | ast.ImportFrom, ...]]:
+    def uses(self) -> tuple[frozenset[str], tuple[ast.Import | ast.ImportFrom, ...]]:
+        """The names the statement uses, with what follows them (``voxels.rate``), and its imports.
+
+        Annotations of functions do not count: they are never evaluated.
+        """
         # One walk without recursion: every call of Snakemake waits for this.
         chains: set[str] = set()
         imports: list[ast.Import | ast.ImportFrom] = []
@@ -116,7 +118,7 @@ def read_module(path: Path, package: str) -> Module:
                 module.definitions.setdefault(name, []).append(definition)
             if not definition.names:
                 module.always.append(definition)
-                for node in definition.imports:  # such as those under `try`
+                for node in definition.uses[1]:  # such as those under `try`
                     module.imported |= imported_names(node, package)
     return module
 
@@ -134,21 +136,6 @@ def imported_names(node: ast.Import | ast.ImportFrom, package: str) -> dict[str,
     base = parents[: len(parents) - node.level + 1] if node.level else []
     origin = ".".join([*base, *([node.module] if node.module else [])])
     return {alias.asname or alias.name: f"{origin}.{alias.name}" for alias in node.names}
-
-
-def _defined_names(statement: ast.stmt) -> list[str]:
-    """The names a statement defines; none where it does something else or something more."""
-    if isinstance(statement, _DEFINITIONS):
-        return [statement.name]
-    if isinstance(statement, ast.AnnAssign):
-        targets: list[ast.expr] = [statement.target]
-    elif isinstance(statement, ast.Assign):
-        targets = statement.targets
-    else:
-        return []
-    flat = [part for target in targets for part in getattr(target, "elts", [target])]
-    names = [part.id for part in flat if isinstance(part, ast.Name)]
-    return names if len(names) == len(flat) else []
 
 
 def _is_bare_text(node: ast.stmt) -> bool:

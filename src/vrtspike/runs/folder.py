@@ -190,28 +190,6 @@ def set_aside(folder: Path) -> Path:
     return aside
 
 
-def find_run_folder(given: Path, runs: Path) -> Path:
-    """The folder of a run that a person named.
-
-    Args:
-        given: the folder; one that holds folders of runs (``runs/<preset>``), of which the one
-            that was written to last is meant; or the name of a preset.
-        runs: folder of all runs.
-
-    Raises:
-        RunError: if there is no run.
-    """
-    for folder in (given, runs / given):
-        found = latest_run(folder)
-        if found is not None:
-            return found
-    known = sorted(path.name for path in runs.glob("*") if path.is_dir())
-    raise RunError(
-        f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
-        f"prints when it starts) or a preset, {runs} has runs of: {', '.join(known) or 'none'}"
-    )
-
-
 def latest_run(folder: Path) -> Path | None:
     """The folder if it is a run's, else the run in it that was written to last, if there is one."""
     if (folder / RECORD).is_file():

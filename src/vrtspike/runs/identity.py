@@ -6,8 +6,8 @@ trained a run stands beside its results (:mod:`vrtspike.runs.code`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from vrtspike.config import load_preset
 from vrtspike.config.fields import decides_results
-from vrtspike.config.loading import changed_settings, check_files, check_packages
+from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.errors import ConfigError, RunError
@@ -96,15 +96,9 @@ class RunIdentity:
             settings = kind.model_validate(kind.upgraded(found["settings"], schema))
             known = {each.name: found[each.name] for each in fields(RunIdentity)}
             return cls(**{**known, "settings": settings})
-        except ConfigError as error:
-            raise RunError(f"{path}: {error}") from error
-        except KeyError as error:
+        except (ConfigError, KeyError, ValidationError) as error:
             raise RunError(
-                f"{path}: not the settings of a run, {error.args[0]} is missing"
-            ) from error
-        except ValidationError as error:
-            raise RunError(
-                f"{path}: written by another version of this project ({error})"
+                f"{path}: no settings of a run, or of another version of this project ({error})"
             ) from error
 
 
@@ -191,9 +185,7 @@ def _digest(key: str, path: Path) -> str:
         raise RunError(f"{key}: {path}: {error.strerror or error}; {advice}") from error
 
 
-def prepare_folder(
-    folder: Path, *, preset: Path | None, dataset: Path | None, overrides: Sequence[str]
-) -> None:
+def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:
     """See to it that a run folder says what shall be computed.
 
     That is ``settings.json``, and ``statistics.json`` for those who will use the weights.
@@ -202,47 +194,29 @@ def prepare_folder(
         folder: the run's folder.
         preset: preset file of a new run; None continues the run in the folder.
         dataset: dataset manifest of a new run.
-        overrides: replaced keys such as ``TRAIN.BATCH_SIZE=2``.
 
     Raises:
-        RunError: if the folder belongs to another run, or overrides would make it another one, or
-            data or weights of a run that is continued have changed since.
-        ConfigError: if preset or overrides are wrong.
+        RunError: if there is no run, or another one, or data or weights of a run that is continued
+            have changed since.
+        ConfigError: if the preset is wrong.
     """
     if (preset is None) != (dataset is None):
         raise RunError("--preset and --dataset belong together: give both, or neither to continue")
-    known = RunIdentity.read(folder) if (folder / SETTINGS).is_file() else None
-    if known is None and preset is None:
-        raise RunError(
-            f"{folder / SETTINGS}: no such file. Name the folder of an existing run, or give "
-            "--preset and --dataset to start one there"
-        )
-    if preset is not None and dataset is not None:
-        settings = load_preset(preset, overrides)
+    if preset is None or dataset is None:
+        _check_unchanged(RunIdentity.read(folder), folder)
+    else:
+        settings = load_preset(preset)
         check_files(settings)
         check_packages(settings)
         run = identify(preset.stem, settings, dataset)
-        if known is not None and known.fingerprint != run.fingerprint:
+        known = RunIdentity.read(folder) if (folder / SETTINGS).is_file() else run
+        if known.fingerprint != run.fingerprint:
             raise RunError(
                 f"{folder}: holds run {known.fingerprint}; this would be run {run.fingerprint} "
                 "(other settings, data or weights). Name another folder, or leave --preset out to "
                 "continue"
             )
         run.write(folder)
-        write_statistics(folder)
-        return
-    assert known is not None
-    if overrides:
-        settings = changed_settings(known.settings, overrides, str(folder / SETTINGS))
-        if result_settings(settings) != result_settings(known.settings):
-            raise RunError(
-                f"--set {' '.join(overrides)} changes the result of the run in {folder}; start a "
-                "new run with --preset and --dataset in another folder"
-            )
-        known = replace(known, settings=settings)
-    _check_unchanged(known, folder)
-    if overrides:
-        known.write(folder)
     write_statistics(folder)
 
 

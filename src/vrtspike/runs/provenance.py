@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import vrtspike
-from vrtspike.io.files import write_json
+from vrtspike.io.files import json_digest, read_json, write_json
 from vrtspike.runs.definitions import Definition, Module, imported_names, read_module
 
 PACKAGE = "vrtspike"
@@ -55,9 +54,11 @@ def code_digests(
         FileNotFoundError: if there is no such program.
         SyntaxError: if a source file is not valid Python.
     """
-    found: dict[str, str] = _remembered("files", _by_file, script, neutral, uses)
+    files: dict[str, dict[str, str]] = defaultdict(dict)
+    for name, digest in _used_definitions(script, neutral, uses).items():
+        files[name.rpartition(":")[0]][name] = digest
     own = _label(script.resolve())
-    return {own: found[own], **dict(sorted(found.items()))}
+    return {file: json_digest(files[file])[:12] for file in dict.fromkeys([own, *sorted(files)])}
 
 
 def definition_digests(
@@ -74,43 +75,36 @@ def definition_digests(
         eight hexadecimal digits by ``<path within the package or scripts/name>:<definition>``;
         what a module does beside defining names is its ``(module)``.
     """
-    found: dict[str, str] = _remembered("definitions", _by_definition, script, neutral, uses)
+    found = _used_definitions(script, neutral, uses)
+    return {name.removeprefix(f"{PACKAGE}/"): digest for name, digest in found.items()}
+
+
+def _used_definitions(
+    script: Path, neutral: Collection[str], uses: Collection[str]
+) -> dict[str, str]:
+    """:func:`definition_digests`, each file as :func:`code_digests` names it."""
+    entry, ignored = script.resolve(), NEUTRAL.union(neutral)
+    closure = _Closure(entry, ignored, uses)
+    question = " ".join([*sorted(ignored), "+", *sorted(uses)])
+    found: dict[str, str] = remembered(
+        entry, _SOURCES / PACKAGE, question, lambda: _by_definition(closure)
+    )
     return found
 
 
-def _remembered(
-    question: str,
-    answer: Callable[[_Closure], Any],
-    script: Path,
-    neutral: Collection[str],
-    uses: Collection[str],
-) -> Any:  # noqa: ANN401 - what is asked for
-    entry, ignored = script.resolve(), NEUTRAL.union(neutral)
-    whole = " ".join([question, *sorted(ignored), "+", *sorted(uses)])
-    closure = _Closure(entry, ignored, uses)
-    return remembered(entry, _SOURCES / PACKAGE, whole, lambda: answer(closure))
-
-
-def _by_file(closure: _Closure) -> dict[str, str]:
-    """Used source files with their digests."""
-    return {_label(path): _digest(found) for path, found in closure.used().items()}
-
-
 def _by_definition(closure: _Closure) -> dict[str, str]:
-    """Used definitions with their digests."""
     groups: dict[str, list[Definition]] = defaultdict(list)
     for path, definitions in closure.used().items():
-        file = _label(path).removeprefix(f"{PACKAGE}/")
         for definition in definitions:
             for name in definition.names or ["(module)"]:
-                groups[f"{file}:{name}"].append(definition)
-    return {name: _digest(found)[:8] for name, found in sorted(groups.items())}
+                groups[f"{_label(path)}:{name}"].append(definition)
+    return {name: _digest(found) for name, found in sorted(groups.items())}
 
 
 def _digest(definitions: Collection[Definition]) -> str:
     ordered = sorted(definitions, key=lambda definition: definition.statement.lineno)
     text = "\n".join(definition.text for definition in ordered)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _label(path: Path) -> str:
@@ -164,9 +158,10 @@ class _Closure:
     def _uses(self, path: Path, module: Module, definition: Definition) -> Iterator[_Place]:
         """Where the names that a definition uses are defined."""
         local = dict(module.imported)
-        for node in definition.imports:
+        chains, imports = definition.uses
+        for node in imports:
             local |= imported_names(node, module.package)
-        for chain in definition.chains:
+        for chain in chains:
             first, _, rest = chain.partition(".")
             if first in module.definitions:
                 yield _Place(path, first)
@@ -221,25 +216,18 @@ def remembered(entry: Path, package: Path, question: str, answer: Callable[[], A
         question: tells this question from others about the program.
         answer: finds the answer, a JSON value.
     """
-    sources = _once(entry.parent, package)
+    sources, known = _once(entry.parent, package), dict[str, Any]()
     file = Path(cache_from_source(str(entry))).with_suffix(".code.json")
-    known = _read(file, sources)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # not there, or damaged
+        found = read_json(file)
+        known |= found["answers"] if found["sources"] == sources else {}
     if question not in known:
         known[question] = answer()
-        if _sources(entry.parent, package) != sources:
-            return known[question]  # someone edits at this moment: it may be of either version
-        with contextlib.suppress(OSError):  # a read-only folder: found again next time
-            write_json(file, {"sources": sources, "answers": known})
+        # Where someone edits at this moment the answer may be of either version.
+        if _sources(entry.parent, package) == sources:
+            with contextlib.suppress(OSError):  # a read-only folder: found again next time
+                write_json(file, {"sources": sources, "answers": known})
     return known[question]
-
-
-def _read(file: Path, sources: str) -> dict[str, Any]:
-    """The answers for these sources; none where nothing readable is there."""
-    try:
-        found = json.loads(file.read_bytes())
-        return dict(found["answers"]) if found["sources"] == sources else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
 
 
 def _sources(*folders: Path) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,13 @@ from vrtspike.config.loading import changed_settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.io.flatten import flatten
-from vrtspike.monitoring.records import each_record, read_records
+from vrtspike.monitoring.records import merged_timings, read_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity, result_settings, write_statistics
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 
+_EXPECTED = "no such file; expected the folder of a finished run, such as results/train/<preset>"
 DIGESTED = (WEIGHTS, STATISTICS)
 """Files of a published run whose SHA-256 ``run.json`` holds: they decide every result."""
 
@@ -64,10 +64,7 @@ def read_published(folder: str | Path) -> PublishedRun:
     folder = Path(folder)
     record = read_record(folder)
     if record is None:
-        raise RunError(
-            f"{folder / RECORD}: no such file; expected the folder of a finished run, such as "
-            "results/train/<preset>"
-        )
+        raise RunError(f"{folder / RECORD}: {_EXPECTED}")
     return PublishedRun(
         **vars(RunIdentity.read(folder)),
         parameters=record.get("parameters"),
@@ -84,22 +81,8 @@ def read_finished(folder: Path) -> PublishedRun:
     """
     published = read_published(folder)
     if not (folder / WEIGHTS).is_file():
-        raise RunError(
-            f"{folder / WEIGHTS}: no such file; expected the folder of a finished run, such as "
-            "results/train/<preset>"
-        )
+        raise RunError(f"{folder / WEIGHTS}: {_EXPECTED}")
     return published
-
-
-def require_names(runs: Sequence[PublishedRun]) -> None:
-    """Refuse runs that a table could not tell apart.
-
-    Raises:
-        RunError: if two have one name.
-    """
-    names = [run.name for run in runs]
-    if len(set(names)) < len(names):
-        raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
 
 
 def require_published(weights: str | Path) -> None:
@@ -167,32 +150,8 @@ def publish(folder: Path, output: Path) -> None:
         digests = {name: file_digest(temporary / name) for name in DIGESTED if name in copied}
         write_json(temporary / names.RECORD, {**record, "digests": digests})
         shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
-        _write_lines(temporary / names.TIMING, merged_timings(logs))
+        _write_lines(temporary / names.TIMING, merged_timings(logs.glob(names.TIMING_OF_STARTS)))
         _write_table(temporary / names.METRICS_TABLE, read_records(folder / names.METRICS))
-
-
-def merged_timings(folder: Path) -> Iterator[dict[str, Any]]:
-    """The steps that all starts of a run have timed, each as it was last computed.
-
-    One at a time: those of a million steps would take 12 GB.
-    """
-    # The names hold the time of the start, so their order is that of the starts.
-    paths = sorted(folder.glob(names.TIMING_OF_STARTS))
-    for path, end in zip(paths, _ends(paths), strict=True):
-        for record in each_record(path):
-            if record["kind"] == "step" and record["step"] < end:
-                yield record
-
-
-def _ends(paths: Sequence[Path]) -> list[float]:
-    """For each start's file, the first step that a later start computed again."""
-    if not paths:
-        return []
-    ends = [math.inf]
-    for path in reversed(paths[1:]):
-        steps = (record["step"] for record in each_record(path) if record["kind"] == "step")
-        ends.append(min(ends[-1], next(steps, math.inf)))
-    return ends[::-1]
 
 
 def _write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:

@@ -11,10 +11,7 @@ import pandas as pd
 import torch
 import xarray
 
-from vrtspike.io.files import atomic_write_text, finite_or_null, replaced_folder, write_json
-from vrtspike.io.weights import load_trained
-from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.evaluation import (
+from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
     EXAMPLES_INDEX,
     FRAMES,
@@ -24,6 +21,9 @@ from vrtspike.runs.evaluation import (
     TABLE,
     write_summary,
 )
+from vrtspike.io.files import atomic_write_text, finite_or_null, replaced_folder, write_json
+from vrtspike.io.weights import load_trained
+from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import require_published
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.evaluate import (

@@ -25,9 +25,14 @@ from vrtspike.config.run_schema import MAIN_METRIC, RunSettings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.timing import TimingLogger, section
-from vrtspike.runs.checkpoints import RunState, Stateful, latest_checkpoint, micro_batches_per_step
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
 from vrtspike.training.batches import seed_everything
+from vrtspike.training.checkpoints import (
+    RunState,
+    Stateful,
+    latest_checkpoint,
+    micro_batches_per_step,
+)
 from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.optimizers import (
     FrozenStart,

@@ -6,21 +6,18 @@ due is known. On a cluster the profile decides instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 from vrtspike.errors import RunError
-from vrtspike.workflow.snakemake_internals import Job, SnakemakeInternals
-
-RULES = ("train", "evaluate")
-"""Rules whose jobs compute on GPUs."""
+from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
 EVERY_CORE = 1024
 """More than any machine has; Snakemake lowers it to ``--cores``, a profile replaces it."""
 
 
 class LocalDevices:
-    """What a job gets of this machine.
+    """What a job gets of this machine: its part, where several presets are due.
 
     Args:
         gpus: GPUS of the configuration.
@@ -37,27 +34,33 @@ class LocalDevices:
     def _here(self) -> int:
         return self._count()
 
-    def gpus(self, preset: str) -> int:
-        """GPUs of a training, for Snakemake to count; ``auto`` shares them with those beside it."""
+    @property
+    def _presets(self) -> int:
+        due = (job for job in self._snakemake.due_jobs() if job.rule in ("train", "evaluate"))
+        return len({job.wildcards["preset"] for job in due}) or 1
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of a training, for Snakemake to count; ``auto`` shares them among the presets."""
         if not isinstance(self._gpus, str):
             return self._gpus
         if not self._snakemake.runs_here:
             return 1
-        beside = [job for job in self._beside("train", preset) if job.rule == "train"]
-        return max(1, self._here // (1 + len(beside))) if self._here else 0
+        return max(1, self._here // self._presets) if self._here else 0
 
-    def threads(self, rule: str, preset: str, cores: int) -> int:
-        """Cores of a job: all, divided among those that compute at the same time.
+    def threads(self, gpus: int, cores: int) -> int:
+        """Cores of a job: all, divided among the presets that compute at the same time.
 
         On a CPU, too: two small trainings side by side leave no core waiting for another.
+
+        Args:
+            gpus: of the job.
+            cores: that Snakemake was given.
         """
         if not self._snakemake.runs_here:
             return EVERY_CORE
-        each = self.gpus(preset) if rule == "train" else 1
-        together = self._here // each if each and self._here else cores
-        if together < 2:
-            return EVERY_CORE
-        return max(1, cores // min(1 + len(self._beside(rule, preset)), together))
+        together = self._here // gpus if gpus and self._here else cores
+        return max(1, cores // max(1, min(self._presets, together)))
 
     def options(self, granted: int) -> str:
         """What of a training's GPUs its launcher has to be told.
@@ -76,25 +79,3 @@ class LocalDevices:
                 "(config/config.yaml) gives a training; raise the one or lower the other"
             )
         return ""
-
-    def _beside(self, rule: str, preset: str) -> list[Job]:
-        """The other due jobs on GPUs that neither wait for a job nor are waited for by it."""
-        due = [job for job in self._snakemake.due_jobs() if job.rule in RULES]
-        own = next((j for j in due if (j.rule, j.wildcards["preset"]) == (rule, preset)), None)
-        if own is None:
-            return []
-        before = _waited_for(own, due)
-        return [
-            job for job in due if job not in (own, *before) and own not in _waited_for(job, due)
-        ]
-
-
-def _waited_for(job: Job, due: Sequence[Job]) -> list[Job]:
-    """The due jobs whose results a job needs, at any distance."""
-    found, waiting = list[Job](), [job]
-    while waiting:
-        needed = waiting.pop().inputs
-        new = [other for other in due if other not in found and needed.intersection(other.outputs)]
-        found += new
-        waiting += new
-    return found

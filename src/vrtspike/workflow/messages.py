@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import difflib
 import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from vrtspike.config.documents import read_yaml
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError, UserError
 
 REMADE = "vrtspike_remade"
 """Attribute of a message: a file that is made again, and why, as a pair."""
-TARGETS = "vrtspike_targets"
-"""Attribute of a message: the names of all targets."""
 
-_LOG = logging.getLogger("snakemake.logging")
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
     "after --"
 )
 _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
-_NEAR, _FAR = 0.8, 0.6
-_SHOWN = 3
 
 
 def tell_reason(path: str, reason: str) -> None:
     """Tell :class:`Answers` why a file is made again, which Snakemake only calls forced."""
-    _LOG.info("%s: %s", path, reason, extra={REMADE: (path, reason)})
-
-
-def tell_targets(names: list[str]) -> None:
-    """Tell :class:`Answers` the names of all targets."""
-    _LOG.info("", extra={TARGETS: names})
+    log = logging.getLogger("snakemake.logging")
+    log.info("%s: %s", path, reason, extra={REMADE: (path, reason)})
 
 
 class Answers:
@@ -49,13 +39,9 @@ class Answers:
     def __init__(self, arguments: Sequence[str]) -> None:
         self._arguments = arguments
         self._reasons: dict[str, str] = {}
-        self._targets: list[str] = []
 
     def answered(self, record: logging.LogRecord) -> logging.LogRecord | None:
         """The message, with a better text or reason where there is one; None is not to be shown."""
-        if hasattr(record, TARGETS):
-            self._targets = vars(record)[TARGETS]
-            return None
         if hasattr(record, REMADE):
             path, reason = vars(record)[REMADE]
             self._reasons[path] = reason
@@ -71,8 +57,11 @@ class Answers:
         return record
 
     def _answer(self, text: str, exception: str) -> str | None:
-        if exception == "MissingRuleException":
-            return unknown_target(text, self._targets)
+        if exception == "MissingRuleException" and (found := _NO_RULE.search(text)):
+            return (
+                f"no target and no file of this workflow: {found[1]}; snakemake "
+                "--list-target-rules shows them all"
+            )
         if exception == "ProtectedOutputException":
             return (
                 f"{text.split()[-1]}: cannot be written; fix its permissions, or set RESULTS "
@@ -81,29 +70,6 @@ class Answers:
         if "load_configfile" in text or "Config file is not valid" in text:
             return broken_configfile(self._arguments)
         return None
-
-
-def unknown_target(message: str, names: Iterable[str]) -> str | None:
-    """A better answer where Snakemake knows no rule for a target.
-
-    Args:
-        message: Snakemake's.
-        names: targets that there are.
-
-    Returns:
-        the answer with the nearest targets; None if the message is about something else.
-    """
-    found = _NO_RULE.search(message)
-    if found is None:
-        return None
-    asked, known = found[1], sorted(set(names))
-    near = difflib.get_close_matches(asked, known, _SHOWN, _NEAR)
-    near = near or difflib.get_close_matches(asked, known, 1, _FAR)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ";"
-    return (
-        f"no target and no file of this workflow: {asked}{hint} snakemake --list-target-rules "
-        "shows them all"
-    )
 
 
 def broken_configfile(arguments: Sequence[str]) -> str | None:
@@ -150,17 +116,12 @@ class Notices:
             self.exit_status = 0
             raise SystemExit(EXIT_USER_ERROR) from None
 
-    def say(self) -> None:
-        """Print what is to be said, and forget it."""
-        for text in self._said:
-            print(text, file=sys.stderr)
-        self._said.clear()
-
     def _end(self) -> None:
         """End with :attr:`exit_status` where it is set: Snakemake calls every plan a success."""
         # Snakemake 9.19 does not close the handlers of plugins; the summary of a plan comes first.
         logging.shutdown()
-        self.say()
+        for text in self._said:
+            print(text, file=sys.stderr)
         if self.exit_status:
             sys.stdout.flush()
             sys.stderr.flush()

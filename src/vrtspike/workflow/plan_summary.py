@@ -193,7 +193,5 @@ def summary(jobs: Iterable[DueJob], most: int | None = None) -> list[str]:
     measured = [stage for stage in found if stage.cost is not None]
     if len(measured) > 2:
         whole = format_duration(sum(stage.cost or 0.0 for stage in measured))
-        never = len(found) - len(measured)
-        but = f", without {never} that never ran" if never else ""
-        lines.append(f"together {whole} last time{but}")
+        lines.append(f"together {whole} last time")
     return lines

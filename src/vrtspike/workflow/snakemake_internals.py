@@ -7,7 +7,6 @@ functions, profiles, hooks (``onstart``) and the interface for loggers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from vrtspike.workflow.messages import tell_reason
@@ -18,7 +17,6 @@ class Job(NamedTuple):
 
     rule: str
     wildcards: dict[str, str]
-    inputs: frozenset[str]
     outputs: tuple[str, ...]
 
 
@@ -55,12 +53,6 @@ class SnakemakeInternals:
         """``--config`` as it was typed; ``config`` holds numbers within mappings as strings."""
         return list(self._workflow.config_settings.config_args or ())
 
-    @property
-    def forced_rules(self) -> frozenset[str]:
-        """Rules of ``--forcerun``: ``train_<preset>`` has no output of its own to force."""
-        settings = self._workflow.dag_settings
-        return frozenset(["train"] if settings.forceall else map(str, settings.forcerun))
-
     def make_again(self, path: str, reason: str) -> None:
         """Run the job that makes a file, whether it seems stale or not.
 
@@ -77,17 +69,12 @@ class SnakemakeInternals:
         No resource function is told which jobs will run beside its own.
         """
         dag = self._workflow.dag
-        return list(_described(list(dag.needrun_jobs()) or dag.jobs))
+        return [
+            Job(job.rule.name, dict(job.wildcards.items()), tuple(map(str, job.output)))
+            for job in list(dag.needrun_jobs()) or dag.jobs
+        ]
 
     def files(self) -> set[str]:
         """What the jobs of the plan read and write, whether they will run or not."""
-        return {
-            file for job in self._workflow.dag.jobs for file in map(str, (*job.input, *job.output))
-        }
-
-
-def _described(jobs: Sequence[Any]) -> Iterator[Job]:
-    for job in jobs:
-        wildcards = {str(name): str(value) for name, value in job.wildcards.items()}
-        inputs, outputs = frozenset(map(str, job.input)), tuple(map(str, job.output))
-        yield Job(job.rule.name, wildcards, inputs, outputs)
+        jobs = self._workflow.dag.jobs
+        return {file for job in jobs for file in map(str, (*job.input, *job.output))}

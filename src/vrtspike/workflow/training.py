@@ -6,12 +6,12 @@ it is known wherever the result is copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from vrtspike.config.loading import check_packages, missing_files
 from vrtspike.config.problems import find_problem
-from vrtspike.config.run_schema import RunSettings, split_seed
+from vrtspike.config.run_schema import split_seed
 from vrtspike.config.workflow import Workflow
 from vrtspike.errors import ConfigError, UserError
 from vrtspike.io.flatten import flat_settings
@@ -70,14 +70,15 @@ class Trainings:
         """
         begins = again or self._run(preset) is None or bool(self.change(preset))
         given = self._given(preset)
-        gone = missing_files(self._settings(preset))
+        gone = missing_files(self._plan.preset(preset))
         gone |= {key: str(path) for key, path in given.items() if not path.is_file()}
         if again or not self.is_trained(preset):
-            check_packages(self._settings(preset))
+            check_packages(self._plan.preset(preset))
         if not gone:
             return
         if begins:
-            raise ConfigError(_missing(preset, gone))
+            lines = [f"preset {preset}: {key}: no such file: {path}" for key, path in gone.items()]
+            raise ConfigError("\n".join([*lines, "Give an existing file, or remove the key."]))
         files = ", ".join(f"{key} ({path})" for key, path in gone.items())
         self._notice(
             f"preset {preset} was trained with files that are no longer there: {files}. Its "
@@ -98,7 +99,7 @@ class Trainings:
             return ""
         then, now = (
             flat_settings(result_settings(settings))
-            for settings in (run.settings, self._settings(preset))
+            for settings in (run.settings, self._plan.preset(preset))
         )
         changes = [
             f"{key} {then.get(key)} -> {now.get(key)}"
@@ -123,20 +124,17 @@ class Trainings:
         """What of the code behind a preset's weights is no longer today's, in one line."""
         if not self.is_trained(preset):
             return None
-        task = self._settings(preset).TASK
+        task = self._plan.preset(preset).TASK
         changed = changes_since(self.result(preset), self._program, task)
         if not changed:
             return None
         return (
             f"{preset} was trained by other code: {describe_code(changed)}. Its weights stay; to "
-            f"train it again: snakemake --forcerun train_{preset}"
+            f"train it again: snakemake train_{preset} --config RETRAIN={preset}"
         )
 
-    def _settings(self, preset: str) -> RunSettings:
-        return self._plan.preset(preset)
-
     def _files(self, preset: str) -> dict[str, Path]:
-        settings = self._settings(preset)
+        settings = self._plan.preset(preset)
         return find_problem(settings.TASK).training_weights(settings)
 
     def _is_made(self, path: Path) -> bool:
@@ -165,31 +163,18 @@ class Trainings:
 
     def _data_digest(self, preset: str) -> str | None:
         try:
-            problem = find_problem(self._settings(preset).TASK)
+            problem = find_problem(self._plan.preset(preset).TASK)
             return problem.dataset_digest(self._plan.manifest(preset))
         except UserError:
             return None
 
 
-def _missing(preset: str, files: Mapping[str, str]) -> str:
-    """What to say of files, by the key that names them, that a training needs."""
-    lines = [f"preset {preset}: {key}: no such file: {path}" for key, path in files.items()]
-    return "\n".join([*lines, "Give an existing file, or remove the key."])
-
-
-def retrained(plan: Workflow, forced: Iterable[str]) -> frozenset[str]:
-    """The presets to train again where their code has changed.
+def retrained(plan: Workflow) -> frozenset[str]:
+    """The presets to train again where their code has changed, each with all its seeds.
 
     Args:
-        plan: RETRAIN names presets.
-        forced: names of rules that Snakemake is told to run: ``train`` is all presets,
-            ``train_<preset>`` one, with all its seeds, ``sweep_<name>`` those of a sweep.
+        plan: RETRAIN names presets and sweeps.
     """
-    rules = set(forced)
-    if "train" in rules:
-        return frozenset(plan.names)
-    named = {name for name in plan.names if f"train_{name}" in rules} | {*plan.settings.RETRAIN}
-    named |= {
-        m for name, sweep in plan.sweeps.items() if f"sweep_{name}" in rules for m in sweep.members
-    }
+    named = {*plan.settings.RETRAIN}
+    named |= {m for name in named & plan.sweeps.keys() for m in plan.sweeps[name].members}
     return frozenset(name for name in plan.names if named & {name, split_seed(name)[0]})

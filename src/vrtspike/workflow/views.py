@@ -13,12 +13,9 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from vrtspike.io.files import file_mark, full_disk
 from vrtspike.system.progress_bar import format_duration
@@ -30,36 +27,9 @@ LOG_LINES = 20
 MESSAGE_LINES = 100
 """Of an error of ours: thousands of sequences may have the same fault."""
 
-_STEP = re.compile(rb"^\[(\d+)/(\d+)\] ", re.MULTILINE)
-_END_BYTES = 16_384
-"""A line for a sequence with many faults is long."""
 _ERROR = re.compile(r"error(?: \(process \d+\))?: ")
 _SAVED = re.compile(r"saved at step \d+ of \d+; ")
 """What a training says that was stopped in time: more than its figures, which follow."""
-_STARTER = "torch/distributed/elastic/multiprocessing/api.py"
-_TOLD_BEFORE = re.compile(r"    (?:wildcards|resources): ")
-_TOLD_AFTER = re.compile(r"Error in rule \w+:|Shutting down, this might take some time")
-"""Where Snakemake's own words end and begin again in the log that Slurm keeps of a job."""
-
-
-def steps(logs: Iterable[str | Path]) -> tuple[int, int]:
-    """Things done and all of them, of the jobs that write these logs; zeros where none tells.
-
-    Logs of jobs on other machines may come late; the figures are those of the last line seen.
-    """
-    found = [_last_step(log) for log in logs]
-    return sum(done for done, _ in found), sum(total for _, total in found)
-
-
-def _last_step(log: str | Path) -> tuple[int, int]:
-    try:
-        with Path(log).open("rb") as stream:
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, size - _END_BYTES))
-            lines = _STEP.findall(stream.read())
-    except OSError:
-        return 0, 0  # not there yet
-    return (int(lines[-1][0]), int(lines[-1][1])) if lines else (0, 0)
 
 
 def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
@@ -78,11 +48,6 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
         # A bar that was redrawn leaves its states behind: the last one counts.
         found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.rstrip().split("\n")]
         if any(found):
-            found = _without_scheduler(found)
-            starter = next((number for number, line in enumerate(found) if _STARTER in line), None)
-            if starter is not None:
-                # What torchrun has to add is long and names no cause; the launcher's word is last.
-                found = [*found[:starter], found[-1]]
             errors = [number for number, line in enumerate(found) if _ERROR.match(line)]
             saved = [line for line in found if _SAVED.search(line)]
             if saved and not errors:
@@ -107,26 +72,14 @@ def _without_middle(lines: list[str], log: str) -> list[str]:
     return [*beginning, f"  ... and {left} lines more, in {log}", lines[-1]]
 
 
-def _without_scheduler(lines: list[str]) -> list[str]:
-    """The lines of a job's own programs, and Slurm's, in a log that Snakemake writes to as well."""
-    begins = [number for number, line in enumerate(lines) if _TOLD_BEFORE.match(line)]
-    own = lines[begins[-1] + 1 :] if begins else lines
-    end = next((number for number, line in enumerate(own) if _TOLD_AFTER.match(line)), len(own))
-    if 0 < end < len(own) and own[end - 1].startswith("["):
-        end -= 1  # the date above an error
-    return own[:end] if any(own[:end]) else lines
-
-
 COMMAND = "VRTSPIKE_COMMAND"
 """Environment variable: what the user typed, where that was not Snakemake."""
 SUMMARY_ONLY = "VRTSPIKE_SUMMARY_ONLY"
 """Environment variable: of a plan only the summary is shown, all of it, on standard output."""
 
 SUMMARY_LINES = 6
-ANNOUNCED = frozenset({"train", "evaluate"})
-"""Stages that are told, with their logs, when a job of theirs begins."""
-DRAWING = frozenset({"accept", "train", "evaluate"})
-"""Stages whose programs write to the terminal themselves."""
+ANNOUNCED = frozenset({"ingest", "voxelize", "train", "evaluate"})
+"""Stages that may take hours: a job of theirs is told when it begins, with its log."""
 
 _AGAIN = re.compile(r"Trying to restart job (\d+)\.")
 _USUAL = ("Assuming unrestricted shared filesystem usage",)
@@ -200,7 +153,7 @@ class RunView:
 
     Args:
         default: shows what is passed on as it is: warnings, errors, all before a run begins.
-        stream: where lines go; a bar is drawn where it is a terminal.
+        stream: where lines go.
         quiet: whether only errors are shown.
     """
 
@@ -219,14 +172,6 @@ class RunView:
         self._tried: set[str] = set()
         self._how = ""
         self._has_begun = self._interrupted = False
-        self._bar = Progress(
-            TextColumn("{task.description:<22}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _StepsColumn(""),
-            console=Console(file=stream),
-            transient=True,
-        )
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "workflow_started": self._on_begin,
             "run_info": self._on_totals,
@@ -234,7 +179,9 @@ class RunView:
             "job_finished": self._on_finished,
             "progress": self._on_progress,
             "job_error": self._on_failure,
-            **dict.fromkeys(("group_info", "job_started", "resources_info", "shellcmd"), _drop),
+            **dict.fromkeys(
+                ("group_info", "job_started", "resources_info", "shellcmd"), lambda fields: None
+            ),
         }
 
     def show(self, record: logging.LogRecord) -> None:
@@ -246,19 +193,16 @@ class RunView:
             else:
                 self._on_text(record)
         except Exception:  # it would end the thread that shows all that follows
-            self._pass_on(record)
+            self._default(record)
 
     def say(self, text: str) -> None:
         """Show a text."""
-        self._stop_bar()
         print(text, file=self._stream, flush=True)
-        self._draw()
 
     def end(self) -> None:
         """Say what the run came to, or how to go on."""
         for rule in list(self._stages):
             self._stages[rule].running.clear()
-        self._stop_bar()
         duration = format_duration(time.monotonic() - self._began)
         if self._interrupted:
             self.say(f"continue: {shlex.join(_typed_command())}")
@@ -293,7 +237,6 @@ class RunView:
         self._stages.setdefault(rule, _Stage(1)).start(job, logs)
         if rule in ANNOUNCED and not self._quiet:
             self.say(f"{self._names[job]} begins; its log: {', '.join(logs)}")
-        self._draw()
 
     def _on_finished(self, fields: Mapping[str, Any]) -> None:
         job = int(fields["job_id"])
@@ -309,7 +252,6 @@ class RunView:
                 took = f"{spent:.1f} s" if spent < 60 else format_duration(spent)
                 count = f"{stage.done}/{max(stage.total, stage.done)}"
                 self.say(f"{rule:<22}{count:>11}{took:>12}")
-        self._draw()
 
     def _on_failure(self, fields: Mapping[str, Any]) -> None:
         job, rule = int(fields["jobid"]), str(fields["rule_name"])
@@ -344,7 +286,7 @@ class RunView:
                 killed = status[0].endswith((" 137", "SIGKILL: 9>"))
                 self._how = status[0] + ": killed, as when memory is full" * killed
             elif not (known and any(final in text for final in _FINAL)):
-                self._pass_on(record)
+                self._default(record)
         elif again := _AGAIN.match(text):
             name = self._names.get(int(again[1]), f"job {again[1]}")
             self._tried.add(name)
@@ -354,45 +296,7 @@ class RunView:
         elif text.startswith("Nothing to be done") or not (
             self._has_begun or text.startswith(_USUAL)
         ):
-            self._pass_on(record)
-
-    def _pass_on(self, record: logging.LogRecord) -> None:
-        self._stop_bar()
-        self._default(record)
-        self._draw()
-
-    def _stop_bar(self) -> None:
-        if self._bar.live.is_started:
-            self._bar.stop()
-
-    def _draw(self) -> None:
-        """A bar on a terminal for the stage at work."""
-        running = [rule for rule, stage in self._stages.items() if stage.running]
-        # Programs that draw by themselves have the terminal's last lines.
-        if self._quiet or not running or not DRAWING.isdisjoint(running):
-            self._stop_bar()
-        elif self._stream.isatty():
-            stage = self._stages[running[-1]]
-            for task in self._bar.task_ids:
-                self._bar.remove_task(task)
-            logs = [log for found in stage.running.values() for log in found]
-            total = max(stage.total, stage.done + len(stage.running))
-            self._bar.add_task(running[-1], total=total, completed=stage.done, logs=logs)
-            self._bar.start()
-
-
-class _StepsColumn(TextColumn):
-    """How far the jobs at work are, as their logs tell."""
-
-    def render(self, task: Any) -> Any:  # noqa: ANN401 - rich's
-        """The figures, or nothing."""
-        done, total = steps(task.fields["logs"])
-        self.text_format = f"{done} of {total}" if total else ""
-        return super().render(task)
-
-
-def _drop(fields: Mapping[str, Any]) -> None:
-    """Leave it to the log of the workflow."""
+            self._default(record)
 
 
 def _typed_command() -> list[str]:

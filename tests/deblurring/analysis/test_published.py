@@ -3,6 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from vrtspike.analysis.evaluation_files import write_summary
 from vrtspike.deblurring.analysis.published import (
     Expected,
     read_published_figures,
@@ -14,7 +15,6 @@ from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.files import write_json
-from vrtspike.runs.evaluation import write_summary
 from vrtspike.runs.identity import RunIdentity
 
 

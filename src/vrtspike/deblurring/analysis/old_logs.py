@@ -24,11 +24,7 @@ import pandas as pd
 from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, RunFigures, run_figures
 from vrtspike.analysis.findings import find
 from vrtspike.analysis.performance import Analysis
-from vrtspike.deblurring.metrics.table import METRICS
-from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import RunError
-from vrtspike.monitoring.timing_layout import ROOT
-from vrtspike.runs.logs import (
+from vrtspike.analysis.run_logs import (
     MEMORY_COLUMNS,
     STEP_COLUMNS,
     TIMING_COLUMNS,
@@ -36,6 +32,10 @@ from vrtspike.runs.logs import (
     VALIDATION_COLUMNS,
     RunLogs,
 )
+from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.settings import Settings
+from vrtspike.errors import RunError
+from vrtspike.monitoring.timing_layout import ROOT
 
 PATTERNS = ("timing_*.log", "train_*.log", "*.log")
 """Names of such logs in a folder; of the first that matches, all."""

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.cluster.gpus import DEVICE_NAMES, PRECISIONS, device_type, require_precision
+from vrtspike.cluster.gpus import DEVICE_NAMES, device_type
 from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
+from vrtspike.deblurring.evaluation.precision import PRECISIONS, require_precision
 from vrtspike.errors import ConfigError
 from vrtspike.system.cli import EXIT_STOPPED, positive_int, positive_number
 
@@ -124,8 +125,8 @@ def restore(arguments: argparse.Namespace) -> int:
 
 
 def _restore(arguments: argparse.Namespace) -> None:
+    from vrtspike.reporting.packed import find_model
     from vrtspike.runs.names import WEIGHTS
-    from vrtspike.runs.packed import find_model
     from vrtspike.runs.published import read_finished, require_published
     from vrtspike.system.progress_bar import progress_bar
 
@@ -262,7 +263,7 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     if output.suffix != ".onnx":
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
-    from vrtspike.runs.packed import find_model
+    from vrtspike.reporting.packed import find_model
     from vrtspike.runs.published import read_finished
 
     found = find_model(arguments.run_path)

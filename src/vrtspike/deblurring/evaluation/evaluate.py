@@ -16,6 +16,16 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from vrtspike.analysis.evaluation_files import (
+    EXAMPLES,
+    FRAMES,
+    PICTURES,
+    SEQUENCES,
+    SUMMARY,
+    TABLE,
+    VIDEOS,
+    write_summary,
+)
 from vrtspike.deblurring.data.clips.dataset import (
     DatasetManifest,
     SequenceEntry,
@@ -61,16 +71,6 @@ from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.io.files import atomic_write_text, replaced_folder
 from vrtspike.io.images import write_png
-from vrtspike.runs.evaluation import (
-    EXAMPLES,
-    FRAMES,
-    PICTURES,
-    SEQUENCES,
-    SUMMARY,
-    TABLE,
-    VIDEOS,
-    write_summary,
-)
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.cpus import available_cpus
 

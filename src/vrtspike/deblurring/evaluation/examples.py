@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.analysis.evaluation_files import EXAMPLES_INDEX
 from vrtspike.deblurring.evaluation.measure import KEYS
 from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.io.files import finite_or_null, write_json
 from vrtspike.io.images import write_png
-from vrtspike.runs.evaluation import EXAMPLES_INDEX
 
 Choice = Literal["worst", "middle", "best"]
 CHOICES: tuple[Choice, ...] = ("worst", "middle", "best")

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.cluster.gpus import require_precision
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
+from vrtspike.deblurring.evaluation.precision import require_precision
 from vrtspike.deblurring.evaluation.restore import (
     Compute,
     load_model,
@@ -35,9 +35,9 @@ from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest
+from vrtspike.reporting.packed import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.runs.packed import find_model
 from vrtspike.runs.published import read_finished
 from vrtspike.training.precision import resolve_precision
 

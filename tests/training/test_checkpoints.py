@@ -5,7 +5,7 @@ import torch
 
 from vrtspike.config.run_schema import TrainSettings
 from vrtspike.errors import RunError
-from vrtspike.runs.checkpoints import (
+from vrtspike.training.checkpoints import (
     checkpoint_path,
     latest_checkpoint,
     list_checkpoints,

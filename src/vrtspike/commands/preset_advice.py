@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from vrtspike.commands.hardware import Machine, Speed, free_bytes
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
@@ -25,7 +26,6 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import DataError
 from vrtspike.io.files import folder_bytes
-from vrtspike.machine.hardware import Machine, Speed, free_bytes
 from vrtspike.training.workers import resolve_workers
 
 PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact", "light")

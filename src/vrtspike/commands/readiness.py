@@ -6,18 +6,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vrtspike.config.problems import find_problem
-from vrtspike.config.workflow import Workflow, read_plan
-from vrtspike.deblurring.data.clips.requirements import require_spikes
-from vrtspike.deblurring.data_size import GB
-from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.videos import Dataset, Videos
-from vrtspike.errors import DataError, UserError
-from vrtspike.io.locks import lock_file
-from vrtspike.io.pretrained import PUBLISHED, verify_weights
-from vrtspike.machine.advise import DataFound, find_data, stores_needed
-from vrtspike.machine.hardware import existing, free_bytes
-from vrtspike.machine.machine_checks import (
+from vrtspike.commands.hardware import existing, free_bytes
+from vrtspike.commands.machine_checks import (
     MACHINE,
     OPTIONAL,
     PRESETS,
@@ -27,6 +17,16 @@ from vrtspike.machine.machine_checks import (
     machine_checks,
     optional_checks,
 )
+from vrtspike.commands.preset_advice import DataFound, find_data, stores_needed
+from vrtspike.config.problems import find_problem
+from vrtspike.config.workflow import Workflow, read_plan
+from vrtspike.deblurring.data.clips.requirements import require_spikes
+from vrtspike.deblurring.data_size import GB
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.videos import Dataset, Videos
+from vrtspike.errors import DataError, UserError
+from vrtspike.io.locks import lock_file
+from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.runs.names import WEIGHTS
 
 _LITTLE_DISK = 2 * GB

@@ -5,12 +5,9 @@ import shutil
 
 import pytest
 
-from vrtspike.io.files import file_digest
-from vrtspike.io.pretrained import PUBLISHED
-from vrtspike.machine import doctor, machine_checks
-from vrtspike.machine.doctor import disk_check, project_checks, show_checks, weight_check
-from vrtspike.machine.hardware import GpuKind
-from vrtspike.machine.machine_checks import (
+from vrtspike.commands import machine_checks, readiness
+from vrtspike.commands.hardware import GpuKind
+from vrtspike.commands.machine_checks import (
     MACHINE,
     OPTIONAL,
     PRESETS,
@@ -22,6 +19,9 @@ from vrtspike.machine.machine_checks import (
     python_check,
     torch_checks,
 )
+from vrtspike.commands.readiness import disk_check, project_checks, show_checks, weight_check
+from vrtspike.io.files import file_digest
+from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.monitoring.process_memory import SystemMemory
 
 
@@ -179,7 +179,7 @@ def test_disks(tmp_path, monkeypatch):
     assert disk_check("RUNS", tmp_path / "a/b", 0.0).state == "ok"
     assert not (tmp_path / "a").exists()
     assert os.listdir(tmp_path) == []  # noqa: PTH208
-    monkeypatch.setattr(doctor, "free_bytes", lambda path: 10**10)
+    monkeypatch.setattr(readiness, "free_bytes", lambda path: 10**10)
     enough, little = (disk_check("RESULTS", tmp_path, need) for need in (7.9e9, 8.1e9))
     assert (enough.state, little.state) == ("ok", "broken")
     assert little.cure == "free space, or set RESULTS to another disk"

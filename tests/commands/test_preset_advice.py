@@ -5,14 +5,9 @@ import shutil
 
 import pytest
 
-from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.workflow import load_workflow, read_plan
-from vrtspike.deblurring.costs import table
-from vrtspike.errors import RunError, UserError
-from vrtspike.machine import advise as module
-from vrtspike.machine import hardware
-from vrtspike.machine.advise import advice_lines, advise, advise_batch
-from vrtspike.machine.hardware import (
+from vrtspike.commands import hardware
+from vrtspike.commands import preset_advice as module
+from vrtspike.commands.hardware import (
     GpuKind,
     Machine,
     Speed,
@@ -20,6 +15,11 @@ from vrtspike.machine.hardware import (
     measure_speed,
     named_gpu,
 )
+from vrtspike.commands.preset_advice import advice_lines, advise, advise_batch
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.workflow import load_workflow, read_plan
+from vrtspike.deblurring.costs import table
+from vrtspike.errors import RunError, UserError
 from vrtspike.sst.problem import memory
 
 GB = 10**9

@@ -13,10 +13,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from vrtspike.analysis.evaluation_files import SUMMARY, read_summary
 from vrtspike.config.problems import find_problem
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
-from vrtspike.runs.evaluation import SUMMARY, read_summary
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from vrtspike.analysis.evaluation_files import ChangedSummaryError, read_summary, write_summary
 from vrtspike.errors import RunError
 from vrtspike.io.files import write_json
-from vrtspike.runs.evaluation import ChangedSummaryError, read_summary, write_summary
 
 CONTENTS = {"preset": "a", "metrics": {"psnr": {"restored": 29.18}}, "worst": []}
 

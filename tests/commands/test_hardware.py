@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from vrtspike.machine.hardware import GPUS as SHEETS
-from vrtspike.machine.hardware import GpuKind, existing, find_gpus
+from vrtspike.commands.hardware import GPUS as SHEETS
+from vrtspike.commands.hardware import GpuKind, existing, find_gpus
 
 GPUS = [
     {"uuid": f"GPU-{n}", "total": total, "used": 1, "name": f"NVIDIA A100 {n}"}

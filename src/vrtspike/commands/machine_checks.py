@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from vrtspike.analysis.advice import advice
-from vrtspike.machine.hardware import GpuKind, find_gpus
+from vrtspike.commands.hardware import GpuKind, find_gpus
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.system.cpus import available_cpus
 
