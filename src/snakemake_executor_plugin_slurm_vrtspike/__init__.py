@@ -10,6 +10,10 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings
 
+from vrtspike.system.surroundings import fill_surroundings
+
+fill_surroundings()  # this is read before Snakemake asks for a home
+
 try:
     from snakemake_executor_plugin_slurm_vrtspike.executor import (
         Executor,

@@ -14,6 +14,8 @@ from typing import NoReturn
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
+from vrtspike.errors import EXIT_USER_ERROR, RunError
+from vrtspike.system.surroundings import require_surroundings
 from vrtspike.workflow.messages import Answers
 from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunView
 
@@ -27,6 +29,11 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         """Choose what is shown."""
+        try:
+            require_surroundings()
+        except RunError as error:
+            print(f"error: {error}", file=sys.stderr)
+            raise SystemExit(EXIT_USER_ERROR) from None
         settings = self.common_settings
         self._answers = Answers(sys.argv[1:])
         self._view: PlanView | RunView | None = None

@@ -20,6 +20,7 @@ from typing import NoReturn
 from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full, tell_full
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, end_in_order, end_with_starter
+from vrtspike.system.surroundings import fill_surroundings
 
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 """What a place that this user may not write to answers."""
@@ -144,6 +145,7 @@ def run(
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
     open_streams()
+    fill_surroundings()
     try:
         end_in_order()
         end_with_starter()

@@ -1,0 +1,61 @@
+"""What Snakemake needs around it: a user, a home with room for its cache, a folder to write to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from vrtspike.errors import RunError
+
+
+def fill_surroundings() -> None:
+    """Give a user without an entry (``docker run --user``) a name and a home, for what asks."""
+    try:
+        user = pwd.getpwuid(os.getuid())
+        name, home = user.pw_name, user.pw_dir
+    except KeyError:
+        name, home = f"uid{os.getuid()}", "/"
+    os.environ.setdefault("USER", name)
+    os.environ.setdefault("HOME", home)
+
+
+def surrounding_faults() -> Iterator[str]:
+    """What Snakemake writes beside results and cannot write; each with the remedy."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache"))
+    who = f"user {os.environ.get('USER', os.getuid())}, HOME {os.environ.get('HOME')}"
+    if reason := _refusal(cache):
+        yield (
+            f"{who}: the cache {cache} cannot be written ({reason}); set XDG_CACHE_HOME, or HOME, "
+            "to a folder that can be"
+        )
+    is_project = Path("config/config.yaml").is_file()
+    if is_project and (reason := _refusal(Path.cwd() / ".snakemake")):
+        yield (
+            f"{who}: {Path.cwd()} cannot be written ({reason}), where Snakemake keeps .snakemake; "
+            "fix its permissions, or copy the project to a folder of yours"
+        )
+
+
+def require_surroundings() -> None:
+    """Refuse to start where Snakemake would end with a traceback.
+
+    Raises:
+        RunError: if there is a fault.
+    """
+    if faults := list(surrounding_faults()):
+        raise RunError("\n".join(faults))
+
+
+def _refusal(folder: Path) -> str:
+    """Why a folder, or the nearest above it, takes no file; empty where it does."""
+    try:
+        while not folder.exists():
+            folder = folder.parent
+        with contextlib.closing(tempfile.TemporaryFile(dir=folder)):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)

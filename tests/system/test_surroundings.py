@@ -1,0 +1,64 @@
+"""Users without a name or a home, and folders that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+ASK = """
+import os
+from vrtspike.system.surroundings import fill_surroundings, surrounding_faults
+fill_surroundings()
+print(os.environ["USER"], os.environ["HOME"], *surrounding_faults(), sep="\\n")
+"""
+
+
+def ask(folder, before=(), **environment: str) -> list[str]:
+    command = [*before, sys.executable, "-c", ASK]
+    given = {"PATH": os.environ["PATH"], **environment}
+    done = subprocess.run(
+        command, cwd=folder, env=given, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_what_can_be_written_is_no_fault(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").touch()
+    assert ask(tmp_path, USER="ada", HOME=str(tmp_path)) == ["ada", str(tmp_path)]
+    assert list(tmp_path.iterdir()) == [tmp_path / "config"]
+    faults = ask(tmp_path, USER="ada", HOME="/proc/nowhere")[2:]
+    assert len(faults) == 1
+    assert faults[0].startswith(
+        "user ada, HOME /proc/nowhere: the cache /proc/nowhere/.cache cannot"
+    )
+    assert ask(tmp_path, USER="ada", HOME="/proc/no", XDG_CACHE_HOME=str(tmp_path))[2:] == []
+
+
+def test_a_user_without_a_name_gets_one_and_closed_folders_are_named(tmp_path):
+    user = ["unshare", "-U", "--map-user=4711", "--map-group=4711"]
+    if subprocess.run([*user, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no user namespaces here")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").touch()
+    tmp_path.chmod(0o500)
+    name, home, *faults = ask(tmp_path, user)
+    assert (name, home) == ("uid4711", "/")
+    assert f"{tmp_path} cannot be written (Permission denied), where Snakemake" in faults[-1]
+
+
+def test_snakemake_answers_without_a_traceback(repository):
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "-n", "demo"],
+        cwd=repository,
+        env={**os.environ, "HOME": "/proc/nowhere", "SLURM_CONF": os.devnull, "XDG_CACHE_HOME": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "the cache /proc/nowhere/.cache cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
