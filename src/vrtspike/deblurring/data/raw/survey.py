@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.folders import in_other_case, is_text, shown
+from vrtspike.deblurring.data.raw.layouts.folders import in_other_case
 from vrtspike.deblurring.data.raw.layouts.layout import Layout, advice
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.layouts.table import AUTO, find_layout, layout_of
-from vrtspike.errors import DataError, list_faults, named_faults
+from vrtspike.errors import DataError, is_text, list_faults, named_faults, shown
 
 UNUSABLE = frozenset("{}")
 """What may not occur in the name of a sequence."""
