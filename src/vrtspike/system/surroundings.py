@@ -24,14 +24,10 @@ def fill_surroundings() -> None:
 def surrounding_faults() -> Iterator[str]:
     """What Snakemake writes beside results and cannot write; each with the remedy."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache"))
-    remedies = {
-        cache: "where Snakemake has its cache; set XDG_CACHE_HOME or HOME to a folder of yours"
-    }
+    remedies = {cache: "Snakemake's cache; set XDG_CACHE_HOME or HOME to a folder of yours"}
     if Path("config/config.yaml").is_file():
         own = Path.cwd() / ".snakemake"
-        remedies[own] = (
-            "which Snakemake needs; fix permissions, or copy the project to a folder of yours"
-        )
+        remedies[own] = "which Snakemake needs; fix permissions, or copy the project"
     for folder, remedy in remedies.items():
         if reason := _refusal(folder):
             who = f"user {os.environ.get('USER', os.getuid())}, HOME {os.environ.get('HOME')}"

@@ -175,10 +175,7 @@ def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     if not UNUSABLE.isdisjoint(files.name):
         faults.append("the workflow takes { and } for placeholders; rename the sequence")
     if (length := len(files.name.encode())) > LONGEST:
-        faults.append(
-            f"a name of {length} bytes, expected at most {LONGEST}: results bear it; rename "
-            "the sequence"
-        )
+        faults.append(f"a name of {length} bytes, expected at most {LONGEST}; rename the sequence")
     if not files.blur:
         faults.append(f"no blurry frames ({places.blur})")
     if not files.sharp:
