@@ -14,8 +14,8 @@ from typing import NoReturn
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from vrtspike.errors import EXIT_USER_ERROR, RunError
-from vrtspike.system.surroundings import require_surroundings
+from vrtspike.errors import EXIT_USER_ERROR
+from vrtspike.system.surroundings import surrounding_faults
 from vrtspike.workflow.messages import Answers
 from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunView
 
@@ -29,11 +29,9 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         """Choose what is shown."""
-        try:
-            require_surroundings()
-        except RunError as error:
-            print(f"error: {error}", file=sys.stderr)
-            raise SystemExit(EXIT_USER_ERROR) from None
+        if faults := list(surrounding_faults()):
+            print("\n".join(f"error: {fault}" for fault in faults), file=sys.stderr)
+            raise SystemExit(EXIT_USER_ERROR)  # later Snakemake would end with a traceback
         settings = self.common_settings
         self._answers = Answers(sys.argv[1:])
         self._view: PlanView | RunView | None = None

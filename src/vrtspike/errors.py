@@ -8,9 +8,14 @@ else is a defect of this project and keeps its traceback.
 from __future__ import annotations
 
 import errno
+import os
+import re
 from collections.abc import Mapping, Sequence
 
 EXIT_USER_ERROR = 2
+
+_NO_TEXT = re.compile("[\ud800-\udfff]")
+"""What Python has for the bytes of a name that are not UTF-8."""
 
 
 class UserError(Exception):
@@ -73,3 +78,17 @@ def named_faults(faults: Mapping[str, Sequence[str]]) -> list[str]:
     ['train/a: no frames']
     """
     return [f"{name}: {fault}" for name, found in faults.items() for fault in found]
+
+
+def shown(name: str) -> str:
+    r"""A name as it can be written and printed, bytes that are not UTF-8 escaped.
+
+    >>> shown(os.fsdecode(b"caf\xe9"))
+    'caf\\xe9'
+    """
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
+def is_text(name: str) -> bool:
+    """Whether a name is UTF-8, as the names in manifests, stores and results have to be."""
+    return _NO_TEXT.search(name) is None

@@ -32,9 +32,7 @@ def test_what_can_be_written_is_no_fault(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "config"]
     faults = ask(tmp_path, USER="ada", HOME="/proc/nowhere")[2:]
     assert len(faults) == 1
-    assert faults[0].startswith(
-        "user ada, HOME /proc/nowhere: the cache /proc/nowhere/.cache cannot"
-    )
+    assert faults[0].startswith("user ada, HOME /proc/nowhere: /proc/nowhere/.cache cannot")
     assert ask(tmp_path, USER="ada", HOME="/proc/no", XDG_CACHE_HOME=str(tmp_path))[2:] == []
 
 
@@ -47,7 +45,10 @@ def test_a_user_without_a_name_gets_one_and_closed_folders_are_named(tmp_path):
     tmp_path.chmod(0o500)
     name, home, *faults = ask(tmp_path, user)
     assert (name, home) == ("uid4711", "/")
-    assert f"{tmp_path} cannot be written (Permission denied), where Snakemake" in faults[-1]
+    assert (
+        f"{tmp_path}/.snakemake cannot be written (Permission denied), which Snakemake"
+        in faults[-1]
+    )
 
 
 def test_snakemake_answers_without_a_traceback(repository):
@@ -60,5 +61,5 @@ def test_snakemake_answers_without_a_traceback(repository):
         check=False,
     )
     assert done.returncode == 2
-    assert "the cache /proc/nowhere/.cache cannot be written" in done.stderr
+    assert "/proc/nowhere/.cache cannot be written" in done.stderr
     assert "Traceback" not in done.stderr

@@ -48,9 +48,7 @@ def mend_dates(files: Iterable[str], results: Path) -> None:
                 mended.append(file)
     if mended:
         more = f" and {len(mended) - 1} more" if mended[1:] else ""
-        text = (
-            "was dated in the future and is now dated today; the clocks of two machines may differ"
-        )
+        text = "was dated in the future and is now dated today; the clocks of machines may differ"
         print(f"{mended[0]}{more}: {text}", file=sys.stderr)
     if foreign := [file for file in late if file not in mended]:
         title = "dated in the future, so that Snakemake would remove what is made of them"

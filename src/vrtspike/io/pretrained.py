@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_path, file_digest, stand_in
+from vrtspike.io.files import atomic_path, file_digest
 
 ALEXNET = "alexnet-owt-7be5be79.pth"
 VGG16 = "vgg16-397923af.pth"
@@ -88,8 +88,6 @@ def _expected(path: Path) -> str:
 def _compare(path: Path, name: str, expected: str) -> None:
     found = file_digest(path)
     if found != expected:
-        if other := stand_in(path):
-            raise DataError(f"{name}: {other}")
         raise DataError(
             f"{name}: found SHA-256 {found}, expected {expected}; this is not the published file: "
             "remove it and fetch it again"

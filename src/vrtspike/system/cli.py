@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
-from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full, tell_full
+from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full, is_text, shown, tell_full
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, end_in_order, end_with_starter
 from vrtspike.system.surroundings import fill_surroundings
@@ -215,11 +215,8 @@ def _require_text(words: Sequence[str]) -> None:
         UserError: naming the first, its bytes that are not UTF-8 escaped.
     """
     for word in words:
-        try:
-            word.encode()
-        except UnicodeEncodeError:
-            shown = os.fsencode(word).decode(errors="backslashreplace")
-            raise UserError(f"{shown}: a name that is not UTF-8; rename it") from None
+        if not is_text(word):
+            raise UserError(f"{shown(word)}: a name that is not UTF-8; rename it")
 
 
 def _extra_of(package: str) -> str:

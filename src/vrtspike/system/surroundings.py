@@ -9,8 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from vrtspike.errors import RunError
-
 
 def fill_surroundings() -> None:
     """Give a user without an entry (``docker run --user``) a name and a home, for what asks."""
@@ -26,28 +24,14 @@ def fill_surroundings() -> None:
 def surrounding_faults() -> Iterator[str]:
     """What Snakemake writes beside results and cannot write; each with the remedy."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache"))
-    who = f"user {os.environ.get('USER', os.getuid())}, HOME {os.environ.get('HOME')}"
-    if reason := _refusal(cache):
-        yield (
-            f"{who}: the cache {cache} cannot be written ({reason}); set XDG_CACHE_HOME, or HOME, "
-            "to a folder that can be"
-        )
-    is_project = Path("config/config.yaml").is_file()
-    if is_project and (reason := _refusal(Path.cwd() / ".snakemake")):
-        yield (
-            f"{who}: {Path.cwd()} cannot be written ({reason}), where Snakemake keeps .snakemake; "
-            "fix its permissions, or copy the project to a folder of yours"
-        )
-
-
-def require_surroundings() -> None:
-    """Refuse to start where Snakemake would end with a traceback.
-
-    Raises:
-        RunError: if there is a fault.
-    """
-    if faults := list(surrounding_faults()):
-        raise RunError("\n".join(faults))
+    remedies = {cache: "Snakemake's cache; set XDG_CACHE_HOME or HOME to a folder of yours"}
+    if Path("config/config.yaml").is_file():
+        own = Path.cwd() / ".snakemake"
+        remedies[own] = "which Snakemake needs; fix permissions, or copy the project"
+    for folder, remedy in remedies.items():
+        if reason := _refusal(folder):
+            who = f"user {os.environ.get('USER', os.getuid())}, HOME {os.environ.get('HOME')}"
+            yield f"{who}: {folder} cannot be written ({reason}), {remedy}"
 
 
 def _refusal(folder: Path) -> str:

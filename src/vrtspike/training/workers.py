@@ -142,8 +142,8 @@ def _require_short_sockets() -> None:
                 tempfile.tempdir = previous
             return
     raise RunError(
-        f"TMPDIR is {places[0]}: too long for sockets, and /tmp cannot be written; set it "
-        f"to a folder of at most {_SOCKET_FOLDER} bytes, or DATALOADER.TOTAL_WORKERS to 0"
+        f"TMPDIR is {places[0]}: too long for sockets, and /tmp cannot be written; set it to a "
+        f"folder of at most {_SOCKET_FOLDER} bytes"
     )
 
 

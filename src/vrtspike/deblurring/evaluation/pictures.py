@@ -11,10 +11,9 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.raw.layouts.folders import is_text, shown
 from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.video import read_video
-from vrtspike.errors import DataError, list_faults
+from vrtspike.errors import DataError, is_text, list_faults, shown
 from vrtspike.io.images import read_rgb
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")

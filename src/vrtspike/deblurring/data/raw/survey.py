@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.folders import in_other_case, is_text, shown
+from vrtspike.deblurring.data.raw.layouts.folders import in_other_case
 from vrtspike.deblurring.data.raw.layouts.layout import Layout, advice
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.layouts.table import AUTO, find_layout, layout_of
-from vrtspike.errors import DataError, list_faults, named_faults
+from vrtspike.errors import DataError, is_text, list_faults, named_faults, shown
 
 UNUSABLE = frozenset("{}")
 """What may not occur in the name of a sequence."""
@@ -175,10 +175,7 @@ def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     if not UNUSABLE.isdisjoint(files.name):
         faults.append("the workflow takes { and } for placeholders; rename the sequence")
     if (length := len(files.name.encode())) > LONGEST:
-        faults.append(
-            f"a name of {length} bytes, expected at most {LONGEST}: results bear it; rename "
-            "the sequence"
-        )
+        faults.append(f"a name of {length} bytes, expected at most {LONGEST}; rename the sequence")
     if not files.blur:
         faults.append(f"no blurry frames ({places.blur})")
     if not files.sharp:

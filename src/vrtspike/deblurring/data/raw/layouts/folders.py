@@ -9,29 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
-from vrtspike.errors import DataError
+from vrtspike.errors import DataError, is_text, shown
 
 FOREIGN = frozenset(
     {"__MACOSX", "@eaDir", "#recycle", "lost+found", "$RECYCLE.BIN", "System Volume Information"}
 )
 """Folders that archives, network storage and file systems put among those of a user."""
-
-_NO_TEXT = re.compile("[\ud800-\udfff]")
-"""What Python has for the bytes of a name that are not UTF-8."""
-
-
-def shown(name: str) -> str:
-    r"""A name as it can be written and printed, bytes that are not UTF-8 escaped.
-
-    >>> shown(os.fsdecode(b"caf\xe9"))
-    'caf\\xe9'
-    """
-    return os.fsencode(name).decode(errors="backslashreplace")
-
-
-def is_text(name: str) -> bool:
-    """Whether a name is UTF-8, as the names in manifests, stores and results have to be."""
-    return _NO_TEXT.search(name) is None
 
 
 def without_zeros(name: str) -> str:
