@@ -33,14 +33,7 @@ rule ingest:
     """Check the sequences of a shard completely; each gets a manifest, faults included."""
     input:
         survey="<results>/data/{dataset}/survey.json",
-        restored=restored(
-            "data/{dataset}/ingest/shards/{shard}.json",
-            INGEST_SHARD,
-            ["data/{dataset}/alignment.csv"],
-            lambda wildcards: SHARDS.damaged_checks(
-                dataset_of(wildcards), wildcards.shard
-            ),
-        ),
+        restored=restored_checks,
     output:
         "<results>/data/{dataset}/ingest/shards/{shard}.json",
     log:
@@ -102,11 +95,7 @@ rule alignment:
 rule accept:
     """The gate: go on only if no sequence has a fault, else list all faults (or leave them out)."""
     input:
-        restored=restored(
-            "data/{dataset}/k{bins}/accepted.json",
-            ACCEPTED,
-            ["data/{dataset}/k{bins}/dataset.json"],
-        ),
+        restored=restored_gate,
         shards=ingest_shards,
         survey="<results>/data/{dataset}/survey.json",
         # Faults that stop a run show there.

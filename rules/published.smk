@@ -11,7 +11,7 @@ rule reproduce_vrt:
         "<logs>/reproduce_vrt.log",
     benchmark:
         "<benchmarks>/reproduce_vrt.tsv"
-    threads: lambda wildcards: DEVICES.threads("evaluate", "reproduce", given_cores())
+    threads: evaluation_threads
     resources:
         gpu=1,
         mem_mb=16000,

@@ -6,14 +6,7 @@ rule voxelize:
     input:
         ingested="<results>/data/{dataset}/ingest/shards/{shard}.json",
         accepted="<results>/data/{dataset}/k{bins}/accepted.json",
-        restored=restored(
-            "data/{dataset}/k{bins}/shards/{shard}.json",
-            STORE_SHARD,
-            ["data/{dataset}/k{bins}/dataset.json"],
-            lambda wildcards: SHARDS.damaged_stores(
-                dataset_of(wildcards), int(wildcards.bins), wildcards.shard
-            ),
-        ),
+        restored=restored_stores,
     output:
         "<results>/data/{dataset}/k{bins}/shards/{shard}.json",
     log:

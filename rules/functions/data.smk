@@ -65,6 +65,35 @@ def settled(*presets):
     return datasets
 
 
+def damaged_checks(wildcards):
+    """What is wrong with the manifests of a shard's sequences."""
+    return SHARDS.damaged_checks(dataset_of(wildcards), wildcards.shard)
+
+
+def damaged_stores(wildcards):
+    """What is wrong with the stores of a shard's sequences."""
+    bins = int(wildcards.bins)
+    return SHARDS.damaged_stores(dataset_of(wildcards), bins, wildcards.shard)
+
+
+restored_checks = restored(
+    "data/{dataset}/ingest/shards/{shard}.json",
+    INGEST_SHARD,
+    ["data/{dataset}/alignment.csv"],
+    damaged_checks,
+)
+MADE_OF_STORES = ["data/{dataset}/k{bins}/dataset.json"]
+restored_gate = restored(
+    "data/{dataset}/k{bins}/accepted.json", ACCEPTED, MADE_OF_STORES
+)
+restored_stores = restored(
+    "data/{dataset}/k{bins}/shards/{shard}.json",
+    STORE_SHARD,
+    MADE_OF_STORES,
+    damaged_stores,
+)
+
+
 @user_errors()
 def source_of(wildcards):
     """The configured source of a simulated sequence."""
