@@ -96,6 +96,9 @@ def test_memory_disk_and_hours_are_reasons(project, monkeypatch):
         4e9 / 2**30 + 5.7
     )
     assert reasons(ask("A100", hours=5))["baseline"] == "takes more than 5 hours"
+    short = ask("4090", hours=10)
+    assert short.command == "snakemake --cores 16 train_light"
+    assert "VRT-Spike (reproduce) also finds in neighbouring frames" in short.because
     assert (ask("A100", hours=0).command, ask("A100", hours=0).because) == (None, "no preset fits")
     monkeypatch.setattr(module, "free_bytes", lambda path: 30 * GB)
     # 29.3 GB of stores and four checkpoints of 0.29 GB.

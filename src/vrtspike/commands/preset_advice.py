@@ -36,6 +36,9 @@ FROM_NOTHING = (
     "it starts from nothing, for comparisons and timing; for figures start from VRT's weights "
     "(reproduce, docs/training.md)"
 )
+WHAT_VRT_GIVES = (
+    "VRT-Spike (reproduce) also finds in neighbouring frames what a frame has lost, in days"
+)
 _USABLE = 0.9
 """Share of a GPU's memory that a training may fill."""
 _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
@@ -305,7 +308,9 @@ def recommend(
         dataset = videos.dataset(names[0]).name
         first = "; set DATA.ROOT first, there are no data yet" if data[dataset].missing else ""
         model = videos.preset(names[0]).MODEL
-        if model.TYPE == "vrt_spike" and model.VRT.PRETRAINED is None:
+        if model.TYPE != "vrt_spike":
+            first += f"; {WHAT_VRT_GIVES}"
+        elif model.VRT.PRETRAINED is None:
             first += f"; {FROM_NOTHING}"
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(names[0])}"
         return command, f"it fits{others}{first}"
