@@ -8,21 +8,18 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.concurrency import is_waited_for
-from vrtspike.errors import RunError
-from vrtspike.workflow.starting import OutputLock, mend_dates
+from vrtspike.workflow.starting import OutputLock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from vrtspike.errors import RunError
-from vrtspike.workflow.starting import OutputLock, mend_dates
+from vrtspike.workflow.starting import OutputLock
 lock = OutputLock(Path(sys.argv[1]))
 assert not lock.acquire(sys.argv[2:], print)
 print("ready", flush=True)
@@ -174,23 +171,3 @@ def test_without_a_terminal_it_goes_on_when_that_is_closed():
     snakemake.send_signal(signal.SIGHUP)
     said, _ = snakemake.communicate("done\n", timeout=800)
     assert (snakemake.returncode, said) == (0, "")
-
-
-def test_results_of_the_future_are_dated_today_and_given_files_are_named(tmp_path, capsys):
-    results, given = tmp_path / "results", tmp_path / "weights.pth"
-    results.mkdir()
-    files = [results / name for name in ("a.json", "b.json", "old.json")]
-    for file in (*files, given):
-        file.write_text("{}")
-    os.utime(files[2], (1000, 1000))
-    plan = [*map(str, files), str(given), str(results / "missing.json")]
-    mend_dates(plan, results)
-    assert capsys.readouterr().err == ""
-    for days, file in enumerate((*files[:2], given), 1):
-        os.utime(file, (time.time() + 86400 * days,) * 2)
-    with pytest.raises(RunError, match=rf"future.*\(1\):\n  - {given}\n.*touch -c {given}"):
-        mend_dates(plan, results)
-    assert "a.json and 1 more: was dated in the future" in capsys.readouterr().err
-    first, second, old = (file.stat().st_mtime for file in files)
-    assert first == second <= time.time() + 1
-    assert old == 1000

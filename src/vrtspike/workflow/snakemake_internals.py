@@ -79,12 +79,6 @@ class SnakemakeInternals:
         dag = self._workflow.dag
         return list(_described(list(dag.needrun_jobs()) or dag.jobs))
 
-    def files(self) -> set[str]:
-        """What the jobs of the plan read and write, whether they will run or not."""
-        return {
-            file for job in self._workflow.dag.jobs for file in map(str, (*job.input, *job.output))
-        }
-
 
 def _described(jobs: Sequence[Any]) -> Iterator[Job]:
     for job in jobs:

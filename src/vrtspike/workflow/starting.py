@@ -15,13 +15,12 @@ import atexit
 import contextlib
 import json
 import os
-import shlex
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
 from typing import Literal, TextIO
@@ -29,8 +28,8 @@ from typing import Literal, TextIO
 import psutil
 
 from vrtspike.cluster.launch import require_machines
-from vrtspike.errors import RunError, is_disk_full, list_faults
-from vrtspike.io.files import file_mark, writes_to
+from vrtspike.errors import RunError, is_disk_full
+from vrtspike.io.files import writes_to
 from vrtspike.io.locks import lock_file, locked
 from vrtspike.system.endings import (
     STARTER,
@@ -42,8 +41,6 @@ from vrtspike.system.endings import (
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
 _POLL_S = 0.5
-_SKEW_S = 1.0
-"""So much later than now a file may be dated."""
 _SUFFIX = ".plan"
 
 
@@ -71,8 +68,7 @@ def begin_run(
         nodes: NODES of it.
 
     Raises:
-        UserError: if a training finds no devices, results cannot be written, or a file that is
-            given is dated in the future.
+        UserError: if a training finds no devices, or results cannot be written.
     """
     due = snakemake.due_jobs()
     if snakemake.runs_here and any(job.rule == "train" for job in due):
@@ -80,7 +76,6 @@ def begin_run(
     # Snakemake would only note a request to end, for its scheduler, which is not at work yet.
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     end_in_order()
-    mend_dates(snakemake.files(), results)
     lock = OutputLock(results / "logs/snakemakes")
     try:
         waited = lock.acquire(
@@ -100,47 +95,6 @@ def begin_run(
     for number, handler in previous.items():
         signal.signal(number, handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def mend_dates(files: Iterable[str], results: Path) -> None:
-    """Date files of a plan that are from the future: by another machine's clock, or a copy's.
-
-    What is made of such a file is older than it, and Snakemake removes it: a training, at its end.
-    Results are known by their digests and get the date of now, all the same one, so that none is
-    newer than what was made of it; that is told.
-
-    Args:
-        files: of all jobs, whether they run or not; missing ones do not count.
-        results: folder of all results.
-
-    Raises:
-        RunError: naming what lies elsewhere, or cannot be dated, with the command.
-    """
-    latest = time.time() + _SKEW_S
-    late = sorted(
-        file for file in files if (mark := file_mark(Path(file))) and mark[2] > latest * 1e9
-    )
-    mended: list[str] = []
-    now: tuple[int, int] | None = None
-    for file in late:
-        if Path(file).absolute().is_relative_to(results.absolute()):
-            with contextlib.suppress(PermissionError):
-                if now is None:
-                    # By the clock of the disk, which may be another machine's.
-                    os.utime(file)
-                    now = (Path(file).stat().st_mtime_ns,) * 2
-                os.utime(file, ns=now)
-                mended.append(file)
-    if mended:
-        more = f" and {len(mended) - 1} more" if mended[1:] else ""
-        text = (
-            "was dated in the future and is now dated today; the clocks of two machines may differ"
-        )
-        print(f"{mended[0]}{more}: {text}", file=sys.stderr)
-    if foreign := [file for file in late if file not in mended]:
-        title = "dated in the future, so that Snakemake would remove what is made of them"
-        advice = f"Set the clock right, or give them today's date: touch -c {shlex.join(foreign)}"
-        raise RunError(list_faults(title, foreign, advice))
 
 
 class OutputLock:
