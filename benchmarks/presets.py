@@ -25,7 +25,7 @@ from typing import Any
 from measured_figures import markdown, require_current
 from vrtspike.commands.hardware import GPU_SHARE
 from vrtspike.config.loading import load_preset
-from vrtspike.deblurring.costs import FILE, GIB, clip_cost, model_digest, table
+from vrtspike.deblurring.costs import FILE, GIB, ClipCost, clip_cost, model_digest, table
 from vrtspike.deblurring.data.clips.requirements import largest_crop
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.step_cost import step_cost
@@ -150,14 +150,15 @@ def page() -> str:
     """The page, from the figures that are there."""
     head = ["preset", "parameters", "clip", "clips x micro-steps"]
     head += ["TFLOP per clip", "with what is recomputed", "GPU memory"]
-    tflop, run_tflop, body = {}, {}, []
+    costs: dict[str, ClipCost] = {}
+    body = []
     for name in PRESETS:
         settings = load(name)
         cost = clip_cost(name, settings, largest_crop(settings))
         if cost is None:
             raise SystemExit(f"{name} is not counted; run: python benchmarks/presets.py --write")
         train, side = settings.TRAIN, largest_crop(settings)
-        tflop[name], run_tflop[name] = cost.tflop, cost.run_tflop
+        costs[name] = cost
         body.append(
             [
                 f"`{name}`",
@@ -170,9 +171,9 @@ def page() -> str:
             ]
         )
     which = WHICH.format(
-        saved=100 * (1 - run_tflop["fast"] / run_tflop["baseline"]),
-        opt=100 * (tflop["opt"] / tflop["baseline"] - 1),
-        compact=100 * (1 - tflop["compact"] / tflop["baseline"]),
+        saved=100 * (1 - costs["fast"].run_tflop / costs["baseline"].run_tflop),
+        opt=100 * (costs["opt"].tflop / costs["baseline"].tflop - 1),
+        compact=100 * (1 - costs["compact"].tflop / costs["baseline"].tflop),
     )
     return "\n".join([HEAD.format(share=GPU_SHARE), markdown(head, body), which])
 

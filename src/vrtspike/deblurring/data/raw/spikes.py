@@ -126,7 +126,7 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     Raises:
         DataError: if the file is missing, empty, or its size is not a whole number of frames.
     """
-    if Path(path).suffix.lower() == ".npz":
+    if _is_npz(path):
         with _npz(path) as (_, shape, _, _):
             pass
         if len(shape) != 3 or shape[1:] != (height, width) or shape[0] == 0:
@@ -154,13 +154,17 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     return size // per_frame
 
 
+def _is_npz(path: str | os.PathLike[str]) -> bool:
+    return Path(path).suffix.lower() == ".npz"
+
+
 def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """Rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
 
     Raises:
         DataError: if the file cannot be read or holds no spikes (T, H, W).
     """
-    if Path(path).suffix.lower() != ".npz":
+    if not _is_npz(path):
         return None
     with _npz(path) as (_, shape, _, _):
         if len(shape) != 3 or 0 in shape:
@@ -268,7 +272,7 @@ def read_rows(
         )
     rows = slice(area.top, area.top + area.rows)
     columns = slice(area.left, area.left + area.columns)
-    if Path(path).suffix.lower() == ".npz":
+    if _is_npz(path):
         parts = list(_npz_rows(path, start, stop, rows, columns))
         return np.concatenate(parts or [np.empty((0, area.rows, -(-area.columns // 8)), np.uint8)])
     size = frame_bytes(height, width)

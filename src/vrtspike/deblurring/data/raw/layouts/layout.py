@@ -158,7 +158,8 @@ class Layout:
                     if entry.name.startswith("."):
                         continue
                     if entry.name in FOREIGN:
-                        (foreign if foreign is not None else set()).add(entry.path)
+                        if foreign is not None:
+                            foreign.add(entry.path)
                         continue
                     if self.prefix:
                         if entry.name.lower().endswith(PICTURE_SUFFIXES) and "-" in entry.name:
