@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 from collections import Counter
@@ -99,6 +101,31 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the real samples: no folder 'shared' beside the checkout")
     return folder
+
+
+@pytest.fixture(scope="session")
+def make_once(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Makes a folder once for all processes of a test run: who comes later waits for it.
+
+    Nobody changes what is in it; it is copied by who has to.
+    """
+    top = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        top = top.parent
+
+    def make(name: str, write: Callable[[Path], object]) -> Path:
+        folder, finished = top / name, top / f"{name}.finished"
+        with (top / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not finished.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # another process may have failed
+                write(folder)
+                finished.touch()
+        return folder
+
+    return make
 
 
 @pytest.fixture

@@ -50,16 +50,20 @@ class Undisturbed:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    """Two minutes on a busy machine: once for all tests of this folder."""
-    project = tiny_project(repository, tmp_path_factory.mktemp("undisturbed") / "project")
-    text = TINY
-    for old, new in CHANGES.items():
-        assert old in text
-        text = text.replace(old, new)
-    project.write("config/presets/tiny.yaml", text)
-    project.write("config/config.yaml", CONFIG)
-    project.make("all")
+def undisturbed(repository: Path, make_once: Callable[..., Path]) -> Undisturbed:
+    """Once for all tests of this folder, which change copies."""
+
+    def make(folder: Path) -> None:
+        project = tiny_project(repository, folder)
+        text = TINY
+        for old, new in CHANGES.items():
+            assert old in text
+            text = text.replace(old, new)
+        project.write("config/presets/tiny.yaml", text)
+        project.write("config/config.yaml", CONFIG)
+        project.make("all")
+
+    project = Project(make_once("undisturbed", make))
     return Undisturbed(project, results(project.folder))
 
 

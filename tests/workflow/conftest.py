@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.workflow.project import Project, tiny_project
+from tests.workflow.staleness import copied
 
 
 @pytest.fixture(scope="module")
@@ -15,12 +17,24 @@ def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project
     return Project.copy(repository, tmp_path_factory.mktemp("clone") / "project")
 
 
+@pytest.fixture(scope="session")
+def finished_once(repository: Path, make_once: Callable[..., Path]) -> Project:
+    """The project with a tiny data set, both presets trained, evaluated and reported on.
+
+    It is one for all tests: look at it, or change a copy.
+    """
+
+    def make(folder: Path) -> None:
+        project = tiny_project(repository, folder)
+        (folder / "terminal.txt").write_text(project.make("all"))
+
+    return Project(make_once("finished", make))
+
+
 @pytest.fixture(scope="module")
-def finished(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The project with a tiny data set, both presets trained, evaluated and reported on."""
-    project = tiny_project(repository, tmp_path_factory.mktemp("finished") / "project")
-    (project.folder / "terminal.txt").write_text(project.make("all"))
-    return project
+def finished(finished_once: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of it for the tests of a file, each of which leaves it as it was."""
+    return copied(finished_once, tmp_path_factory.mktemp("finished") / "project")
 
 
 @pytest.fixture

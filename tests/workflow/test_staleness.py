@@ -32,9 +32,9 @@ Change = Callable[[Project], None]
 
 
 @pytest.fixture
-def project(finished: Project, tmp_path: Path) -> Project:
+def project(finished_once: Project, tmp_path: Path) -> Project:
     """A finished project of this test's own."""
-    return copied(finished, tmp_path / "project")
+    return copied(finished_once, tmp_path / "project")
 
 
 def edit(path: str, old: str, new: str) -> Change:
