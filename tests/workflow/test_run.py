@@ -18,7 +18,12 @@ from tests.workflow.project import Project, stages
 from tests.workflow.staleness import why
 from vrtspike.errors import EXIT_USER_ERROR
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.core,
+    pytest.mark.endurance,
+    pytest.mark.workflow,
+    pytest.mark.slow,
+]
 
 TRAIN = "GOPR0001_11_00"
 STORE = f"data/tiny/k8/train/{TRAIN}.zarr"
@@ -283,8 +288,6 @@ def test_changed_training_code_is_told_and_an_unknown_target_is_refused(finished
     assert "no target and no file of this workflow: nosuch" in done.stderr
 
 
-@pytest.mark.core
-@pytest.mark.endurance
 def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
     before = sequence_results(finished)
     with finished.replaced(
@@ -306,25 +309,6 @@ def sequence_results(project: Project) -> dict[str, int]:
     folder = project.folder / "results/data/tiny"
     found = [path for place in ("ingest", "k8") for path in folder.glob(f"{place}/t*/*")]
     return {str(path.relative_to(folder)): path.stat().st_ino for path in found}
-
-
-@pytest.mark.endurance
-def test_training_again_is_the_users_choice(finished):
-    (before,) = (finished.folder / "runs/tiny").iterdir()
-    weights = (finished.folder / "results/train/tiny/weights.safetensors").read_bytes()
-    with finished.replaced(*SOURCE):
-        # With as many threads as before, when two presets were trained side by side.
-        again = ("--set-threads", "train=1", "--config", "RETRAIN=tiny")
-        output = finished.make("train_tiny", *again)
-        second = finished.make("train_tiny")
-    assert "the run of other code stands in" in output
-    assert "Nothing to be done" in second
-    assert "trained by other code" not in second
-    runs = {path.name for path in (finished.folder / "runs/tiny").iterdir()}
-    assert runs == {before.name, f"{before.name}.1"}
-    # The same settings, data and arithmetic give the same weights.
-    published = finished.folder / "results/train/tiny/weights.safetensors"
-    assert published.read_bytes() == weights
 
 
 def test_weights_are_asked_for_before_anything_is_computed(finished):

@@ -276,3 +276,23 @@ def test_what_depends_on_it_runs_and_nothing_else(project, case):
     assert runs < folders_of_runs(project) if case.runs else runs == folders_of_runs(project)
     assert len(folders_of_runs(project)) == len(runs) + case.runs
     assert outcome(project, *case.targets).ran == set()
+
+
+def test_training_again_is_the_users_choice(project):
+    (before,) = (project.folder / "runs/tiny").iterdir()
+    weights = (project.folder / "results/train/tiny/weights.safetensors").read_bytes()
+    with project.replaced(
+        "src/vrtspike/training/loop.py", "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21"
+    ):
+        # With as many threads as before, when two presets were trained side by side.
+        again = ("--set-threads", "train=1", "--config", "RETRAIN=tiny")
+        output = project.make("train_tiny", *again)
+        second = project.make("train_tiny")
+    assert "the run of other code stands in" in output
+    assert "Nothing to be done" in second
+    assert "trained by other code" not in second
+    runs = {path.name for path in (project.folder / "runs/tiny").iterdir()}
+    assert runs == {before.name, f"{before.name}.1"}
+    # The same settings, data and arithmetic give the same weights.
+    published = project.folder / "results/train/tiny/weights.safetensors"
+    assert published.read_bytes() == weights
