@@ -51,10 +51,7 @@ def _in_order(parts: list[str], text: str) -> bool:
     return True
 
 
-FOREIGN = {
-    "DataLoader worker … is killed by signal: Bus error",
-    "torch.OutOfMemoryError: CUDA out of memory",
-}
+FOREIGN = {"torch.OutOfMemoryError: CUDA out of memory"}
 """Words of other programs."""
 
 
