@@ -38,23 +38,11 @@ def templates(repository: Path) -> list[str]:
 def is_printed(message: str, repository: Path) -> bool:
     """Whether a text contains the parts of a message, in this order."""
     parts = [part for part in (part.strip() for part in message.split(HOLE)) if len(part) > 1]
-    return any(_in_order(parts, text) for text in templates(repository))
+    in_order = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
+    return any(map(in_order.search, templates(repository)))
 
 
-def _in_order(parts: list[str], text: str) -> bool:
-    place = 0
-    for part in parts:
-        place = text.find(part, place)
-        if place < 0:
-            return False
-        place += len(part)
-    return True
-
-
-FOREIGN = {
-    "DataLoader worker … is killed by signal: Bus error",
-    "torch.OutOfMemoryError: CUDA out of memory",
-}
+FOREIGN = {"torch.OutOfMemoryError: CUDA out of memory"}
 """Words of other programs."""
 
 

@@ -179,17 +179,29 @@ def test_a_video_without_frames_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("curve", "name"), [(16, "PQ"), (18, "HLG")])
-def test_high_dynamic_range_is_refused_with_the_conversion(tmp_path, curve, name):
+@pytest.mark.parametrize(
+    ("curve", "primaries", "name", "toned"),
+    [
+        (16, 9, r"HDR \(PQ", True),
+        (18, 9, r"HDR \(HLG", True),
+        (14, 9, r"BT\.2020", False),
+        (1, 12, "Display P3", False),
+    ],
+)
+def test_what_is_no_standard_video_is_refused_with_its_conversion(
+    tmp_path, curve, primaries, name, toned
+):
     path = tmp_path / "my phone.mov"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=24)
         stream.width = stream.height = 32
         stream.pix_fmt = "yuv420p10le"
         context = stream.codec_context
-        context.color_trc, context.color_primaries, context.colorspace = curve, 9, 9
+        context.color_trc, context.color_primaries, context.colorspace = curve, primaries, 9
         picture = np.full((32, 32, 3), 128, np.uint8)
         container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode(None))
-    with pytest.raises(DataError, match=rf"my phone.mov: found HDR video \({name}.*'my phone_sdr"):
+    told = rf"my phone.mov: found {name}.* video, expected .*'my phone_sdr"
+    with pytest.raises(DataError, match=told) as refused:
         next(read_video(path))
+    assert ("tonemap" in str(refused.value)) is toned

@@ -183,7 +183,7 @@ def test_frames_are_chosen_in_three_orders_by_mouse_and_keyboard(page):
     assert [text[:5] for text in texts(page, ".thumb")] == [
         *["22.00"] * 2, *["21.00", "23.00"] * 2, *["20.00", "24.00"] * 2, *["25.00"] * 2,
     ]  # fmt: skip
-    typical = "街道_夜间, frame 000003, best of its sequence"
+    typical = "街道_夜间, frame 000003, best of its sequence; its PSNR is the median"
     assert page.text_content(CAPTION).startswith(typical)
     page.select_option(ORDER, "worst first")
     worst = texts(page, ".thumb")
@@ -204,6 +204,9 @@ def test_frames_are_chosen_in_three_orders_by_mouse_and_keyboard(page):
     assert selected() == 2
     assert page.locator(f"{STAGE} img").first.get_attribute("src") != first
     assert page.text_content(CAPTION).startswith(typical)
+    page.click(".thumb:nth-child(2)")
+    assert "median" not in page.text_content(CAPTION)
+    page.click(".thumb:nth-child(3)")
     assert "PSNR18.00 → 22.00 dB (spikes alone, grey 15.00)" in page.text_content(CAPTION)
     for key, place_ in (
         *(("ArrowDown", 3), ("ArrowDown", 4), ("ArrowLeft", 3)),
@@ -275,6 +278,18 @@ def test_all_metrics_stand_in_one_table_that_fits(page):
     assert costs[0][2:] == ["restoring, s a frame", "parameters, M", "weights, MB"]
     widths = page.locator("table").evaluate_all("all => all.map(table => table.scrollWidth)")
     assert max(widths) <= 1240
+
+
+def test_the_pictures_begin_with_the_preset_of_the_headline(show, tmp_path):
+    for name, gain in (("first", 4.0), ("better", 5.0)):
+        make_run(tmp_path, name)
+        figures = {"psnr": {"blurry": 18.0, "restored": 18 + gain, "gain": gain}}
+        make_evaluation(tmp_path, name, metrics=figures)
+    page = show(written(tmp_path, "first", "better"))
+    assert page.text_content("h1").startswith("Preset better")
+    chosen = page.locator("#pictures .bar select").evaluate("s => s.selectedOptions[0].textContent")
+    assert chosen == "better"
+    assert "Restored by first" in texts(page, f"{RIGHT} option")
 
 
 def test_spikes_alone_are_explained_where_they_win(page, show, tmp_path):
@@ -485,6 +500,16 @@ def test_a_phone_needs_no_scrolling_to_the_side_and_two_fingers_zoom(show, addre
     page.locator("details").evaluate_all("all => all.forEach(d => { d.open = true; })")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.locator(STAGE).first.bounding_box()["width"] > 340
+    # What matters most is seen without scrolling within the table, and that there is more is seen.
+    for table in page.locator("#figures table", has=page.get_by_text("gain")).all():
+        gain = table.locator("th", has_text="gain").bounding_box()
+        assert gain["x"] + gain["width"] <= 390
+    shade = "e => getComputedStyle(e).backgroundAttachment"
+    assert page.locator("#figures .scroll").first.evaluate(shade) == "local, scroll"
+    wait_for_plots(page)
+    memory = page.locator(".chart", has=page.locator("h3", has_text="Memory"))
+    legend, title = (memory.locator(each).bounding_box() for each in (".legend", ".xtitle"))
+    assert legend["y"] + legend["height"] < title["y"]
     assert min(b.bounding_box()["height"] for b in page.locator(".bar button").all()) >= 44
 
 

@@ -235,6 +235,7 @@ def test_of_several_runs_the_best_is_named(tmp_path):
     figures = {"blurry": 18.5, "restored": 23.0, "gain": 4.5}
     runs = [run(tmp_path), run(tmp_path, "b", metrics={"psnr": figures}), run(tmp_path, "c", False)]
     said = verdict(runs)
+    assert said.preset == "b"
     assert said.text.startswith("Preset b, best of 2, takes 6 frames")
     assert "23.00 dB" in said.text
 

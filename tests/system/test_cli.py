@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 PROGRAM = """
+import sys
 from vrtspike.system.cli import run
 
 def main():
@@ -17,9 +18,9 @@ run(main)
 """
 
 
-def program(more: str, **options) -> subprocess.Popen[str]:
+def program(more: str, *words: str, **options) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(more=more)],
+        [sys.executable, "-c", PROGRAM.format(more=more), *words],
         stderr=subprocess.PIPE,
         text=True,
         **options,
@@ -41,6 +42,22 @@ def test_a_folder_where_a_file_belongs_is_told(tmp_path):
     told = ended.communicate()[1]
     assert told.startswith(f"error: {tmp_path}: Is a directory; ")
     assert ended.returncode == 2
+
+
+def test_the_home_folder_after_an_equals_sign_is_known(tmp_path):
+    for given, told in (
+        ("--frame=~/x y.png", f"--frame={tmp_path}/x y.png {{}}\n"),
+        ("KEY=~/x", "KEY=~/x {}\n"),  # keys that are paths read theirs themselves
+        ("--frame=~no-one/x", "error: --frame: found ~no-one/x, and no home folder for it; "),
+    ):
+        ended = program(
+            "print(*sys.argv[1:], {}, file=sys.stderr)",
+            given,
+            stdout=-1,
+            env={"HOME": str(tmp_path)},
+        )
+        assert ended.communicate()[1].startswith(told)
+        assert ended.returncode == (2 if "no-one" in given else 0)
 
 
 def test_a_package_of_an_extra_is_named_with_it():

@@ -8,11 +8,12 @@ the key is defined and nowhere else.
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
+
+from vrtspike.system.surroundings import at_home
 
 _OPERATIONAL = "operational"
 _WEIGHTS = "weights"
@@ -56,18 +57,7 @@ def decides_results(field: FieldInfo) -> bool:
     return not is_operational(field) and not names_weights(field)
 
 
-def at_home(path: str) -> str:
-    """A path with the home folder in the place of its ``~``, as a shell gives it to a program."""
-    return os.path.expanduser(path)  # noqa: PTH111 - leaves what it does not know
-
-
-def _has_home(path: str) -> str:
-    if (found := at_home(path)).startswith("~"):
-        raise ValueError(f"found {path}, and no home folder for it; write the whole path")
-    return found
-
-
-Place = Annotated[str, AfterValidator(_has_home)]
+Place = Annotated[str, AfterValidator(at_home)]
 """A path; no shell sees what stands in a file, so that its ``~`` is read here."""
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]

@@ -32,12 +32,13 @@ _UNSPECIFIED = 2
 _HIGH_DEFINITION = 720
 """Rows from which on players take video of unspecified colours for BT.709, below for BT.601."""
 _MANY_RATES = 1_000_000
-_HDR = {16: "PQ, SMPTE ST 2084", 18: "HLG, ARIB STD-B67"}
+_HDR = {16: "HDR (PQ, SMPTE ST 2084)", 18: "HDR (HLG, ARIB STD-B67)"}
 """FFmpeg's numbers of the transfer curves of high dynamic range."""
-_TO_STANDARD = (
-    "zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=hable,"
-    "zscale=t=bt709:m=bt709:r=tv,format=yuv420p"
-)
+_WIDE = {9: "BT.2020", 11: "DCI-P3", 12: "Display P3"}
+"""FFmpeg's numbers of the primaries of wide gamuts."""
+_TONE_MAP = "zscale=t=linear:npl=203,format=gbrpf32le,tonemap=mobius,"
+"""203 cd/m2 become white; up to a third of it light stays in proportion."""
+_TO_STANDARD = "zscale=p=bt709:t=bt709:m=bt709:r=tv,format=yuv420p -crf 12"
 
 
 @contextlib.contextmanager
@@ -97,7 +98,8 @@ def read_video(path: str | Path) -> Iterator[Image]:
         uint8 (H, W, 3) RGB, turned as its player would turn it.
 
     Raises:
-        DataError: if it cannot be read, holds no video, is of high dynamic range, or breaks off.
+        DataError: if it cannot be read, holds no video, is of high dynamic range or wide gamut, or
+            breaks off.
     """
     import av
 
@@ -137,11 +139,13 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         if not container.streams.video:
             raise DataError(f"{path}: holds no video; expected a video file such as .mp4")
         stream = container.streams.video[0]
-        if (curve := _HDR.get(int(stream.codec_context.color_trc))) is not None:
+        hdr = _HDR.get(int(stream.codec_context.color_trc))
+        found = hdr or _WIDE.get(int(stream.codec_context.color_primaries))
+        if found is not None:
             raise DataError(
-                f"{path}: found HDR video ({curve}), expected standard range: its colours would "
-                f"come out pale and flat. Convert it: ffmpeg -i {shlex.quote(str(path))} -vf "
-                f"{_TO_STANDARD} {shlex.quote(f'{path.stem}_sdr.mp4')}"
+                f"{path}: found {found} video, expected standard range and BT.709: its colours "
+                f"would come out pale. Convert it: ffmpeg -i {shlex.quote(str(path))} -vf "
+                f"{_TONE_MAP if hdr else ''}{_TO_STANDARD} {shlex.quote(f'{path.stem}_sdr.mp4')}"
             )
         stream.thread_type = "AUTO"
         yield container, stream

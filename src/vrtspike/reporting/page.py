@@ -50,11 +50,13 @@ class Verdict:
         sentence: what came out; figures between ``**`` are set off.
         facts: short statements below it.
         about: what a reader who is new to it must know; empty for nothing.
+        preset: which run it is on; empty for none.
     """
 
     sentence: str
     facts: tuple[str, ...]
     about: str = ""
+    preset: str = ""
 
     @property
     def text(self) -> str:
@@ -83,7 +85,7 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
     compared = [other["name"] for other, _ in same]
     if left := [other["name"] for other, _ in measured if other["name"] not in compared]:
         facts.append(f"not compared, of other test frames or metrics: {', '.join(left)}")
-    return Verdict(_sentence(run, metric, len(same)), tuple(facts), about)
+    return Verdict(_sentence(run, metric, len(same)), tuple(facts), about, run["name"])
 
 
 def _compares(run: Contents, metric: Contents) -> list[object]:
@@ -203,10 +205,11 @@ def write_report_page(
     said, embedded = verdict(runs), {**embedded_videos(runs), **embedded_figures(runs)}
     examples = [example["files"] for run in runs for example in _of(run, "examples")]
     nothing = Pictures(FORMS[0], (), ())
-    empty = _page(said, _data(runs, alignments, embedded, output, nothing), {}, embedded)
+    shared = {"best": said.preset, "alignments": alignments}
+    empty = _page(said, shared | _data(runs, embedded, output, nothing), {}, embedded)
     budget = page_bytes - len(empty.encode()) - EXAMPLE_BYTES * len(examples)
     pictures = encode_examples(examples, budget)
-    data = _data(runs, alignments, embedded, output, pictures)
+    data = shared | _data(runs, embedded, output, pictures)
     atomic_write_text(output, _page(said, data, _picture_texts(pictures), embedded))
     return said
 
@@ -247,7 +250,6 @@ def _of(run: Contents, what: str) -> Any:  # noqa: ANN401 - paths by name, or ex
 
 def _data(
     runs: Sequence[Contents],
-    alignments: Sequence[Contents],
     embedded: Mapping[Path, str],
     output: Path,
     pictures: Pictures,
@@ -261,7 +263,6 @@ def _data(
     examples = sum(len(_of(run, "examples")) for run in runs)
     return {
         "runs": shown,
-        "alignments": alignments,
         "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
         "error": {"top": ERROR_TOP, "colours": error_colours()},
         "pictures": {"form": str(pictures.form), "left_out": examples - len(kept)},

@@ -20,7 +20,7 @@ from typing import NoReturn
 from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full, is_text, shown, tell_full
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, end_in_order, end_with_starter
-from vrtspike.system.surroundings import fill_surroundings
+from vrtspike.system.surroundings import at_home, fill_surroundings
 
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 """What a place that this user may not write to answers."""
@@ -150,6 +150,7 @@ def run(
         end_in_order()
         end_with_starter()
         _require_text(sys.argv)
+        sys.argv[1:] = map(_whole_option, sys.argv[1:])
         status = main()
         sys.stdout.flush()
     except UserError as error:
@@ -217,6 +218,21 @@ def _require_text(words: Sequence[str]) -> None:
     for word in words:
         if not is_text(word):
             raise UserError(f"{shown(word)}: a name that is not UTF-8; rename it")
+
+
+def _whole_option(word: str) -> str:
+    """A word of the command line; the ``~`` of ``--spikes=~/x`` stands there as it was typed.
+
+    Raises:
+        UserError: if there is no such home folder.
+    """
+    name, equals, value = word.partition("=")
+    if not name.startswith("--") or not value.startswith("~"):
+        return word
+    try:
+        return f"{name}{equals}{at_home(value)}"
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from error
 
 
 def _extra_of(package: str) -> str:

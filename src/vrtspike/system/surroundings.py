@@ -21,6 +21,18 @@ def fill_surroundings() -> None:
     os.environ.setdefault("HOME", home)
 
 
+def at_home(path: str) -> str:
+    """A path with the home folder in the place of its ``~``, as a shell gives it to a program.
+
+    Raises:
+        ValueError: if there is no such home folder.
+    """
+    found = os.path.expanduser(path)  # noqa: PTH111 - leaves what it does not know
+    if found.startswith("~"):
+        raise ValueError(f"found {path}, and no home folder for it; write the whole path")
+    return found
+
+
 def surrounding_faults() -> Iterator[str]:
     """What Snakemake writes beside results and cannot write; each with the remedy."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache"))

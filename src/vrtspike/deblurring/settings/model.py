@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,6 @@ from vrtspike.config.fields import (
     Positive,
     PositiveFloat,
     Section,
-    at_home,
     key,
     operational,
     weights,
@@ -239,7 +239,7 @@ def with_vrt_arguments(document: Document) -> Document:
     """
     model = document.tree.get("MODEL")
     name = model.get("VRT_CFG") if isinstance(model, dict) else None
-    name = at_home(name) if isinstance(name, str) else name
+    name = os.path.expanduser(name) if isinstance(name, str) else name  # noqa: PTH111
     if not isinstance(name, str) or not Path(name).is_file():
         return document  # a missing file is refused by check_files, before a run starts
     arguments = read_yaml(name)

@@ -350,7 +350,7 @@ function costLines(kind, titles, axis, missing) {
     layout: layout("step", axis, {
       yaxis: { rangemode: "tozero" },
       showlegend: !titles,
-      legend: { orientation: "h", y: -0.28, font: { size: 12 } },
+      legend: { orientation: "h", yref: "container", y: 1, yanchor: "top", font: { size: 12 } },
     }),
   };
 }

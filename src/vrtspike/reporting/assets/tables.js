@@ -23,7 +23,8 @@ function table(columns, rows, options = {}) {
     const cells = columns.map((column, place) => {
       const value = row[place];
       const text = value === null ? "–" : value instanceof Node ? value : (column.show ?? String)(value);
-      const cell = el("td", {}, column.text && !column.key ? el("span", { className: "name", textContent: text }) : text);
+      const shown = column.text && !column.key ? [el("span", { className: "name", textContent: text })] : column.key ? breakable(text) : [text];
+      const cell = el("td", {}, ...shown);
       const classes = [column.text && "text", column.key && "key", signClass(column, value)];
       cell.className = classes.filter(Boolean).join(" ");
       return cell;
@@ -70,6 +71,11 @@ function table(columns, rows, options = {}) {
     },
     element,
   );
+}
+
+/** A key that breaks after its dots and underscores. */
+function breakable(key) {
+  return key.split(/(?<=[._])/).flatMap((part) => [part, el("wbr")]);
 }
 
 function signClass(column, value) {

@@ -202,7 +202,7 @@ function showPictures() {
     place.append(el("p", { className: "absent", textContent: `No pictures. ${reasons.join(" · ")}` }));
     return;
   }
-  look.run = withExamples[0];
+  look.run = withExamples.find((run) => report.runs[run].name === report.best) ?? withExamples[0];
   const stage = new View("stage", (x) => moveSplit(100 * x));
   const left = el("div", { className: "layer" });
   const right = el("div", { className: "layer" });
@@ -344,8 +344,10 @@ function showPictures() {
   function fillCaption() {
     const example = shownExample();
     const metrics = report.runs[look.run].evaluation.metrics.filter((m) => m.name in example.metrics);
+    const isMiddle = metrics.length > 0 && look.example === ordered(look.run, "typical first")[0].index;
+    const middle = isMiddle ? `; its ${metrics[0].title} is the median of these frames` : "";
     caption.replaceChildren(
-      el("div", { textContent: frameName(example) }),
+      el("div", { textContent: frameName(example) + middle }),
       el("dl", {}, ...metrics.map((metric) => figureOf(example, metric))),
     );
   }
@@ -424,6 +426,7 @@ function showPictures() {
     choice.append(
       ...withExamples.map((run) => el("option", { value: run, textContent: report.runs[run].name })),
     );
+    choice.value = look.run;
     choice.addEventListener("change", () => chooseRun(Number(choice.value)));
     bar.append(el("label", {}, "Preset", choice));
   }

@@ -438,3 +438,12 @@ def test_folders_of_archives_and_file_systems_are_passed_over_and_told(dataset):
         "lost+found",
     ]
     assert found == expected
+
+
+def test_folders_in_the_first_of_two_are_passed_over_and_told_as_well(tmp_path):
+    for name in ("002/occ1", "002/@eaDir", "002/.old", "lost+found/occ1"):
+        (tmp_path / "train_blurry_33" / name).mkdir(parents=True)
+    foreign: set[str] = set()
+    names = LAYOUTS["spk_x4k_33"].sequence_names(tmp_path, "train", foreign=foreign)
+    assert names == ["002__occ1"]
+    assert {Path(each).name for each in foreign} == {"@eaDir", "lost+found"}

@@ -153,20 +153,16 @@ class Layout:
         for place in {p.format(split=split, gamma=g) for p in patterns for g in ("", "_gamma")}:
             if not is_folder(Path(place)):
                 continue
-            with listing(Path(place)) as entries:
-                for entry in entries:
-                    if entry.name.startswith("."):
-                        continue
-                    if entry.name in FOREIGN:
-                        if foreign is not None:
-                            foreign.add(entry.path)
-                        continue
-                    if self.prefix:
-                        if entry.name.lower().endswith(PICTURE_SUFFIXES) and "-" in entry.name:
-                            names.add(entry.name.rpartition("-")[0])
-                    elif may_be_folder(entry):
-                        names |= set(_below(entry)) if self.is_nested else {entry.name}
-        return sorted(name for name in names if not name.startswith("."))
+            for entry in _own_entries(place, foreign):
+                if self.prefix:
+                    if entry.name.lower().endswith(PICTURE_SUFFIXES) and "-" in entry.name:
+                        names.add(entry.name.rpartition("-")[0])
+                elif may_be_folder(entry) and self.is_nested:
+                    inner = filter(may_be_folder, _own_entries(entry.path, foreign))
+                    names |= {f"{entry.name}{NESTED}{each.name}" for each in inner}
+                elif may_be_folder(entry):
+                    names.add(entry.name)
+        return sorted(names)
 
     def find(
         self, root: Path, split: str, name: str, blur_dir: str, spike_root: str | None = None
@@ -266,16 +262,15 @@ def _matches(root: Path, pattern: str) -> bool:
     return any(FOREIGN.isdisjoint(p.relative_to(root).parts) for p in root.glob(pattern))
 
 
-def _below(entry: os.DirEntry[str]) -> Iterator[str]:
-    """The folders in a folder, with its name before theirs."""
-    with listing(Path(entry.path)) as entries:
-        for inner in entries:
-            if (
-                not inner.name.startswith(".")
-                and inner.name not in FOREIGN
-                and may_be_folder(inner)
-            ):
-                yield f"{entry.name}{NESTED}{inner.name}"
+def _own_entries(folder: str, foreign: set[str] | None) -> Iterator[os.DirEntry[str]]:
+    """What lies in a folder and is neither hidden nor foreign; ``foreign`` takes what is."""
+    with listing(Path(folder)) as entries:
+        for entry in entries:
+            if entry.name in FOREIGN:
+                if foreign is not None:
+                    foreign.add(entry.path)
+            elif not entry.name.startswith("."):
+                yield entry
 
 
 def _only(root: Path, paths: Sequence[str], faults: list[str]) -> str | None:
