@@ -207,7 +207,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--device", default="cuda", help="cuda, or cpu to try the parts at tiny sizes")
     known = ", ".join(f"'{part}'" for part in PARTS)
-    add("--only", nargs="+", choices=PARTS, default=DEFAULT, metavar="PART", help=f"some of {known}")
+    add(
+        "--only", nargs="+", choices=PARTS, default=DEFAULT, metavar="PART", help=f"some of {known}"
+    )
     add("--patience", type=float, default=1.0, help="factor of the parts' time limits")
     add("--output", type=Path, default=REPOSITORY / "benchmarks/results")
     add("--answer", type=Path, help=argparse.SUPPRESS)
