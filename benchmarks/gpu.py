@@ -1,9 +1,9 @@
 """What the presets come to on a GPU: agreement with a CPU, speed and peak memory.
 
-``docs/gpu.md`` says what the parts are. Each runs in a process of its own with a time limit. Times
-are medians of CUDA events. The results are written after each part to
+Each part runs in a process of its own with a time limit. Times are medians of CUDA events, memory
+is ``torch.cuda.max_memory_allocated``. The results are written after each part to
 ``benchmarks/results/gpu_<device>.json`` and shown as a table; the exit status is 1 unless all parts
-are done and agree.
+are done and agree. A preset that is out of memory is no failure.
 """
 
 from __future__ import annotations
@@ -206,7 +206,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--device", default="cuda", help="cuda, or cpu to try the parts at tiny sizes")
-    add("--only", nargs="+", choices=PARTS, default=DEFAULT, metavar="PART", help="these parts")
+    known = ", ".join(f"'{part}'" for part in PARTS)
+    add(
+        "--only", nargs="+", choices=PARTS, default=DEFAULT, metavar="PART", help=f"some of {known}"
+    )
     add("--patience", type=float, default=1.0, help="factor of the parts' time limits")
     add("--output", type=Path, default=REPOSITORY / "benchmarks/results")
     add("--answer", type=Path, help=argparse.SUPPRESS)

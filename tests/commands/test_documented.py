@@ -69,8 +69,6 @@ def test_every_command_has_a_section():
     sections = re.findall(r"^## (\w+)$", PAGE, re.MULTILINE)
     assert sections == list(main.COMMANDS)
     assert {words[0] for words, _ in documented()} == set(main.COMMANDS)
-    table = re.findall(r"^\| \[`(\w+)`\]", PAGE, re.MULTILINE)
-    assert table == sections
 
 
 @pytest.fixture
@@ -90,7 +88,7 @@ def test_every_documented_command_runs(folder, documented_machine, capsys):
         # That data and weights are not there yet breaks nothing.
         assert not status, words
         if words[0] == "memory":  # nothing trains here
-            shown = shown[-4:]
+            shown = shown[-2:]
         missing = {label(line) for line in shown if not line.startswith("no findings")} - said
         assert not missing, (words, missing, said)
     assert (folder / "000226_spikes.mp4").stat().st_size > 1000

@@ -158,10 +158,10 @@ def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
 
 def test_the_example_of_the_guide_learns(tmp_path, repository):
     text = (repository / "docs" / "extending.md").read_text()
-    (source,) = re.findall(r"```python\n# forecast_example.py\n(.*?)```", text, re.DOTALL)
-    (tmp_path / "forecast_example.py").write_text(source)
+    (source,) = re.findall(r"```python\n# fit_example.py\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "fit_example.py").write_text(source)
     done = subprocess.run(
-        [sys.executable, "forecast_example.py"],
+        [sys.executable, "fit_example.py"],
         cwd=tmp_path,
         env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
