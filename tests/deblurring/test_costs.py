@@ -52,8 +52,7 @@ def test_bytes_of_the_state_for_each_parameter(overrides, bytes_each):
     assert state_bytes(1000, preset("baseline", *overrides)) == 1000 * bytes_each
 
 
-def test_steps_and_clips_of_gopro_are_those_of_the_page():
-    # The table of docs/training.md.
+def test_steps_and_clips_of_gopro():
     baseline = training_cost("baseline", preset("baseline"), gpus=1, **GOPRO)
     assert (baseline.steps, baseline.clips) == (13_433, 80_598)
     reproduce = training_cost("reproduce", preset("reproduce"), gpus=1, **GOPRO)

@@ -12,7 +12,7 @@ import json
 import operator
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -89,23 +89,21 @@ def _table_of_problem(task: str, say: Say) -> str:
     common = {name for name, _ in _leaves(RunSettings, "")}
 
     def own(name: str, text: str) -> str:
-        return say(name if name in ("titles", "required", "as") else f"{task} {name}", text)
+        return say(name if name in ("titles", "required") else f"{task} {name}", text)
 
     return _table(find_problem(task).SETTINGS, own, common)
 
 
 def _table(model: type[BaseModel], say: Say, left_out: Collection[str] = ()) -> str:
-    lines = [say("titles", _TEXTS["titles"]), "|---|---|---|"]
-    told: dict[tuple[object, ...], str] = {}
+    rows: dict[tuple[object, ...], list[tuple[str, FieldInfo]]] = {}
     for name, field in _leaves(model, ""):
-        if name in left_out:
-            continue
-        # Two parts of a model may have the same keys, which are explained once.
-        part, _, own = name.rpartition(".")
-        same = (part.rpartition(".")[0], own, field.default, field.description)
-        first = told.setdefault(tuple(map(repr, same)), name) if part else name
-        lines.append(_row(name, field, say, first if first != name else None))
-    return "\n".join(lines) + "\n"
+        if name not in left_out:
+            # Two parts of a model may have the same keys, which share a row.
+            part, _, own = name.rpartition(".")
+            same = (part.rpartition(".")[0], own, field.default, field.description)
+            rows.setdefault(tuple(map(repr, same)) if part else (name,), []).append((name, field))
+    lines = [say("titles", _TEXTS["titles"]), "|---|---|---|"]
+    return "\n".join([*lines, *(_row(keys, say) for keys in rows.values())]) + "\n"
 
 
 def _leaves(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
@@ -121,17 +119,15 @@ def _leaves(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInf
             yield from _leaves(inner[0], f"{prefix}{name}.")
 
 
-def _row(name: str, field: FieldInfo, say: Say, first: str | None) -> str:
-    """A line of the table; ``first`` is the key that has explained the same already."""
-    if first is None:
-        meaning = say(name, field.description or "").replace("|", "\\|")
-        values = _names(field.annotation)
-        if values:
-            meaning += " (" + ", ".join(f"`{value}`" for value in values) + ")"
-    else:
-        meaning = say("as", _TEXTS["as"]).format(key=first)
-    mark = "\\*" if is_operational(field) else ""
-    return f"| `{name}`{mark} | {_default(field, say)} | {meaning} |"
+def _row(keys: Sequence[tuple[str, FieldInfo]], say: Say) -> str:
+    """A line of the table for keys of the same default and meaning."""
+    name, field = keys[0]
+    meaning = say(name, field.description or "").replace("|", "\\|")
+    values = _names(field.annotation)
+    if values:
+        meaning += " (" + ", ".join(f"`{value}`" for value in values) + ")"
+    names = ", ".join(f"`{each}`" + ("\\*" if is_operational(of) else "") for each, of in keys)
+    return f"| {names} | {_default(field, say)} | {meaning} |"
 
 
 def _names(annotation: Any) -> list[str]:  # noqa: ANN401 - any type
