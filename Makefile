@@ -46,6 +46,7 @@ check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) python scripts/config_reference.py --check
 	$(RUN) python benchmarks/presets.py --page
 	$(RUN) python benchmarks/learning.py --check
+	$(RUN) python benchmarks/light_variants.py --check
 	$(RUN) python benchmarks/robustness.py --check
 	$(RUN) python benchmarks/spikes_alone.py --check
 
