@@ -13,13 +13,17 @@ from vrtspike.io.files import atomic_path, refuse_pipe, stand_in
 
 _JPEG = b"\xff\xd8\xff"
 """The first bytes of a JPEG file."""
+_JPEG_END = b"\xff\xd9"
+_NEEDED_BYTES = 32
+"""So many at the end of a JPEG picture's data change it; some programs put a few more there."""
 
 
-def _decode(path: Path) -> NDArray[np.generic]:
-    """Decode an image as it is stored (depth and channels unchanged), turned as its EXIF tag says.
+def _decode(path: Path) -> NDArray[np.uint8]:
+    """Decode an 8-bit image, its channels as they are stored, turned as its EXIF tag says.
 
     Raises:
-        DataError: if the file cannot be read or decoded; of a JPEG also where a part of it cannot.
+        DataError: if the file cannot be read or decoded, of a JPEG also where a part of it cannot,
+            or is not 8-bit.
     """
     try:
         refuse_pipe(path)
@@ -28,31 +32,54 @@ def _decode(path: Path) -> NDArray[np.generic]:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     is_jpeg = contents[:3].tobytes() == _JPEG
     if is_jpeg:
-        _require_whole_jpeg(path, contents)
+        _require_whole_jpeg(path, contents.tobytes())
     # Only what drops an alpha channel turns pictures; a JPEG has none.
     flags = cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH if is_jpeg else cv2.IMREAD_UNCHANGED
     image = cv2.imdecode(contents, flags) if contents.size else None
     if image is None:
         reason = stand_in(path) or "not a readable image (the file is broken or is no picture)"
         raise DataError(f"{path}: {reason}")
-    return image
+    if image.dtype != np.uint8:
+        bits = 8 * image.dtype.itemsize
+        raise DataError(f"{path}: {bits} bits per channel, 8-bit expected; convert it first")
+    return image.astype(np.uint8, copy=False)
 
 
-def _require_whole_jpeg(path: Path, contents: NDArray[np.uint8]) -> None:
-    """Refuse a JPEG file of which OpenCV would show a part, with a warning that names no file."""
+def _require_whole_jpeg(path: Path, contents: bytes) -> None:
+    """Refuse a JPEG file of which OpenCV would show a part, with a warning that names no file.
+
+    Zeros of a lost block mean more of the picture than what stood there, so that the picture is
+    full before the file is at its end; otherwise it is another one without its last bytes.
+    """
+    import av
+
+    fault = DataError(f"{path}: a damaged JPEG file, shown in part; copy or convert it again")
+    try:
+        shown = _decoded_jpeg(contents)
+    except av.error.InvalidDataError as error:
+        raise fault from error
+    except av.error.FFmpegError:
+        return  # a kind that this decoder does not know
+    # Cameras append more pictures; the parser gives the first.
+    splitter = av.CodecContext.create("mjpeg", "r")
+    first = bytes([*splitter.parse(contents), *splitter.parse()][0])
+    end = first.rfind(_JPEG_END)
+    try:
+        cut = _decoded_jpeg(first[: end - _NEEDED_BYTES] + first[end:])
+    except av.error.FFmpegError:
+        return
+    if cut == shown:
+        raise fault
+
+
+def _decoded_jpeg(contents: bytes) -> list[bytes]:
+    """The planes of a JPEG file's picture, by a decoder that raises where OpenCV's warns."""
     import av
 
     decoder = av.CodecContext.create("mjpeg", "r")
     decoder.options = {"err_detect": "crccheck+bitstream+buffer+explode"}
-    try:
-        decoder.decode(av.Packet(contents.tobytes()))
-    except av.error.InvalidDataError as error:
-        raise DataError(
-            f"{path}: a damaged JPEG file, of which only a part can be decoded; copy or convert it "
-            "again"
-        ) from error
-    except av.error.FFmpegError:
-        return  # a kind that this decoder does not know
+    frames = decoder.decode(av.Packet(contents))
+    return [bytes(plane) for frame in frames for plane in frame.planes]
 
 
 def read_rgb(path: str | Path) -> NDArray[np.uint8]:
@@ -67,11 +94,7 @@ def read_rgb(path: str | Path) -> NDArray[np.uint8]:
     Raises:
         DataError: if the file cannot be decoded, is not 8-bit, or is not three-channel colour.
     """
-    path = Path(path)
-    image = _decode(path)
-    if image.dtype != np.uint8:
-        bits = 8 * image.dtype.itemsize
-        raise DataError(f"{path}: {bits} bits per channel, 8-bit RGB expected; convert it first")
+    image = _decode(Path(path))
     if image.ndim != 3 or image.shape[2] != 3:
         kind = "grey" if image.ndim == 2 else f"{image.shape[2]}-channel"
         raise DataError(f"{path}: a {kind} picture, three-channel RGB expected; convert it first")
@@ -84,13 +107,10 @@ def read_gray(path: str | Path) -> NDArray[np.uint8]:
     Raises:
         DataError: if the file cannot be decoded or is not 8-bit.
     """
-    path = Path(path)
-    image = _decode(path)
-    if image.dtype != np.uint8:
-        raise DataError(f"{path}: {8 * image.dtype.itemsize} bits per channel, 8-bit expected")
+    image = _decode(Path(path))
     if image.ndim == 2:
-        return image.astype(np.uint8, copy=False)
-    return luma(np.ascontiguousarray(image[:, :, 2::-1], dtype=np.uint8)).astype(np.uint8)
+        return image
+    return luma(np.ascontiguousarray(image[:, :, 2::-1])).astype(np.uint8)
 
 
 def encode_png(image: NDArray[np.uint8]) -> bytes:
