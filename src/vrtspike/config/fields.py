@@ -56,13 +56,13 @@ def decides_results(field: FieldInfo) -> bool:
     return not is_operational(field) and not names_weights(field)
 
 
-def at_home(path: str) -> str:
+def expand_home(path: str) -> str:
     """A path with the home folder in the place of its ``~``, as a shell gives it to a program."""
     return os.path.expanduser(path)  # noqa: PTH111 - leaves what it does not know
 
 
 def _has_home(path: str) -> str:
-    if (found := at_home(path)).startswith("~"):
+    if (found := expand_home(path)).startswith("~"):
         raise ValueError(f"found {path}, and no home folder for it; write the whole path")
     return found
 

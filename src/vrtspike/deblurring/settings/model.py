@@ -19,7 +19,7 @@ from vrtspike.config.fields import (
     Positive,
     PositiveFloat,
     Section,
-    at_home,
+    expand_home,
     key,
     operational,
     weights,
@@ -120,7 +120,7 @@ class NAFSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _as_many_up_as_down(self) -> Self:
+    def _check_block_counts(self) -> Self:
         down, up = len(self.ENCODER_BLOCKS), len(self.DECODER_BLOCKS)
         if down != up:
             raise ValueError(
@@ -239,7 +239,7 @@ def with_vrt_arguments(document: Document) -> Document:
     """
     model = document.tree.get("MODEL")
     name = model.get("VRT_CFG") if isinstance(model, dict) else None
-    name = at_home(name) if isinstance(name, str) else name
+    name = expand_home(name) if isinstance(name, str) else name
     if not isinstance(name, str) or not Path(name).is_file():
         return document  # a missing file is refused by check_files, before a run starts
     arguments = read_yaml(name)
