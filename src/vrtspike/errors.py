@@ -43,7 +43,7 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def tell_full(error: OSError) -> str:
+def describe_full_disk(error: OSError) -> str:
     """What is wrong and what to do where :func:`is_disk_full`: a clause, and an order."""
     if error.errno == errno.EFBIG:
         return f"the file may not grow further ({error.strerror}); raise the limit (ulimit -f)"

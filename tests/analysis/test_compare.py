@@ -11,7 +11,7 @@ from vrtspike.analysis.compare import (
     Candidate,
     comparison_text,
     find_candidate,
-    told_apart,
+    with_unique_names,
     write_comparison,
 )
 from vrtspike.errors import RunError
@@ -19,7 +19,7 @@ from vrtspike.io.files import read_json, write_json
 
 
 def find_candidates(folders) -> list[Candidate]:
-    return told_apart([find_candidate(folder) for folder in folders], folders)
+    return with_unique_names([find_candidate(folder) for folder in folders], folders)
 
 
 def evaluation(folder, name: str, psnr: float):

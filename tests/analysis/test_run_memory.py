@@ -41,11 +41,11 @@ def state(tmp_path):
 def test_processes_sums_and_machine(state):
     lines = memory_lines(state)
     assert lines[0] == f"{state.folder}: training, step 40 of 90"
-    assert lines[2].split() == ["process", "pid", "resident", "share", "own", "shared", "memory"]
+    assert lines[2].split() == ["process", "pid", "RSS", "PSS", "USS", "shared", "memory"]
     assert lines[5] == f"{'    worker':<24}{13:>9}" + "".join(
         f"{mb:>15}" for mb in ("3072 MB", "2048 MB", "1024 MB", "30 MB")
     )
-    assert lines[7].startswith("together: 10.1 GiB; the sum of what is resident, 14.5 GiB,")
+    assert lines[7].startswith("together: 10.1 GiB; the sum of RSS, 14.5 GiB,")
     assert lines[8] == "2 loading workers take 3.0 GiB, 1536 MB each"
     assert lines[10].startswith("machine: 40.0 GiB of 100.0 GiB in use (40 %); page cache 30.0 GiB")
     assert lines[11] == "shared memory (/dev/shm): 1.0 GiB of 10.0 GiB"

@@ -57,7 +57,7 @@ class Candidate:
         logs: what it logged.
         figures: the same in numbers.
         evaluation: its ``summary.json``; None where it was not evaluated.
-        preset: its preset, which the name in tables may not be (:func:`told_apart`).
+        preset: its preset, which the name in tables may not be (:func:`with_unique_names`).
     """
 
     run: PublishedRun
@@ -122,7 +122,7 @@ def candidate_of_logs(analysis: Analysis) -> Candidate:
     return Candidate(run, analysis.logs, analysis.figures, None, analysis.name)
 
 
-def told_apart(candidates: Sequence[Candidate], paths: Sequence[Path]) -> list[Candidate]:
+def with_unique_names(candidates: Sequence[Candidate], paths: Sequence[Path]) -> list[Candidate]:
     """Runs of which those of one name are called by their paths."""
     names = [candidate.run.name for candidate in candidates]
     return [

@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 
 from vrtspike.analysis.advice import advice
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import CONDITIONS, WORTH_A_WARNING, Run, Seen, Severity
+from vrtspike.analysis.rules import CONDITIONS, WORTH_A_WARNING, Observation, Run, Severity
 from vrtspike.config.documents import Document, nested
 from vrtspike.config.loading import settings_with
 from vrtspike.config.run_schema import RunSettings
@@ -83,7 +83,7 @@ class Symptom:
         values = {**seen.values, "limit": self.limit, "faster": speed_up(seen.gain or 0.0)}
         return Finding(
             self.symptom,
-            seen.severity or self.severity or by_gain(seen.gain or 0.0),
+            seen.severity or self.severity or severity_of_gain(seen.gain or 0.0),
             seen.weight,
             self.figure.format(**values),
             _chosen(self.change, seen.change, seen).format(**values),
@@ -92,7 +92,7 @@ class Symptom:
         )
 
 
-def _chosen(text: Text, name: str | None, seen: Seen) -> str:
+def _chosen(text: Text, name: str | None, seen: Observation) -> str:
     if isinstance(text, str):
         return text
     return text[name or ("keys" if seen.keys else "nothing")]
@@ -144,10 +144,10 @@ def key_line(key: str, value: object) -> str:
     return f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
 
 
-def by_gain(share: float) -> Severity:
+def severity_of_gain(share: float) -> Severity:
     """How much it matters that a share of a run's time (0 to 1) could be saved.
 
-    >>> by_gain(0.05), by_gain(0.008)
+    >>> severity_of_gain(0.05), severity_of_gain(0.008)
     ('warning', 'hint')
     """
     return "warning" if share >= WORTH_A_WARNING else "hint"

@@ -39,7 +39,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """What a condition saw.
 
     Attributes:
@@ -61,20 +61,20 @@ class Seen:
     effect: str | None = None
 
 
-Condition = Callable[[Run, Limits], Seen | None]
+Condition = Callable[[Run, Limits], Observation | None]
 
 
-def not_finite(run: Run, limit: Limits) -> Seen | None:
+def not_finite(run: Run, limit: Limits) -> Observation | None:
     """A loss that is not a number."""
     health = run.health
     if health.losses_not_finite == 0:
         return None
     values = {"first": health.first_not_finite, "lost": health.losses_not_finite}
     values["steps"] = health.logged_steps
-    return Seen(1.0, values | _last_resort(run), _more_stable(run))
+    return Observation(1.0, values | _last_resort(run), _more_stable(run))
 
 
-def exploding_gradient(run: Run, limit: Limits) -> Seen | None:
+def exploding_gradient(run: Run, limit: Limits) -> Observation | None:
     """A gradient norm far above its usual value."""
     median, largest = run.health.gradient_norm_median, run.health.gradient_norm_max
     if median is None or largest is None or largest <= limit["times"] * median:
@@ -82,26 +82,26 @@ def exploding_gradient(run: Run, limit: Limits) -> Seen | None:
     harmed = run.train.MAX_GRAD_NORM is None or run.health.losses_not_finite > 0
     values = {"largest": largest, "median": median, "times": largest / median}
     values |= _last_resort(run)
-    return Seen(0.5, values, _more_stable(run), severity="error" if harmed else None)
+    return Observation(0.5, values, _more_stable(run), severity="error" if harmed else None)
 
 
-def vanishing_gradient(run: Run, limit: Limits) -> Seen | None:
+def vanishing_gradient(run: Run, limit: Limits) -> Observation | None:
     """A gradient that has become nearly zero."""
     first, last = run.health.first_gradient_norms, run.health.last_gradient_norms
     if first is None or last is None or last >= limit["ratio"] * first:
         return None
     keys = {"TRAIN.PRECISION": "bf16-mixed"} if _has_loss_scale(run) else {}
-    return Seen(0.5, {"first": first, "last": last}, keys)
+    return Observation(0.5, {"first": first, "last": last}, keys)
 
 
-def skipped_steps(run: Run, limit: Limits) -> Seen | None:
+def skipped_steps(run: Run, limit: Limits) -> Observation | None:
     """Optimiser steps that were computed for nothing."""
     skipped, steps = run.health.skipped_steps, run.health.logged_steps
     share = skipped / max(1, steps)
     if share <= limit["share"]:
         return None
     values = {"skipped": skipped, "steps": steps, "share": share}
-    return Seen(share, values | _last_resort(run), _more_stable(run))
+    return Observation(share, values | _last_resort(run), _more_stable(run))
 
 
 def _has_loss_scale(run: Run) -> bool:
@@ -121,7 +121,7 @@ def _more_stable(run: Run) -> Keys:
     return keys | {"TRAIN.MAX_GRAD_NORM": 1.0 if norm is None else norm / 2}
 
 
-def stuck_loss(run: Run, limit: Limits) -> Seen | None:
+def stuck_loss(run: Run, limit: Limits) -> Observation | None:
     """A run that does not learn."""
     first, last = run.health.first_losses, run.health.last_losses
     if first is None or last is None or last <= limit["ratio"] * first:
@@ -129,11 +129,11 @@ def stuck_loss(run: Run, limit: Limits) -> Seen | None:
     look = "spikes" if run.settings.value("MODEL.USE_SPIKE") else "samples"
     values = {"first": first, "last": last}
     if run.settings.value("MODEL.VRT.PRETRAINED") is not None:
-        return Seen(0.0, values, severity="hint", change=look)
-    return Seen(1.0, values, {"TRAIN.OPTIM.LR": run.train.OPTIM.LR / 2}, change=look)
+        return Observation(0.0, values, severity="hint", change=look)
+    return Observation(1.0, values, {"TRAIN.OPTIM.LR": run.train.OPTIM.LR / 2}, change=look)
 
 
-def late_run(run: Run, limit: Limits) -> Seen | None:
+def late_run(run: Run, limit: Limits) -> Observation | None:
     """A run that goes on long after its best validation."""
     health = run.health
     if run.train.EARLY_STOPPING is not None or health.best_step is None:
@@ -142,10 +142,10 @@ def late_run(run: Run, limit: Limits) -> Seen | None:
         return None
     stopping = {"METRIC": "main", "PATIENCE": limit["validations"]}
     values = {"best": health.best_step, "later": health.later_validations}
-    return Seen(0.0, values, {"TRAIN.EARLY_STOPPING": stopping})
+    return Observation(0.0, values, {"TRAIN.EARLY_STOPPING": stopping})
 
 
-def full_memory(run: Run, limit: Limits) -> Seen | None:
+def full_memory(run: Run, limit: Limits) -> Observation | None:
     """System memory nearly used up."""
     used, own = run.memory.system_percent, run.memory.process_mb
     if used is None or used <= limit["percent"]:
@@ -153,10 +153,10 @@ def full_memory(run: Run, limit: Limits) -> Seen | None:
     values: dict[str, Any] = {"used": used}
     values["own"] = "" if own is None else f"; this run with its workers: {own / 1024:.1f} GiB"
     if not uses_cache(run.settings):
-        return Seen(used / 100, values, _fewer_workers(run), effect="workers")
+        return Observation(used / 100, values, _fewer_workers(run), effect="workers")
     half = run.settings.value("DATA.CACHE_SIZE_GB") / 2
     keys = {"DATA.CACHE_SIZE_GB": half} | _fewer_workers(run)
-    return Seen(used / 100, values | {"half": half}, keys, effect="cache")
+    return Observation(used / 100, values | {"half": half}, keys, effect="cache")
 
 
 def _fewer_workers(run: Run) -> Keys:
@@ -174,7 +174,7 @@ def _fewer_workers(run: Run) -> Keys:
     return keys
 
 
-def growing_memory(run: Run, limit: Limits) -> Seen | None:
+def growing_memory(run: Run, limit: Limits) -> Observation | None:
     """A run that takes more and more memory."""
     memory = run.memory
     growth, steps, own = memory.growth_mb, memory.growth_steps, memory.process_mb
@@ -186,10 +186,10 @@ def growing_memory(run: Run, limit: Limits) -> Seen | None:
         when = f"; at this pace the machine is full after {free / growth * steps:,.0f} more"
     keys = {"DATALOADER.PERSISTENT_WORKERS": False} if run.loader.PERSISTENT_WORKERS else {}
     values = {"growth": growth, "steps": steps, "own": own, "when": when}
-    return Seen(growth / own, values, keys)
+    return Observation(growth / own, values, keys)
 
 
-def large_cache(run: Run, limit: Limits) -> Seen | None:
+def large_cache(run: Run, limit: Limits) -> Observation | None:
     """A cache that may leave too little for everything else."""
     machine = run.memory.system_total_gb
     if machine is None or not uses_cache(run.settings):
@@ -199,10 +199,10 @@ def large_cache(run: Run, limit: Limits) -> Seen | None:
         return None
     most = int(10 * limit["share"] * machine) / 10
     values = {"size": size, "machine": machine, "freed": size - most}
-    return Seen(size / machine, values, {"DATA.CACHE_SIZE_GB": most})
+    return Observation(size / machine, values, {"DATA.CACHE_SIZE_GB": most})
 
 
-def data_wait(run: Run, limit: Limits) -> Seen | None:
+def data_wait(run: Run, limit: Limits) -> Observation | None:
     """Steps that wait for data."""
     wait, share = run.speed.data_ms, run.speed.data_share
     if not wait or not share:
@@ -211,7 +211,7 @@ def data_wait(run: Run, limit: Limits) -> Seen | None:
     wait *= usual / share
     if usual < limit["least"] or (wait <= limit["ms"] and usual <= limit["share"]):
         return None
-    return Seen(usual, {"wait": wait, "share": usual}, _faster_data(run), gain=usual)
+    return Observation(usual, {"wait": wait, "share": usual}, _faster_data(run), gain=usual)
 
 
 def _faster_data(run: Run) -> Keys:
@@ -237,7 +237,7 @@ def _faster_data(run: Run) -> Keys:
     return keys | {key: True for key, is_off in off.items() if is_off}
 
 
-def stalls(run: Run, limit: Limits) -> Seen | None:
+def stalls(run: Run, limit: Limits) -> Observation | None:
     """Single steps that wait for data out of all proportion."""
     share, longest = run.speed.stalled_share, run.speed.longest_wait_ms
     if not share or longest is None or share <= limit["share"]:
@@ -245,10 +245,10 @@ def stalls(run: Run, limit: Limits) -> Seen | None:
     keys = {} if run.loader.PERSISTENT_WORKERS else {"DATALOADER.PERSISTENT_WORKERS": True}
     values = {"stalls": run.speed.stalls, "longest": longest / 1e3, "share": share}
     values["steps"] = STALL
-    return Seen(share, values, keys, gain=share)
+    return Observation(share, values, keys, gain=share)
 
 
-def cold_cache(run: Run, limit: Limits) -> Seen | None:
+def cold_cache(run: Run, limit: Limits) -> Observation | None:
     """A cache that mostly misses."""
     rate, share = run.memory.cache_hit_rate, run.speed.data_share
     if rate is None or rate >= limit["rate"]:
@@ -260,7 +260,7 @@ def cold_cache(run: Run, limit: Limits) -> Seen | None:
     size = _larger_cache(run)
     keys = {} if size is None else {"DATA.CACHE_SIZE_GB": size}
     stake = (share or 0.0) * (1 - rate)
-    return Seen(stake, {"rate": rate}, keys, gain=stake)
+    return Observation(stake, {"rate": rate}, keys, gain=stake)
 
 
 def uses_cache(settings: RunSettings) -> bool:
@@ -282,24 +282,24 @@ def _has_memory(run: Run) -> bool:
     return used is None or used < MEMORY_FOR_CACHE_PERCENT
 
 
-def idle_gpu(run: Run, limit: Limits) -> Seen | None:
+def idle_gpu(run: Run, limit: Limits) -> Observation | None:
     """A device that is idle half of the time."""
     busy, memory = run.memory.gpu_utilisation, run.memory
     if busy is None or busy >= limit["percent"]:
         return None
     gain = 1 - busy / limit["target"]
     if (run.speed.data_share or 0.0) > WORTH_A_WARNING:
-        return Seen(1 - busy / 100, {"busy": busy}, gain=gain, change="data")
+        return Observation(1 - busy / 100, {"busy": busy}, gain=gain, change="data")
     keys: Keys = {}
     peak, total, more = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_activations_mb
     if None in (peak, total, more) or peak + more <= GPU_MEMORY_USABLE * total:  # type: ignore[operator]
         keys |= _larger_batch(run, most=2 * run.train.BATCH_SIZE)
     if not run.train.COMPILE_MODEL:
         keys["TRAIN.COMPILE_MODEL"] = True
-    return Seen(1 - busy / 100, {"busy": busy}, keys, gain=gain)
+    return Observation(1 - busy / 100, {"busy": busy}, keys, gain=gain)
 
 
-def slow_forward(run: Run, limit: Limits) -> Seen | None:
+def slow_forward(run: Run, limit: Limits) -> Observation | None:
     """A forward pass over the limit."""
     forward, part = run.speed.forward_ms, run.speed.slowest_section
     if forward is None or forward <= limit["ms"]:
@@ -310,7 +310,7 @@ def slow_forward(run: Run, limit: Limits) -> Seen | None:
         keys |= _larger_chunks(part[0], run)
     share = run.speed.step_parts.get("forward", 1.0)
     values = {"forward": forward, "slowest": slowest, "smaller": _smaller_model(run)}
-    return Seen(share, values, keys, gain=share, severity=None if keys else "hint")
+    return Observation(share, values, keys, gain=share, severity=None if keys else "hint")
 
 
 def _faster_arithmetic(run: Run) -> Keys:
@@ -350,7 +350,7 @@ def _has_crops(run: Run) -> bool:
     return run.settings.value("DATA.CROP_SIZE") is not None
 
 
-def single_precision(run: Run, limit: Limits) -> Seen | None:
+def single_precision(run: Run, limit: Limits) -> Observation | None:
     """Arithmetic in float32 where the device has a faster one."""
     if not run.memory.has_gpu or run.train.PRECISION != "32":
         return None
@@ -358,24 +358,24 @@ def single_precision(run: Run, limit: Limits) -> Seen | None:
         return None  # the slow forward pass proposes it
     parts = run.speed.step_parts
     share = parts.get("forward", 0.0) + parts.get("backward", 0.0)
-    return Seen(share, {"share": share}, {"TRAIN.PRECISION": "bf16-mixed"})
+    return Observation(share, {"share": share}, {"TRAIN.PRECISION": "bf16-mixed"})
 
 
-def deterministic(run: Run, limit: Limits) -> Seen | None:
+def deterministic(run: Run, limit: Limits) -> Observation | None:
     """Algorithms that are chosen to be repeatable and not to be fast."""
     if not run.memory.has_gpu or not run.settings.DETERMINISTIC:
         return None
-    return Seen(0.0, keys={"DETERMINISTIC": False})
+    return Observation(0.0, keys={"DETERMINISTIC": False})
 
 
-def low_throughput(run: Run, limit: Limits) -> Seen | None:
+def low_throughput(run: Run, limit: Limits) -> Observation | None:
     """Too few samples a second: what the largest part of a step can do about it."""
     rate, parts = run.speed.samples_per_second, run.speed.step_parts
     if rate is None or rate >= limit["rate"]:
         return None
     values: dict[str, Any] = {"rate": rate, "what": "the parts of a step were not timed"}
     if not parts:
-        return Seen(1.0, values, severity="hint", change="unknown", effect="unknown")
+        return Observation(1.0, values, severity="hint", change="unknown", effect="unknown")
     part, share = max(parts.items(), key=lambda each: each[1])
     values |= {"part": part, "what": f"{part} takes {share:.0%} of a step"}
     if part == "backward" and run.settings.recomputing:
@@ -387,7 +387,7 @@ def low_throughput(run: Run, limit: Limits) -> Seen | None:
     smaller = _smaller_model(run)
     if keys:
         smaller = f"half precision and compiled blocks, where proposed; beyond that {smaller}"
-    return Seen(
+    return Observation(
         share,
         values | {"smaller": smaller},
         keys,
@@ -398,7 +398,7 @@ def low_throughput(run: Run, limit: Limits) -> Seen | None:
     )
 
 
-def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Seen:
+def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Observation:
     """Backward without computing again what was not stored, where memory allows."""
     first, *others = run.settings.recomputing
     order = f"{first}=false" + "".join(f", then {name}=false" for name in others)
@@ -407,7 +407,7 @@ def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Se
     gain = run.speed.step_parts.get("forward") if gain is None else gain
     used = (run.memory.gpu_peak_mb or 0.0) / (run.memory.gpu_total_mb or 1.0)
     is_full = used > GPU_MEMORY_USABLE
-    return Seen(
+    return Observation(
         share,
         {**values, "order": order, "used": used},
         {} if is_full else {first: False},
@@ -418,7 +418,7 @@ def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Se
     )
 
 
-def slow_loss(run: Run, limit: Limits) -> Seen | None:
+def slow_loss(run: Run, limit: Limits) -> Observation | None:
     """Perceptual terms that take a good part of a step."""
     share = run.speed.step_parts.get("loss", 0.0)
     active = run.settings.value("LOSS.active", {})
@@ -427,38 +427,40 @@ def slow_loss(run: Run, limit: Limits) -> Seen | None:
         return None
     vgg = active.get("VGG_PERCEPTUAL")
     keys = {"LOSS.VGG_PERCEPTUAL.EVERY": 2 * vgg.EVERY} if vgg else {}
-    return Seen(share, {"share": share, "networks": ", ".join(networks)}, keys, gain=share / 2)
+    return Observation(
+        share, {"share": share, "networks": ", ".join(networks)}, keys, gain=share / 2
+    )
 
 
-def slow_sync(run: Run, limit: Limits) -> Seen | None:
+def slow_sync(run: Run, limit: Limits) -> Observation | None:
     """Processes that wait for each other's gradients."""
     share = run.speed.step_parts.get("sync", 0.0)
     if share <= limit["share"]:
         return None
     twice = 2 * run.train.GRADIENT_ACCUMULATION_STEPS
-    return Seen(share, {"share": share, "twice": twice}, gain=share / 2)
+    return Observation(share, {"share": share, "twice": twice}, gain=share / 2)
 
 
-def slow_validation(run: Run, limit: Limits) -> Seen | None:
+def slow_validation(run: Run, limit: Limits) -> Observation | None:
     """A run that measures more than it should."""
     every = run.settings.LOG.VAL_EVERY_STEPS
     return _too_often(run.speed.validation_share, limit, "LOG.VAL_EVERY_STEPS", every)
 
 
-def slow_checkpoints(run: Run, limit: Limits) -> Seen | None:
+def slow_checkpoints(run: Run, limit: Limits) -> Observation | None:
     """A run that saves its state too often."""
     every = run.train.SAVE_EVERY_STEPS
     return _too_often(run.speed.checkpoint_share, limit, "TRAIN.SAVE_EVERY_STEPS", every)
 
 
-def _too_often(share: float | None, limit: Limits, key: str, every: int) -> Seen | None:
+def _too_often(share: float | None, limit: Limits, key: str, every: int) -> Observation | None:
     """Something beside the steps; done half as often it takes half of its time."""
     if share is None or share <= limit["share"]:
         return None
-    return Seen(share, {"share": share, "every": every}, {key: 2 * every}, gain=share / 2)
+    return Observation(share, {"share": share, "every": every}, {key: 2 * every}, gain=share / 2)
 
 
-def full_gpu(run: Run, limit: Limits) -> Seen | None:
+def full_gpu(run: Run, limit: Limits) -> Observation | None:
     """A GPU on which the next larger clip may not fit."""
     peak, total, train = run.memory.gpu_peak_mb, run.memory.gpu_total_mb, run.train
     if not peak or not total or peak <= limit["share"] * total:
@@ -467,18 +469,20 @@ def full_gpu(run: Run, limit: Limits) -> Seen | None:
     if train.BATCH_SIZE % 2 == 0:
         micro_steps = 2 * train.GRADIENT_ACCUMULATION_STEPS
         keys = _batch_keys(train.BATCH_SIZE // 2, micro_steps)
-        return Seen(peak / total, values, keys, change="batch")
+        return Observation(peak / total, values, keys, change="batch")
     if train.OPTIM.TYPE == "adamw":
-        return Seen(peak / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments")
+        return Observation(
+            peak / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments"
+        )
     less = []
     if run.settings.value("MODEL.VRT.USE_CHECKPOINT_ATTN") is not None:
         less.append("recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN)")
     if _has_crops(run):
         less.append("smaller crops")
-    return Seen(peak / total, values | {"less": ", ".join(less) or "a smaller model"})
+    return Observation(peak / total, values | {"less": ", ".join(less) or "a smaller model"})
 
 
-def large_optimizer(run: Run, limit: Limits) -> Seen | None:
+def large_optimizer(run: Run, limit: Limits) -> Observation | None:
     """Moments of the optimiser where activations could be."""
     memory = run.memory
     peak, total, state = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_optimizer_mb
@@ -490,10 +494,10 @@ def large_optimizer(run: Run, limit: Limits) -> Seen | None:
     stored = [f"{key}=false" for key in run.settings.recomputing[:1]]
     values: dict[str, Any] = {"state": state / 1024, "peak": peak / 1024, "share": state / peak}
     values |= {"freed": freed / 1024, "use": ", or ".join([*stored, "larger batches"])}
-    return Seen(freed / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"})
+    return Observation(freed / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"})
 
 
-def gpu_headroom(run: Run, limit: Limits) -> Seen | None:
+def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
     """Memory of the GPU that a larger batch, or less recomputation, could use."""
     peak, total, activations = (
         run.memory.gpu_peak_mb,
@@ -517,7 +521,7 @@ def gpu_headroom(run: Run, limit: Limits) -> Seen | None:
             f"; or recompute less ({key}=false)" for key in run.settings.recomputing[:1]
         ),
     }
-    return Seen(free / total, values, keys)
+    return Observation(free / total, values, keys)
 
 
 def _batch_keys(batch: int, micro_steps: int) -> Keys:

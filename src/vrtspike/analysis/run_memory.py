@@ -134,7 +134,7 @@ def _last_step(found: RunMemory) -> int:
 
 def _table(processes: Sequence[ProcessMemory]) -> Iterator[str]:
     on_gpu = any(process.gpu is not None for process in processes)
-    heads = ["resident", "share", "own", "shared memory", *(["GPU"] if on_gpu else [])]
+    heads = ["RSS", "PSS", "USS", "shared memory", *(["GPU"] if on_gpu else [])]
     yield f"{'process':<24}{'pid':>9}" + "".join(f"{head:>15}" for head in heads)
     for process in processes:
         values = [process.resident, process.proportional, process.own, process.shared_memory]
@@ -153,8 +153,8 @@ def _sum_lines(processes: Sequence[ProcessMemory]) -> Iterator[str]:
     resident = sum(process.resident for process in processes)
     taken = sum(process.taken for process in processes)
     yield (
-        f"together: {_size(taken)}; the sum of what is resident, {_size(resident)}, counts shared "
-        "pages in every process"
+        f"together: {_size(taken)}; the sum of RSS, {_size(resident)}, counts shared pages in "
+        "every process"
     )
     workers = [process for process in processes if process.role == "worker"]
     if workers:

@@ -85,7 +85,7 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
         "--watch",
         type=positive_number,
         metavar="SECONDS",
-        help="look again after so many seconds, for ever",
+        help="look again after so many seconds, until Ctrl-C",
     )
 
 

@@ -134,7 +134,7 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) ->
         most_hours: that a training may take.
     """
     free = free_bytes(Path(plan.settings.RESULTS))
-    offer = Offer(machine, speed, free, most_hours)
+    budget = Budget(machine, speed, free, most_hours)
     data: dict[str, DataFound] = {}
     fits = []
     videos = Videos(plan)
@@ -144,7 +144,7 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) ->
         dataset = videos.dataset(name)
         if dataset.name not in data:
             data[dataset.name] = find_data(videos, dataset)
-        fits.append(offer.weigh(name, settings, data[dataset.name]))
+        fits.append(budget.assess(name, settings, data[dataset.name]))
     fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in plan.broken]
     command, because = recommend(videos, fits, data, machine)
     batches = dict(batch_advice(plan, fits, machine))
@@ -226,7 +226,7 @@ def find_data(videos: Videos, dataset: Dataset) -> DataFound:
 
 
 @dataclass(frozen=True)
-class Offer:
+class Budget:
     """What there is for a training.
 
     Attributes:
@@ -246,7 +246,7 @@ class Offer:
         """How many GPUs; 0 for a training on the CPU."""
         return self.machine.gpu.count if self.machine.gpu else 0
 
-    def weigh(self, name: str, settings: Settings, data: DataFound) -> Fit:
+    def assess(self, name: str, settings: Settings, data: DataFound) -> Fit:
         """Whether one preset fits; all reasons against it are found."""
         split = settings.DATA.TRAIN_SPLIT
         frames = data.size.frames.get(split, GOPRO.frames["train"])

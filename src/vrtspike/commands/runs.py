@@ -156,10 +156,10 @@ def compare(arguments: argparse.Namespace) -> int:
     for path in arguments.runs:
         _find_run(path)
     from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
-    from vrtspike.analysis.compare import comparison_text, told_apart, write_comparison
+    from vrtspike.analysis.compare import comparison_text, with_unique_names, write_comparison
 
     tolerances = parse_tolerances(arguments.tolerance)
-    candidates = told_apart([_candidate(path) for path in arguments.runs], arguments.runs)
+    candidates = with_unique_names([_candidate(path) for path in arguments.runs], arguments.runs)
     print(comparison_text(candidates, arguments.format), end="", flush=True)
     if arguments.output is not None:
         write_comparison(candidates, arguments.output)

@@ -12,7 +12,7 @@ KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Retired:
+class DeprecatedKey:
     """A key that older files hold and that decides nothing.
 
     Attributes:
@@ -30,19 +30,19 @@ class Aliases:
 
     Attributes:
         renamed: a mapping's key may be written in either way; two different values are an error.
-        retired: keys that are ignored, with a warning.
+        deprecated: keys that are ignored, with a warning.
         values: of a key, the former values and what is taken instead, with a warning.
     """
 
     renamed: Mapping[KeyPath, KeyPath] = field(default_factory=dict)
-    retired: Mapping[KeyPath, Retired] = field(default_factory=dict)
+    deprecated: Mapping[KeyPath, DeprecatedKey] = field(default_factory=dict)
     values: Mapping[KeyPath, Mapping[str, str]] = field(default_factory=dict)
 
     def __or__(self, other: Aliases) -> Aliases:
         """Both."""
         return Aliases(
             {**self.renamed, **other.renamed},
-            {**self.retired, **other.retired},
+            {**self.deprecated, **other.deprecated},
             {**self.values, **other.values},
         )
 
@@ -54,12 +54,12 @@ COMMON = Aliases(
         ("TRAIN", "AMP_ENABLED"): ("TRAIN", "PRECISION"),
         ("TRAIN", "AMP_OPT_LEVEL"): ("TRAIN", "PRECISION"),
     },
-    retired={
-        ("LOG", "SAVE_DIR"): Retired("runs are written to RUNS of config/config.yaml"),
-        ("TRAIN", "CUDA_GRAPH"): Retired(
+    deprecated={
+        ("LOG", "SAVE_DIR"): DeprecatedKey("runs are written to RUNS of config/config.yaml"),
+        ("TRAIN", "CUDA_GRAPH"): DeprecatedKey(
             "TRAIN.COMPILE_MODE reduce-overhead brings PyTorch's own CUDA graphs"
         ),
-        ("TRAIN", "SCHED", "TYPE"): Retired("the learning rate follows a cosine", "cosine"),
+        ("TRAIN", "SCHED", "TYPE"): DeprecatedKey("the learning rate follows a cosine", "cosine"),
     },
 )
 """Those of every preset; a problem adds its own (``aliases`` of its settings)."""
@@ -87,7 +87,7 @@ def canonical_keys(
     {'TRAIN': {'PRECISION': 'bf16-true'}, 'DATALOADER': {'TOTAL_WORKERS': 4}}
     """
     result = copy.deepcopy(tree)
-    _remove_retired(result, aliases, places or {})
+    _remove_deprecated(result, aliases, places or {})
     _replace_values(result, aliases, places or {})
     _translate_amp(result)
     for old, new in aliases.renamed.items():
@@ -128,8 +128,10 @@ def _mapping(tree: dict[str, Any], path: KeyPath) -> dict[Any, Any] | None:
     return node if isinstance(node, dict) else None
 
 
-def _remove_retired(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str]) -> None:
-    for path, key in aliases.retired.items():
+def _remove_deprecated(
+    tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str]
+) -> None:
+    for path, key in aliases.deprecated.items():
         parent = _mapping(tree, path[:-1])
         if parent is None or path[-1] not in parent:
             continue
@@ -139,7 +141,7 @@ def _remove_retired(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyP
                 f"{dotted(path)} is {value!r}, but {key.decided_by}, and there is nothing else; "
                 "remove the key"
             )
-        _deprecated(path, places, f"decides nothing and is ignored: {key.decided_by}")
+        _warn_deprecated(path, places, f"decides nothing and is ignored: {key.decided_by}")
 
 
 def _replace_values(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str]) -> None:
@@ -149,10 +151,10 @@ def _replace_values(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyP
         if parent is not None and isinstance(value, str) and value in replaced:
             parent[path[-1]] = replaced[value]
             message = f"is {value}, which there is no more; {replaced[value]} is taken instead"
-            _deprecated(path, places, message)
+            _warn_deprecated(path, places, message)
 
 
-def _deprecated(path: KeyPath, places: Mapping[KeyPath, str], message: str) -> None:
+def _warn_deprecated(path: KeyPath, places: Mapping[KeyPath, str], message: str) -> None:
     place = f"{places[path]}: " if path in places else ""
     warnings.warn(f"{place}{dotted(path)} {message}", DeprecationWarning, stacklevel=4)
 

@@ -33,7 +33,7 @@ def validate(model: type[Model], document: Document, advice: str) -> Model:
     try:
         return model.model_validate(document.tree)
     except ValidationError as error:
-        faults = [_describe(model, document, detail) for detail in _telling(document, error)]
+        faults = [_describe(model, document, detail) for detail in _primary_faults(document, error)]
         raise ConfigError("\n".join([*dict.fromkeys(faults), advice])) from None
 
 
@@ -73,7 +73,7 @@ def _named_key(document: Document, message: str) -> KeyPath:
     return path if path in document.places else ()
 
 
-def _telling(document: Document, error: ValidationError) -> list[ErrorDetails]:
+def _primary_faults(document: Document, error: ValidationError) -> list[ErrorDetails]:
     """The faults without what another one explains: of a union, members that were not meant.
 
     Such a member misses keys, or is of another type than a value that is out of range.

@@ -23,7 +23,7 @@ class Document:
     places: dict[KeyPath, str] = field(default_factory=dict)
 
 
-def given_document(tree: dict[str, Any], place: str) -> Document:
+def document_of_values(tree: dict[str, Any], place: str) -> Document:
     """A document that no file holds (a command line's values); every key has the same place."""
     return Document(tree, dict.fromkeys(_paths(tree, ()), place))
 

@@ -11,7 +11,7 @@ from vrtspike.config.checking import validate
 from vrtspike.config.documents import (
     Document,
     canonical,
-    given_document,
+    document_of_values,
     overlay,
     parse_overrides,
     read_yaml,
@@ -68,7 +68,7 @@ def changed_settings(
 
 def settings_with(settings: RunSettings, above: Document, place: str) -> RunSettings:
     """As :func:`changed_settings`, with a document for the other values."""
-    given = given_document(settings.model_dump(mode="json"), place)
+    given = document_of_values(settings.model_dump(mode="json"), place)
     return settings_from(overridden(given, above))
 
 

@@ -287,7 +287,7 @@ class RunSettings(Section):
         return found
 
     @model_validator(mode="after")
-    def _watches_what_there_is(self) -> Self:
+    def _check_early_stopping_metric(self) -> Self:
         stopping = self.TRAIN.EARLY_STOPPING
         known = None if self.watched is None else (MAIN_METRIC, *self.watched)
         if stopping is not None and known is not None and stopping.METRIC not in known:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import given_document, nested, read_yaml
+from vrtspike.config.documents import document_of_values, nested, read_yaml
 from vrtspike.config.fields import Section, key
 from vrtspike.config.loading import settings_with
 from vrtspike.config.run_schema import RunSettings
@@ -56,7 +56,7 @@ class Sweep:
         Raises:
             ConfigError: if a key or a value is wrong.
         """
-        above = given_document(nested(self.members[member]), self.place)
+        above = document_of_values(nested(self.members[member]), self.place)
         return settings_with(base, above, f"preset {self.base}")
 
 

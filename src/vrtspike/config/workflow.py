@@ -17,7 +17,7 @@ from vrtspike.config.checking import known_keys, validate
 from vrtspike.config.documents import (
     Document,
     canonical,
-    given_document,
+    document_of_values,
     overlay,
     parse_overrides,
     read_yaml,
@@ -290,7 +290,7 @@ def load_workflow(
     document = Document({})
     for path in configfiles:
         document = overlay(document, read_yaml(path))
-    document = overlay(document, given_document(dict(overrides or {}), "--config"))
+    document = overlay(document, document_of_values(dict(overrides or {}), "--config"))
     document = canonical(document, _OLDER_KEYS)
     settings = validate(workflow_schema(), document, _ADVICE)
     files = _preset_files(Path(settings.PRESET_DIR))
@@ -304,7 +304,7 @@ def load_workflow(
         """What lies beneath and above every preset of a problem, in its spelling."""
         aliases = find_problem(task).SETTINGS.aliases
         lower = canonical(beneath, aliases) if task == DEFAULT_TASK else Document({})
-        return lower, [canonical(concerning(layer, task), aliases) for layer in above]
+        return lower, [canonical(keys_of_task(layer, task), aliases) for layer in above]
 
     presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
@@ -354,7 +354,7 @@ def _read_sweeps(
     return sweeps, swept, faults
 
 
-def concerning(document: Document, task: str) -> Document:
+def keys_of_task(document: Document, task: str) -> Document:
     """What of keys that override those of every preset concerns those of one problem.
 
     A key that another problem has and this one has not is left out; one that none has stays, so
@@ -372,7 +372,7 @@ def concerning(document: Document, task: str) -> Document:
 def spelled_keys(task: str) -> set[KeyPath]:
     """Every key of the presets of a problem, in older spellings, too."""
     kind = find_problem(task).SETTINGS
-    return {*known_keys(kind), *kind.aliases.renamed, *kind.aliases.retired}
+    return {*known_keys(kind), *kind.aliases.renamed, *kind.aliases.deprecated}
 
 
 def _without(tree: Mapping[str, Any], paths: Collection[KeyPath], at: KeyPath = ()) -> Any:  # noqa: ANN401

@@ -67,7 +67,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     # The suffix is kept last because writers such as OpenCV choose the format by it.
     temporary = target.with_name(f".{_short(target.stem)}.{_writer()}.tmp{target.suffix}")
     try:
-        with writes_to(target, temporary), _telling_full_disks(temporary):
+        with writes_to(target, temporary), _naming_full_disks(temporary):
             yield temporary
             if temporary.is_dir():
                 _replace_directory(temporary, target)
@@ -99,7 +99,7 @@ def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _telling_full_disks(path: Path) -> Iterator[None]:
+def _naming_full_disks(path: Path) -> Iterator[None]:
     """Make an OSError of what libraries say in other words: "unexpected pos 832 vs 726"."""
     try:
         yield

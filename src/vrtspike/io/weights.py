@@ -128,7 +128,7 @@ def load_trained(model: nn.Module, path: str | Path) -> None:
             shape.
     """
     state = read_weights(path)
-    faults = misfits(state, model.state_dict())
+    faults = mismatches(state, model.state_dict())
     if faults:
         advice = "Weights go with the settings.json that lies beside them."
         title = f"{path}: weights of another model"
@@ -136,7 +136,7 @@ def load_trained(model: nn.Module, path: str | Path) -> None:
     model.load_state_dict(state, strict=True)
 
 
-def misfits(found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
+def mismatches(found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
     """What keeps the tensors of a file from being those of a model."""
     faults = [f"{name}: missing" for name in own if name not in found]
     faults += [f"{name}: not in this model" for name in found if name not in own]

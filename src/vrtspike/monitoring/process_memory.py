@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from vrtspike.monitoring.nvml import gpu_processes
-from vrtspike.system.cgroups import ROOT, own_groups
+from vrtspike.system.cgroups import ROOT, cgroup_folders
 
 MEGABYTE = 2**20
 RUN_OPTION = "--run-dir"
@@ -240,7 +240,7 @@ def system_memory(cgroups: Path = ROOT) -> SystemMemory:
     cached = getattr(memory, "cached", 0) + getattr(memory, "buffers", 0)
     shared: int = getattr(memory, "shared", 0)
     usage = shutil.disk_usage(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
-    limit, used = _limit(own_groups("memory", cgroups))
+    limit, used = _limit(cgroup_folders("memory", cgroups))
     return SystemMemory(
         memory.total / MEGABYTE,
         memory.available / MEGABYTE,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import field_validator, model_validator
 
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import given_document
+from vrtspike.config.documents import document_of_values
 from vrtspike.config.fields import (
     FractionBelowOne,
     NonNegative,
@@ -111,7 +111,7 @@ class Years(Section):
     TEST: Span = key("Evaluation")
 
     @model_validator(mode="after")
-    def _apart(self) -> Self:
+    def _check_overlap(self) -> Self:
         spans: dict[str, Span] = dict(self)
         for name, (first, last) in spans.items():
             if first > last:
@@ -152,7 +152,7 @@ class Years(Section):
             ConfigError: if a split is missing or unknown, a span runs backwards, or two have a year
                 in common.
         """
-        document = given_document({name.upper(): v for name, v in values.items()}, "years")
+        document = document_of_values({name.upper(): v for name, v in values.items()}, "years")
         example = "such as {'train': [1979, 2014], 'val': [2015, 2018], 'test': [2019, 2023]}"
         return validate(cls, document, f"Expected the first and last year of each, {example}")
 

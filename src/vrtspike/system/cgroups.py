@@ -10,7 +10,7 @@ MEMBERSHIP = Path("/proc/self/cgroup")
 """What the kernel says of this process."""
 
 
-def own_groups(controller: str, root: Path = ROOT) -> Iterator[Path]:
+def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
     """Folders of the groups that this process is in, from its own to the outermost it can see.
 
     Each has a limit of its own, and the least counts: that of a Slurm job stands two groups above

@@ -17,9 +17,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
-from vrtspike.errors import EXIT_USER_ERROR, UserError, is_disk_full, is_text, shown, tell_full
+from vrtspike.errors import (
+    EXIT_USER_ERROR,
+    UserError,
+    describe_full_disk,
+    is_disk_full,
+    is_text,
+    shown,
+)
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.endings import EndedBySignal, end_in_order, end_with_starter
+from vrtspike.system.endings import EndedBySignal, end_with_starter, exit_on_signals
 from vrtspike.system.surroundings import at_home, fill_surroundings
 
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
@@ -147,7 +154,7 @@ def run(
     open_streams()
     fill_surroundings()
     try:
-        end_in_order()
+        exit_on_signals()
         end_with_starter()
         _require_text(sys.argv)
         sys.argv[1:] = map(_whole_option, sys.argv[1:])
@@ -164,14 +171,14 @@ def run(
         _say(f"error: the package {package} is missing; pip install 'vrtspike[{extra}]'")
         status = EXIT_USER_ERROR
     except BrokenPipeError:
-        if not _nobody_reads():
+        if not _reader_has_ended():
             raise
         # What is still to be written when the interpreter ends goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_CLOSED_PIPE
     except OSError as error:
         if is_disk_full(error):
-            reason = f"{tell_full(error)}, or move RESULTS or RUNS"
+            reason = f"{describe_full_disk(error)}, or move RESULTS or RUNS"
         elif error.errno in _CLOSED and error.filename:
             reason = f"{error.strerror}; fix it or its permissions, or give another place"
         else:
@@ -252,7 +259,7 @@ def _say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def _nobody_reads() -> bool:
+def _reader_has_ended() -> bool:
     """Whether standard output is a pipe whose reader has ended."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)

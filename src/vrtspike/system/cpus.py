@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vrtspike.system.cgroups import ROOT, own_groups
+from vrtspike.system.cgroups import ROOT, cgroup_folders
 
 CPUS = "VRTSPIKE_CPUS"
 """Environment variable: how many CPUs a program may use, by the workflow those of its job."""
@@ -27,7 +27,7 @@ def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path =
     """
     environment = os.environ if environment is None else environment
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()]
-    limits += [_cgroup_cpus(group) for group in own_groups("cpu", cgroups)]
+    limits += [_cgroup_cpus(group) for group in cgroup_folders("cpu", cgroups)]
     limits += [_batch_cpus(environment), _number(environment, CPUS)]
     return max(1, min(limit for limit in limits if limit is not None))
 

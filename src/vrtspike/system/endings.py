@@ -1,6 +1,6 @@
 """How programs end on a signal, or when their parent has ended.
 
-A program that writes removes what it has half written (:func:`end_in_order`), and none goes on when
+A program that writes removes what it has half written (:func:`exit_on_signals`). None goes on when
 the process on whose behalf it runs has died, however many shells lie between (:func:`end_with`).
 """
 
@@ -51,7 +51,7 @@ def describe_status(status: int) -> str:
     return f"was ended by {signal.Signals(number).name}{killed}"
 
 
-def end_in_order() -> None:
+def exit_on_signals() -> None:
     """Have SIGTERM and SIGHUP end this program by :class:`EndedBySignal`."""
     for number in _ENDING:
         if not is_ignored(number):

@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from vrtspike.errors import RunError
-from vrtspike.system.endings import describe_status, end_in_order, end_with
+from vrtspike.system.endings import describe_status, end_with, exit_on_signals
 
 _PR_SET_PDEATHSIG = 1
 _PATIENCE_S = 5.0
@@ -116,7 +116,7 @@ def _begin(parent: int) -> None:
 
 def _call(work: Callable[[str], Any], thing: str) -> Any:  # noqa: ANN401 - whatever it returns
     # Only what works has something to remove; anywhere else the executor would catch the signal.
-    end_in_order()
+    exit_on_signals()
     try:
         return work(thing)
     except SystemExit as end:

@@ -15,7 +15,7 @@ from torch import nn
 
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_begin
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import given_document
+from vrtspike.config.documents import document_of_values
 from vrtspike.config.problems import Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
@@ -301,7 +301,7 @@ def _checked(settings: Mapping[str, Any], validated: bool) -> RunSettings:
             raise RunError(
                 f"{name} does not concern a problem of your own; there are {', '.join(_SECTIONS)}"
             )
-    known = validate(RunSettings, given_document(dict(settings), "settings"), _ADVICE)
+    known = validate(RunSettings, document_of_values(dict(settings), "settings"), _ADVICE)
     if known.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
             "TRAIN.EARLY_STOPPING watches validation, and there is none: give "

@@ -234,7 +234,7 @@ def validate(
     source = iter(batches)
     try:
         for round_ in range(batches.rounds):
-            if _someone_stops(ranks, stop):
+            if _any_rank_stops(ranks, stop):
                 return None
             # The last round may find this process without a batch.
             for raw in islice(source, 1):
@@ -250,7 +250,7 @@ def validate(
     return Validation(_mean([m for part in ranks.gather(found) for m in part]), pictures)
 
 
-def _someone_stops(ranks: Ranks, stop: StopRequest) -> bool:
+def _any_rank_stops(ranks: Ranks, stop: StopRequest) -> bool:
     asked = torch.tensor(float(stop.received is not None), device=ranks.device)
     return bool(ranks.sum(asked) > 0)
 

@@ -5,7 +5,7 @@ import pytest
 
 from vrtspike.analysis.evaluation_files import write_summary
 from vrtspike.deblurring.analysis.published import (
-    Expected,
+    PublishedFigure,
     read_published_figures,
     require_published_weights,
     vrt_on_gopro,
@@ -109,7 +109,7 @@ def test_several_seeds_are_one_row_with_their_spread(tmp_path):
 )
 def test_the_limit_of_a_reproduction(found, within):
     expected = vrt_on_gopro()
-    assert expected == Expected(34.81, 11, 1111, 0.02)
+    assert expected == PublishedFigure(34.81, 11, 1111, 0.02)
     assert expected.is_found(found) is within
     assert ("within the limit of 0.02 dB" in expected.verdict(found)) is within
 

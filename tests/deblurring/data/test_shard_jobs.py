@@ -20,7 +20,7 @@ from tests.concurrency import is_waited_for, wait_until
 from tests.deblurring.data.conftest import SEQUENCES
 from vrtspike.deblurring.data import shard_jobs
 from vrtspike.deblurring.data.manifests import INGEST_SHARD, INGESTED, STORE_SHARD
-from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, Made, make_shard
+from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, NewResult, make_shard
 from vrtspike.errors import DataError, DiskFullError, RunError
 from vrtspike.io.files import folder_size, read_json, write_json
 from vrtspike.io.manifests import read_manifest
@@ -50,7 +50,7 @@ class Writing:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"of {name}")
         (self.folder / f"{name.replace('/', ' ')}.maker").write_text(str(os.getpid()))
-        return Made({"text": f"of {name}"}, f"{name}: written")
+        return NewResult({"text": f"of {name}"}, f"{name}: written")
 
 
 @pytest.fixture

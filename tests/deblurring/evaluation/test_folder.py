@@ -19,8 +19,8 @@ from vrtspike.deblurring.evaluation.folder import (
     open_request,
     restore_into,
 )
+from vrtspike.deblurring.evaluation.no_reference import FIGURES
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
-from vrtspike.deblurring.evaluation.without_truth import FIGURES
 from vrtspike.deblurring.video import read_video, video_file, video_rate
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.images import read_rgb, write_png

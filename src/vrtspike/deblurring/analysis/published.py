@@ -65,7 +65,7 @@ WEIGHTS_SOURCE = "https://github.com/JingyunLiang/VRT/releases"
 
 
 @dataclass(frozen=True)
-class Expected:
+class PublishedFigure:
     """A published figure and what it is of.
 
     Attributes:
@@ -87,7 +87,7 @@ class Expected:
     def verdict(self, psnr: float) -> str:
         """The comparison in a sentence.
 
-        >>> Expected(34.81, 11, 1111).verdict(34.8)
+        >>> PublishedFigure(34.81, 11, 1111).verdict(34.8)
         '34.81 dB expected, found 34.80 dB, difference -0.01 dB: within the limit of 0.02 dB'
         """
         which = "within" if self.is_found(psnr) else "beyond"
@@ -97,10 +97,10 @@ class Expected:
         )
 
 
-def vrt_on_gopro() -> Expected:
+def vrt_on_gopro() -> PublishedFigure:
     """VRT without spikes on GoPro's test split."""
     rows = read_published_figures().set_index("model")
-    return Expected(float(rows["psnr"].to_dict()["VRT"]), sequences=11, frames=1111)
+    return PublishedFigure(float(rows["psnr"].to_dict()["VRT"]), sequences=11, frames=1111)
 
 
 def require_published_weights(settings: Settings) -> Path:
@@ -120,7 +120,7 @@ def require_published_weights(settings: Settings) -> Path:
 
 
 def require_published_frames(
-    settings: Settings, blur_dir: str, expected: Expected
+    settings: Settings, blur_dir: str, expected: PublishedFigure
 ) -> list[SequenceFiles]:
     """The frames of the test split that a published figure is of, found by their names.
 

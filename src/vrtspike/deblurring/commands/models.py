@@ -86,12 +86,9 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="type of matrix products; auto: float32 on a CPU, a half type on a GPU",
     )
-    add(
-        "--overwrite",
-        "--anew",
-        action="store_true",
-        help="replace what an earlier call has left in OUT",
-    )
+    add("--overwrite", action="store_true", help="replace what an earlier call has left in OUT")
+    # Its former name.
+    add("--anew", dest="overwrite", action="store_true", help=argparse.SUPPRESS)
 
 
 def restore(arguments: argparse.Namespace) -> int:

@@ -38,7 +38,7 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Made:
+class NewResult:
     """A result that has just been made."""
 
     entry: Entry
@@ -56,7 +56,7 @@ class Stage(Protocol):
     def kept(self, name: str) -> Entry | None:
         """The entry of a sequence whose result still holds; None where it has to be made."""
 
-    def make(self, name: str) -> Made:
+    def make(self, name: str) -> NewResult:
         """Make the result of a sequence.
 
         Raises:
@@ -99,11 +99,11 @@ def make_shard(
         failures: list[str] = []
         with contextlib.closing(for_each(stage.make, due, processes)) as outcomes:
             for done, (name, outcome) in enumerate(outcomes, start=1):
-                if not isinstance(outcome, Made):
+                if not isinstance(outcome, NewResult):
                     failures.append(_failure(name, outcome))
                 else:
                     entries[name] = outcome.entry
-                line = outcome.line if isinstance(outcome, Made) else failures[-1]
+                line = outcome.line if isinstance(outcome, NewResult) else failures[-1]
                 say(f"[{done}/{len(due)}] {line}")
         if failures:
             raise DataError(
@@ -210,7 +210,7 @@ class Ingestion:
             return None
         return self._entry(name, manifest)
 
-    def make(self, name: str) -> Made:
+    def make(self, name: str) -> NewResult:
         """Check a sequence completely and write its manifest, faults included.
 
         Raises:
@@ -235,7 +235,7 @@ class Ingestion:
                 "there"
             )
         write_json(self._path(name), manifest)
-        return Made(self._entry(name, manifest), _line(name, manifest))
+        return NewResult(self._entry(name, manifest), _line(name, manifest))
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
@@ -309,7 +309,7 @@ class Building:
             return None
         return self._entry(name, manifest, ingested)
 
-    def make(self, name: str) -> Made:
+    def make(self, name: str) -> NewResult:
         """Build the store of a sequence.
 
         Raises:
@@ -325,7 +325,7 @@ class Building:
             recipe=self._recipe(ingested),
         )
         line = f"{name}: {len(made['frames'])} frames, {self.bins} bins, digest "
-        return Made(self._entry(name, made, ingested), line + made["digest"][:12])
+        return NewResult(self._entry(name, made, ingested), line + made["digest"][:12])
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrtspike.deblurring.data.gate.consistency import LEAST_LIKENESS, likeness
 from vrtspike.deblurring.data.raw.versions import input_version
+from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
 from vrtspike.deblurring.evaluation.pictures import picture_files
 from vrtspike.deblurring.evaluation.sources import BlurrySequence, FolderSequence, open_clip
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation, tile_unit
-from vrtspike.deblurring.evaluation.without_truth import judge, load_no_reference
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.rgb_images import Image
@@ -369,7 +369,7 @@ def _finish(
                 restored = read_rgb(path)
                 entry |= _figures(blur, restored, sharp)
                 if judged and isinstance(source, FolderSequence):
-                    entry |= judge(source, number, blur, restored)
+                    entry |= no_reference_figures(source, number, blur, restored)
                 for each, score in scores.items():
                     entry |= {f"{each}_blur": score(blur), each: score(restored)}
                 for append in writers:

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from vrtspike.deblurring.analysis.published import (
-    Expected,
+    PublishedFigure,
     require_published_frames,
     require_published_weights,
     vrt_on_gopro,
@@ -37,7 +37,7 @@ def reproduce_vrt(
     output: Path,
     device: torch.device,
     progress: Progress,
-    expected: Expected | None = None,
+    expected: PublishedFigure | None = None,
 ) -> str:
     """Evaluate VRT's published weights without spikes under protocol ``vrt``.
 

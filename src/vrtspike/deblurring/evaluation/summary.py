@@ -262,13 +262,13 @@ def _sentences(summary: Mapping[str, Any]) -> Iterator[str]:
             f"The spikes alone have a better {metric.name} than the restored frames: {named}.{why}"
         )
     if summary["worst"]:
-        yield worst_sentence(summary)
+        yield worst_frames_text(summary)
 
 
-def worst_sentence(summary: Mapping[str, Any]) -> str:
+def worst_frames_text(summary: Mapping[str, Any]) -> str:
     """The worst restored frames by name, in a sentence.
 
-    >>> worst_sentence({"worst": [{"sequence": "a", "frame": "000007", "psnr": 21.34}]})
+    >>> worst_frames_text({"worst": [{"sequence": "a", "frame": "000007", "psnr": 21.34}]})
     'Worst restored frames: a/000007 (psnr 21.34).'
     """
     frames = [

@@ -16,7 +16,7 @@ from torch import Tensor
 from vrtspike.deblurring.models.attention import WindowAttention, relative_position_index
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.errors import RunError, list_faults
-from vrtspike.io.weights import LISTED, misfits
+from vrtspike.io.weights import LISTED, mismatches
 
 _DERIVED = (".attn.relative_position_index", ".attn.position_bias")
 
@@ -61,7 +61,7 @@ def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     derived = published_buffers(vrt)
     own = vrt.state_dict()
     parameters = {name: t for name, t in state.items() if not name.endswith(_DERIVED)}
-    faults = misfits(parameters, own)
+    faults = mismatches(parameters, own)
     for name, tensor in state.items():
         if name.endswith(_DERIVED) and name in derived and not _same(tensor, derived[name]):
             faults.append(f"{name}: belongs to another window")

@@ -120,7 +120,7 @@ class NAFSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _as_many_up_as_down(self) -> Self:
+    def _check_block_counts(self) -> Self:
         down, up = len(self.ENCODER_BLOCKS), len(self.DECODER_BLOCKS)
         if down != up:
             raise ValueError(

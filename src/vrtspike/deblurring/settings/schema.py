@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from vrtspike.config.aliases import COMMON, Aliases, Retired
+from vrtspike.config.aliases import COMMON, Aliases, DeprecatedKey
 from vrtspike.config.documents import Document
 from vrtspike.config.fields import (
     Fraction,
@@ -54,19 +54,19 @@ ALIASES = COMMON | Aliases(
         ("MODEL", "VRT", "use_checkpoint_attn"): ("MODEL", "VRT", "USE_CHECKPOINT_ATTN"),
         ("MODEL", "VRT", "use_checkpoint_ffn"): ("MODEL", "VRT", "USE_CHECKPOINT_FFN"),
     },
-    retired={
-        ("DATA", "READER"): Retired("stores are read by tensorstore"),
-        ("MODEL", "LAYERS"): Retired(
+    deprecated={
+        ("DATA", "READER"): DeprecatedKey("stores are read by tensorstore"),
+        ("MODEL", "LAYERS"): DeprecatedKey(
             "the spike encoder has 4 scales, one for each scale of VRT", 4
         ),
-        ("MODEL", "CHANNELS_PER_SCALE"): Retired(
+        ("MODEL", "CHANNELS_PER_SCALE"): DeprecatedKey(
             "the spike encoder's scales are as wide as VRT's, MODEL.VRT.EMBED_DIMS of stages 1-4"
         ),
-        ("MODEL", "FUSE", "TYPE"): Retired(
+        ("MODEL", "FUSE", "TYPE"): DeprecatedKey(
             "spike features are fused by attention along time", "TemporalCrossAttn"
         ),
-        ("MODEL", "DISABLE_KERNELS"): Retired("PyTorch computes every operation"),
-        ("MODEL", "VRT", "RECOMPUTE"): Retired(
+        ("MODEL", "DISABLE_KERNELS"): DeprecatedKey("PyTorch computes every operation"),
+        ("MODEL", "VRT", "RECOMPUTE"): DeprecatedKey(
             "MODEL.VRT.USE_CHECKPOINT_ATTN and USE_CHECKPOINT_FFN say what is recomputed"
         ),
     },
@@ -179,7 +179,7 @@ class DataSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _test_frames_are_others(self) -> Self:
+    def _check_splits(self) -> Self:
         if self.VAL_SPLIT == self.TRAIN_SPLIT and not self.TEST_ON_TRAINING_FRAMES:
             raise ValueError(
                 f"DATA.VAL_SPLIT is {self.VAL_SPLIT!r}, the split that is trained on, so its "

@@ -27,7 +27,7 @@ from vrtspike.io.images import encode_png, read_rgb
 
 
 @dataclass(frozen=True)
-class Written:
+class SimulationResult:
     """What a simulator wrote."""
 
     exposures: int
@@ -138,7 +138,7 @@ def simulate_folder(
     gamma: float | None = None,
     progress: Callable[[int, int], None] | None = None,
     **how: Unpack[Simulation],
-) -> Written:
+) -> SimulationResult:
     """Turn a folder of high-frame-rate frames into a sequence; see :func:`write_sequence`.
 
     Args:
@@ -170,7 +170,7 @@ def simulate_pairs(
     *,
     progress: Callable[[int, int], None] | None = None,
     **how: Unpack[Simulation],
-) -> Written:
+) -> SimulationResult:
     """Write the spikes of a video that has blurry and sharp frames, but no spikes.
 
     ``spike.dat`` holds the whole video, ``exposures.csv`` says where in it each frame is: from
@@ -205,7 +205,7 @@ def simulate_pairs(
         for name, middle in zip(names, middles, strict=True)
     }
     atomic_write_bytes(folder / TABLE, exposure_table(exposures).encode())
-    return Written(len(names), len(names), 0)
+    return SimulationResult(len(names), len(names), 0)
 
 
 def write_if_changed(path: Path, contents: bytes) -> None:
@@ -224,7 +224,7 @@ def write_sequence(
     replace: bool = False,
     progress: Callable[[int], None] | None = None,
     **how: Unpack[Simulation],
-) -> Written:
+) -> SimulationResult:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
 
     Where exposures are not those of Spk-GoPro, a table says so (``exposures.csv``).
@@ -306,7 +306,7 @@ def write_sequence(
         table = exposure_table(dict.fromkeys(sorted(names), exposure))
         write_if_changed(folder / TABLE, table.encode())
     _settle_strays([folder / d for d in (blur_dir, "sharp", "spike")], names, replace)
-    return Written(count, count * frames_per_exposure, left)
+    return SimulationResult(count, count * frames_per_exposure, left)
 
 
 def _settle_strays(folders: list[Path], names: set[str], replace: bool) -> None:

@@ -16,7 +16,7 @@ from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import GainMeter
-from vrtspike.errors import DiskFullError, is_disk_full, tell_full
+from vrtspike.errors import DiskFullError, describe_full_disk, is_disk_full
 from vrtspike.io.files import atomic_path, json_digest
 
 _BLOCK_BYTES = 16_384
@@ -95,8 +95,8 @@ def write_store(
         if not is_disk_full(error):
             raise
         raise DiskFullError(
-            f"{path}: {tell_full(error)}, or set RESULTS to another disk, and run again: nothing "
-            f"was kept, the store needs about {layout.nbytes / 1e6:.0f} MB"
+            f"{path}: {describe_full_disk(error)}, or set RESULTS to another disk, and run again: "
+            f"nothing was kept, the store needs about {layout.nbytes / 1e6:.0f} MB"
         ) from error
     return WrittenStore(digest.hexdigest(gain), gain)
 

@@ -10,8 +10,12 @@ from skimage import data
 from tests.deblurring.data.raw.published import CONTEXT, frames, write_dat, write_picture
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB
+from vrtspike.deblurring.evaluation.no_reference import (
+    FIGURES,
+    load_no_reference,
+    no_reference_figures,
+)
 from vrtspike.deblurring.evaluation.sources import FolderSequence
-from vrtspike.deblurring.evaluation.without_truth import FIGURES, judge, load_no_reference
 from vrtspike.errors import ConfigError, DataError
 
 
@@ -39,13 +43,16 @@ def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recor
     source = opened(root)
     assert (source.exposures[0].sharp, source.ratio) == (CONTEXT + 30.5, 4)
     blur = source.pictures.read(slice(0, 1))[0]
-    true, late = judge(source, 0, blur, sharp[0]), judge(source, 0, blur, sharp[1])
+    true, late = (
+        no_reference_figures(source, 0, blur, sharp[0]),
+        no_reference_figures(source, 0, blur, sharp[1]),
+    )
     assert set(true) == {*FIGURES}
     assert true["reblur"] > true["reblur_blur"] + 3 > late["reblur"]
     assert true["agreement"] > true["agreement_blur"] + 0.05
     assert true["agreement"] > true["agreement_outside"] + 0.2
     assert late["agreement_outside"] > late["agreement"]
-    same = judge(source, 0, blur, blur)
+    same = no_reference_figures(source, 0, blur, blur)
     assert (same["reblur"], same["agreement"]) == (same["reblur_blur"], same["agreement_blur"])
 
 
@@ -65,7 +72,9 @@ def test_an_exposure_too_short_for_a_window_is_not_judged(tmp_path):
     write_picture(tmp_path / "blur/1.png", frame.blur)
     write_dat(tmp_path / "spike/1.dat", frame.spikes)
     source = FolderSequence(tmp_path / "blur", tmp_path / "spike", bins=2)
-    assert judge(source, 0, frame.blur, np.zeros_like(frame.blur)) == dict.fromkeys(FIGURES)
+    assert no_reference_figures(source, 0, frame.blur, np.zeros_like(frame.blur)) == dict.fromkeys(
+        FIGURES
+    )
 
 
 def test_piqe_tells_a_blurry_frame_from_a_sharp_one():

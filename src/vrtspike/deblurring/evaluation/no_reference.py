@@ -37,7 +37,7 @@ BEYOND = 64
 FIGURES = ("reblur_blur", "reblur", "agreement_blur", "agreement", "agreement_outside")
 
 
-def judge(
+def no_reference_figures(
     source: RecordedSequence, frame: int, blur: Image, restored: Image
 ) -> dict[str, float | None]:
     """The figures of one frame.
