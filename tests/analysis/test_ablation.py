@@ -9,7 +9,7 @@ from vrtspike.analysis.ablation import compare_variants, write_seeds
 from vrtspike.config.documents import Document, overlay, parse_overrides
 from vrtspike.config.loading import settings_from
 from vrtspike.config.run_schema import Ablation, Variant
-from vrtspike.errors import ConfigError, RunError
+from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.sst.settings import SSTSettings
@@ -181,13 +181,6 @@ def test_other_evaluations_are_refused(ablation, tmp_path, key):
         compare_variants(runs, tmp_path / "out")
 
 
-def test_a_preset_without_spikes_is_refused(ablation, tmp_path):
-    runs = ablation()
-    change(runs[0] / "settings.json", "MODEL", USE_SPIKE=False)
-    with pytest.raises(ConfigError, match=r"preset one: MODEL\.USE_SPIKE is false"):
-        compare_variants(runs, tmp_path / "out")
-
-
 @pytest.fixture
 def tides(monkeypatch):
     """An ablation of another problem: three variants of a forecast."""
@@ -229,12 +222,6 @@ def test_ablations_of_two_problems_stand_in_one_table(ablation, tides, tmp_path)
     assert page.count('<tr class="strong">') == 2
     assert "What the spikes are worth; Tides" in page
     assert "Of tides." in page
-
-
-def test_a_problem_without_ablation_is_refused(tmp_path):
-    folders = forecasts(tmp_path, {}, [0.5])
-    with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
-        compare_variants(folders, tmp_path / "out")
 
 
 PSNR = (30.0, 31.0, 29.0)

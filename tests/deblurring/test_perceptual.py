@@ -4,7 +4,8 @@ import lpips
 import numpy as np
 import pytest
 import torch
-from torchvision.models import alexnet, vgg16
+from torchvision.models import alexnet
+from torchvision.models.vgg import cfgs, make_layers
 
 from vrtspike.deblurring.perceptual import (
     FrameDistance,
@@ -21,15 +22,18 @@ def images() -> tuple[np.ndarray, np.ndarray]:
     return first, 255 - first
 
 
-@pytest.mark.parametrize(("net", "make"), [("alex", alexnet), ("vgg", vgg16)])
+@pytest.mark.parametrize(
+    ("net", "make"),
+    [("alex", lambda: alexnet(weights=None).features), ("vgg", lambda: make_layers(cfgs["D"]))],
+)
 def test_the_backbone_is_the_given_one(net, make):
     torch.manual_seed(1)
-    network = make(weights=None)
-    model = build_lpips(network.state_dict(), net)
+    features = make()
+    model = build_lpips({f"features.{k}": v for k, v in features.state_dict().items()}, net)
     inputs = torch.rand(1, 3, 64, 64)
     first = model.net.slice1(inputs)
     length = len(model.net.slice1)
-    torch.testing.assert_close(first, network.features[:length](inputs))
+    torch.testing.assert_close(first, features[:length](inputs))
 
 
 def test_distance_is_that_of_the_package(images):

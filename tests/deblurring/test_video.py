@@ -7,7 +7,6 @@ import av
 import numpy as np
 import pytest
 
-from tests.reporting.browser import PROGRAM, chromium, opened
 from vrtspike.deblurring.video import read_video, video_file, video_rate
 from vrtspike.errors import DataError
 
@@ -61,44 +60,6 @@ def test_what_browsers_ask_for(clip):
         assert context.colorspace == context.color_primaries == context.color_trc == 1
     contents = clip.read_bytes()
     assert 0 < contents.index(b"moov") < contents.index(b"mdat")
-
-
-SEEN = """() => new Promise((tell, fail) => {
-  const video = document.querySelector("video");
-  fetch("clip.mp4").then(answer => answer.blob()).then(blob => {
-    video.src = URL.createObjectURL(blob);
-  });
-  video.onerror = () => fail(video.error.message);
-  video.onloadeddata = () => { video.currentTime = 0.11; };
-  const show = () => {
-    const canvas = document.createElement("canvas");
-    canvas.width = video.videoWidth; canvas.height = video.videoHeight;
-    const pen = canvas.getContext("2d");
-    pen.drawImage(video, 0, 0);
-    // The seek may have ended before its frame can be drawn: until then the canvas is transparent.
-    if (!pen.getImageData(16, 16, 1, 1).data.some(value => value > 0 && value < 255)) {
-      return requestAnimationFrame(show);
-    }
-    tell([canvas.width, canvas.height, ...pen.getImageData(16, 16, 1, 1).data.slice(0, 3),
-          pen.getImageData(96, 32, 1, 1).data[0]]);
-  };
-  video.onseeked = show;
-})"""
-
-
-@pytest.mark.skipif(PROGRAM is None, reason="needs Chromium")
-def test_a_browser_plays_it(clip):
-    with chromium() as browser:
-        page = opened(browser)
-        html = {"body": "<video muted></video>", "content_type": "text/html"}
-        page.route("**/", lambda route: route.fulfill(**html))
-        page.route("**/clip.mp4", lambda route: route.fulfill(path=clip))
-        page.goto("http://localhost/")
-        width, height, *colour, gray = page.evaluate(SEEN)
-    assert (width, height) == (128, 64)
-    assert np.abs(np.array(colour) - RED).max() <= 6
-    # 0.11 s is within the fourth frame, of 150.
-    assert abs(gray - 150) <= 6
 
 
 def test_odd_sides_are_made_even_by_a_copy(tmp_path):

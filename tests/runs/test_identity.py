@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from vrtspike.config.fields import names_weights
 from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.problem import evaluation_weights, training_weights
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.statistics import read_statistics
@@ -278,21 +277,13 @@ def test_a_run_of_schema_2_has_the_network_that_was_trained(tmp_path):
     RunIdentity("old", settings, "data", "0" * 12).write(tmp_path)
     path = tmp_path / "settings.json"
     contents = read_json(path)
-    sizes = {"bins": 4, "clip_len": 3, "crop_size": 16, "pretrained": False}
-    weights = build_model(settings.MODEL, **sizes).state_dict()
-    assert {"fusion.0.direct.fc2.weight", "spike_attention.3.time.correction"} <= weights.keys()
     for schema, whole in ((2, True), (3, False)):
         model = contents["settings"]["MODEL"]
         for section, keys in (("SPIKE_TSA", ("TIME_BIAS",)), ("FUSE", ("TIME_BIAS", "DIRECT"))):
             for name in keys:
                 model[section].pop(name, None)
         write_json(path, {**contents, "schema": schema})
-        found = RunIdentity.read(tmp_path).settings
-        assert (found == settings) == whole
-        network = build_model(found.MODEL, **sizes)
-        assert (network.state_dict().keys() == weights.keys()) == whole
-        if whole:
-            network.load_state_dict(weights)
+        assert (RunIdentity.read(tmp_path).settings == settings) == whole
 
 
 @pytest.fixture

@@ -52,29 +52,6 @@ BLOCK = [
 """Parameters in the order of those of PyTorch's own layer."""
 
 
-def test_the_defaults_are_those_of_the_document():
-    import inspect
-
-    parameters = inspect.signature(RecursiveAttentionTransformer).parameters
-    assert list(parameters)[:10] == [
-        *("width", "height", "seq_len", "d_model", "num_heads", "num_layers"),
-        *("dim_feedforward", "dropout", "recursion_depth", "learning_rate"),
-    ]
-    defaults = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
-    assert (
-        defaults.items()
-        >= {
-            "d_model": 512,
-            "num_heads": 8,
-            "num_layers": 3,
-            "dim_feedforward": 1024,
-            "dropout": 0.1,
-            "recursion_depth": 2,
-            "learning_rate": 1e-3,
-        }.items()
-    )
-
-
 def test_patches_without_sea_are_no_tokens():
     model = small()
     assert len(model.tokens) == 3 * 4

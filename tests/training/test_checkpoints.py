@@ -98,14 +98,6 @@ def test_code_in_a_checkpoint_is_not_executed(tmp_path, capsys):
     assert "executed" not in capsys.readouterr().out
 
 
-def test_a_failed_save_leaves_the_previous_checkpoint(tmp_path):
-    save(tmp_path, 5)
-    with pytest.raises(AttributeError):
-        save_checkpoint(tmp_path, {"step": 10, "weights": lambda: 0}, 3)
-    assert latest_checkpoint(tmp_path)["step"] == 5
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 def test_a_run_keeps_its_batches_per_step_on_other_numbers_of_processes():
     train = TrainSettings(GRADIENT_ACCUMULATION_STEPS=3)
     assert micro_batches_per_step(train, 4, None) == 12

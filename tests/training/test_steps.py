@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from tests.training import setup_run
-from tests.training.forecast import Forecaster, ForecastTask, StopAfter, Waves
+from tests.training.forecast import Forecaster, ForecastTask, Waves
 from tests.training.setup_run import forecast_settings, records, run
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.training.checkpoints import list_checkpoints
@@ -277,20 +277,6 @@ def test_a_finished_run_is_left_as_it_is(trained):
     before = records(folder, timeless=False)
     run(forecast_trainer(folder, settings_of(), model=Plain, samples=7))
     assert records(folder, timeless=False) == before
-
-
-def test_a_run_keeps_the_batches_of_a_step_that_it_began_with(tmp_path):
-    """As on half as many processes, each of which then accumulates twice as many."""
-    train = {"MAX_STEPS": 6, "GRADIENT_ACCUMULATION_STEPS": 4}
-    options = {"model": Plain, "samples": 20}
-    whole = run(forecast_trainer(tmp_path / "whole", settings_of(train), **options))
-    task = StopAfter(3 * 4, signal.SIGTERM)
-    run(forecast_trainer(tmp_path / "cut", settings_of(train), task=task, **options))
-    fewer = settings_of({**train, "GRADIENT_ACCUMULATION_STEPS": 2})
-    rest = run(forecast_trainer(tmp_path / "cut", fewer, **options))
-    assert records(tmp_path / "cut") == records(tmp_path / "whole")
-    for name, value in whole.model.named_parameters():
-        assert torch.equal(rest.model.get_parameter(name), value)
 
 
 class StopInValidation(ForecastTask):

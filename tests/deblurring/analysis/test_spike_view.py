@@ -110,7 +110,6 @@ def test_the_picture_shows_what_was_read(exposure, tmp_path):
         assert words in text, words
     for start, instant in (
         (8, "the expected instant (16)"),
-        (0, "the expected instant (16)"),
         (20, "the middle (30)"),  # the expected one is not among the steps
     ):
         draw_spikes(view_spikes(folder / "a.dat", start=start), tmp_path / "part.svg")

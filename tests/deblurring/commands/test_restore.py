@@ -142,7 +142,6 @@ WITHOUT_PYTORCH = "import sys; sys.modules['torch'] = None"
         ({"--spikes": "nowhere"}, "nowhere: no such file or folder; expected the spikes"),
         ({"--sharp": "nowhere"}, "nowhere: no such folder; expected sharp frames"),
         ({"-o": "out.mp4"}, "--output: found out.mp4, expected a folder for frames and videos"),
-        ({"--precision": "float16", "--device": "cpu"}, "found float16 on a CPU"),
         ({"--precision": "float16"}, "found float16 on a CPU"),
         ({"--device": "cuda"}, "no GPU that this process may use"),
         ({"frames": "pipe"}, "000002.png: found no regular file, expected a picture; remove it"),

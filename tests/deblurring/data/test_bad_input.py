@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.conftest import SEQUENCES
-from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.deblurring.data.gate.accept import accept
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
@@ -23,11 +21,10 @@ from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.errors import DataError
-from vrtspike.io.files import read_json, write_json
-from vrtspike.io.images import encode_png, read_rgb
+from vrtspike.io.files import write_json
+from vrtspike.io.images import encode_png, read_rgb, write_png
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
-FRAME_BYTES = 48 * 64 // 8
 
 
 def ingest(root, name=f"{SPLIT}/{NAME}", **options):
@@ -44,28 +41,14 @@ def cut_dat(folder):
     path.write_bytes(path.read_bytes()[:-7])
 
 
-def cut_dat_by_whole_frames(folder):
-    path = spike_file(folder)
-    path.write_bytes(path.read_bytes()[: 56 * FRAME_BYTES])
-
-
 def doubled_dat(folder):
     path = spike_file(folder)
     path.write_bytes(path.read_bytes() + spike_file(folder, 3).read_bytes())
 
 
-def empty_dat(folder):
-    spike_file(folder).write_bytes(b"")
-
-
 def shuffled_steps(folder):
     spikes = read_spikes(spike_file(folder), 48, 64)
     write_spikes(spike_file(folder), np.random.default_rng(0).permutation(spikes))
-
-
-def shuffled_bytes(folder):
-    contents = np.fromfile(spike_file(folder), np.uint8)
-    spike_file(folder).write_bytes(np.random.default_rng(0).permutation(contents).tobytes())
 
 
 def picture(change):
@@ -80,14 +63,8 @@ def png(array):
     return cv2.imencode(".png", array)[1].tobytes()
 
 
-cut_png = picture(lambda path: path.read_bytes()[:300])
 deep_png = picture(lambda path: png(read_rgb(path).astype(np.uint16) * 257))
-gray_png = picture(lambda path: png(read_rgb(path)[..., 0]))
 other_size = picture(lambda path: encode_png(np.ascontiguousarray(read_rgb(path)[:, :64])))
-
-
-def missing_sharp(folder):
-    (folder / "sharp" / "000002.png").unlink()
 
 
 def missing_everywhere(folder):
@@ -95,13 +72,10 @@ def missing_everywhere(folder):
         path.unlink()
 
 
-def extra_blur(folder):
-    shutil.copy(folder / "blur" / "000003.png", folder / "blur" / "000004.png")
-
-
 def lost_sharp(folder):
-    missing_sharp(folder)
-    (folder / "sharp" / "000002.png").symlink_to("nowhere.png")
+    path = folder / "sharp" / "000002.png"
+    path.unlink()
+    path.symlink_to("nowhere.png")
 
 
 def spikes_of_another_sequence(folder):
@@ -109,20 +83,12 @@ def spikes_of_another_sequence(folder):
 
 
 DAMAGE = {
-    cut_dat: r"spike/000002\.dat: \d+ bytes are not a whole number",
-    cut_dat_by_whole_frames: r"000002\.dat holds 56 spike frames, others 88, and its sharp frame",
     doubled_dat: r"000002\.dat holds 176 spike frames, others 88, and its sharp frame",
-    empty_dat: r"spike/000002\.dat: the spike file is empty",
     shuffled_steps: r"spike/000002\.dat .*: the steps of the file are shuffled",
-    shuffled_bytes: r"spike/000002\.dat: the spikes do not show",
-    cut_png: r"sharp/000002\.png: not a readable image",
     deep_png: r"sharp/000002\.png: 16 bits per channel",
-    gray_png: r"sharp/000002\.png: a grey picture",
     other_size: r"sharp/000002\.png: 96 x 64 pixels, but .* has 96 x 128",
-    missing_sharp: r"frame 000002 is in blur, spike but has no partner in sharp",
     lost_sharp: r"sharp/000002\.png: cannot be read \(No such file",
     missing_everywhere: r"frame numbers jump from 000001 to 000003",
-    extra_blur: r"frame 000004 is in blur but has no partner in sharp, spike",
     spikes_of_another_sequence: r"spike/000002\.dat: the spikes do not show",
 }
 
@@ -135,17 +101,13 @@ def test_each_damage_is_found_and_named(dataset, damage):
         raise DataError("\n".join(faults))
 
 
-@pytest.mark.parametrize("size", [(36, 64), (48, 32), (48, -64)])
-def test_wrong_sensor_sizes(dataset, size):
-    faults = ingest(dataset, spike_size=size)["faults"]
-    assert faults
-    assert any(f"{size[0]} x {size[1]}" in fault for fault in faults)
-
-
 def test_all_faults_of_a_data_set_in_one_go_or_left_out_by_name(dataset, tmp_path):
     cut_dat(dataset / SEQUENCES[0])
     deep_png(dataset / SEQUENCES[2])
-    shutil.copytree(dataset / SEQUENCES[1], dataset / "train" / "copy")
+    copy = dataset / "train" / "copy"
+    shutil.copytree(dataset / SEQUENCES[1], copy)
+    # It is the sharp frames that count.
+    write_png(copy / "blur" / "000001.png", read_rgb(copy / "blur" / "000001.png") // 2)
     names = sorted([*SEQUENCES, "train/copy"])
     paths = [tmp_path / f"{number}.json" for number in range(4)]
     for path, name in zip(paths, names, strict=True):
@@ -210,27 +172,6 @@ def test_a_file_in_place_of_the_data_set(tmp_path):
         survey(archive, ["train", "test"], "blur")
     with pytest.raises(DataError, match=r"folder \S+none does not exist; set DATA\.ROOT"):
         survey(tmp_path / "none", ["train", "test"], "blur")
-
-
-def built(dataset, tmp_path, names=SEQUENCES, **merge):
-    paths = []
-    for name in names:
-        ingested = tmp_path / "ingest" / f"{name}.json"
-        write_json(ingested, ingest(dataset, name))
-        paths.append(tmp_path / "k8" / f"{name}.json")
-        build_store(dataset, ingested, 8, paths[-1])
-    manifest = tmp_path / "k8" / "dataset.json"
-    write_json(
-        manifest,
-        merge_dataset(paths, dataset="d", bins=8, folder=manifest.parent, **merge),
-    )
-    return manifest
-
-
-def test_exclusions_are_recorded_with_the_data_set(pristine, tmp_path):
-    manifest = built(pristine, tmp_path, SEQUENCES[1:], excluded={SEQUENCES[0]: ["cut"]})
-    assert read_json(manifest)["excluded"] == {SEQUENCES[0]: ["cut"]}
-    assert [entry.name for entry in load_dataset(manifest).split("train")] == ["GOPR0002_11_00"]
 
 
 @contextmanager
@@ -311,19 +252,6 @@ def small_disk(tmp_path):
         pytest.skip("needs the right to mount a small tmpfs")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_every_program_says_that_the_disk_is_full(pristine, small_disk, repository):
-    output = small_disk / "survey.json"
-    filler = small_disk / "filler"
-    with pytest.raises(OSError, match="No space left"):
-        filler.write_bytes(bytes(300_000))
-    program = repository / "scripts" / "survey.py"
-    command = [sys.executable, program, "--root", pristine, "--output", output]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {output}: the disk is full (No space left on device)")
-    assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 def test_a_full_disk_leaves_nothing_half_written(pristine, small_disk, tmp_path):

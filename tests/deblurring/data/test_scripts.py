@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 
@@ -37,34 +36,6 @@ def ingest_all(script, root, results):
         *("ingest", "--root", root, "--survey", survey, "--ingested", results / "ingest"),
         *("--threads", 2, "--output", results / "ingest/shards/0-of-1.json"),
     )
-
-
-def test_from_raw_files_to_a_dataset(script, pristine, tmp_path):
-    survey = tmp_path / "survey.json"
-    out = script("survey", "--root", pristine, "--dataset-name", "toy", "--output", survey)
-    assert out == "toy: 3 sequences, 9 frames, spk_gopro\n"
-    lines = ingest_all(script, pristine, tmp_path).splitlines()
-    assert lines[0] == "[0/3] shard 0-of-1: 3 sequences, 3 of them to do"
-    assert re.fullmatch(r"\[3/3\] \S+: 3 frames, exposure centre .*, 0 faults", lines[3])
-    accepted = tmp_path / "k16" / "accepted.json"
-    script(
-        *("accept", "--survey", survey, "--ingested", tmp_path / "ingest"),
-        *("--bins", "16", "--output", accepted),
-    )
-    for shard in ("0-of-2", "1-of-2"):
-        script(
-            *("voxelize", "--root", pristine, "--accepted", accepted, "--shard", shard),
-            *("--ingested", tmp_path / "ingest", "--stores", tmp_path / "k16", "--bins", "16"),
-            *("--output", tmp_path / f"k16/shards/{shard}.json"),
-        )
-    output = tmp_path / "k16" / "dataset.json"
-    out = script(
-        *("dataset_statistics", "--accepted", accepted, "--stores", accepted.parent),
-        *("--dataset", "toy", "--bins", "16", "--output", output),
-    )
-    dataset = load_dataset(output)
-    assert f"mean {dataset.statistics.mean:.4f}" in out
-    assert len(dataset.split("train")) == 2
 
 
 def test_the_gate_stops_with_every_fault_and_writes_nothing(script, dataset, tmp_path):

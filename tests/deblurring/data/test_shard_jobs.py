@@ -376,15 +376,6 @@ def test_a_recipe_is_that_of_options_and_of_the_code_that_the_module_uses(tmp_pa
 
     before = ask()
     assert len({*before}) == 9
-    checks = package / "deblurring/data/gate/checks.py"
-    checks.write_text("# A comment.\n" + checks.read_text())
-    jobs = package / "deblurring/data/shard_jobs.py"
-    jobs.write_text(jobs.read_text() + "\nOTHER = 1\n")
-    exposure = package / "deblurring/data/exposure.py"
-    text = exposure.read_text()
-    assert "def read_exposures(" in text
-    exposure.write_text(text.replace("def read_exposures(", "ODD = 1\n\n\ndef read_exposures(", 1))
-    assert ask() == before  # nobody uses it
     gate = package / "deblurring/data/gate/ingest.py"
     text = gate.read_text()
     assert "most_common(1)" in text

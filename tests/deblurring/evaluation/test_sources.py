@@ -22,7 +22,7 @@ from vrtspike.deblurring.evaluation.sources import (
 )
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
-from vrtspike.io.images import luma, read_rgb, write_png
+from vrtspike.io.images import read_rgb, write_png
 
 BINS, STEPS = 4, 56
 
@@ -65,14 +65,8 @@ def test_a_folder_gives_what_the_store_gives(stored, sequence):
     np.testing.assert_array_equal(window.bin_steps, expected.bin_steps)
 
 
-def test_every_source_of_a_clip_has_the_same_gain(stored, sequence):
-    products = squares = 0.0
-    for name in stored.names:
-        gray = luma(read_rgb(sequence / "blur" / f"{name}.png")) / 255
-        gray = gray.reshape(24, 2, 32, 2).mean(axis=(1, 3), dtype=np.float64)
-        rate = read_spikes(sequence / "spike" / f"{name}.dat", 24, 32).mean(axis=0)
-        products, squares = products + (gray * rate).sum(), squares + (rate**2).sum()
-    assert stored.gain() == pytest.approx(products / squares, rel=1e-6)
+def test_every_source_of_a_clip_has_the_gain_of_its_store(small_run, stored, sequence):
+    assert stored.gain() == Store(load_dataset(small_run.dataset).split("test")[0].store).gain
     folder = FolderSequence(sequence / "blur", sequence / "spike", BINS)
     assert folder.gain() == stored.gain()
     assert ScaledSource(stored, 0.5).gain() == stored.gain()

@@ -17,7 +17,6 @@ from vrtspike.deblurring.models.recomputation import Recomputed
 from vrtspike.deblurring.models.stages import ParallelWarping
 from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.models.vrt import VRT
-from vrtspike.deblurring.models.vrt_spike import VRTSpike
 from vrtspike.errors import ConfigError
 
 Build = Callable[..., VRT]
@@ -115,19 +114,6 @@ def test_training_after_inference_mode(small_vrt: Build) -> None:
     with torch.inference_mode():
         vrt(x)
     assert gradients(vrt, x)
-
-
-@pytest.mark.endurance
-@pytest.mark.slow
-def test_export(small_vrt: Build) -> None:
-    shallow = {"depths": (1,) * 8, "embed_dims": (8,) * 8, "num_heads": (2,) * 8}
-    model = VRTSpike(small_vrt(indep_reconsts=(), **shallow), bins=4).eval()
-    x, voxels = torch.rand(1, 2, 3, 16, 16), torch.rand(1, 2, 4, 16, 16)
-    program = torch.export.export(model, (x, voxels), strict=False)
-    with torch.no_grad():
-        torch.testing.assert_close(program.module()(x, voxels), model(x, voxels))
-        # Plans made while tracing must not stay behind in the model.
-        assert model(x[..., :8], voxels[..., :8]).shape == (1, 2, 3, 16, 8)
 
 
 @pytest.mark.parametrize(

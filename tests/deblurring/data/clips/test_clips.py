@@ -275,21 +275,6 @@ def test_reading_outside_or_between_pixels_is_refused(dataset, start, count, win
         reader.read(start, count, window)
 
 
-def test_workers_with_a_cache_give_the_same_batches(dataset):
-    plain = ClipDataset(dataset, "train", settings(AUGMENT=True))
-    reader = ChunkReader(10**7)
-    cached = ClipDataset(dataset, "train", settings(AUGMENT=True), reader=reader)
-    assert equal(cached[0], plain[0])  # opened in this process before the workers start
-    loader = DataLoader(cached, batch_size=2, num_workers=2, multiprocessing_context="forkserver")
-    batches = list(loader)
-    assert sum(len(batch["sequence"]) for batch in batches) == len(plain)
-    for number, batch in enumerate(batches):
-        for place in range(len(batch["sequence"])):
-            sample = plain[2 * number + place]
-            for key in ("blur", "sharp", "counts", "bin_steps", "gain"):
-                assert torch.equal(batch[key][place], sample[key])
-
-
 CHUNKS = 3 * (6 + 4)
 """A chunk for each array and frame of the training split."""
 FILES = 3 * 2
@@ -402,14 +387,3 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
             np.testing.assert_array_equal(sample["counts"][place, k], expected)
     assert sample["gain"].item() == pytest.approx(gain, rel=1e-6)
     assert sample["gain"].dtype == torch.float32
-
-
-@pytest.mark.gpu
-def test_batch_on_the_gpu_equals_the_cpu(dataset):
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-    batch = next(iter(DataLoader(ClipDataset(dataset, "train", settings()), batch_size=2)))
-    there = prepare_batch(batch, dataset.statistics, "cuda")
-    here = prepare_batch(batch, dataset.statistics, "cpu")
-    torch.testing.assert_close(there.voxels.cpu(), here.voxels, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(there.blur.cpu(), here.blur)

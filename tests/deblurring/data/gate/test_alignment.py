@@ -20,7 +20,7 @@ from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, pack_rows, read_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.errors import DataError
-from vrtspike.io.images import luma, read_gray, read_rgb, shrink
+from vrtspike.io.images import read_gray, shrink
 
 
 def texture(seed, height=160, width=400):
@@ -51,16 +51,6 @@ def test_another_scene_and_an_upside_down_one_do_not_match():
     assert align(packed(spikes), frames[5]).matches
     assert not align(packed(spikes), moving(2, 11)[5]).matches
     assert not align(packed(spikes[:, ::-1]), frames[5]).matches
-
-
-def test_the_curve_has_its_peak_where_the_centre_is():
-    frames = moving(1, 11)
-    spikes = simulate_spikes(frames).view(np.uint8)
-    found = align(packed(spikes), frames[5])
-    centres, curve = correlation_curve(packed(spikes), frames[5])
-    assert (centres[0], centres[-1], len(curve)) == (4, len(spikes) - 5, len(spikes) - 8)
-    assert curve.max() == found.correlation
-    assert centres[curve.argmax()] == pytest.approx(found.center, abs=2)
 
 
 def test_no_verdict_on_flat_or_tiny_pictures_and_no_centre_in_a_still_scene():
@@ -202,16 +192,6 @@ def test_other_sensor_size_with_its_frame_at_the_middle(shared):
     step, correlation = found.center, found.correlation
     assert step == pytest.approx(150, abs=3)
     assert correlation > 0.9
-
-
-@pytest.mark.shared
-def test_short_exposures_simulated_from_real_frames(shared):
-    paths = sorted((shared / "samples" / "sharp_sequence").glob("*.png"))[:4]
-    frames = [read_rgb(path) for path in paths]
-    spikes = simulate_spikes(frames)[:24]
-    found = align(packed(spikes), luma(frames[1]))
-    assert found.center == pytest.approx(8, abs=1)
-    assert found.locates
 
 
 def placed(first, count, steps=60):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from vrtspike.deblurring.data.gate.consistency import LEAST_LIKENESS, likeness
-from vrtspike.io.images import read_rgb
 
 
 @pytest.fixture
@@ -27,15 +26,3 @@ def test_brightness_contrast_and_fine_detail_count_nothing(frame):
 
 def test_a_frame_without_contrast_tells_nothing(frame):
     assert likeness(np.full_like(frame, 90), frame) == 1
-
-
-@pytest.mark.shared
-def test_real_pairs_are_alike_and_frames_of_other_sequences_are_not(shared):
-    gopro = shared / "samples/gopro_test/GOPR0384_11_00"
-    blur, sharp = (read_rgb(gopro / kind / "000001.png") for kind in ("blur", "sharp"))
-    assert likeness(blur, sharp) > 0.99
-    other = read_rgb(shared / "samples/spk_gopro/000226.png")
-    assert likeness(other, sharp) < 0.5
-    film = [read_rgb(path) for path in sorted((shared / "samples/sharp_sequence").iterdir())]
-    mean = np.mean(film, axis=0).round().astype(np.uint8)
-    assert min(likeness(mean, frame) for frame in film) > 0.9

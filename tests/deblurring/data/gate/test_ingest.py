@@ -16,7 +16,7 @@ from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
-from vrtspike.io.images import read_rgb, write_png
+from vrtspike.io.images import write_png
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 
@@ -48,19 +48,6 @@ def test_manifest_of_a_sound_sequence(pristine):
     assert exposure["correlation"] > 0.8
     assert manifest["alignment"]["expected"] == 40
     assert manifest["alignment"]["median_center"] == pytest.approx(40, abs=1.5)
-
-
-# Of an even number of frames the later of the two middle ones is the sharp one.
-@pytest.mark.parametrize(
-    ("exposure", "expected", "true"), [(3, 8, 8), (7, 24, 24), (8, 32, 32), (13, 48, 48)]
-)
-def test_other_exposures_have_their_own_centre(tmp_path, exposure, expected, true):
-    frames = film(5, 3 * exposure + 1)
-    write_sequence(tmp_path / "train" / "a", frames, frames_per_exposure=exposure)
-    manifest = ingest(tmp_path, "train/a")
-    assert manifest["faults"] == []
-    assert manifest["alignment"]["expected"] == expected
-    assert manifest["alignment"]["median_center"] == pytest.approx(true, abs=1.5)
 
 
 def test_stream_is_divided_among_the_frames(dataset):
@@ -107,7 +94,7 @@ def test_shifted_windows_are_noticed(dataset):
 
 @pytest.mark.parametrize("suffix", ["dat", "npz"])
 def test_a_long_exposure_is_never_unpacked_as_a_whole(tmp_path, suffix):
-    folder, steps = tmp_path / "train" / "long", 10_000
+    folder, steps = tmp_path / "train" / "long", 4_000
     for part in ("blur", "sharp"):
         write_png(folder / part / "000001.png", film(2, 1)[0])
     spikes = np.zeros((steps, 48, 64), np.uint8)
@@ -160,11 +147,11 @@ def test_a_sequence_without_a_single_spike_stops_at_the_gate(tmp_path):
     assert accept(paths[:1], [8])["sequences"] == ["train/dark"]
 
 
-def test_accept_lets_sound_sequences_pass_and_lists_all_other_faults(dataset, tmp_path):
+def test_accept_lets_sound_sequences_pass_that_are_long_enough(pristine, tmp_path):
     paths = []
     for number, name in enumerate(SEQUENCES):
         paths.append(tmp_path / f"{number}.json")
-        write_json(paths[-1], ingest(dataset, name))
+        write_json(paths[-1], ingest(pristine, name))
     assert accept(paths, [32, 81]) == {
         "schema": 2,
         "sequences": sorted(SEQUENCES),
@@ -177,17 +164,6 @@ def test_accept_lets_sound_sequences_pass_and_lists_all_other_faults(dataset, tm
     )
     with pytest.raises(DataError, match=short):
         accept(paths, [32, 82])
-    (dataset / SEQUENCES[0] / "sharp" / "000001.png").unlink()
-    picture = read_rgb(dataset / SEQUENCES[2] / "blur" / "000001.png")
-    write_png(dataset / SEQUENCES[2] / "blur" / "000001.png", picture[:, :64])
-    for number in (0, 2):
-        write_json(paths[number], ingest(dataset, SEQUENCES[number]))
-    with pytest.raises(DataError) as caught:
-        accept(paths)
-    message = str(caught.value)
-    assert "(2)" in message
-    assert f"{SEQUENCES[0]}: frame 000001" in message
-    assert f"{SEQUENCES[2]}: " in message
     with pytest.raises(DataError, match="nothing to accept"):
         accept([])
 
@@ -198,10 +174,6 @@ def test_clips_and_crops_that_just_fit(dataset, tmp_path):
     # Three frames of 96 x 128.
     assert accept([path], clip_length=3, crop_sizes={"train": 96})["excluded"] == {}
     assert accept([path], crop_sizes={"test": 1000})["excluded"] == {}
-    with pytest.raises(DataError, match=r"3 frames, but clips .* DATA.CLIP_LEN = 4"):
-        accept([path], clip_length=4)
-    with pytest.raises(DataError, match=r"frames of 96 x 128, but crops .* take 104 x 104"):
-        accept([path], crop_sizes={"train": 104})
     # A sequence is not called short because of its faulty frames.
     (dataset / SPLIT / NAME / "sharp" / "000001.png").unlink()
     write_json(path, ingest(dataset))
@@ -209,25 +181,6 @@ def test_clips_and_crops_that_just_fit(dataset, tmp_path):
         accept([path], clip_length=3)
     assert "no partner in sharp" in str(caught.value)
     assert "CLIP_LEN" not in str(caught.value)
-
-
-def test_the_same_frames_twice_in_one_split_are_a_fault(dataset, tmp_path):
-    first, twin = dataset / SEQUENCES[0], dataset / "train" / "twin"
-    shutil.copytree(first, twin)
-    # It is the sharp frames that count.
-    picture = read_rgb(twin / "blur" / "000001.png")
-    write_png(twin / "blur" / "000001.png", picture // 2)
-    paths = []
-    for name in (SEQUENCES[0], "train/twin", SEQUENCES[2]):
-        paths.append(tmp_path / f"{name}.json")
-        write_json(paths[-1], ingest(dataset, name))
-    found = accept(paths, exclude=True)
-    assert found["sequences"] == [SEQUENCES[2], SEQUENCES[0]]
-    assert found["excluded"]["train/twin"] == [
-        f"its sharp frames are those of {SEQUENCES[0]}, frame by frame"
-    ]
-    with pytest.raises(DataError, match="all sequences of split train were left out"):
-        accept(paths[1:], exclude=True, clip_length=1, crop_sizes={"train": 1000})
 
 
 @pytest.mark.parametrize("frames", [("000001", "000002", "000003"), ("000002",)])

@@ -11,7 +11,7 @@ import pytest
 
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
-from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area, sensor_size
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, sensor_size
 from vrtspike.deblurring.data.raw.layouts.table import (
     LAYOUTS,
     find_layout,
@@ -20,9 +20,6 @@ from vrtspike.deblurring.data.raw.layouts.table import (
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.build import build_store
-from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.data.store.voxels import voxelize
 from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
 from vrtspike.io.images import read_rgb, write_png
@@ -318,25 +315,6 @@ def test_vidar_dumps_lose_their_header_columns(tmp_path):
     assert manifest["faults"] == []
     assert manifest["spike_size"] == [56, 400]
     assert manifest["spike_file"]["size"] == [56, 416]
-    store = build_store(tmp_path, _written(tmp_path, manifest), 8, tmp_path / "k8" / "s.json")
-    assert store["spike_size"] == [56, 400]
-    counts = Store(tmp_path / "k8" / "s.zarr").read("voxels", slice(0, 1), slice(None), slice(None))
-    assert counts.shape == (1, 8, 56, 400)
-    np.testing.assert_array_equal(counts[0], voxelize(spikes_of(tmp_path, 1), 8, sharp=24))
-
-
-def _written(folder, manifest):
-    write_json(folder / "ingest.json", manifest)
-    return folder / "ingest.json"
-
-
-def spikes_of(root, number):
-    return read_spikes(
-        root / SPLIT / NAME / "spike" / f"{number:06d}.dat", 56, 416, area=Area(0, 0, 56, 400)
-    )
-
-
-# Sensors of the cameras and data sets in use, at the size of their frames.
 
 
 def test_a_sequence_consists_of_all_its_files(dataset):

@@ -208,12 +208,6 @@ def test_digest_is_of_the_contents_and_not_of_their_packing(tmp_path, monkeypatc
     assert write_store(tmp_path / "d.zarr", renamed, frames()) != first
 
 
-def test_only_codecs_of_the_specification(path):
-    text = (path / "voxels" / "zarr.json").read_text()
-    assert "numcodecs" not in text
-    assert "bitshuffle" in text
-
-
 def test_a_failed_write_leaves_the_old_store(tmp_path):
     path = tmp_path / "s.zarr"
     write_store(path, LAYOUT, frames())
