@@ -12,7 +12,7 @@ LINES = {"src": 27_250, "tests": 28_850, "benchmarks": 1_700}
 """At most so many lines of Python, without blanks, comments and docstrings."""
 FILES = 264
 """At most so many Python files of ``src``."""
-SERVING, SERVING_LINES = ("runs", "cluster", "workflow"), 2_520
+SERVING, SERVING_LINES = ("runs", "cluster", "workflow"), 2_500
 """The packages that serve the workflow, and at most so many lines of theirs together."""
 PLUGIN_LINES = 150
 """At most so many lines of the Slurm executor, which adds to Snakemake's own."""
