@@ -11,17 +11,10 @@ rule ablation:
 rule ablation_of_preset:
     """A preset beside those of its ablation: metrics, and their differences."""
     input:
-        runs=ablated_runs,
-        evaluations=ablated_evaluations,
-        settled=settled_ablation,
+        **evaluated(ablated_presets),
     output:
         table="<results>/ablation/{preset}/table.csv",
-        page=report(
-            "<results>/ablation/{preset}/table.html",
-            caption="../workflow/report/ablation.rst",
-            category="Ablation",
-            labels={"preset": "{preset}", "result": "table"},
-        ),
+        page=shown("ablation/{preset}/table.html", "Ablation", "ablation"),
     log:
         "<logs>/ablation/{preset}.log",
     benchmark:
@@ -40,12 +33,7 @@ rule ablation_of_preset:
 use rule ablation_of_preset as ablation_of_presets with:
     output:
         table="<results>/ablation/table.csv",
-        page=report(
-            "<results>/ablation/table.html",
-            caption="../workflow/report/ablation.rst",
-            category="Ablation",
-            labels={"preset": "all", "result": "table"},
-        ),
+        page=shown("ablation/table.html", "Ablation", "ablation", preset="all"),
     log:
         "<logs>/ablation.log",
     benchmark:
@@ -54,7 +42,7 @@ use rule ablation_of_preset as ablation_of_presets with:
 
 use rule report as ablation_report_of_preset with:
     input:
-        settled=settled_ablation,
+        settled=settled(ablated_presets),
         captions=CAPTIONS,
         results="<results>/ablation/{preset}/table.html",
     output:
@@ -70,7 +58,7 @@ use rule report as ablation_report_of_preset with:
 
 use rule report as ablation_report_of_presets with:
     input:
-        settled=settled_ablation,
+        settled=settled(ablated_presets),
         captions=CAPTIONS,
         results="<results>/ablation/table.html",
     output:

@@ -6,60 +6,18 @@ rule analyze_performance:
     input:
         restored=restored("performance/{preset}/findings.json"),
         run="<results>/train/{preset}/run.json",
-        settled=settled(),
-        logs=multiext(
-            "<results>/train/{preset}/",
-            "metrics.jsonl",
-            "timing.jsonl",
-            "memory.jsonl",
-        ),
+        settled=settled(preset_of_job),
+        logs=multiext("<results>/train/{preset}/", *LOGS),
     output:
         findings="<results>/performance/{preset}/findings.json",
         proposed="<results>/performance/{preset}/proposed.yaml",
-        tables=multiext(
-            "<results>/performance/{preset}/",
-            "findings.csv",
-            "timing.csv",
-            "throughput.csv",
-            "memory.csv",
-            "metrics.csv",
-        ),
-        loss=report(
-            "<results>/performance/{preset}/loss.svg",
-            caption="../workflow/report/loss.rst",
-            category="Training",
-            labels={"preset": "{preset}", "result": "loss"},
-        ),
-        validation=report(
-            "<results>/performance/{preset}/metrics.svg",
-            caption="../workflow/report/validation.rst",
-            category="Training",
-            labels={"preset": "{preset}", "result": "validation"},
-        ),
-        page=report(
-            "<results>/performance/{preset}/findings.html",
-            caption="../workflow/report/findings.rst",
-            category="Performance",
-            labels={"preset": "{preset}", "result": "findings"},
-        ),
-        time=report(
-            "<results>/performance/{preset}/time_per_section.svg",
-            caption="../workflow/report/time.rst",
-            category="Performance",
-            labels={"preset": "{preset}", "result": "time per section"},
-        ),
-        throughput=report(
-            "<results>/performance/{preset}/throughput.svg",
-            caption="../workflow/report/throughput.rst",
-            category="Performance",
-            labels={"preset": "{preset}", "result": "throughput"},
-        ),
-        memory=report(
-            "<results>/performance/{preset}/memory.svg",
-            caption="../workflow/report/memory.rst",
-            category="Performance",
-            labels={"preset": "{preset}", "result": "memory"},
-        ),
+        tables=multiext("<results>/performance/{preset}/", *PERFORMANCE_TABLES),
+        loss=shown("performance/{preset}/loss.svg", "Training"),
+        validation=shown("performance/{preset}/metrics.svg", "Training", "validation"),
+        page=shown("performance/{preset}/findings.html", "Performance"),
+        time=shown("performance/{preset}/time_per_section.svg", "Performance"),
+        throughput=shown("performance/{preset}/throughput.svg", "Performance"),
+        memory=shown("performance/{preset}/memory.svg", "Performance"),
     log:
         "<logs>/analyze_performance/{preset}.log",
     benchmark:
@@ -76,38 +34,15 @@ rule analyze_performance:
 rule compare:
     """The presets named by PRESETS side by side: speed, memory, quality, and how they differ."""
     input:
+        **evaluated(PRESETS),
         restored=restored("compare/table.csv"),
-        settled=settled(*PLAN.settings.PRESETS),
-        runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
-        logs=expand(
-            "<results>/train/{preset}/{log}.jsonl",
-            preset=PLAN.settings.PRESETS,
-            log=["metrics", "timing", "memory"],
-        ),
-        evaluations=expand(
-            "<results>/evaluate/{preset}/summary.json", preset=PLAN.settings.PRESETS
-        ),
+        logs=expand("<results>/train/{preset}/{log}", preset=PRESETS, log=LOGS),
     output:
         table="<results>/compare/table.csv",
         differences="<results>/compare/differences.csv",
-        page=report(
-            "<results>/compare/table.html",
-            caption="../workflow/report/compare.rst",
-            category="Comparison",
-            labels={"result": "table"},
-        ),
-        loss=report(
-            "<results>/compare/loss.svg",
-            caption="../workflow/report/compare_loss.rst",
-            category="Comparison",
-            labels={"result": "loss"},
-        ),
-        validation=report(
-            "<results>/compare/validation.svg",
-            caption="../workflow/report/compare_validation.rst",
-            category="Comparison",
-            labels={"result": "validation"},
-        ),
+        page=shown("compare/table.html", "Comparison", "compare"),
+        loss=shown("compare/loss.svg", "Comparison", "compare_loss"),
+        validation=shown("compare/validation.svg", "Comparison", "compare_validation"),
     log:
         "<logs>/compare.log",
     benchmark:

@@ -9,6 +9,7 @@ from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.planning import RawData
 from vrtspike.deblurring.planning import Shards
 from vrtspike.deblurring.videos import Videos
+from vrtspike.runs import names
 from vrtspike.workflow import staleness
 from vrtspike.workflow.messages import Notices
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
@@ -31,7 +32,8 @@ with user_errors():
 if SNAKEMAKE.is_main:
     NOTICES.add(*PLAN.notices)
 
-RESULTS = PLAN.settings.RESULTS
+RESULTS, PRESETS = PLAN.settings.RESULTS, PLAN.settings.PRESETS
+LOGS = [names.METRICS, names.TIMING, names.MEMORY]
 SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
     VIDEOS, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
@@ -51,5 +53,6 @@ SHOWN = [*METRICS, *staleness.of_every_problem("SETTINGS")]
 
 include: "functions/data.smk"
 include: "functions/training.smk"
-include: "functions/sweeps.smk"
+include: "functions/presets.smk"
 include: "functions/results.smk"
+include: "functions/report.smk"

@@ -4,7 +4,7 @@
 rule demo:
     """Generate data, train both models on it, evaluate and compare them; end with a table."""
     input:
-        settled=settled(*DEMO_PRESETS),
+        settled=settled(DEMO_PRESETS),
         sequences=expand(
             "<results>/evaluate/{preset}/sequences.csv", preset=DEMO_PRESETS
         ),
@@ -21,8 +21,8 @@ rule demo:
         *code("demo_summary.py", uses=METRICS),
         task="deblurring",
         benchmarks=demo_benchmarks(*DEMO_PRESETS),
-        folder=f"{PLAN.settings.RESULTS}/benchmarks",
-        reuse=f"--trained {PLAN.settings.RESULTS}/train/light_demo",
+        folder=f"{RESULTS}/benchmarks",
+        reuse=f"--trained {RESULTS}/train/light_demo",
     shell:
         # The terminal shows it at the end, once.
         "python scripts/demo_summary.py --sequences {input.sequences:q}"
@@ -32,7 +32,7 @@ rule demo:
 
 use rule demo as sst_demo with:
     input:
-        settled=settled("sst_demo"),
+        settled=settled(["sst_demo"]),
         sequences="<results>/evaluate/sst_demo/sequences.csv",
         report="<results>/sst_demo/report.html",
     output:
@@ -45,5 +45,5 @@ use rule demo as sst_demo with:
     params:
         task="sst",
         benchmarks=demo_benchmarks("sst_demo"),
-        folder=f"{PLAN.settings.RESULTS}/benchmarks",
+        folder=f"{RESULTS}/benchmarks",
         reuse="",

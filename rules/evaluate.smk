@@ -11,23 +11,11 @@ rule evaluate:
         backbones=backbones,
     output:
         summary="<results>/evaluate/{preset}/summary.json",
-        frames="<results>/evaluate/{preset}/frames.csv",
-        sequences="<results>/evaluate/{preset}/sequences.csv",
+        tables=multiext("<results>/evaluate/{preset}/", "frames.csv", "sequences.csv"),
         # The report's search box looks at paths only.
-        table=report(
-            "<results>/evaluate/{preset}/metrics.html",
-            caption="../workflow/report/metrics.rst",
-            category="Metrics",
-            labels={"preset": "{preset}", "result": "metrics per sequence"},
-        ),
+        page=shown("evaluate/{preset}/metrics.html", "Metrics"),
         examples=directory("<results>/evaluate/{preset}/examples"),
-        pictures=report(
-            directory("<results>/evaluate/{preset}/pictures"),
-            patterns=["{picture}.png"],
-            caption="../workflow/report/picture.rst",
-            category="Pictures",
-            labels={"preset": "{preset}", "frame": "{picture}"},
-        ),
+        pictures=shown_pictures("evaluate/{preset}/pictures"),
     log:
         "<logs>/evaluate/{preset}.log",
     benchmark:

@@ -66,18 +66,8 @@ rule alignment:
         shards=ingest_shards,
         survey="<results>/data/{dataset}/survey.json",
     output:
-        table=report(
-            "<results>/data/{dataset}/alignment.csv",
-            caption="../workflow/report/alignment.rst",
-            category="Data",
-            labels={"dataset": "{dataset}", "alignment": "table"},
-        ),
-        plot=report(
-            "<results>/data/{dataset}/alignment.svg",
-            caption="../workflow/report/alignment.rst",
-            category="Data",
-            labels={"dataset": "{dataset}", "alignment": "plot"},
-        ),
+        table=shown("data/{dataset}/alignment.csv", "Data", result="table"),
+        plot=shown("data/{dataset}/alignment.svg", "Data", result="plot"),
     log:
         "<logs>/alignment/{dataset}.log",
     benchmark:

@@ -29,23 +29,10 @@ rule reproduce_vrt:
 rule leaderboard:
     """Runs of the presets named by PRESETS beside published figures, by protocol."""
     input:
-        settled=settled(*PLAN.settings.PRESETS),
-        runs=expand(
-            "<results>/train/{preset}/run.json",
-            preset=seeds_of(*PLAN.settings.PRESETS),
-        ),
-        evaluations=expand(
-            "<results>/evaluate/{preset}/summary.json",
-            preset=seeds_of(*PLAN.settings.PRESETS),
-        ),
+        **evaluated(seeds_of(*PRESETS)),
     output:
         multiext("<results>/leaderboard/leaderboard.", "csv", "md", "tex"),
-        page=report(
-            "<results>/leaderboard/leaderboard.html",
-            caption="../workflow/report/compare.rst",
-            category="Comparison",
-            labels={"result": "leaderboard"},
-        ),
+        page=shown("leaderboard/leaderboard.html", "Comparison", "compare"),
     log:
         "<logs>/leaderboard.log",
     benchmark:

@@ -4,18 +4,8 @@
 rule page:
     """One offline page to show on the presets named by PRESETS: pictures, figures, curves, origin."""
     input:
+        **shown_on_page(PRESETS),
         restored=restored("index.html"),
-        assets=PAGE_ASSETS,
-        settled=settled(*PLAN.settings.PRESETS),
-        runs=expand("<results>/train/{preset}/run.json", preset=PLAN.settings.PRESETS),
-        logs=expand(
-            "<results>/train/{preset}/metrics.csv", preset=PLAN.settings.PRESETS
-        ),
-        evaluations=expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
-        performance=expand(
-            rules.analyze_performance.output, preset=PLAN.settings.PRESETS
-        ),
-        alignments=alignments(PLAN.settings.PRESETS),
     output:
         "<results>/index.html",
     log:
@@ -37,14 +27,8 @@ rule page:
 
 use rule page as demo_page with:
     input:
+        **shown_on_page(DEMO_PRESETS),
         restored=restored("demo/index.html"),
-        assets=PAGE_ASSETS,
-        settled=settled(*DEMO_PRESETS),
-        runs=expand("<results>/train/{preset}/run.json", preset=DEMO_PRESETS),
-        logs=expand("<results>/train/{preset}/metrics.csv", preset=DEMO_PRESETS),
-        evaluations=expand(rules.evaluate.output, preset=DEMO_PRESETS),
-        performance=expand(rules.analyze_performance.output, preset=DEMO_PRESETS),
-        alignments=alignments(DEMO_PRESETS),
     output:
         "<results>/demo/index.html",
     log:
@@ -57,15 +41,9 @@ rule report:
     """Snakemake's report on the presets named by PRESETS, and the page beside it."""
     input:
         page="<results>/index.html",
-        settled=settled(*PLAN.settings.PRESETS),
+        settled=settled(PRESETS),
         captions=CAPTIONS,
-        results=[
-            *expand(rules.evaluate.output, preset=PLAN.settings.PRESETS),
-            *expand(rules.analyze_performance.output, preset=PLAN.settings.PRESETS),
-            *rules.compare.output,
-            *seeds_tables(*PLAN.settings.PRESETS),
-            *alignments(PLAN.settings.PRESETS),
-        ],
+        results=[*results_of(PRESETS), *rules.compare.output, *seeds_tables(*PRESETS)],
     output:
         "<results>/report.html",
     log:
@@ -82,13 +60,8 @@ rule report:
 
 use rule page as sst_demo_page with:
     input:
+        **shown_on_page(["sst_demo"]),
         restored=restored("sst_demo/index.html"),
-        assets=PAGE_ASSETS,
-        settled=settled("sst_demo"),
-        runs=expand("<results>/train/{preset}/run.json", preset="sst_demo"),
-        logs=expand("<results>/train/{preset}/metrics.csv", preset="sst_demo"),
-        evaluations=expand(rules.evaluate.output, preset="sst_demo"),
-        performance=expand(rules.analyze_performance.output, preset="sst_demo"),
     output:
         "<results>/sst_demo/index.html",
     log:
@@ -101,13 +74,9 @@ use rule report as demo_report with:
     input:
         restored=restored("demo/report.html"),
         page="<results>/demo/index.html",
-        settled=settled(*DEMO_PRESETS),
+        settled=settled(DEMO_PRESETS),
         captions=CAPTIONS,
-        results=[
-            *expand(rules.evaluate.output, preset=DEMO_PRESETS),
-            *expand(rules.analyze_performance.output, preset=DEMO_PRESETS),
-            *alignments(DEMO_PRESETS),
-        ],
+        results=results_of(DEMO_PRESETS),
     output:
         "<results>/demo/report.html",
     log:
@@ -121,12 +90,9 @@ use rule report as sst_demo_report with:
     input:
         restored=restored("sst_demo/report.html"),
         page="<results>/sst_demo/index.html",
-        settled=settled("sst_demo"),
+        settled=settled(["sst_demo"]),
         captions=CAPTIONS,
-        results=[
-            *expand(rules.evaluate.output, preset="sst_demo"),
-            *expand(rules.analyze_performance.output, preset="sst_demo"),
-        ],
+        results=results_of(["sst_demo"]),
     output:
         "<results>/sst_demo/report.html",
     log:

@@ -4,17 +4,10 @@
 rule seeds:
     """The trainings of a preset that differ in their seed: each, mean and spread."""
     input:
-        runs=seeded("<results>/train/{model}/run.json"),
-        evaluations=seeded("<results>/evaluate/{model}/summary.json"),
-        settled=settled(),
+        **evaluated(seeds_of_job),
     output:
         table="<results>/seeds/{preset}/table.csv",
-        page=report(
-            "<results>/seeds/{preset}/table.html",
-            caption="../workflow/report/seeds.rst",
-            category="Seeds",
-            labels={"preset": "{preset}"},
-        ),
+        page=shown("seeds/{preset}/table.html", "Seeds", "seeds"),
     log:
         "<logs>/seeds/{preset}.log",
     benchmark:
@@ -33,22 +26,11 @@ rule seeds:
 rule sweep:
     """The presets of a sweep side by side by their validation: table, parallel coordinates."""
     input:
-        runs=swept_runs,
-        settled=settled_sweep,
+        **trained(swept_presets),
     output:
         table="<results>/sweep/{sweep}/table.csv",
-        page=report(
-            "<results>/sweep/{sweep}/table.html",
-            caption="../workflow/report/sweep.rst",
-            category="Sweeps",
-            labels={"sweep": "{sweep}", "result": "table"},
-        ),
-        plot=report(
-            "<results>/sweep/{sweep}/parallel_coordinates.html",
-            caption="../workflow/report/sweep.rst",
-            category="Sweeps",
-            labels={"sweep": "{sweep}", "result": "parallel coordinates"},
-        ),
+        page=shown("sweep/{sweep}/table.html", "Sweeps", "sweep"),
+        plot=shown("sweep/{sweep}/parallel_coordinates.html", "Sweeps", "sweep"),
     log:
         "<logs>/sweep/{sweep}.log",
     benchmark:

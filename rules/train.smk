@@ -13,12 +13,7 @@ rule train:
         code="<results>/train/{preset}/code.json",
         statistics="<results>/train/{preset}/statistics.json",
         table="<results>/train/{preset}/metrics.csv",
-        logs=multiext(
-            "<results>/train/{preset}/",
-            "metrics.jsonl",
-            "timing.jsonl",
-            "memory.jsonl",
-        ),
+        logs=multiext("<results>/train/{preset}/", *LOGS),
     log:
         "<logs>/train/{preset}.log",
     benchmark:

@@ -48,23 +48,6 @@ def dataset_of_preset(name):
     return checkpoints.statistics.get(**found).output[0]
 
 
-def settled(*presets):
-    """The datasets of presets, for what lies behind trainings; only the order counts.
-
-    When a checkpoint has run, Snakemake decides again about the jobs that depend on it directly.
-    Others would stay due where a dataset comes out as it was and nothing is trained.
-
-    Args:
-        presets: their names; without any, the preset that a job is about.
-    """
-
-    def datasets(wildcards):
-        found = [dataset_of_preset(name) for name in presets or [wildcards.preset]]
-        return [ancient(path) for path in dict.fromkeys(found)]
-
-    return datasets
-
-
 def damaged_checks(wildcards):
     """What is wrong with the manifests of a shard's sequences."""
     return SHARDS.damaged_checks(dataset_of(wildcards), wildcards.shard)
@@ -141,7 +124,7 @@ def raw_files(wildcards):
 
 def preset_of_data(wildcards):
     """The preset that stands for all that share the data."""
-    return PREPARED.preset(wildcards.prepared)
+    return PLAN.prepared[wildcards.prepared]
 
 
 def data_settings(settings):

@@ -4,22 +4,24 @@ Every call of Snakemake imports this package, also where Snakemake's own Slurm p
 of a version that does not fit: then only a run that asks for this executor ends, with a message.
 """
 
-from typing import NoReturn
+from importlib.metadata import version
 
+from packaging.version import Version
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings
 
 from vrtspike.system.surroundings import fill_surroundings
 
+_PLUGIN, _LOWEST = "snakemake-executor-plugin-slurm", "2.8"
 fill_surroundings()  # this is read before Snakemake asks for a home
 
 try:
-    from snakemake_executor_plugin_slurm_vrtspike.executor import (
-        Executor,
-        ExecutorSettings,
-        common_settings,
-    )
+    if Version(found := version(_PLUGIN)) < Version(_LOWEST):
+        raise ImportError(f"{found} is installed, {_LOWEST} or newer is needed")
+    from snakemake_executor_plugin_slurm import ExecutorSettings, common_settings
+
+    from snakemake_executor_plugin_slurm_vrtspike.executor import Executor
 except ImportError as error:
     _FAULT = str(error)
     common_settings = CommonSettings(
@@ -29,11 +31,11 @@ except ImportError as error:
     class Executor(RemoteExecutor):  # type: ignore[no-redef]
         """Ends a run before anything is computed."""
 
-        def __new__(cls, *arguments: object) -> NoReturn:
+        def __new__(cls, *arguments: object) -> "Executor":
             """Raise a message for the user."""
             raise WorkflowError(
-                "the profile submits jobs through snakemake-executor-plugin-slurm, which is not "
-                f"installed or does not fit ({_FAULT}): pip install 'vrtspike[slurm]'"
+                f"the profile submits jobs through {_PLUGIN}, which is not installed or does not "
+                f"fit ({_FAULT}): pip install 'vrtspike[slurm]'"
             )
 
 

@@ -16,13 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from snakemake_executor_plugin_slurm import Executor as SlurmExecutor
-from snakemake_executor_plugin_slurm import ExecutorSettings, common_settings
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from vrtspike.cluster.scheduler import ENDINGS, ask, explain, is_permanent
 from vrtspike.io.files import file_mark
-
-__all__ = ["Executor", "ExecutorSettings", "common_settings"]
 
 AGAIN_S = 10.0
 """Seconds until a question without an answer is repeated."""

@@ -9,6 +9,11 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+
+import pytest
+
+from snakemake_executor_plugin_slurm_vrtspike import _LOWEST, _PLUGIN
 
 PLUGIN = """
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
@@ -21,8 +26,18 @@ class Executor(RemoteExecutor):
 """
 
 
-def test_other_versions_of_the_slurm_plugin_stop_only_who_asks_for_it(tmp_path):
-    """Those here have less than what every executor has."""
+METADATA = "Metadata-Version: 2.1\nName: snakemake-executor-plugin-slurm\nVersion: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "fault"),
+    [("2.7.1", "2.7.1 is installed, 2.8 or newer is needed"), ("99.0", "cannot import name")],
+)
+def test_other_versions_of_the_slurm_plugin_stop_only_who_asks_for_it(tmp_path, version, fault):
+    """The package here has less than what every executor has, whichever version it says it is."""
+    metadata = tmp_path / f"snakemake_executor_plugin_slurm-{version}.dist-info/METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(METADATA.format(version))
     for name in ("snakemake_executor_plugin_slurm", "snakemake_executor_plugin_slurm_jobstep"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(PLUGIN)
@@ -42,4 +57,10 @@ def test_other_versions_of_the_slurm_plugin_stop_only_who_asks_for_it(tmp_path):
     assert (tmp_path / "a").exists()
     refused = snakemake("--executor", "slurm-vrtspike", "--jobs", "1", "--forceall")
     assert refused.returncode != 0
-    assert re.search(r"does not fit .*pip install 'vrtspike\[slurm\]'", refused.stderr)
+    assert re.search(rf"does not fit \({fault}.*pip install 'vrtspike\[slurm\]'", refused.stderr)
+
+
+def test_the_lowest_version_is_what_the_package_asks_for(repository):
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    (wanted,) = project["optional-dependencies"]["slurm"]
+    assert wanted == f"{_PLUGIN}>={_LOWEST}"

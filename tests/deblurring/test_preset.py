@@ -261,7 +261,7 @@ def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     """A run of the preset in this process, without the launcher."""
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)
     identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
-    settle_code(folder, Path(__file__).parents[2] / "scripts" / "train.py")
+    settle_code(folder, Path(__file__).parents[2] / "scripts" / "train.py", settings.TASK)
     assert run_preset(folder) == 0
     return settings
 

@@ -23,7 +23,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from vrtspike.workflow.starting import wait_for_turn
-assert not wait_for_turn(Path(sys.argv[1]), sys.argv[2:])
+assert not wait_for_turn(Path(sys.argv[1]), sys.argv[2:], print)
 print("ready", flush=True)
 sys.stdin.read()
 """

@@ -35,15 +35,13 @@ _SHOWN = 3
 
 
 @cache
-def training_code(program: Path, task: str | None = None) -> Mapping[str, str]:
+def training_code(program: Path, task: str) -> Mapping[str, str]:
     """Digests of the definitions behind a training program: ``{"training/loop.py:Trainer": ...}``.
 
     Args:
         program: ``scripts/train.py``.
-        task: the problem that is trained for; None: what the program imports by itself.
+        task: the problem that is trained for.
     """
-    if task is None:
-        return definition_digests(program, neutral=OBSERVERS)
     module = PROBLEMS[task]
     # As those of the configuration, settings of a problem are compared by their values.
     own = ("settings", *find_problem(task).SETTINGS.observers)
@@ -64,13 +62,13 @@ def read_code(folder: Path) -> Mapping[str, str] | None:
         return None
 
 
-def settle_code(folder: Path, program: Path, task: str | None = None) -> list[str]:
+def settle_code(folder: Path, program: Path, task: str) -> list[str]:
     """Note with which code a run begins; of one that has begun, tell what has changed since.
 
     Args:
         folder: of the run.
         program: the training program.
-        task: the problem that is trained for; None: what the program imports by itself.
+        task: the problem that is trained for.
 
     Returns:
         the definitions that differ from those the run began with.
@@ -82,13 +80,13 @@ def settle_code(folder: Path, program: Path, task: str | None = None) -> list[st
     return changed
 
 
-def changes_since(folder: Path, program: Path, task: str | None = None) -> list[str] | None:
+def changes_since(folder: Path, program: Path, task: str) -> list[str] | None:
     """The definitions that differ from those a run, or its published result, began with.
 
     Args:
         folder: with ``code.json``.
         program: the training program.
-        task: the problem that is trained for; None: what the program imports by itself.
+        task: the problem that is trained for.
 
     Returns:
         None where nothing tells with which code it began.

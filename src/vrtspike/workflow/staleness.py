@@ -190,17 +190,13 @@ class PreparedData:
     def __init__(self, plan: Workflow) -> None:
         self._plan = plan
 
-    def preset(self, folder: str) -> str:
-        """The preset that a folder is prepared for."""
-        return self._plan.prepared[folder]
-
     def files(self, folder: str) -> list[Path]:
         """The raw files that the user gives.
 
         Raises:
             UserError: if there are none.
         """
-        settings = self._plan.preset(self.preset(folder))
+        settings = self._settings(folder)
         return list(find_problem(settings.TASK).data_files(settings))
 
     def versions(self, folder: str) -> list[str]:
@@ -217,12 +213,14 @@ class PreparedData:
     def damage(self, folder: str) -> str:
         """What is wrong with the manifest that is there; empty where it can be used."""
         manifest = self._manifest(folder)
-        problem = find_problem(self._plan.preset(self.preset(folder)).TASK)
         try:
-            problem.dataset_digest(manifest)
+            find_problem(self._settings(folder).TASK).dataset_digest(manifest)
         except UserError:
             return f"{manifest} is damaged"
         return ""
+
+    def _settings(self, folder: str) -> RunSettings:
+        return self._plan.preset(self._plan.prepared[folder])
 
     def _manifest(self, folder: str) -> Path:
         return Path(self._plan.settings.RESULTS, "data", folder, "dataset.json")

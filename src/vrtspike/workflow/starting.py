@@ -64,7 +64,7 @@ def begin_run(
     mend_dates(snakemake.files(), results)
     files = [file for job in due for file in job.outputs]
     try:
-        waited = wait_for_turn(results / "logs/snakemakes", files)
+        waited = wait_for_turn(results / "logs/snakemakes", files, partial(print, file=sys.stderr))
     except OSError as error:
         if not is_disk_full(error):
             raise RunError(
@@ -79,9 +79,7 @@ def begin_run(
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def wait_for_turn(
-    folder: Path, files: Collection[str], say: Callable[[str], None] | None = None
-) -> bool:
+def wait_for_turn(folder: Path, files: Collection[str], say: Callable[[str], None]) -> bool:
     """List what this process is about to make, as soon as no other one is about to make any of it.
 
     The list holds until this process ends, however it does.
@@ -89,7 +87,7 @@ def wait_for_turn(
     Args:
         folder: for the lists, the same for all Snakemakes with these results.
         files: to make.
-        say: is told whom to wait for; None: standard error.
+        say: is told whom to wait for.
 
     Returns:
         Whether another one was waited for: the files may be there now, and nothing is listed.
@@ -109,7 +107,7 @@ def wait_for_turn(
             if other is None:
                 break
             if not waited:
-                (say or partial(print, file=sys.stderr))(other)
+                say(other)
             waited = True
             time.sleep(_POLL_S)
     return waited
