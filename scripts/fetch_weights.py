@@ -16,7 +16,7 @@ def main() -> None:
         "--output",
         type=Path,
         required=True,
-        help=f"where the file shall stand; its name is one of {', '.join(PUBLISHED)}",
+        help=f"where to write the file; its name is one of {', '.join(PUBLISHED)}",
     )
     parser.add_argument("--source", default=SOURCE, help="address of the folder it comes from")
     arguments = parser.parse_args()

@@ -100,18 +100,18 @@ def test_the_container_s_limit_counts_where_it_is_lower(tmp_path):
         (tmp_path / name).write_text(text)
     system = system_memory(tmp_path)
     assert (system.limit, system.limit_used) == (4, 2)
-    assert (system.bound, system.obtainable) == ((2, 4), 2)
+    assert (system.bound, system.available_within_limit) == ((2, 4), 2)
     (tmp_path / "memory.current").write_text(f"{9 << 20}\n")
-    assert system_memory(tmp_path).obtainable == 0
+    assert system_memory(tmp_path).available_within_limit == 0
     (tmp_path / "memory.max").write_text("max\n")
     free = system_memory(tmp_path)
     assert free.limit is None
     assert free.bound == (free.total - free.available, free.total)
-    assert free.obtainable == free.available
+    assert free.available_within_limit == free.available
     large = SystemMemory(100, 60, 0, None, 0, 0, limit=200, limit_used=1)
-    assert (large.bound, large.obtainable) == ((40, 100), 60)
+    assert (large.bound, large.available_within_limit) == ((40, 100), 60)
     # A machine may be full before a container's limit is reached.
-    assert SystemMemory(100, 5, 0, None, 0, 0, limit=50, limit_used=20).obtainable == 5
+    assert SystemMemory(100, 5, 0, None, 0, 0, limit=50, limit_used=20).available_within_limit == 5
 
 
 VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -145,7 +145,7 @@ def test_limits_of_all_groups_on_the_way_to_this_process_count(
     assert system_memory(tmp_path).bound == (3, 8)
     group("", f"{9 << 20}", 7)
     system = system_memory(tmp_path)
-    assert (system.bound, system.obtainable) == ((6, 8), 2)
+    assert (system.bound, system.available_within_limit) == ((6, 8), 2)
     group("job/step", f"{4 << 20}", 1)
     assert system_memory(tmp_path).bound == (2, 4)
 

@@ -232,7 +232,11 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
             "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
         )
     # Page cache is part of what can be had: it is given back when asked for.
-    if found.stores_mb is not None and found.processes and found.stores_mb > system.obtainable:
+    if (
+        found.stores_mb is not None
+        and found.processes
+        and found.stores_mb > system.available_within_limit
+    ):
         yield (
             f"the stores ({_size(found.stores_mb)}) do not fit into the page cache: every epoch "
             "reads them from the disk; DATALOADER.SHUFFLE_BLOCK: 32 reads less of a slow one"

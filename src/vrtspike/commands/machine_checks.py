@@ -217,7 +217,7 @@ def _compile_fault(compiler: str) -> str | None:
 def memory_checks() -> Iterator[Check]:
     """CPUs, memory, and what workers hand batches over by."""
     system = system_memory()
-    free, total = system.obtainable, system.bound[1]
+    free, total = system.available_within_limit, system.bound[1]
     found = f"{free / 1024:.1f} of {total / 1024:.1f} GiB free, {available_cpus()} CPUs"
     if free < _LITTLE_MEMORY_MB:
         yield fault("memory", found, "note")

@@ -59,7 +59,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     folder is removed, too (:func:`remove_leftovers`), once in each process.
 
     Args:
-        path: where the finished file or directory shall stand; its parent is created.
+        path: of the finished file or directory; its parent is created.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)

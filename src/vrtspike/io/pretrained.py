@@ -55,7 +55,7 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
     """Fetch published weights to ``path``; nothing stands there unless its SHA-256 is right.
 
     Args:
-        path: where the file shall stand; its name says which one it is.
+        path: of the file to write; its name says which one it is.
         source: address of the folder it is fetched from.
 
     Raises:

@@ -97,7 +97,7 @@ class SystemMemory:
         return self.total - self.available, self.total
 
     @property
-    def obtainable(self) -> float:
+    def available_within_limit(self) -> float:
         """What a process of the container can still get."""
         if self.limit is None or self.limit_used is None:
             return self.available

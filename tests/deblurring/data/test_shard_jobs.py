@@ -39,7 +39,7 @@ class Writing:
 
     kind = INGEST_SHARD
 
-    def kept(self, name):
+    def existing_entry(self, name):
         path = self.folder / name
         return {"text": path.read_text()} if path.is_file() else None
 

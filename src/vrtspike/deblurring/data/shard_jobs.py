@@ -46,14 +46,14 @@ class NewResult:
     """What a person reads of it."""
 
 
-class Stage(Protocol):
+class SequenceStage(Protocol):
     """What is done to each sequence; it can be pickled."""
 
     @property
     def kind(self) -> ManifestKind:
         """Kind of the file of a shard."""
 
-    def kept(self, name: str) -> Entry | None:
+    def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose result still holds; None where it has to be made."""
 
     def make(self, name: str) -> NewResult:
@@ -65,7 +65,7 @@ class Stage(Protocol):
 
 
 def make_shard(
-    stage: Stage,
+    stage: SequenceStage,
     names: Sequence[str],
     folder: Path,
     output: Path,
@@ -92,7 +92,7 @@ def make_shard(
     """
     with _alone(output.with_suffix(".lock"), say):
         _clean(names, folder, output)
-        entries = {name: stage.kept(name) for name in names}
+        entries = {name: stage.existing_entry(name) for name in names}
         due = [name for name, entry in entries.items() if entry is None]
         # Whoever shows the log's last "[n/of]" as a bar knows from here on how much there is.
         say(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
@@ -200,7 +200,7 @@ class Ingestion:
             spike_root=self.spike_root,
         )
 
-    def kept(self, name: str) -> Entry | None:
+    def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose raw files and recipe are those of its manifest."""
         try:
             manifest = read_manifest(self._path(name), INGESTED)
@@ -295,7 +295,7 @@ class Building:
         """What all stores are made with, besides raw files and their manifests."""
         return recipe("deblurring/data/store/build.py", bins=self.bins, context=self.context)
 
-    def kept(self, name: str) -> Entry | None:
+    def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose store is complete and made of today's raw files."""
         try:
             manifest = read_manifest(self._path(name), STORE)
