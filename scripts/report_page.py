@@ -29,7 +29,7 @@ def main() -> None:
     said = write_report_page(
         arguments.results, arguments.presets, arguments.preset_dir, arguments.output
     )
-    print(said.text)
+    print("\n".join([said.text, *(() if said.preset else said.facts)]))
 
 
 if __name__ == "__main__":

@@ -97,6 +97,15 @@ def test_a_failed_job_is_told_with_the_end_of_its_log_and_once(watched, tmp_path
     assert watched.shown[-1].startswith("stopped after 0:00: 2 jobs failed. What is done stays")
 
 
+def test_a_run_of_whose_job_the_output_is_refused_is_not_done(watched):
+    watched.job(1, "ingest")
+    watched.send("error", "WorkflowError in rule ingest:\nOutput x has older modification time", 40)
+    watched.send(None, "Exiting because a job execution failed. Look above", 40)
+    watched.view.end()
+    assert "older modification time" in watched.passed[0]
+    assert watched.shown[-1].startswith("stopped after 0:00. What is done stays done: fix it")
+
+
 def test_what_an_executor_says_of_a_job_s_end_and_logs_of_this_attempt_are_shown(tmp_path):
     watched = Watched()
     old, slurm = tmp_path / "train.log", tmp_path / "1.log"

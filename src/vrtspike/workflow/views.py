@@ -171,7 +171,7 @@ class RunView:
         self._failed: list[str] = []
         self._tried: set[str] = set()
         self._how = ""
-        self._has_begun = self._interrupted = False
+        self._has_begun = self._interrupted = self._stopped = False
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "workflow_started": self._on_begin,
             "run_info": self._on_totals,
@@ -206,11 +206,13 @@ class RunView:
         duration = format_duration(time.monotonic() - self._began)
         if self._interrupted:
             self.say(f"continue: {shlex.join(_typed_command())}")
-        elif self._failed:
-            count = f"{len(self._failed)} job{'s' * (len(self._failed) > 1)}"
+        elif self._failed or self._stopped:
+            # What a job has made may be refused, which is told but counts as no failure of it.
+            count = len(self._failed)
+            failed = f": {count} job{'s' * (count > 1)} failed" if count else ""
             self.say(
-                f"stopped after {duration}: {count} failed. What is done stays done: fix it, and "
-                "give the same command again"
+                f"stopped after {duration}{failed}. What is done stays done: fix it, and give the "
+                "same command again"
             )
         elif self._made and not self._quiet:
             for line in _results(self._made, f"done in {duration}"):
@@ -281,11 +283,13 @@ class RunView:
         if text.startswith(_INTERRUPTED):
             self._interrupted = True
         elif record.levelno >= logging.WARNING:
+            is_final = any(final in text for final in _FINAL)
+            self._stopped |= is_final
             status = _STATUS.search(text) if "CalledProcessError" in text else None
             if status is not None:  # told with the job, which is named next
                 killed = status[0].endswith((" 137", "SIGKILL: 9>"))
                 self._how = status[0] + ": killed, as when memory is full" * killed
-            elif not (known and any(final in text for final in _FINAL)):
+            elif not (known and is_final):
                 self._default(record)
         elif again := _AGAIN.match(text):
             name = self._names.get(int(again[1]), f"job {again[1]}")
