@@ -106,7 +106,7 @@ def test_a_training_longer_than_its_wall_time_is_continued_and_uses_up_no_retry(
         run.wait_until(lambda: said in run.output)  # Snakemake asks Slurm now and then
         output = run.output
     assert failures(output) == []
-    first, second = prepared.record("long")["starts"]
+    first, second, *_ = prepared.record("long")["starts"]  # Snakemake may look later
     assert first["step"] == 0 < second["step"]
 
 
