@@ -232,7 +232,8 @@ def test_sequences_whose_names_begin_alike(dataset):
     root = rearranged(dataset, NAFNET)
     for path in list((root / "train").rglob("GOPR0002*")):
         path.rename(path.with_name(path.name.replace("GOPR0002_11_00", "GOPR0001_11_00-b")))
-    assert LAYOUTS["nafnet"].sequence_names(root, "train") == ["GOPR0001_11_00", "GOPR0001_11_00-b"]
+    names = LAYOUTS["nafnet"].sequence_names(root, "train", None, set())
+    assert names == ["GOPR0001_11_00", "GOPR0001_11_00-b"]
     assert len(find_sequence(root, "train", "GOPR0001_11_00", "blur").blur) == 3
 
 
@@ -422,6 +423,6 @@ def test_folders_in_the_first_of_two_are_passed_over_and_told_as_well(tmp_path):
     for name in ("002/occ1", "002/@eaDir", "002/.old", "lost+found/occ1"):
         (tmp_path / "train_blurry_33" / name).mkdir(parents=True)
     foreign: set[str] = set()
-    names = LAYOUTS["spk_x4k_33"].sequence_names(tmp_path, "train", foreign=foreign)
+    names = LAYOUTS["spk_x4k_33"].sequence_names(tmp_path, "train", None, foreign)
     assert names == ["002__occ1"]
     assert {Path(each).name for each in foreign} == {"@eaDir", "lost+found"}

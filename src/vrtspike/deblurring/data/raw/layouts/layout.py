@@ -126,11 +126,7 @@ class Layout:
         )
 
     def sequence_names(
-        self,
-        root: Path,
-        split: str,
-        spike_root: str | None = None,
-        foreign: set[str] | None = None,
+        self, root: Path, split: str, spike_root: str | None, foreign: set[str]
     ) -> list[str]:
         """Sequences of a split, sorted; hidden folders and stray files do not count.
 
@@ -262,13 +258,12 @@ def _matches(root: Path, pattern: str) -> bool:
     return any(FOREIGN.isdisjoint(p.relative_to(root).parts) for p in root.glob(pattern))
 
 
-def _own_entries(folder: str, foreign: set[str] | None) -> Iterator[os.DirEntry[str]]:
+def _own_entries(folder: str, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
     """What lies in a folder and is neither hidden nor foreign; ``foreign`` takes what is."""
     with listing(Path(folder)) as entries:
         for entry in entries:
             if entry.name in FOREIGN:
-                if foreign is not None:
-                    foreign.add(entry.path)
+                foreign.add(entry.path)
             elif not entry.name.startswith("."):
                 yield entry
 
