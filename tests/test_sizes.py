@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-LINES = {"src": 27_250, "tests": 28_200, "benchmarks": 1_700}
+LINES = {"src": 27_250, "tests": 28_150, "benchmarks": 1_700}
 """At most so many lines of Python, without blanks, comments and docstrings."""
 FILES = 264
 """At most so many Python files of ``src``."""
