@@ -48,20 +48,10 @@ def test_the_later_record_of_a_repeated_step_counts(tmp_path):
     records = [train(1, 0.5), train(2, 0.4), train(2, 0.3), train(3, None)]
     records.append({"kind": "validation", "step": 3, "psnr": 30.0, "ssim": 0.9, "time": 2.0})
     write_lines(tmp_path / "metrics.jsonl", records)
-    step = {"kind": "step", "time": 0.0, "samples": 1, "frames": 1}
-    first = [step | {"step": n, "ms": {"step": 10.0 * n, "step/data": 1.0}} for n in (1, 2)]
-    write_lines(tmp_path / "logs" / "timing_1.jsonl", first)
-    write_lines(tmp_path / "logs" / "timing_2.jsonl", [step | {"step": 2, "ms": {"step": 5.0}}])
     logs = read_run_logs(tmp_path)
     assert logs.train["loss"].tolist()[:2] == [0.5, 0.3]
     assert logs.train["loss"].isna().tolist() == [False, False, True]
     assert logs.validation[["step", "psnr"]].values.tolist() == [[3, 30.0]]
-    assert logs.timing.values.tolist() == [
-        [1, "step", 10.0],
-        [1, "step/data", 1.0],
-        [2, "step", 5.0],
-    ]
-    assert len(logs.steps) == 2
 
 
 def test_the_timings_of_a_long_run_are_not_held_as_objects(tmp_path):

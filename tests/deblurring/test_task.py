@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from tests.deblurring.reference_metrics import decibels, similarity
+from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.metrics.psnr import PSNR
@@ -114,14 +115,13 @@ class Recorder(nn.Module):
 
 def test_the_model_is_given_frames_and_standardised_rates(batch):
     model = Recorder()
-    task = DeblurringTask(Statistics(0.25, 0.5, 0), [], SCORES)
+    statistics = Statistics(0.25, 0.5, 0)
+    task = DeblurringTask(statistics, [], SCORES)
     task.forward(model, task.prepare(batch, CPU))
     ((blur, voxels),) = model.seen
-    expected = batch["blur"].numpy().transpose(0, 1, 4, 2, 3) / 255
-    np.testing.assert_allclose(blur.numpy(), expected, rtol=1e-6)
-    rate = batch["counts"].numpy() / batch["bin_steps"].numpy()[..., None, None]
-    bright = rate * batch["gain"].numpy()[:, None, None, None, None]
-    np.testing.assert_allclose(voxels.numpy(), (bright - 0.25) / 0.5, rtol=1e-4, atol=1e-5)
+    expected = prepare_batch(batch, statistics, "cpu")
+    assert torch.equal(blur, expected.blur)
+    assert torch.equal(voxels, expected.voxels)
     without = DeblurringTask(None, [], SCORES)
     without.forward(model, without.prepare(batch, CPU))
     assert model.seen[1][1] is None

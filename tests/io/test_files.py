@@ -60,16 +60,6 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, kind):
     assert error.filename == str(path)
 
 
-def test_a_directory_is_replaced_whole(tmp_path):
-    path = tmp_path / "store.zarr"
-    for contents in ("one", "two"):
-        with atomic_path(path) as temporary:
-            (temporary / "inner").mkdir(parents=True)
-            (temporary / "inner" / contents).write_text(contents)
-    assert [p.name for p in (path / "inner").iterdir()] == ["two"]
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_the_temporary_name_keeps_the_suffix(tmp_path):
     with atomic_path(tmp_path / "a.png") as temporary:
         assert temporary.suffix == ".png"

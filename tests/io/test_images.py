@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.errors import DataError
 from vrtspike.io.files import file_digest
-from vrtspike.io.images import luma, read_gray, read_rgb, shrink, write_png
+from vrtspike.io.images import encode_png, luma, read_gray, read_rgb, shrink, write_png
 
 
 def test_round_trip_keeps_channel_order(tmp_path):
@@ -36,11 +36,13 @@ def test_other_pictures_are_refused_by_name(tmp_path, array, reason):
         read_rgb(tmp_path / "odd.png")
 
 
-@pytest.mark.parametrize("contents", [b"", b"not a picture"])
-def test_broken_files_are_refused(tmp_path, contents):
-    (tmp_path / "a.png").write_bytes(contents)
-    with pytest.raises(DataError, match="not a readable image"):
-        read_rgb(tmp_path / "a.png")
+def test_broken_files_are_refused(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    whole = encode_png(noise)
+    for contents in (b"", b"not a picture", whole[: len(whole) // 2]):
+        (tmp_path / "a.png").write_bytes(contents)
+        with pytest.raises(DataError, match=r"a\.png: not a readable image"):
+            read_rgb(tmp_path / "a.png")
     with pytest.raises(DataError, match="cannot be read"):
         read_rgb(tmp_path / "missing.png")
 
@@ -52,15 +54,6 @@ def test_a_pipe_is_refused_at_once(tmp_path):
             read(tmp_path / "a.png")
     with pytest.raises(OSError, match=r"found a pipe .* expected a file: .*a\.png"):
         file_digest(tmp_path / "a.png")
-
-
-def test_a_cut_png_is_refused(tmp_path):
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
-    write_png(tmp_path / "a.png", noise)
-    whole = (tmp_path / "a.png").read_bytes()
-    (tmp_path / "a.png").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=r"a\.png"):
-        read_rgb(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("factor", [1, 2, 3, 5])

@@ -27,6 +27,9 @@ def test_averaged_weights_are_preferred(tmp_path: Path) -> None:
     for order in (("params", "params_ema"), ("params_ema", "params")):
         torch.save({name: states[name] for name in order}, path)
         assert torch.equal(read_weights(path)["weight"], torch.ones(2))
+    for wrapper in (*states, "state_dict"):
+        torch.save({wrapper: states["params"]}, path)
+        assert torch.equal(read_weights(path)["weight"], torch.zeros(2))
 
 
 @pytest.mark.parametrize(("name", "save"), FORMATS)

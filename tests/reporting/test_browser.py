@@ -122,16 +122,6 @@ def rows(page: Page, selector: str) -> list[list[str]]:
     )
 
 
-def test_it_asks_for_nothing_and_says_the_verdict(page, address):
-    requests = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.reload()
-    assert [each for each in requests if not each.startswith("data:")] == [address]
-    headline = page.text_content("h1")
-    assert headline.startswith("Preset with_spikes takes 6 frames")
-    assert "from 18.50 dB (blurry) to 22.50 dB" in headline
-
-
 def test_the_boundary_follows_mouse_and_keyboard(page):
     assert split(page) == 50
     drag(page, place(page, HANDLE), place(page, STAGE, 0.2))
@@ -433,8 +423,6 @@ def test_every_chart_is_drawn_says_what_is_under_the_pointer_and_sends_nothing(p
     assert set(buttons) == {
         "Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes",
     }  # fmt: skip
-    addresses = page.locator("[href]").evaluate_all("all => all.map(e => e.href)")
-    assert not [each for each in addresses if each.startswith("http")]
     assert drawn.first.evaluate("p => p._context.plotlyServerURL") == ""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +13,11 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.conftest import SEQUENCES
+from tests.deblurring.data.prepared import check, checked
 from vrtspike.deblurring.data.gate.accept import accept
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import source_version
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
 from vrtspike.io.images import encode_png, read_rgb, write_png
@@ -27,9 +25,8 @@ from vrtspike.io.images import encode_png, read_rgb, write_png
 SPLIT, NAME = "train", "GOPR0001_11_00"
 
 
-def ingest(root, name=f"{SPLIT}/{NAME}", **options):
-    split, sequence = name.split("/")
-    return ingest_sequence(root, split, sequence, blur_dir="blur", source_version="v", **options)
+def ingest(root, name=SEQUENCES[0], **options):
+    return check(root, name, **options)
 
 
 def spike_file(folder, number=2):
@@ -108,10 +105,7 @@ def test_all_faults_of_a_data_set_in_one_go_or_left_out_by_name(dataset, tmp_pat
     shutil.copytree(dataset / SEQUENCES[1], copy)
     # It is the sharp frames that count.
     write_png(copy / "blur" / "000001.png", read_rgb(copy / "blur" / "000001.png") // 2)
-    names = sorted([*SEQUENCES, "train/copy"])
-    paths = [tmp_path / f"{number}.json" for number in range(4)]
-    for path, name in zip(paths, names, strict=True):
-        write_json(path, ingest(dataset, name))
+    paths = checked(dataset, sorted([*SEQUENCES, "train/copy"]), tmp_path)
     with pytest.raises(DataError) as caught:
         accept(paths)
     message = str(caught.value)
@@ -141,9 +135,7 @@ def test_all_faults_of_a_data_set_in_one_go_or_left_out_by_name(dataset, tmp_pat
 
 def test_a_split_without_any_sequence_left_stops_the_gate(dataset, tmp_path):
     deep_png(dataset / SEQUENCES[2])
-    paths = [tmp_path / "1.json", tmp_path / "2.json"]
-    for path, name in zip(paths, SEQUENCES[1:], strict=True):
-        write_json(path, ingest(dataset, name))
+    paths = checked(dataset, SEQUENCES[1:], tmp_path)
     of_test = {"test/x": ["no sharp frames"]}
     with pytest.raises(DataError, match="all sequences of split test were left out") as caught:
         accept(paths, exclude=True, surveyed={**of_test, SEQUENCES[0]: ["no spikes"]})
@@ -154,9 +146,7 @@ def test_a_split_without_any_sequence_left_stops_the_gate(dataset, tmp_path):
         accept(paths[:1], exclude=True, surveyed={"test": ["no sequence folders"]})
 
 
-@pytest.mark.parametrize(
-    "file", ["blur/000002.png", "sharp/000001.png", "spike/000002.dat", "spike/000003.npz"]
-)
+@pytest.mark.parametrize("file", ["sharp/000001.png", "spike/000002.dat", "spike/000003.npz"])
 def test_a_named_pipe_is_not_waited_for(dataset, file):
     path = dataset / SPLIT / NAME / file
     path.with_suffix(".dat" if path.suffix == ".npz" else path.suffix).unlink()
@@ -240,25 +230,3 @@ def test_unreadable_folders_are_named_with_all_others(reachable):
         faults = survey(reachable, ["train", "test"], "blur")["excluded"]
     assert f"{NAME}/sharp: cannot be listed (Permission denied)" in faults[SEQUENCES[0]][0]
     assert faults[SEQUENCES[1]][0].startswith("no spikes")
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 256 kB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("needs the right to mount a small tmpfs")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk_leaves_nothing_half_written(pristine, small_disk, tmp_path):
-    manifest = tmp_path / "ingest.json"
-    write_json(manifest, ingest(pristine))
-    output = small_disk / "train" / f"{NAME}.json"
-    with pytest.raises(DataError, match=r"the disk is full \(No space left on device\)"):
-        build_store(pristine, manifest, 8, output)
-    assert [path for path in small_disk.rglob("*") if path.is_file()] == []
-    assert list(output.parent.iterdir()) == []

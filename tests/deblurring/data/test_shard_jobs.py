@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -190,29 +191,43 @@ def work(stage, folder, kind):
     return made, read_manifest(output, kind)["sequences"]
 
 
+def check(folder, **options):
+    stage = Ingestion(str(folder / "dataset"), folder / "ingest", "blur", "auto", **options)
+    return work(stage, folder / "ingest", INGEST_SHARD)
+
+
+def build(folder, bins=8):
+    check(folder)
+    stores = folder / f"k{bins}"
+    stage = Building(str(folder / "dataset"), folder / "ingest", bins, stores)
+    return work(stage, stores, STORE_SHARD)
+
+
+@pytest.fixture(scope="module")
+def made(pristine, tmp_path_factory):
+    """All three sequences, checked and built; not to be changed."""
+    folder = tmp_path_factory.mktemp("made")
+    shutil.copytree(pristine, folder / "dataset")
+    build(folder)
+    return folder
+
+
+@pytest.fixture
+def dataset(made, tmp_path):
+    """A copy of the data set, beside copies of what was made of it."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True) / "dataset"
+
+
 @pytest.fixture
 def checked(dataset, tmp_path):
-    """All three sequences, checked; call it to do so again."""
-
-    def again(**options):
-        stage = Ingestion(str(dataset), tmp_path / "ingest", "blur", "auto", **options)
-        return work(stage, tmp_path / "ingest", INGEST_SHARD)
-
-    again()
-    return again
+    """Checks the sequences again."""
+    return partial(check, tmp_path)
 
 
 @pytest.fixture
-def built(dataset, checked, tmp_path):
-    """All three stores; call it to build them again."""
-
-    def again(bins=8):
-        checked()
-        stores = tmp_path / f"k{bins}"
-        return work(Building(str(dataset), tmp_path / "ingest", bins, stores), stores, STORE_SHARD)
-
-    again()
-    return again
+def built(dataset, tmp_path):
+    """Checks them and builds their stores again."""
+    return partial(build, tmp_path)
 
 
 def change(path):

@@ -8,12 +8,11 @@ import torch
 from torch.utils.data import default_collate
 
 from tests.deblurring.data.conftest import SEQUENCES
+from tests.deblurring.data.prepared import built, check, checked
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.deblurring.data.gate.accept import accept
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
@@ -23,23 +22,9 @@ from vrtspike.io.images import read_rgb, write_png
 BINS = 8
 
 
-def ingest(root, name, folder):
-    split, sequence = name.split("/")
-    path = folder / "ingest" / f"{name}.json"
-    write_json(path, ingest_sequence(root, split, sequence, blur_dir="blur", source_version="v"))
-    return path
-
-
-def build(root, name, folder):
-    output = folder / f"k{BINS}" / f"{name}.json"
-    build_store(root, ingest(root, name, folder), BINS, output)
-    return output
-
-
 @pytest.fixture(scope="module")
 def stores(plain, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stores")
-    return [build(plain, name, folder) for name in SEQUENCES]
+    return built(plain, SEQUENCES, tmp_path_factory.mktemp("stores"), BINS)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +34,8 @@ def merged(stores):
     return path
 
 
-def test_the_manifest_has_no_exposures_and_judges_no_alignment(plain, tmp_path):
-    manifest = read_json(ingest(plain, SEQUENCES[0], tmp_path))
+def test_the_manifest_has_no_exposures_and_judges_no_alignment(plain):
+    manifest = check(plain, SEQUENCES[0])
     assert (manifest["faults"], manifest["spikes"]) == ([], False)
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([96, 128], None)
     assert manifest["frames"][0] == {
@@ -66,9 +51,9 @@ def test_the_manifest_has_no_exposures_and_judges_no_alignment(plain, tmp_path):
 
 
 def test_the_gate_passes_all_without_spikes_but_no_mixture(plain, pristine, tmp_path):
-    paths = [ingest(plain, name, tmp_path / "plain") for name in SEQUENCES]
+    paths = checked(plain, SEQUENCES, tmp_path / "plain")
     assert accept(paths, [BINS])["sequences"] == sorted(SEQUENCES)
-    mixed = [ingest(pristine, SEQUENCES[0], tmp_path), *paths[1:]]
+    mixed = [*checked(pristine, SEQUENCES[:1], tmp_path), *paths[1:]]
     with pytest.raises(DataError, match=r"\(2\)") as caught:
         accept(mixed, [BINS])
     for name in SEQUENCES[1:]:
@@ -88,7 +73,8 @@ def test_the_store_holds_frames_only(plain, pristine, stores, tmp_path):
         np.testing.assert_array_equal(found, expected)
     manifest = read_json(stores[0])
     assert (manifest["spike_size"], manifest["histogram"]) == (None, {})
-    assert read_json(build(pristine, SEQUENCES[0], tmp_path))["digest"] != manifest["digest"]
+    (other,) = built(pristine, SEQUENCES[:1], tmp_path, BINS)
+    assert read_json(other)["digest"] != manifest["digest"]
 
 
 def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
@@ -102,10 +88,10 @@ def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
     picture = read_rgb(sharp / "000001.png")
     picture[0, 0] ^= 1
     write_png(sharp / "000001.png", picture)
-    changed = [build(plain_copy, SEQUENCES[0], tmp_path), *stores[1:]]
+    changed = [*built(plain_copy, SEQUENCES[:1], tmp_path, BINS), *stores[1:]]
     other = merge_dataset(changed, dataset="d", bins=BINS, folder=tmp_path)
     assert other["digest"] != contents["digest"]
-    mixed = [build(pristine, SEQUENCES[0], tmp_path / "spikes"), *stores[1:]]
+    mixed = [*built(pristine, SEQUENCES[:1], tmp_path / "spikes", BINS), *stores[1:]]
     with pytest.raises(
         DataError, match=r"of different kinds.*0001_11_00: blur, 0 steps of context, spikes"
     ):

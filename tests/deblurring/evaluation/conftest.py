@@ -11,10 +11,9 @@ import torch
 from safetensors.torch import save_file
 from skimage import data as photographs
 
-from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from tests.deblurring.data.prepared import prepared
+from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import write_json
@@ -70,21 +69,11 @@ def small_settings() -> Settings:
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     folder = tmp_path_factory.mktemp("small")
-    raw, stores = folder / "raw", folder / "data"
-    manifests = []
-    for split, name, left in (("train", "a", 80), ("test", "b", 200), ("test", "c", 140)):
-        write_sequence(
-            raw / split / name, moving_photograph(EXPOSURES * 7, left), frames_per_exposure=7
-        )
-        manifest = ingest_sequence(raw, split, name, blur_dir="blur", source_version="1")
-        assert manifest["faults"] == []
-        path = stores / "ingest" / split / f"{name}.json"
-        write_json(path, manifest)
-        output = stores / split / f"{name}.json"
-        build_store(raw, path, BINS, output)
-        manifests.append(output)
-    dataset = stores / "dataset.json"
-    write_json(dataset, merge_dataset(manifests, dataset="small", bins=BINS, folder=stores))
+    raw, sequences = folder / "raw", {"train/a": 80, "test/b": 200, "test/c": 140}
+    for name, left in sequences.items():
+        video = moving_photograph(EXPOSURES * 7, left)
+        write_sequence(raw / name, video, frames_per_exposure=7)
+    dataset = prepared(raw, sequences, folder / "small", BINS)
     settings = small_settings()
     torch.manual_seed(0)
     model = build_model(settings.MODEL, bins=BINS, clip_len=3, crop_size=32)

@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -23,17 +16,8 @@ from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.trained import load
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest
+from vrtspike.reporting.packed import find_model
 from vrtspike.runs.published import read_published
-
-REVISION = "1" * 40
-FILES = (
-    "figures.json",
-    "README.md",
-    "weights.safetensors",
-    "settings.json",
-    "statistics.json",
-    "run.json",
-)
 
 
 @pytest.fixture(scope="module")
@@ -124,77 +108,20 @@ def test_what_is_missing_is_said_and_what_is_there_is_left(small_run, packed, tm
     assert not (tmp_path / "other").exists()
 
 
-class Hub(BaseHTTPRequestHandler):
-    """Answers as a hub that has one model, ``somebody/given``."""
+def test_a_model_of_the_hub_is_fetched(packed, tmp_path, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.chdir(tmp_path)
 
-    def __init__(self, folder: Path, *arguments: object) -> None:
-        self.folder = folder
-        super().__init__(*arguments)  # type: ignore[arg-type]
+    def fetch(name: str, allow_patterns: list[str]) -> str:
+        if name != "somebody/given":
+            raise OSError("no such repository\nand more")
+        assert {path.name for path in packed.iterdir()} <= set(allow_patterns)
+        return str(packed)
 
-    def answer(self, content: bytes, **headers: str) -> None:
-        self.send_response(200)
-        for name, value in {"Content-Length": str(len(content)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        if path.startswith("/api/models/somebody/given"):
-            sizes = {name: (self.folder / name).stat().st_size for name in FILES}
-            listed = [
-                {"rfilename": name, "type": "file", "path": name, "size": size, "oid": REVISION}
-                for name, size in sizes.items()
-            ]
-            model = {"id": "somebody/given", "sha": REVISION, "siblings": listed}
-            found = listed if "/tree/" in path else model
-            self.answer(json.dumps(found).encode(), Content_Type="application/json")
-        elif path.startswith("/somebody/given/resolve/"):
-            file = self.folder / path.rpartition("/")[2]
-            tag = f'"{file_digest(file)}"'
-            self.answer(file.read_bytes(), ETag=tag, X_Repo_Commit=REVISION)
-        else:
-            self.send_error(404)
-
-    do_HEAD = do_GET
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def hub(packed) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, packed))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_a_model_of_the_hub_is_fetched_and_restores(hub, packed, small_run, tmp_path):
-    pytest.importorskip("huggingface_hub")
-    sequence = small_run.raw / "test" / "b"
-    environment = {**os.environ, "HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "cache")}
-
-    def restore(name: str) -> subprocess.CompletedProcess[str]:
-        words = ["restore", name, sequence / "blur", "--spikes", sequence / "spike"]
-        words += ["-o", tmp_path / "out", "--device", "cpu"]
-        return subprocess.run(
-            [sys.executable, "-m", "vrtspike", *map(str, words)],
-            env=environment,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    done = restore("somebody/given")
-    assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "out/restored").glob("*.png"))) == 5
-    done = restore("somebody/else")
-    assert done.returncode == 2
-    assert "error: somebody/else: no such folder, expected that of a finished run" in done.stderr
-    assert "the Hugging Face hub has no such model" in done.stderr
+    monkeypatch.setattr(hub, "snapshot_download", fetch)
+    assert find_model("somebody/given") == packed
+    told = (
+        r"else: no such folder, expected that of a finished run.*hub has no .* \(no such repo\w+\)$"
+    )
+    with pytest.raises(RunError, match=told):
+        find_model("somebody/else")

@@ -136,9 +136,6 @@ def test_simulated_spikes_follow_the_frames(tmp_path):
     assert window.counts.shape == (3, BINS, 8, 8)
     assert window.bin_steps.tolist() == [[35, 5, 6, 42]] * 3
     rates = window.counts.mean(axis=(2, 3)) / window.bin_steps
-    # Half of the grey value, rising through the second exposure from 80 to 160 around 120.
-    assert rates[1].mean() == pytest.approx(120 / 255 / 2, abs=0.01)
-    assert np.all(np.diff(rates[1]) > 0.01)
     # Its first bin: 35 of the 44 steps in which it rises from 80, half-way from the first, to 120.
     assert rates[1, 0] == pytest.approx((80 + 40 * 17.5 / 44) / 255 / 2, abs=0.01)
     # The threshold that spikes are simulated with.

@@ -12,7 +12,6 @@ from safetensors.torch import save_file
 from vrtspike.deblurring.models import PlainVRT, VRTSpike, build_model
 from vrtspike.deblurring.models.weights import published_state_dict
 from vrtspike.deblurring.settings.model import ModelSettings
-from vrtspike.errors import RunError
 
 
 def settings(vrt: dict[str, Any] | None = None, **keys: Any) -> ModelSettings:
@@ -134,11 +133,3 @@ def test_pretrained_weights_are_loaded_where_asked_and_those_of_the_flow_alone_w
         for name, tensor in loaded.vrt.spynet.state_dict().items():
             if name not in ("mean", "std"):
                 assert torch.equal(tensor, state[name]) == pretrained, name
-
-
-@pytest.mark.parametrize("key", ["PRETRAINED", "SPYNET"])
-@pytest.mark.parametrize("name", ["vrt.safetensors", "vrt.pth"])
-def test_damaged_pretrained_weights_are_told(tmp_path: Path, key: str, name: str) -> None:
-    (tmp_path / name).write_bytes(b"half of a download")
-    with pytest.raises(RunError, match=rf"{name}: not a whole .* Copy or fetch it again"):
-        build(settings({key: str(tmp_path / name)}))

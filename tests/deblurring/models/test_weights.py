@@ -22,17 +22,6 @@ from vrtspike.io.weights import read_weights
 Build = Callable[..., VRT]
 
 
-@pytest.mark.parametrize("wrapper", [None, "params", "params_ema", "state_dict"])
-def test_pytorch_files_with_and_without_a_wrapper(
-    small_vrt: Build, tmp_path: Path, wrapper: str | None
-) -> None:
-    state = published_state_dict(small_vrt())
-    path = tmp_path / "weights.pth"
-    torch.save(state if wrapper is None else {wrapper: state}, path)
-    found = read_weights(path)
-    assert found.keys() == state.keys()
-
-
 def test_published_checkpoints_load_with_their_buffers(small_vrt: Build, tmp_path: Path) -> None:
     source, target = small_vrt(), small_vrt()
     with torch.no_grad():

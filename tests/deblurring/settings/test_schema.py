@@ -7,7 +7,6 @@ import pytest
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import settings_from
 from vrtspike.errors import ConfigError
-from vrtspike.runs.identity import result_settings
 
 SHUFFLED = "MODEL.SPIKE_ORDER=shuffled"
 
@@ -19,10 +18,6 @@ def load(*overrides):
 def test_spikes_come_as_recorded_unless_asked_otherwise():
     assert load().MODEL.SPIKE_ORDER == "recorded"
     assert load(SHUFFLED, "DATA.CLIP_LEN=3", "TEST.TILE.FRAMES=2").MODEL.SPIKE_ORDER == "shuffled"
-
-
-def test_the_order_decides_the_result():
-    assert result_settings(load(SHUFFLED)) != result_settings(load())
 
 
 @pytest.mark.parametrize(
@@ -38,8 +33,3 @@ def test_clips_without_other_frames_are_refused(override, message):
         load(SHUFFLED, override)
     load(override)
     load(SHUFFLED, override, "MODEL.USE_SPIKE=false")
-
-
-def test_an_unknown_order_is_refused():
-    with pytest.raises(ConfigError, match=r"MODEL\.SPIKE_ORDER: found 'random'.*'recorded' or"):
-        load("MODEL.SPIKE_ORDER=random")

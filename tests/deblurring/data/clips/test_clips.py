@@ -5,20 +5,14 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from tests.deblurring.data.prepared import prepared
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset, CropArea, SequenceReader
-from vrtspike.deblurring.data.clips.dataset import (
-    DatasetManifest,
-    SequenceEntry,
-    load_dataset,
-    merge_dataset,
-)
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import pack_rows
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import (
     MEMORY_PER_BYTE,
@@ -32,7 +26,6 @@ from vrtspike.deblurring.data.store.voxels import Statistics, voxelize
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
-from vrtspike.io.files import write_json
 
 FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
 
@@ -40,20 +33,9 @@ FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clips")
-    paths = []
     for seed, (name, count) in enumerate(FRAMES.items()):
-        split, sequence = name.split("/")
         write_sequence(folder / "raw" / name, film(seed, 3 * count + 1), frames_per_exposure=3)
-        manifest = folder / "ingest" / f"{name}.json"
-        write_json(
-            manifest,
-            ingest_sequence(folder / "raw", split, sequence, blur_dir="blur", source_version="v"),
-        )
-        paths.append(folder / "k8" / f"{name}.json")
-        build_store(folder / "raw", manifest, 8, paths[-1])
-    merged = merge_dataset(paths, dataset="toy", bins=8, folder=folder / "k8")
-    write_json(folder / "k8" / "dataset.json", merged)
-    return load_dataset(folder / "k8" / "dataset.json")
+    return load_dataset(prepared(folder / "raw", FRAMES, folder, bins=8))
 
 
 def settings(**data):
@@ -162,10 +144,9 @@ def test_augmentation_turns_everything_alike(dataset):
     assert len(seen) == 8
 
 
-@pytest.mark.parametrize("augment", [False, True])
-def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(dataset, augment):
-    stored = ClipDataset(dataset, "train", settings(AUGMENT=augment))
-    counted = ClipDataset(dataset, "train", settings(AUGMENT=augment, USE_PRECOMPUTED_VOXELS=False))
+def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(dataset):
+    stored = ClipDataset(dataset, "train", settings(AUGMENT=True))
+    counted = ClipDataset(dataset, "train", settings(AUGMENT=True, USE_PRECOMPUTED_VOXELS=False))
     for epoch in range(3):
         stored.set_epoch(epoch)
         counted.set_epoch(epoch)
@@ -233,24 +214,32 @@ def test_validation_clips_cover_every_frame_from_the_middle(dataset):
     assert torch.equal(clips[1]["counts"], full["counts"][2:5, :, 16:32, 24:40])
 
 
-def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
+def random_store(path, lengths, height, width):
+    """Write a store of random frames, of a sensor of half their size; gives frames and spikes."""
     random = np.random.default_rng(0)
-    spikes = random.integers(0, 2, (24, 17, 25), dtype=np.uint8)
-    pictures = random.integers(0, 256, (2, 34, 50, 3), dtype=np.uint8)
-    layout = StoreLayout(("1",), (24,), (34, 50), (17, 25), 4, (spk_gopro_exposure(24),))
-    frame = StoredFrame(
-        *pictures,
-        voxels=voxelize(spikes, 4, spk_gopro_exposure(len(spikes)).sharp),
-        bits=pack_rows(spikes),
-    )
-    write_store(tmp_path / "s.zarr", layout, [frame])
+    exposures = tuple(map(spk_gopro_exposure, lengths))
+    frames, spikes = [], []
+    for exposure in exposures:
+        shape = (exposure.steps, height // 2, width // 2)
+        spikes.append(random.integers(0, 2, shape, dtype=np.uint8))
+        pictures = random.integers(0, 256, (2, height, width, 3), dtype=np.uint8)
+        voxels = voxelize(spikes[-1], 4, exposure.sharp)
+        frames.append(StoredFrame(*pictures, voxels=voxels, bits=pack_rows(spikes[-1])))
+    names = tuple(map(str, range(len(lengths))))
+    sizes = (height, width), (height // 2, width // 2)
+    write_store(path, StoreLayout(names, lengths, *sizes, 4, exposures), frames)
+    return frames, spikes
+
+
+def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
+    ((frame,), _) = random_store(tmp_path / "s.zarr", (24,), 34, 50)
     entry = SequenceEntry("test", "s", 1, tmp_path / "s.zarr")
     manifest = DatasetManifest(tmp_path / "d.json", "d", 4, "blur", "", None, (entry,))
     clips = ClipDataset(manifest, "test", settings(NUM_VOXEL_BINS=4, CLIP_LEN=1), train=False)
     assert len(clips) == 1
     sample = clips[0]
     # 2 and 18 pixels of room: the crop begins after 0 and 4 of 1 and 9 spike pixels.
-    np.testing.assert_array_equal(sample["blur"][0], pictures[0, :32, 8:40])
+    np.testing.assert_array_equal(sample["blur"][0], frame.blur[:32, 8:40])
     np.testing.assert_array_equal(sample["counts"][0], frame.voxels[:, :16, 4:20])
 
 
@@ -357,25 +346,8 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
 
 @pytest.mark.parametrize("precomputed", [True, False])
 def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
-    lengths = (56, 88, 56, 104)
-    random = np.random.default_rng(0)
-    spikes = [random.integers(0, 2, (steps, 16, 24), dtype=np.uint8) for steps in lengths]
-    pictures = random.integers(0, 256, (2, 32, 48, 3), dtype=np.uint8)
-    layout = StoreLayout(
-        ("1", "2", "3", "4"),
-        lengths,
-        (32, 48),
-        (16, 24),
-        4,
-        tuple(map(spk_gopro_exposure, lengths)),
-    )
-    frames = [
-        StoredFrame(
-            *pictures, voxels=voxelize(s, 4, spk_gopro_exposure(len(s)).sharp), bits=pack_rows(s)
-        )
-        for s in spikes
-    ]
-    gain = write_store(tmp_path / "s.zarr", layout, frames).gain
+    _, spikes = random_store(tmp_path / "s.zarr", (56, 88, 56, 104), 32, 48)
+    gain = Store(tmp_path / "s.zarr").gain
     entry = SequenceEntry("train", "s", 4, tmp_path / "s.zarr")
     sample = SequenceReader(entry, precomputed=precomputed).read(1, 3, CropArea(8, 12, 16, 24))
     edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}

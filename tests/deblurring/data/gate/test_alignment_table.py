@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 from tests.deblurring.data.conftest import SEQUENCES
+from tests.deblurring.data.prepared import checked
 from vrtspike.deblurring.data.gate.accept import COLUMNS, alignment_rows
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.raw.survey import survey
@@ -14,10 +14,7 @@ from vrtspike.io.files import write_json
 
 
 def test_table_and_plot_of_a_data_set(pristine, repository, tmp_path):
-    for name in SEQUENCES:
-        split, sequence = name.split("/")
-        found = ingest_sequence(pristine, split, sequence, blur_dir="blur", source_version="v")
-        write_json(tmp_path / "ingest" / f"{name}.json", found)
+    checked(pristine, SEQUENCES, tmp_path / "ingest")
     write_json(tmp_path / "survey.json", survey(pristine, ["train", "test"], "blur"))
     program = repository / "scripts" / "alignment_table.py"
     table, plot = tmp_path / "alignment.csv", tmp_path / "alignment.svg"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.conftest import SEQUENCES
+from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.gate.consistency import Consistency, gray, view_frame
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.demo import load_photograph, make_demo_data
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
@@ -50,8 +50,7 @@ def spiked(five, tmp_path):
 
 
 def faults(root, name=SEQUENCE):
-    split, _, sequence = name.partition("/")
-    return ingest_sequence(root, split, sequence, blur_dir="blur", source_version="")["faults"]
+    return check(root, name)["faults"]
 
 
 def found(root, pattern):

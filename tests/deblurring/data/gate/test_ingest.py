@@ -8,22 +8,21 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.conftest import SEQUENCES
+from tests.deblurring.data.prepared import check, checked
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.gate.accept import accept
 from vrtspike.deblurring.data.gate.checks import Spikes
-from vrtspike.deblurring.data.gate.ingest import _odd_lengths, ingest_sequence
+from vrtspike.deblurring.data.gate.ingest import _odd_lengths
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.errors import DataError
-from vrtspike.io.files import write_json
 from vrtspike.io.images import write_png
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 
 
-def ingest(root, name=f"{SPLIT}/{NAME}", **options):
-    split, sequence = name.split("/")
-    return ingest_sequence(root, split, sequence, blur_dir="blur", source_version="v", **options)
+def ingest(root, name=SEQUENCES[0], **options):
+    return check(root, name, **options)
 
 
 def only_fault(manifest):
@@ -138,20 +137,14 @@ def test_a_sequence_without_a_single_spike_stops_at_the_gate(tmp_path):
     dark = [np.zeros((96, 128, 3), np.uint8)] * 22
     write_sequence(tmp_path / "train" / "dark", [*dark, *film(0, 11)], frames_per_exposure=11)
     write_sequence(tmp_path / "test" / "darker", dark, frames_per_exposure=11)
-    paths = []
-    for name in ("train/dark", "test/darker"):
-        paths.append(tmp_path / f"{name}.json")
-        write_json(paths[-1], ingest(tmp_path, name))
+    paths = checked(tmp_path, ("train/dark", "test/darker"), tmp_path)
     with pytest.raises(DataError, match=r"\(1\)(.|\n)*test/darker: its 2 exposures hold not a sin"):
         accept(paths, [8])
     assert accept(paths[:1], [8])["sequences"] == ["train/dark"]
 
 
 def test_accept_lets_sound_sequences_pass_that_are_long_enough(pristine, tmp_path):
-    paths = []
-    for number, name in enumerate(SEQUENCES):
-        paths.append(tmp_path / f"{number}.json")
-        write_json(paths[-1], ingest(pristine, name))
+    paths = checked(pristine, SEQUENCES, tmp_path)
     assert accept(paths, [32, 81]) == {
         "schema": 2,
         "sequences": sorted(SEQUENCES),
@@ -169,16 +162,14 @@ def test_accept_lets_sound_sequences_pass_that_are_long_enough(pristine, tmp_pat
 
 
 def test_clips_and_crops_that_just_fit(dataset, tmp_path):
-    path = tmp_path / "train.json"
-    write_json(path, ingest(dataset))
+    paths = checked(dataset, SEQUENCES[:1], tmp_path)
     # Three frames of 96 x 128.
-    assert accept([path], clip_length=3, crop_sizes={"train": 96})["excluded"] == {}
-    assert accept([path], crop_sizes={"test": 1000})["excluded"] == {}
+    assert accept(paths, clip_length=3, crop_sizes={"train": 96})["excluded"] == {}
+    assert accept(paths, crop_sizes={"test": 1000})["excluded"] == {}
     # A sequence is not called short because of its faulty frames.
     (dataset / SPLIT / NAME / "sharp" / "000001.png").unlink()
-    write_json(path, ingest(dataset))
     with pytest.raises(DataError) as caught:
-        accept([path], clip_length=3)
+        accept(checked(dataset, SEQUENCES[:1], tmp_path), clip_length=3)
     assert "no partner in sharp" in str(caught.value)
     assert "CLIP_LEN" not in str(caught.value)
 
@@ -192,10 +183,7 @@ def test_training_frames_in_the_test_split(dataset, tmp_path, frames):
             shutil.copy(dataset / SEQUENCES[0] / kind / f"{name}.{suffix}", hidden / kind)
     for path in (hidden / "sharp").iterdir():
         cv2.imwrite(str(path), cv2.imread(str(path)), [cv2.IMWRITE_PNG_COMPRESSION, 9])
-    paths = []
-    for name in SEQUENCES:
-        paths.append(tmp_path / f"{name}.json")
-        write_json(paths[-1], {**ingest(dataset, name), "faults": []})
+    paths = checked(dataset, SEQUENCES, tmp_path, faults=[])
     expected = rf"{SEQUENCES[2]}: {len(frames)} of its 3 sharp frames are frames of {SEQUENCES[0]}"
     with pytest.raises(DataError, match=rf"{expected}.* remove it, or set DATA\.TEST_ON_TRAINING"):
         accept(paths)
@@ -211,8 +199,7 @@ def test_pictures_of_one_colour_are_no_evidence_of_training_frames(dataset, tmp_
     for name in (SEQUENCES[0], SEQUENCES[2]):
         for kind in ("blur", "sharp"):
             write_png(dataset / name / kind / "000001.png", np.zeros((96, 128, 3), np.uint8))
-        write_json(tmp_path / f"{name}.json", {**ingest(dataset, name), "faults": []})
-    paths = [tmp_path / f"{name}.json" for name in (SEQUENCES[0], SEQUENCES[2])]
+    paths = checked(dataset, (SEQUENCES[0], SEQUENCES[2]), tmp_path, faults=[])
     assert accept(paths)["overlaps"] == {}
 
 

@@ -187,16 +187,6 @@ def test_real_file_shows_the_real_frame(shared):
     assert mean.mean() == pytest.approx(0.499 * frame.mean() / 255, rel=0.02)
 
 
-@pytest.mark.shared
-def test_real_file_cut_by_a_byte_or_at_a_wrong_size_is_refused(shared, tmp_path):
-    raw = (shared / "samples" / "spk_gopro" / "000226.dat").read_bytes()
-    (tmp_path / "cut.dat").write_bytes(raw[:-1])
-    with pytest.raises(DataError, match="the file is cut or the sensor size is wrong"):
-        read_spikes(tmp_path / "cut.dat", 360, 640)
-    with pytest.raises(DataError, match="not a whole number of 250 x 400"):
-        read_spikes(shared / "samples" / "spk_gopro" / "000226.dat", 250, 400)
-
-
 @pytest.mark.parametrize(
     ("sensor", "frame", "columns"),
     [

@@ -6,10 +6,10 @@ import os
 import numpy as np
 import pytest
 
+from tests.deblurring.data import prepared
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import SensorModel
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
@@ -22,21 +22,10 @@ from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 
 
-def build(root, results, name, bins=32):
-    split, sequence = name.split("/")
-    manifest = results / "ingest" / f"{name}.json"
-    write_json(
-        manifest,
-        ingest_sequence(root, split, sequence, blur_dir="blur", source_version="v"),
-    )
-    return build_store(root, manifest, bins, results / f"k{bins}" / f"{name}.json")
-
-
 @pytest.fixture(scope="module")
 def built(pristine, tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
-    for name in SEQUENCES:
-        build(pristine, results, name)
+    prepared.built(pristine, SEQUENCES, results, bins=32)
     return results
 
 
@@ -62,13 +51,12 @@ def test_store_holds_what_the_raw_files_hold(built, pristine):
 
 def test_too_many_bins_name_sequence_and_frame(pristine, tmp_path):
     with pytest.raises(DataError, match=r"GOPR0001_11_00, frame 000001: 82 voxel bins for 88"):
-        build(pristine, tmp_path, SEQUENCES[0], bins=82)
+        prepared.built(pristine, SEQUENCES[:1], tmp_path, bins=82)
     assert not list(tmp_path.rglob("*.zarr"))
 
 
 def test_raw_files_that_changed_since_ingestion_are_refused(dataset, tmp_path):
-    build(dataset, tmp_path, SEQUENCES[0])
-    manifest = tmp_path / "ingest" / f"{SEQUENCES[0]}.json"
+    (manifest,) = prepared.checked(dataset, SEQUENCES[:1], tmp_path)
     path = dataset / SEQUENCES[0] / "sharp" / "000002.png"
     os.utime(path, (1, 1))
     build_store(dataset, manifest, 32, tmp_path / "touched.json")
@@ -96,10 +84,7 @@ def sensors(tmp_path_factory):
             frames_per_exposure=exposure,
             sensor=SensorModel(theta=theta),
         )
-        build(folder / "raw", folder, name, bins=4)
-    paths = [folder / "k4" / f"{name}.json" for name in kinds]
-    merged = merge_dataset(paths, dataset="sensors", bins=4, folder=folder / "k4")
-    write_json(folder / "k4" / "dataset.json", merged)
+    prepared.prepared(folder / "raw", kinds, folder, bins=4)
     return folder
 
 

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -18,19 +13,15 @@ import psutil
 import pytest
 import zarr
 
-from tests.deblurring.data.conftest import SEQUENCES
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import pack_rows
 from vrtspike.deblurring.data.store import reading
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import ChunkReader, Store, trim_memory
-from vrtspike.deblurring.data.store.verify import verify_store
 from vrtspike.deblurring.data.store.voxels import voxelize
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError
-from vrtspike.io.files import read_json, write_json
+from vrtspike.io.files import read_json
 from vrtspike.monitoring.records import CacheUse
 
 
@@ -281,43 +272,6 @@ def test_shorter_exposures_end_in_zeros_whatever_was_before(tmp_path, monkeypatc
         bits = Store(tmp_path / f"{size}.zarr").read("bits", *everything)
         assert [int(frame[:, 0, 0].astype(bool).sum()) for frame in bits] == [24, 16] * 3
         assert not bits[1, 16:].any()
-
-
-WRITER = """
-import sys, time
-from vrtspike.deblurring.data.store import build
-from vrtspike.deblurring.data.store.writing import write_store
-
-def slowly(path, layout, frames):
-    def trickle():
-        for frame in frames:
-            yield frame
-            print("frame", flush=True)
-            time.sleep(60)
-    return write_store(path, layout, trickle())
-
-build.write_store = slowly
-build.build_store(*sys.argv[1:3], 8, sys.argv[3])
-"""
-
-
-def test_a_killed_writer_leaves_nothing_that_counts_and_the_next_one_cleans_up(pristine, tmp_path):
-    manifest, output = tmp_path / "ingest.json", tmp_path / "stores" / "s.json"
-    split, name = SEQUENCES[0].split("/")
-    found = ingest_sequence(pristine, split, name, blur_dir="blur", source_version="v")
-    write_json(manifest, found)
-    command = [sys.executable, "-c", WRITER, pristine, manifest, output]
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE) as writer:
-        assert writer.stdout.readline() == b"frame\n"
-        os.kill(writer.pid, signal.SIGKILL)
-    assert not output.exists()
-    assert not output.with_suffix(".zarr").exists()
-    assert len(list(output.parent.iterdir())) == 1
-    start = time.time()
-    build_store(pristine, manifest, 8, output)
-    assert verify_store(output) == []
-    assert sorted(p.name for p in output.parent.iterdir()) == ["s.json", "s.zarr"]
-    assert output.stat().st_mtime >= start - 1
 
 
 # --- The cache; what reading clips makes of it: tests/deblurring/data/clips/test_clips.py ---------

@@ -1,0 +1,29 @@
+"""What is imported often imports nothing heavy: counted, since a time depends on the machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from vrtspike.config.problems import PROBLEMS
+
+WITHOUT = {
+    # Planning.
+    "vrtspike.deblurring.data.raw.survey": {"torch", "zarr", "pandas", "numpy", "cv2"},
+    "vrtspike.deblurring.data.raw.versions": {"torch", "zarr", "pandas", "numpy", "cv2"},
+    **{module: {"torch"} for module in PROBLEMS.values()},
+    # Reading a preset takes no table.
+    "vrtspike.config": {"torch", "cv2", "vrtspike.deblurring", "vrtspike.deblurring.models"},
+    # Tables and reports.
+    "vrtspike.deblurring.metrics.table": {"torch", "lpips", "torchvision"},
+}
+
+
+@pytest.mark.parametrize("module", WITHOUT)
+def test_what_a_module_does_without(module):
+    command = [sys.executable, "-c", f"import sys, {module}; print(*sys.modules)"]
+    imported = subprocess.check_output(command, text=True).split()
+    assert module in imported
+    assert WITHOUT[module].isdisjoint(imported)
