@@ -224,6 +224,15 @@ def test_ablations_of_two_problems_stand_in_one_table(ablation, tides, tmp_path)
     assert "Of tides." in page
 
 
+def test_what_was_chosen_on_the_test_split_is_said_with_the_runs_it_holds_for(ablation, tmp_path):
+    runs = ablation()
+    for run in runs[:2]:
+        change(summary_of(run), warnings=["chosen on the test split"])
+    compare_variants(runs, tmp_path / "out")
+    page = (tmp_path / "out/table.html").read_text()
+    assert "one, one-without-spikes: chosen on the test split." in page
+
+
 PSNR = (30.0, 31.0, 29.0)
 
 

@@ -83,7 +83,7 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
         else "One seed each: how much another one would change is not known (SEEDS)."
     )
     notes = [*dict.fromkeys(each.note for each in questions), quality_note(metrics), about_seeds]
-    note = " ".join(notes)
+    note = " ".join([*notes, frames_note(evaluations)]).strip()
     write_page(output / f"{TABLE}.html", title, note, [page], sentences)
     return table, sentences
 

@@ -84,9 +84,11 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
         evaluations: by the name of the run.
     """
     found = {name: e for name, e in evaluations.items() if e is not None}
-    notes = [
-        f"{name}: {warning}." for name, e in found.items() for warning in e.get("warnings", ())
-    ]
+    warned: dict[str, list[str]] = {}
+    for name, e in found.items():
+        for warning in e.get("warnings", ()):
+            warned.setdefault(warning, []).append(name)
+    notes = [f"{', '.join(names)}: {warning}." for warning, names in warned.items()]
     known = {name: test_frames(e) for name, e in found.items()}
     differing = [key for key in TEST_FRAMES if len({str(of[key]) for of in known.values()}) > 1]
     if differing:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -16,10 +15,12 @@ from tests.deblurring.evaluation.test_evaluate import CPU, FRAMES, evaluate, raw
 from tests.deblurring.reference_metrics import luma_of, similarity
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.protocols import PROTOCOLS, Protocol
+from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import StoredSequence
-from vrtspike.deblurring.evaluation.tiling import Tiling, cut_axis, restore_tiled
+from vrtspike.deblurring.evaluation.tiling import Tiling, restore_tiled
+from vrtspike.deblurring.metrics.lpips import LPIPS
+from vrtspike.deblurring.metrics.ssim import ssim_uniform
 from vrtspike.deblurring.settings import schema
 from vrtspike.errors import ConfigError
 from vrtspike.io.images import read_rgb
@@ -47,10 +48,8 @@ def similarity_by_hand(name: str, a: np.ndarray, b: np.ndarray) -> float:
         return volume_similarity(a, b)
     if name == "spkdeblurnet":
         return similarity(luma_of(a), luma_of(b))
-    found = reference.structural_similarity(
-        a.astype(float), b.astype(float), data_range=255, channel_axis=-1
-    )
-    return float(found)
+    a, b = (image / 127.5 - 1 for image in (a, b))
+    return float(reference.structural_similarity(a, b, data_range=2, channel_axis=-1))
 
 
 def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
@@ -85,9 +84,10 @@ def test_figures_are_those_of_the_definition(small_run, evaluated, name):
         rows = frames[frames["sequence"] == sequence]
         assert rows["frame"].tolist() == FRAMES
         sharp = raw_frames(small_run, sequence, "sharp")
-        values = 255 * values_by_hand(small_run, sequence, tiling).transpose(0, 2, 3, 1)
+        values = values_by_hand(small_run, sequence, tiling).transpose(0, 2, 3, 1)
+        values = (255 * values).clip(0, 255)
         if name == "vrt":
-            values = np.rint(values.clip(0, 255)).astype(np.uint8)
+            values = np.rint(values).astype(np.uint8)
         for number in (0, 4):
             row = rows.iloc[number]
             error = np.mean((values[number].astype(float) - sharp[number]) ** 2)
@@ -105,7 +105,8 @@ def test_a_summary_names_its_protocol_and_what_it_does_not_know(evaluated):
     assert list(summary["other_protocols"]) == ["own", "ssdm"]
     assert summary["tile"] == {"SIZE": 192, "OVERLAP": 20, "FRAMES": 18, "FRAMES_OVERLAP": 2}
     assert summary["other_protocols"]["own"]["tile"]["SIZE"] == 64
-    assert "joined" in summary["protocol_unknown"]
+    assert summary["protocol_unknown"] == ""
+    assert "97 interpolated" in summary["other_protocols"]["ssdm"]["protocol_unknown"]
     page = html.unescape((output / "metrics.html").read_text())
     for words in ("Protocol 'vrt'", "Protocol ssdm", "MATLAB", "do not compare"):
         assert words in page
@@ -121,7 +122,12 @@ def test_the_main_figures_are_those_of_the_protocol_alone(small_run, evaluated, 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("own", [0, 0, 64, 255]), ("spkdeblurnet", [-25.5, 0.0, 63.75, 280.5])],
+    [
+        ("own", [0, 0, 64, 255]),
+        ("vrt", [0, 0, 64, 255]),
+        ("spkdeblurnet", [-25.5, 0.0, 63.75, 280.5]),
+        ("ssdm", [0.0, 0.0, 63.75, 255.0]),
+    ],
 )
 def test_rounding_and_clipping_are_the_protocols(name, expected):
     frame = np.float32([-0.1, 0.0, 0.25, 1.1]).reshape(1, 1, 4).repeat(3, 0)
@@ -159,25 +165,34 @@ def test_one_name_is_as_good_as_a_list_and_an_unknown_one_is_none():
         schema.TestSettings(PROTOCOL="rvrt")
 
 
-def test_tiles_of_a_protocol_have_its_size():
-    tiling = PROTOCOLS["vrt"].tiling(schema.TestSettings().TILE, clip_len=5)
-    seen: list[tuple[int, int]] = []
+def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
+    """Windows in time count alike; of what tiles share, each leaves its outer 10 pixels."""
+    frames, height = 36, 400
+    whole, counted = np.zeros((2, frames, height))
+    for first, top in product((0, 16, 18), (0, 172, 208)):
+        rows = slice(top + (10 if top > 0 else 0), top + 192 - (10 if top < 208 else 0))
+        whole[first : first + 18, rows] += first + 100 * top
+        counted[first : first + 18, rows] += 1
 
     def restore(window, areas):
-        seen.extend((rows.start, rows.stop) for rows, _ in areas)
-        return np.zeros((len(areas), window, 3, *(a.stop - a.start for a in areas[0])), np.float32)
+        sizes = (window.stop - window.start, 3, 192, 24)
+        return np.stack(
+            [np.full(sizes, window.start + 100 * rows.start, np.float32) for rows, _ in areas]
+        )
 
-    frames = restore_tiled(lambda t: t.stop - t.start, restore, (20, 720, 192), tiling, unit=8)
-    assert len(list(frames)) == 20
-    steps = [(span.start, span.stop) for span in cut_axis(720, 192, 20)]
-    assert steps[:2] == [(0, 192), (172, 364)]
-    assert seen == 2 * steps
+    tiling = PROTOCOLS["vrt"].tiling(schema.TestSettings().TILE, clip_len=5)
+    found = np.stack(
+        list(restore_tiled(lambda t: t, restore, (frames, height, 24), tiling, unit=8))
+    )
+    assert set(counted.ravel()) == {1, 2, 4}
+    np.testing.assert_allclose(found[:, 1, :, 7], whole / counted, rtol=1e-6)
 
 
 def test_lpips_is_measured_where_a_protocol_has_a_backbone():
-    known = replace(PROTOCOLS["vrt"], lpips="alex")
-    assert isinstance(known, Protocol)
-    assert [metric.name for metric in known.metrics(["lpips", "psnr"])] == ["psnr", "lpips"]
+    psnr, lpips = PROTOCOLS["ssdm"].metrics(["lpips", "psnr"])
+    assert (psnr.name, lpips.name, lpips.load) == ("psnr", "lpips", LPIPS.load)
+    assert lpips.definition.endswith("not rounded; protocol ssdm; mean over all frames")
+    assert [metric.name for metric in PROTOCOLS["vrt"].metrics(["lpips", "psnr"])] == ["psnr"]
 
 
 @pytest.mark.shared
@@ -190,10 +205,12 @@ def test_the_real_pair_has_its_own_figure_under_each_ssim(shared):
     """
     folder = shared / "samples" / "gopro_test" / "GOPR0384_11_00"
     pair = [read_rgb(folder / kind / "000001.png") for kind in ("blur", "sharp")]
-    expected = {"own": 0.7170, "spkdeblurnet": 0.7467, "vrt": 0.7963, "ssdm": 0.6954}
+    expected = {"own": 0.7170, "spkdeblurnet": 0.7467, "vrt": 0.7963, "ssdm": 0.6514}
     for name, figure in expected.items():
         (ssim,) = PROTOCOLS[name].metrics(["ssim"])
         assert ssim.load(None, CPU)(*pair) == pytest.approx(figure, abs=5e-5), name
+    # On [0, 255], where scikit-image's luminance term has another origin.
+    assert ssim_uniform(*pair) == pytest.approx(0.6954, abs=5e-5)
     small = [image[300:312, 600:614] for image in pair]
     (ssim,) = PROTOCOLS["vrt"].metrics(["ssim"])
     assert ssim.load(None, CPU)(*small) == pytest.approx(volume_similarity(*small), abs=1e-9)

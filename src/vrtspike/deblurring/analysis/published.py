@@ -1,7 +1,7 @@
 """Published figures (``published.csv``): what reproduces them, and where own runs stand.
 
 A row without a public source does not exist; what a source does not say is empty. The protocol of a
-figure is ``unknown`` where public documents do not tell how it was measured.
+figure is ``unknown`` where no protocol of ours is known to be how it was measured.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FORMATS = {
 }
 NOTE = (
     "A table for each protocol (docs/metrics.md): figures of two tables do not compare, nor do "
-    "those of two data sets. An empty cell is not public, or was not measured."
+    "those of two data sets. What an empty cell would say is not known here, or was not measured."
 )
 UNKNOWN_NOTE = "How these were measured is not known here: they compare with nothing."
 WEIGHTS_SOURCE = "https://github.com/JingyunLiang/VRT/releases"

@@ -1,7 +1,8 @@
 """How papers measure: the settings behind a published figure, as plain data.
 
 Figures of two protocols do not stand in one column: blurry frames, tiles, rounding, SSIM and means
-differ. What a paper does not say is taken as in ``own`` and listed in ``unknown``.
+differ. What neither a paper nor its authors' programs say is taken as in ``own`` and listed in
+``unknown``.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ SSIMS: Mapping[SsimName, tuple[Callable[[Values, Values], float], str, int]] = {
         1,
     ),
     "scikit-image": (
-        ssim_uniform,
-        "as scikit-image by default: per RGB channel, 7x7 uniform window, sample covariance, valid "
-        "region",
+        lambda a, b: ssim_uniform(a - PEAK / 2, b - PEAK / 2),
+        "as scikit-image by default on [-1, 1]: per RGB channel, 7x7 uniform window, sample "
+        "covariance, range 2, valid region",
         7,
     ),
 }
@@ -68,8 +69,8 @@ class Protocol:
         clipped: whether they are clipped to [0, 1].
         ssim: which SSIM.
         mean: what a figure is the mean over.
-        lpips: backbone of LPIPS; None where none is known.
-        unknown: what the source does not say.
+        lpips: backbone of LPIPS; None where the authors' programs measure none.
+        unknown: what is not known of a figure under this protocol.
     """
 
     name: ProtocolName
@@ -88,7 +89,7 @@ class Protocol:
         """How clips are cut, with TEST.TILE where the protocol says nothing."""
         found = tiling_for(tile, clip_len)
         if self.space is not None:
-            found = replace(found, size=self.space[0], overlap=self.space[1], equal=False)
+            found = replace(found, size=self.space[0], overlap=self.space[1], plain=True)
         if self.time is not None:
             found = replace(found, frames=self.time[0], frames_overlap=self.time[1])
         return found
@@ -114,7 +115,7 @@ class Protocol:
         return scaled.clip(0, PEAK) if self.clipped else scaled
 
     def metrics(self, names: Sequence[str]) -> list[FrameMetric | TemporalMetric]:
-        """What is measured of TEST.METRICS; papers have PSNR and SSIM, some LPIPS.
+        """What is measured of TEST.METRICS: PSNR and SSIM, and LPIPS where the protocol has it.
 
         Raises:
             ConfigError: if nothing is left.
@@ -134,7 +135,8 @@ class Protocol:
             load = needs_nothing(score)
             found.append(replace(SSIM, definition=text, load=load, least_side=least))
         if LPIPS.name in names and self.lpips is not None:
-            found.append(LPIPS)
+            text = f"LPIPS 0.1 with the AlexNet backbone per frame on {frames}; {over}"
+            found.append(replace(LPIPS, definition=text))
         if not found:
             raise ConfigError(
                 f"TEST.PROTOCOL names {self.name}, which defines psnr and ssim; TEST.METRICS has "
@@ -167,7 +169,6 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             space=(192, 20),
             time=(18, 2),
             ssim="3d",
-            unknown="how overlapping tiles are joined",
         ),
         Protocol(
             "spkdeblurnet",
@@ -186,11 +187,12 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             "Spike Streams, NeurIPS 2024",
             space=(0, 0),
             rounded=False,
-            clipped=False,
             ssim="scikit-image",
-            unknown="clipping; the blurry frames are means of 97 interpolated ones, which no "
-            "folder's name tells",
+            lpips="alex",
+            unknown="temporal windows, for it restores single frames; whether the blurry frames "
+            "are means of 97 interpolated ones as there, which no folder's name tells",
         ),
     )
 }
-"""By name. PSNR on [-1, 1] with a range of 2 (``ssdm``) is PSNR on [0, 255] with one of 255."""
+"""By name. PSNR on [-1, 1] with a range of 2 (``ssdm``) is PSNR on [0, 255] with one of 255; SSIM
+is not, for it compares means, too."""

@@ -40,14 +40,16 @@ class Tiling:
         overlap: pixels shared by neighbouring tiles, even, at most half of ``size``.
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
-        equal: tiles are made smaller where no more of them are needed; else all have ``size``.
+        plain: as VRT's test program cuts and joins: all tiles have ``size`` and meet in the middle
+            of what they share, and windows count alike where they overlap in time. Else tiles are
+            made smaller where no more of them are needed, and fade into each other.
     """
 
     size: int
     overlap: int
     frames: int
     frames_overlap: int
-    equal: bool = True
+    plain: bool = False
 
     def describe(self) -> str:
         """The tiles in words."""
@@ -153,28 +155,36 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
 def _cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
     """The windows along time, rows and columns."""
     frames, *sides = shape
+    if tiling.plain:
+        alike = np.ones(tiling.frames_overlap)
+        inner_half = np.repeat([0.0, 1.0], tiling.overlap // 2)
+        return [
+            cut_axis(frames, tiling.frames, tiling.frames_overlap, alike),
+            *(cut_axis(side, tiling.size, tiling.overlap, inner_half) for side in sides),
+        ]
     spans = [cut_axis(frames, tiling.frames, tiling.frames_overlap)]
     for length in sides:
-        side = tiling.size
-        if tiling.equal:
-            side = even_side(length, tiling.size, tiling.overlap, unit)
+        side = even_side(length, tiling.size, tiling.overlap, unit)
         spans.append(cut_axis(length, side, tiling.overlap))
     return spans
 
 
-def cut_axis(length: int, size: int, overlap: int) -> list[Span]:
+def cut_axis(
+    length: int, size: int, overlap: int, rise: NDArray[np.float64] | None = None
+) -> list[Span]:
     """Cut an axis into windows of ``size`` whose weights add up to 1 at every position.
 
-    A window's outer quarter of the overlap counts nothing, because there the model sees least of
-    what surrounds a pixel; the inner half fades linearly from one window to the next. A model whose
-    receptive field reaches at most ``overlap // 4`` positions therefore gives exactly what it
-    gives without windows.
+    By default a window's outer quarter of the overlap counts nothing, because there the model sees
+    least of what surrounds a pixel; the inner half fades linearly from one window to the next. A
+    model whose receptive field reaches at most ``overlap // 4`` positions therefore gives exactly
+    what it gives without windows.
 
     Args:
         length: positions along the axis.
         size: positions in a window; 0 or anything not below ``length`` gives one window.
         overlap: positions shared by neighbours, at most ``size // 2``. The last window ends with
             the axis and may share more.
+        rise: how much each position of the overlap counts at the start of a window.
 
     Returns:
         windows in order of their start.
@@ -188,14 +198,14 @@ def cut_axis(length: int, size: int, overlap: int) -> list[Span]:
     if size == 0 or size >= length:
         return [Span(0, length, np.ones(length, np.float32))]
     starts = [*range(0, length - size, size - overlap), length - size]
+    rise = _fade(overlap) if rise is None else rise
     raw = []
     for start in starts:
         weights = np.ones(size)
-        ramp = _ramp(overlap)
         if start > 0:
-            weights[:overlap] = ramp
+            weights[:overlap] = rise
         if start + size < length:
-            weights[size - overlap :] *= ramp[::-1]
+            weights[size - overlap :] *= rise[::-1]
         raw.append(weights)
     total = np.zeros(length)
     for start, weights in zip(starts, raw, strict=True):
@@ -206,7 +216,7 @@ def cut_axis(length: int, size: int, overlap: int) -> list[Span]:
     ]
 
 
-def _ramp(overlap: int) -> NDArray[np.float64]:
+def _fade(overlap: int) -> NDArray[np.float64]:
     margin = overlap // 4
     fading = overlap - 2 * margin
     rise = np.arange(1, fading + 1) / (fading + 1)

@@ -62,7 +62,7 @@ def ssim_uniform(a: NDArray[Any], b: NDArray[Any]) -> float:
     """SSIM as scikit-image computes it by default: 7x7 uniform window, sample covariance.
 
     Args:
-        a: (H, W, C) on the scale of 0 to 255.
+        a: (H, W, C) with a range of 255.
         b: the same shape.
 
     Raises:
@@ -110,7 +110,7 @@ def _similarity(
     """The mean over all values whose window of this side lies inside.
 
     Args:
-        a: on the scale of 0 to 255.
+        a: with a range of 255.
         b: the same shape.
         mean: over the window about each value.
         window: its side; 1 where borders are extended.
