@@ -158,6 +158,9 @@ def test_the_best_baseline_is_what_a_model_is_compared_with(found):
     assert (compared["baseline"], compared["baseline_k"]) == (best, errors[best])
     difference = score(found, "rmse_k", MODEL, 2) - errors[best]
     assert compared["difference_k"] == pytest.approx(difference)
+    for name, error in errors.items():
+        beside = score(found, "rmse_k", MODEL, 2) - error
+        assert score(found, "difference_k", name, 2) == pytest.approx(beside)
     assert compared["low_k"] < difference < compared["high_k"]
     # Months late in the year are forecast too warm: worse beyond chance.
     assert (difference > 0, compared["p"] < 0.05) == (True, True)

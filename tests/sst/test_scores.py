@@ -20,9 +20,9 @@ def means(forecast: np.ndarray = FORECAST) -> xarray.Dataset:
         xarray.DataArray(values, dims=("sample", "lead", "row", "column"))
         for values in (forecast, OBSERVED, WEIGHTS)
     )
-    found = scores.field_means(*fields)
-    found = found.assign(nino34=found["forecast"], nino34_observed=found["observed"])
-    return found.expand_dims(about=["climatology", "trend"])
+    found = scores.field_means(*fields).expand_dims(system=[scores.MODEL])
+    index = {"nino34": found["forecast"], "nino34_observed": found["observed"]}
+    return found.expand_dims(about=["climatology", "trend"]).assign(index)
 
 
 def test_what_has_no_weight_does_not_count_whatever_it_is():
@@ -63,12 +63,12 @@ def test_intervals_are_as_wide_as_chance_makes_the_mean():
         values.append(memory * values[-1] + push)
     series = np.array(values[-months:])
     error2 = xarray.Dataset({"error2": (("sample", "series"), series)})
-    drawn = error2.isel(sample=scores.block_choices(months)).mean("sample")["error2"]
-    low, high = scores.interval(drawn)
+    drawn = error2.isel(sample=scores.block_choices(months)).mean("sample")
+    low, high = scores.interval(drawn)["error2"]
     # The variance of a mean of such noise, for many months.
     deviation = np.sqrt(1 / months) / (1 - memory)
     assert float((high - low).mean()) / 2 == pytest.approx(1.96 * deviation, rel=0.12)
-    found = np.sort(drawn.values, axis=0)
+    found = np.sort(drawn["error2"].values, axis=0)
     assert low.values == pytest.approx(found[25], abs=2e-3)
     assert high.values == pytest.approx(found[974], abs=2e-3)
 

@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from multiprocessing.spawn import get_preparation_data
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.concurrency import wait_until
+from tests.training.forecast import Waves
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
-from vrtspike.training.workers import resolve_workers
+from vrtspike.training.workers import resolve_workers, without_script
 
 ROOT = Path(__file__).parents[2]
 
@@ -177,3 +179,28 @@ def test_too_little_shared_memory_is_told(tmp_path):
     done = start(script, small)
     assert done.stderr.startswith("error: /dev/shm has 1 MB, too little for loading workers; start")
     assert done.returncode == 2
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """The program's script is ``train.py``, which workers would run."""
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "__file__", "/home/someone/train.py", raising=False)
+    monkeypatch.setattr(main, "__spec__", None)
+    return main
+
+
+def sent() -> str | None:
+    return get_preparation_data("worker").get("init_main_from_path")
+
+
+def test_workers_do_not_run_the_script(script):
+    assert sent() == "/home/someone/train.py"
+    with without_script(Waves):
+        assert sent() is None
+    with pytest.raises(ZeroDivisionError), without_script(Waves):
+        _ = 1 / 0
+    assert sent() == "/home/someone/train.py"
+    own = type("Own", (), {"__module__": "__main__"})
+    with without_script(own):
+        assert sent() == "/home/someone/train.py"

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from vrtspike.config.problems import Problem, find_problem
 from vrtspike.errors import RunError
-from vrtspike.io.files import json_digest, read_mapping, write_json
+from vrtspike.io.files import (
+    atomic_write_text,
+    finite_or_null,
+    json_digest,
+    read_mapping,
+    write_json,
+)
 from vrtspike.runs.published import PublishedRun
 
 if TYPE_CHECKING:
+    import pandas as pd
     import torch
 
 FRAMES = "frames.csv"
@@ -23,6 +30,8 @@ EXAMPLES = "examples"
 EXAMPLES_INDEX = "examples.json"
 VIDEOS = "videos"
 
+WORST = 5
+"""Frames that a summary names as the worst."""
 DIGEST = "digest"
 """Key of a summary: the digest of all its other keys."""
 
@@ -55,6 +64,59 @@ def evaluated_problem(task: str) -> EvaluatedProblem:
         ConfigError: if there is none.
     """
     return cast("EvaluatedProblem", find_problem(task))
+
+
+def write_evaluation(
+    output: Path,
+    run: PublishedRun,
+    dataset: Path,
+    split: str,
+    frames: pd.DataFrame,
+    sequences: pd.DataFrame,
+    **facts: Any,  # noqa: ANN401 - JSON values
+) -> dict[str, Any]:
+    """Write tables and summary of an evaluation whose figures are means over its sequences.
+
+    Args:
+        output: the folder, in which pictures and page stand already.
+        run: whose weights were measured.
+        dataset: manifest of the data.
+        split: which part of them.
+        frames: a row for each frame: ``sequence``, ``frame`` and both columns of every metric.
+        sequences: a row for each sequence: ``sequence``, ``frames`` (how many) and these columns.
+        facts: more of the summary, or other than is written here.
+
+    Returns:
+        the summary.
+    """
+    problem = evaluated_problem(run.settings.TASK)
+    figures = {}
+    for metric in problem.METRICS.values():
+        before, after = (float(sequences[column].mean()) for column in metric.columns)
+        kinds = (before, after, metric.gain(after, before))
+        figures[metric.name] = dict(zip(metric.kinds, kinds, strict=True))
+    main = next(iter(problem.METRICS.values()))
+    worst = frames.sort_values(main.name, ascending=main.larger_is_better).head(WORST)
+    summary = {
+        "schema": 1,
+        "task": run.settings.TASK,
+        "preset": run.name,
+        "fingerprint": run.fingerprint,
+        "dataset": dataset.parent.name,
+        "dataset_digest": problem.dataset_digest(dataset),
+        "split": split,
+        "sequences": len(sequences),
+        "frames": len(frames),
+        "metrics": finite_or_null(figures),
+        "definitions": {name: metric.explanation for name, metric in problem.METRICS.items()},
+        "worst": worst[["sequence", "frame", main.name]].to_dict("records"),
+        **facts,
+    }
+    (output / EXAMPLES).mkdir(exist_ok=True)
+    for name, table in ((FRAMES, frames), (SEQUENCES, sequences)):
+        atomic_write_text(output / name, table.to_csv(index=False, float_format="%.6f"))
+    write_summary(output / SUMMARY, summary)
+    return summary
 
 
 class ChangedSummaryError(RunError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import nn
 from vrtspike.io.files import atomic_write_text, write_json
 from vrtspike.monitoring.process_memory import system_memory
 
-MEGABYTE = 2**20
+MEGABYTE, GIGABYTE = 2**20, 2**30
 HIGH_PERCENT = 90.0
 
 
@@ -185,3 +186,34 @@ def _gpu(device: torch.device) -> dict[str, Any] | None:
         "peak_mb": torch.cuda.max_memory_allocated(device) // MEGABYTE,
         "total_mb": torch.cuda.get_device_properties(device).total_memory // MEGABYTE,
     }
+
+
+def training_memory(
+    model: nn.Module, forward: Callable[[int], torch.Tensor]
+) -> tuple[float, float]:
+    """GiB of weights, gradients and moments, and GiB for each sample of a micro-step.
+
+    In float32; half precision takes less.
+
+    Args:
+        model: on the CPU, as it is trained.
+        forward: what is computed of so many samples before the backward pass.
+    """
+    one, two = (saved_bytes(model, partial(forward, samples)) for samples in (1, 2))
+    # Weights, their gradients, and two moments of the optimiser.
+    own = 4 * sum(p.numel() * p.element_size() for p in model.parameters())
+    return (own + 2 * one - two) / GIGABYTE, (two - one) / GIGABYTE
+
+
+def saved_bytes(model: nn.Module, forward: Callable[[], torch.Tensor]) -> int:
+    """Bytes that a forward pass keeps for the backward pass, each storage once, without weights."""
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept: dict[int, torch.Tensor] = {}  # with the tensors, whose addresses else could come back
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        forward()
+    return sum(t.untyped_storage().nbytes() for place, t in kept.items() if place not in own)

@@ -6,9 +6,7 @@ import inspect
 import math
 import os
 import pickle
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
@@ -28,7 +26,6 @@ from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttenti
 from vrtspike.sst.models import place_on_grid
 from vrtspike.sst.parameters import plain_parameters, preset_values, read_trainer_parameters
 from vrtspike.sst.task import SSTTask
-from vrtspike.system.cpus import available_cpus
 from vrtspike.training.fit import fit
 
 MODEL_SAVE_PATH = "models"
@@ -160,17 +157,16 @@ class BaseTrainer:
         build({}, **self.model_params)
         if self.pre_model:
             entering["pre_model"] = file_digest(self.pre_model)
-        with _workers_without_script(self.dataset_class):
-            outcome = fit(
-                self.folder,
-                SSTTask.of_store(dataset.store, dataset.offset),
-                model_class=build,
-                model_parameters={**self.model_params, "entering": entering},
-                dataset_class=self.dataset_class,
-                dataset_parameters={**given, "split": "train"},
-                validation_parameters={**given, "split": "val"},
-                settings=self._settings(len(dataset)),
-            )
+        outcome = fit(
+            self.folder,
+            SSTTask.of_store(dataset.store, dataset.offset),
+            model_class=build,
+            model_parameters={**self.model_params, "entering": entering},
+            dataset_class=self.dataset_class,
+            dataset_parameters={**given, "split": "train"},
+            validation_parameters={**given, "split": "val"},
+            settings=self._settings(len(dataset)),
+        )
         if outcome.status == "interrupted":
             _tell(f"{self.title}: stopped after step {outcome.step}; uid={self.uid!r} goes on")
             raise SystemExit(EXIT_INTERRUPTED)
@@ -201,55 +197,20 @@ class BaseTrainer:
         per_step = asked["accumulate_grad_batches"] * int(os.environ.get("WORLD_SIZE", "1"))
         steps = max(1, asked["epochs"] * batches // per_step)
         steps = min(steps, asked["max_steps"] or steps)
-        cpus = available_cpus()
-        # Processes beyond the number of CPUs only wait.
-        most = cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if cpus > 1 else 0
-        chosen["num_workers"] = min(asked["num_workers"], most)
         if asked["warmup_steps"] is None:
             chosen["warmup_steps"] = min(_MOST_WARMUP, steps // 20)
         if asked["precision"] == "16-mixed" and not torch.cuda.is_available():
-            chosen["precision"] = "32"
-        reasons = {
-            "num_workers": f"this process may use {cpus} CPU(s)",
-            "warmup_steps": "a small part of the steps",
-            "precision": "this machine has no GPU, and a CPU computes float16 slowly",
-        }
+            chosen["precision"] = "32"  # a CPU computes float16 slowly
         _tell(f"========== {self.title}, {self.area.name} ==========")
         _tell(f"samples: {samples}, steps: {steps}, learning_rate: {self.learning_rate}")
         for name, value in chosen.items():
             other = value != asked[name]
-            _tell(f"{name}: {value}" + f" instead of {asked[name]}: {reasons.get(name)}" * other)
+            _tell(f"{name}: {value}" + f" instead of {asked[name]}" * other)
         values = preset_values(chosen, self.learning_rate) | {
             "TRAIN.VAL_BATCH_SIZE": asked["batch_size"],
-            "DATALOADER.VAL_PREFETCH_FACTOR": asked["prefetch_factor"],
-            "TRAIN.SCHED.MIN_LR": min(1e-7, self.learning_rate),
             "LOG.VAL_EVERY_STEPS": max(1, batches // per_step),
         }
         return nested(values)
-
-
-@contextmanager
-def _workers_without_script(needed: Callable[..., object]) -> Iterator[None]:
-    """Keep worker processes from running the script that starts them.
-
-    Python has every worker import the program's script first, because what the worker is sent may
-    be defined there. Many a script trains at its top level; each of its workers would train again.
-
-    Args:
-        needed: the class of what workers are sent. Where it stands in the script itself, workers do
-            need the script, and that needs ``if __name__ == "__main__":``.
-    """
-    main = sys.modules["__main__"]
-    if needed.__module__ == "__main__":
-        yield
-        return
-    hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
-    main.__spec__ = None
-    main.__dict__.pop("__file__", None)
-    try:
-        yield
-    finally:
-        vars(main).update(hidden)
 
 
 def _is_first_process() -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data import Dataset
 
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.files import json_digest
@@ -22,7 +23,7 @@ DATA_ROOT = "VRTSPIKE_ERA5"
 """Environment variable: the folder of the downloaded files."""
 
 
-class ERA5SSTMonthlyDataset:
+class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
     """Sequences of monthly anomalies.
 
     All months of a sample lie in the years of its split, so no split sees what another is for.

@@ -25,6 +25,7 @@ import torch
 import xarray
 from matplotlib.figure import Figure
 from torch import nn
+from torch.utils.data import DataLoader
 
 from vrtspike.plotting.drawing import draw
 from vrtspike.sst.baselines import BASELINES, CELLS, Baselines, trend_line
@@ -86,26 +87,24 @@ def skill(means: xarray.Dataset) -> xarray.Dataset:
     """Every score over the dimension ``sample``; NaN where there is no anomaly to correlate.
 
     Args:
-        means: :func:`field_means` by ``about`` (``climatology``, ``trend``), and the index
-            ``nino34`` and ``nino34_observed`` in kelvin.
+        means: :func:`field_means` by ``system`` and ``about`` (``climatology``, ``trend``), and the
+            index ``nino34`` and ``nino34_observed`` in kelvin.
     """
     product, own, other = (means[name] for name in ("product", "forecast2", "observed2"))
     said, came = means["forecast"], means["observed"]
-    whole = _correlation(product, own, other)
-    centred = _correlation(product - said * came, own - said**2, other - came**2)
+    correlations = {
+        "acc": _correlation(product, own, other),
+        "acc_centred": _correlation(product - said * came, own - said**2, other - came**2),
+    }
+    error = means["error2"].sel(about="climatology", drop=True).mean("sample") ** 0.5
+    found = {"rmse_k": error, "difference_k": error.sel(system=MODEL, drop=True) - error}
+    for about, suffix in {"climatology": "", "trend": "_detrended"}.items():
+        for name, values in correlations.items():
+            found[name + suffix] = values.sel(about=about, drop=True)
     index, truth = means["nino34"], means["nino34_observed"]
     changes = (index.var("sample") > _NOTHING) & (truth.var("sample") > _NOTHING)
-    found = {
-        "rmse_k": means["error2"].sel(about="climatology", drop=True).mean("sample") ** 0.5,
-        "acc": whole.sel(about="climatology", drop=True),
-        "acc_centred": centred.sel(about="climatology", drop=True),
-        "acc_detrended": whole.sel(about="trend", drop=True),
-        "acc_centred_detrended": centred.sel(about="trend", drop=True),
-        "nino34": xarray.corr(index, truth, dim="sample").where(changes),
-    }
-    return xarray.Dataset(
-        {name: each.drop_vars("about", errors="ignore") for name, each in found.items()}
-    )
+    found["nino34"] = xarray.corr(index, truth, dim="sample").where(changes)
+    return xarray.Dataset(found)
 
 
 def _correlation(
@@ -130,10 +129,10 @@ def block_choices(samples: int, seed: int = 0, resamples: int = RESAMPLES) -> xa
     return xarray.DataArray(places, dims=("resample", "sample"))
 
 
-def interval(values: xarray.Dataset) -> tuple[xarray.Dataset, xarray.Dataset]:
-    """Ends of the interval that holds the :data:`LEVEL` of the resamples."""
+def interval(values: xarray.Dataset) -> xarray.Dataset:
+    """By ``end`` (``low``, ``high``): what holds the :data:`LEVEL` of the resamples."""
     ends = values.quantile([(1 - LEVEL) / 2, (1 + LEVEL) / 2], "resample", skipna=False)
-    return ends.isel(quantile=0, drop=True), ends.isel(quantile=1, drop=True)
+    return ends.rename(quantile="end").assign_coords(end=["low", "high"])
 
 
 def verdict(low: float, high: float) -> str:
@@ -173,10 +172,9 @@ class Evaluation:
         ``_low`` and ``_high`` are the ends of the interval of a score, ``_detrended`` is about the
         trend.
         """
-        found = skill(self.means)
-        low, high = interval(self._resampled)
-        ends = {f"{name}_low": low[name] for name in found}
-        return found.assign(ends | {f"{name}_high": high[name] for name in found})
+        found, ends = skill(self.means), interval(self._resampled)
+        names = [(name, str(end)) for name in found for end in ends["end"].values]
+        return found.assign({f"{n}_{end}": ends[n].sel(end=end, drop=True) for n, end in names})
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -186,24 +184,18 @@ class Evaluation:
         share of resamples on the other side of 0, the estimate itself counted as one of them, so
         that it is never 0 (Davison and Hinkley, 1997).
         """
-        errors, drawn = self.table["rmse_k"], self._resampled["rmse_k"]
-        best = errors.sel(system=list(BASELINES)).idxmin("system")
-        model, other = (errors.sel(system=s).drop_vars("system") for s in (MODEL, best))
-        ours, others = (drawn.sel(system=s).drop_vars("system") for s in (MODEL, best))
-        low, high = interval((ours - others).to_dataset(name="k"))
-        worse, better = (
-            (each.sum("resample") + 1) / (RESAMPLES + 1)
-            for each in (ours >= others, ours <= others)
-        )
-        beyond = np.minimum(worse, better)
+        best = self.table["rmse_k"].sel(system=list(BASELINES)).idxmin("system")
+        beside = self.table.sel(system=best).drop_vars("system")
+        drawn = self._resampled["difference_k"].sel(system=best).drop_vars("system")
+        beyond = np.minimum((drawn >= 0).sum("resample"), (drawn <= 0).sum("resample"))
         columns = {
             "baseline": best,
-            "rmse_k": model,
-            "baseline_k": other,
-            "difference_k": model - other,
-            "low_k": low["k"],
-            "high_k": high["k"],
-            "p": np.minimum(1, 2 * beyond),
+            "rmse_k": self.table["rmse_k"].sel(system=MODEL, drop=True),
+            "baseline_k": beside["rmse_k"],
+            "difference_k": beside["difference_k"],
+            "low_k": beside["difference_k_low"],
+            "high_k": beside["difference_k_high"],
+            "p": np.minimum(1, 2 * (beyond + 1) / (RESAMPLES + 1)),
         }
         table = xarray.Dataset(columns).to_dataframe()
         words = map(verdict, table["low_k"], table["high_k"])
@@ -248,11 +240,11 @@ def evaluate(
     )
     means = []
     squares, counts = xarray.DataArray(0.0), xarray.DataArray(0)
-    for start in range(0, len(dataset), batch_size):
-        indices = range(start, min(start + batch_size, len(dataset)))
-        samples = [dataset[index] for index in indices]
-        past, month = (torch.stack([s[name] for s in samples]) for name in ("past", "month"))
-        output = forecast(past.to(device), month.to(device)).double().cpu().numpy()
+    starts = range(0, len(dataset), batch_size)
+    for start, batch in zip(starts, DataLoader(dataset, batch_size), strict=True):
+        past, month = batch["past"].to(device), batch["month"].to(device)
+        output = forecast(past, month).double().cpu().numpy()
+        indices = range(start, start + len(output))
         now = xarray.DataArray([dataset.last_month(index) for index in indices], dims="sample")
         months = now + xarray.DataArray(leads, {"lead": leads}, ("lead",))
         last, observed = (

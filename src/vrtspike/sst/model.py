@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import TypeAlias
 
@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from vrtspike.errors import ConfigError
+from vrtspike.monitoring.memory import training_memory
 from vrtspike.monitoring.timing import section
 from vrtspike.sst.grid import Grid
 from vrtspike.sst.models import make_model
@@ -247,7 +248,7 @@ def _season(month: torch.Tensor) -> torch.Tensor:
 def count_memory(settings: SSTSettings) -> tuple[float, float]:
     """GiB of weights, gradients and moments, and GiB for each sample of a micro-step.
 
-    In float32; half precision takes less. Counted on a region without land.
+    Counted on a region without land.
 
     Args:
         settings: of the preset; its data need not be there.
@@ -256,26 +257,9 @@ def count_memory(settings: SSTSettings) -> tuple[float, float]:
     shape = Grid(data.AREA.area, data.RESOLUTION).shape
     model = make_model(settings.MODEL, shape, data.SEQ_LEN, data.LEAD).train()
 
-    def saved(samples: int) -> int:
+    def forward(samples: int) -> torch.Tensor:
         past = torch.zeros(samples, data.SEQ_LEN, *shape)
-        month = torch.zeros(samples, dtype=torch.long)
-        return saved_bytes(model, lambda: model(past, month).square())
+        output: torch.Tensor = model(past, torch.zeros(samples, dtype=torch.long))
+        return output.square()
 
-    one, two = saved(1), saved(2)
-    # Weights, their gradients, and two moments of the optimiser.
-    own = 4 * sum(p.numel() * p.element_size() for p in model.parameters())
-    return (own + 2 * one - two) / 2**30, (two - one) / 2**30
-
-
-def saved_bytes(model: nn.Module, forward: Callable[[], torch.Tensor]) -> int:
-    """Bytes that a forward pass keeps for the backward pass, each storage once, without weights."""
-    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    kept: dict[int, torch.Tensor] = {}  # with the tensors, whose addresses else could come back
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept.setdefault(tensor.untyped_storage().data_ptr(), tensor)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        forward()
-    return sum(t.untyped_storage().nbytes() for place, t in kept.items() if place not in own)
+    return training_memory(model, forward)

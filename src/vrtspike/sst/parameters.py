@@ -36,15 +36,13 @@ PARAMETERS: Mapping[str, tuple[str, Any]] = {
     "prefetch_factor": ("DATALOADER.TRAIN_PREFETCH_FACTOR", 2),
 }
 """The key of a preset that each of them is, and its default."""
-OTHER_NAMES = {
-    "ims_per_gpu": "batch_size",
-    "gradient_accumulation_steps": "accumulate_grad_batches",
-    "use_fp16": "precision",
-    "cudnn_benchmark": "cudnn_deterministic",
+OTHER_NAMES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
+    "ims_per_gpu": ("batch_size", {}),
+    "gradient_accumulation_steps": ("accumulate_grad_batches", {}),
+    "use_fp16": ("precision", {False: "32", True: "16-mixed"}),
+    "cudnn_benchmark": ("cudnn_deterministic", {False: True, True: False}),
 }
-"""What some programs call a parameter."""
-_CONVERTED = {"use_fp16": ("32", "16-mixed"), "cudnn_benchmark": (True, False)}
-"""What False and True of another name mean."""
+"""What some programs call a parameter, and what their values mean."""
 _CLIPPING = "gradient_clip_algorithm"
 
 
@@ -63,11 +61,11 @@ def read_trainer_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"trainer_params: {_CLIPPING} is {given[_CLIPPING]!r}, expected 'norm'")
     found: dict[str, Any] = {}
     for name, value in given.items():
-        own = OTHER_NAMES.get(name, name)
-        if name in _CONVERTED:
+        own, meanings = OTHER_NAMES.get(name, (name, {}))
+        if meanings:
             if not isinstance(value, bool):
                 raise ConfigError(f"trainer_params: {name} is {value!r}, expected True or False")
-            value = _CONVERTED[name][value]
+            value = meanings[value]
         value = str(value) if own == "precision" else value
         if found.setdefault(own, value) != value:
             raise ConfigError(

@@ -5,23 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pandas as pd
 import torch
 import xarray
 
-from vrtspike.analysis.evaluation_files import (
-    EXAMPLES,
-    EXAMPLES_INDEX,
-    FRAMES,
-    PICTURES,
-    SEQUENCES,
-    SUMMARY,
-    TABLE,
-    write_summary,
-)
-from vrtspike.io.files import atomic_write_text, finite_or_null, replaced_folder, write_json
+from vrtspike.analysis.evaluation_files import PICTURES, TABLE, write_evaluation
+from vrtspike.io.files import replaced_folder
 from vrtspike.io.weights import load_trained
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import require_published
@@ -43,13 +34,12 @@ if TYPE_CHECKING:
     from vrtspike.runs.published import PublishedRun
     from vrtspike.sst.settings import SSTSettings
 
-WORST = 5
-"""Forecasts that a summary names as the worst."""
 CHOSEN_ON = "not a test: validation looked at these years during the training (TEST.SPLIT is val)"
 _SCORES = (
     "acc_centred: after each field's mean was taken off; _detrended: anomalies about the linear "
-    "trend of the training years; nino34: correlation of the index; _low and _high: 95 % interval "
-    "of a moving block bootstrap over start months."
+    "trend of the training years; nino34: correlation of the index; difference_k: RMSE of the "
+    "model less that of the system; _low and _high: 95 % interval of a moving block bootstrap over "
+    "start months."
 )
 
 
@@ -90,71 +80,61 @@ def evaluate_preset(
     progress(0, len(samples))
     started = time.monotonic()
     found = evaluate(model.to(device), samples, device, settings.TEST.BATCH_SIZE, progress)
+    seconds = time.monotonic() - started
     verdicts = found.verdicts.reset_index()
-    frames, sequences = frame_table(found), sequence_table(found)
+    told = [
+        f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
+        f"difference {row.difference_k:+.3f} K, 95 % interval {row.low_k:+.3f} to "
+        f"{row.high_k:+.3f}, p = {row.p:.3f})"
+        for row in verdicts.itertuples()
+    ]
     first, last = samples.store.years.span(samples.split)
     title = f"{settings.DATA.AREA.NAME}, {first} to {last} ({samples.split})"
+    ice = samples.store.manifest["ice"]
+    warnings = [CHOSEN_ON] if samples.split == "val" else []
+    notes = [
+        f"{len(samples) * samples.lead} forecasts",
+        f"{found.masked:.1%} of the sea is masked as ice ({ice})",
+        f"{samples.left_out} samples with missing months are left out",
+        *warnings,
+    ]
     definitions = {name: metric.explanation for name, metric in METRICS.items()}
-    told = ", ".join(f"{row.lead} ahead {row.verdict}" for row in verdicts.itertuples())
-    definitions[RMSE] += (
-        f"; baseline: the best of {len(BASELINES)} at each lead: the model is {told}"
-    )
-    summary = {
-        "schema": 1,
-        "task": settings.TASK,
-        "preset": run.name,
-        "fingerprint": run.fingerprint,
-        "dataset": manifest.parent.name,
-        "dataset_digest": samples.store.digest,
-        "split": samples.split,
-        "sequences": len(sequences),
-        "frames": len(frames),
-        "scale": 1.0,
-        "metrics": _overall(sequences),
-        "definitions": definitions,
-        "warnings": [CHOSEN_ON] if samples.split == "val" else [],
-        "worst": frames.nlargest(WORST, RMSE)[["sequence", "frame", RMSE]].to_dict("records"),
-        "figures": [{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
-        "ice": samples.store.manifest["ice"],
-        "masked": found.masked,
-        "left_out": samples.left_out,
-        "leads": verdicts.to_dict("records"),
-        "device": device.type,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "seconds_per_frame": (time.monotonic() - started) / len(frames),
-    }
-    with replaced_folder(output / EXAMPLES) as folder:
-        write_json(folder / EXAMPLES_INDEX, {"choice": "", "examples": []})
+    definitions[RMSE] += f"; baseline: the best of {len(BASELINES)} at each lead; {'; '.join(told)}"
     with replaced_folder(output / PICTURES) as folder:
         draw_evaluation(folder, found, title)
-    for name, table in ((FRAMES, frames), (SEQUENCES, sequences)):
-        atomic_write_text(output / name, table.to_csv(index=False, float_format="%.6f"))
-    notes = [
-        f"{found.masked:.1%} of the sea is masked as ice ({summary['ice']})",
-        f"{samples.left_out} samples with missing months are left out",
-        *summary["warnings"],
-    ]
     every = found.table.to_dataframe(["lead", "system"]).reset_index()
     formats = {name: ".3f" for name in [*every, *verdicts] if name != "lead"}
     write_page(
         output / TABLE,
         f"Results of preset {run.name}",
-        f"{title}, {len(frames)} forecasts. {'. '.join(notes)}.",
+        f"{title}. {'. '.join(notes)}.",
         [
             Table(verdicts, "The model and the best baseline", formats=formats),
             Table(every.replace({"system": SYSTEMS}), "Every score", formats=formats),
         ],
         [*(f"{name}: {text}." for name, text in definitions.items()), _SCORES],
     )
-    write_summary(output / SUMMARY, summary)
-    lines = [f"{run.name}: {len(frames)} forecasts of {samples.split}; {notes[0]}"]
-    for row in verdicts.itertuples():
-        lines.append(
-            f"  {row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
-            f"difference {row.difference_k:+.3f} K, 95 % interval {row.low_k:+.3f} to "
-            f"{row.high_k:+.3f}, p = {row.p:.3f})"
-        )
-    return lines
+    frames = frame_table(found)
+    write_evaluation(
+        output,
+        run,
+        manifest,
+        samples.split,
+        frames,
+        sequence_table(found),
+        scale=1.0,
+        definitions=definitions,
+        warnings=warnings,
+        figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
+        ice=ice,
+        masked=found.masked,
+        left_out=samples.left_out,
+        leads=verdicts.to_dict("records"),
+        device=device.type,
+        parameters=sum(p.numel() for p in model.parameters()),
+        seconds_per_frame=seconds / len(frames),
+    )
+    return [f"{run.name}, {title}: {'; '.join(notes)}", *(f"  {line}" for line in told)]
 
 
 def sequence_table(found: Evaluation) -> pd.DataFrame:
@@ -185,14 +165,3 @@ def _metric_table(table: xarray.Dataset, found: Evaluation) -> pd.DataFrame:
     ahead = [f"{lead} month{'s' * (lead > 1)} ahead" for lead in rows["lead"]]
     rows.insert(0, "sequence", ahead)
     return rows.assign(scale=1.0)
-
-
-def _overall(sequences: pd.DataFrame) -> dict[str, Any]:
-    """Each metric's mean over the months ahead."""
-    found = {}
-    for metric in METRICS.values():
-        before, after = (float(sequences[column].mean()) for column in metric.columns)
-        figures = (before, after, metric.gain(after, before))
-        found[metric.name] = dict(zip(metric.kinds, figures, strict=True))
-    overall: dict[str, Any] = finite_or_null(found)
-    return overall

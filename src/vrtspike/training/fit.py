@@ -37,7 +37,7 @@ from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog, describe_environment
 from vrtspike.training.tasks import Compiler, Task, Trainable, compile_whole
 from vrtspike.training.trackers import open_trackers
-from vrtspike.training.workers import Workers, resolve_workers
+from vrtspike.training.workers import Workers, resolve_workers, without_script
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
 _ADVICE = "The keys are explained in config/README.md."
@@ -253,7 +253,8 @@ def fit(
         task: what a batch means.
         model_class: called with ``model_parameters``.
         dataset_class: makes a map-style data set, called with ``dataset_parameters``; worker
-            processes import it, so it must stand at the top level of a module.
+            processes import it, so it must stand at the top level of a module. In the script
+            itself it needs ``if __name__ == "__main__":`` around what trains.
         model_parameters: JSON values.
         dataset_parameters: JSON values.
         validation_parameters: likewise, for the validation data; None for no validation.
@@ -292,7 +293,8 @@ def fit(
             model, task, batches, validation, compiler, rate_factors=rate_factors or {}
         )
 
-    return train_run(run, folder, build, device=device)
+    with without_script(dataset_class):
+        return train_run(run, folder, build, device=device)
 
 
 def _checked(settings: Mapping[str, Any], validated: bool) -> RunSettings:

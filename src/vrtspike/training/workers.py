@@ -6,9 +6,11 @@ import atexit
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import forkserver, util
@@ -145,6 +147,30 @@ def _require_short_sockets() -> None:
         f"TMPDIR is {places[0]}: too long for sockets, and /tmp cannot be written; set it to a "
         f"folder of at most {_SOCKET_FOLDER} bytes"
     )
+
+
+@contextmanager
+def without_script(needed: Callable[..., object]) -> Iterator[None]:
+    """Keep worker processes from running the script that starts them.
+
+    Python has every worker import the program's script first, because what the worker is sent may
+    be defined there. Many a script trains at its top level; each of its workers would train again.
+
+    Args:
+        needed: the class of what workers are sent. Where it stands in the script itself, workers do
+            need the script, and that needs ``if __name__ == "__main__":``.
+    """
+    main = sys.modules["__main__"]
+    if needed.__module__ == "__main__":
+        yield
+        return
+    hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    main.__spec__ = None
+    main.__dict__.pop("__file__", None)
+    try:
+        yield
+    finally:
+        vars(main).update(hidden)
 
 
 def begin_worker(worker: int) -> None:
