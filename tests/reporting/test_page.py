@@ -135,15 +135,6 @@ def test_json_in_a_script_cannot_end_it():
         script_json(float("nan"))
 
 
-def test_a_run_that_was_neither_evaluated_nor_analysed(tmp_path):
-    make_run(tmp_path, "a", MODEL={"USE_SPIKE": False})
-    report = data_of(write(tmp_path, "a"))
-    (run,) = report["runs"]
-    assert run["evaluation"] == {"reason": "not evaluated"}
-    assert run["performance"] == {"reason": "not analysed"}
-    assert report["alignments"] == []
-
-
 def test_pictures_are_made_smaller_until_the_page_is_below_its_limit(tmp_path):
     make_run(tmp_path, "a")
     make_evaluation(tmp_path, "a", [f"GOPR{number}" for number in range(3)], size=(45, 80))

@@ -106,10 +106,6 @@ def test_the_seed_decides_the_first_weights(tmp_path):
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
         outcome = run(tmp_path / name, seed=seed, **train)
         found.append(outcome.model.inlet.weight.detach().clone())
-        # The run ends within an epoch, of which it has seen a step.
-        records = read_records(tmp_path / name / "metrics.jsonl")
-        epochs = [r for r in records if r["kind"] == "epoch"]
-        assert [(r["epoch"], r["step"], r["samples"]) for r in epochs] == [(1, 1, 4)]
     assert torch.equal(found[0], found[1])
     assert not torch.allclose(found[0], found[2], atol=1e-3)
 

@@ -18,7 +18,7 @@ from vrtspike.runs.identity import RunIdentity, write_statistics
 def write_light_run(small_run: SmallRun, train: Path, *, use_spike: bool = True) -> None:
     """Write the result folder of a ``spike_nafnet`` with random weights."""
     chosen = small_run.settings.model_dump(mode="json", exclude_unset=True)
-    naf = {"WIDTH": 8, "ENCODER_BLOCKS": [1, 1], "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": [1, 1]}
+    naf = {"WIDTH": 8, "ENCODER_BLOCKS": [1], "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": [1]}
     naf["NEIGHBOUR_BINS"] = 2
     chosen["MODEL"] = {"TYPE": "spike_nafnet", "NAF": naf, "USE_SPIKE": use_spike}
     chosen["TEST"]["TILE"]["FRAMES"] = 8  # whole clips, as the file computes them
