@@ -17,6 +17,7 @@ from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.provenance import code_digests
 from vrtspike.runs.published import PublishedRun
 from vrtspike.sst import problem
+from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.generate import generate
 from vrtspike.sst.model import RecursiveAttentionTransformer
 from vrtspike.sst.models import build_model
@@ -36,6 +37,10 @@ DATA = {
 
 def settings(**data) -> SSTSettings:
     return SSTSettings.model_validate({"TASK": "sst", "DATA": DATA | data})
+
+
+def samples(store) -> ERA5SSTMonthlyDataset:
+    return ERA5SSTMonthlyDataset(3, lead=2, store=store.path)
 
 
 def test_data_are_shared_by_presets_that_ask_for_the_same():
@@ -59,8 +64,8 @@ def test_a_preset_prepares_its_region(download, tmp_path):
     assert "108 months of" in told[-1]
     assert "10 x 20" in told[-1]
     assert problem.dataset_digest(manifest) == json.loads(manifest.read_text())["digest"]
-    samples = open_split(settings(), manifest, "val")
-    assert (len(samples), samples[0]["past"].shape) == (24 - 4, (3, 10, 20))
+    found = open_split(settings(), manifest, "val")
+    assert (len(found), found[0]["past"].shape) == (24 - 4, (3, 10, 20))
     problem.check_data(manifest, settings())
     with pytest.raises(DataError, match=r"years of val have 24 months, .* but a sample takes 26"):
         problem.check_data(manifest, settings(SEQ_LEN=24))
@@ -81,7 +86,7 @@ def test_the_network_is_found_by_name_and_knows_its_cells(store):
     model = SSTSettings.model_validate(
         {"TASK": "sst", "MODEL": {"D_MODEL": 16, "NUM_HEADS": 2, "RECURSION_DEPTH": 3}}
     ).MODEL
-    network = build_model(model, store, 3, 2)
+    network = build_model(model, samples(store))
     assert isinstance(network, RecursiveAttentionTransformer)
     assert network.recursion_depth == 3
     assert np.array_equal(network.sea.numpy(), store.read("sea"))
@@ -113,7 +118,7 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
     )
     assert problem.training_weights(asked) == {"MODEL.PRETRAINED": path}
     assert problem.training_weights(settings()) == {}
-    before = build_model(asked.MODEL, store, 3, 2)
+    before = build_model(asked.MODEL, samples(store))
     torch.nn.init.normal_(before.head.weight)
     save_file(before.state_dict(), path)
     run = RunIdentity("sea", asked, str(store.path), "")
@@ -152,7 +157,7 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
         {"TASK": "sst", "DATA": DATA, "MODEL": model, "TEST": {"SPLIT": "val"}}
     )
     weights = tmp_path / "weights.safetensors"
-    save_file(build_model(asked.MODEL, store, 3, 2).state_dict(), weights)
+    save_file(build_model(asked.MODEL, samples(store)).state_dict(), weights)
     run = PublishedRun("sea", asked, str(store.path), "0123")
     cpu = torch.device("cpu")
     problem.evaluate(weights, run, store.path, tmp_path / "out", cpu, lambda done, total: None)

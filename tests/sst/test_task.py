@@ -96,11 +96,11 @@ def test_pictures_show_cold_blue_warm_red_and_land_grey():
     picture = side_by_side(fields, SEA)
     assert picture.dtype == np.uint8
     times = 320 // 3
-    # Three maps of three columns with a line between them.
+    # Three maps of three columns with a line of land between them.
     assert picture.shape == (2 * times, 11 * times, 3)
     small = picture[::times, ::times]
     assert small[0, 0].tolist() == [5, 48, 97]
     assert np.abs(small[0, 4].astype(int) - 247).max() <= 1
     assert small[0, 8].tolist() == [103, 0, 31]
-    assert small[0, 2].tolist() == small[1, 9].tolist() == [160, 160, 160]
-    assert small[0, 3].tolist() == small[1, 7].tolist() == [255, 255, 255]
+    for place in ((0, 2), (1, 9), (0, 3), (1, 7)):
+        assert small[place].tolist() == [160, 160, 160]

@@ -86,8 +86,7 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         self._firsts = [
             first
             for first in possible
-            if missing.isdisjoint(map(month_name, self._past(first)))
-            and missing.isdisjoint(map(month_name, self._future(first)))
+            if missing.isdisjoint(map(month_name, [*self._past(first), *self._future(first)]))
         ]
         self.left_out = len(possible) - len(self._firsts)
         if not self._firsts:
@@ -114,10 +113,11 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         if not 0 <= index < len(self):
             raise IndexError(index)
         first = self._firsts[index]
+        past, future = self._read(self._past(first)), self._read(self._future(first))
         return {
-            "past": self._read("anomaly", self._past(first)),
-            "future": self._read("anomaly", self._future(first)),
-            "valid": self._read("valid", self._future(first)),
+            "past": past.nan_to_num(),
+            "future": future.nan_to_num(),
+            "valid": future.isfinite(),
             "month": torch.tensor(self.last_month(index) % MONTHS),
         }
 
@@ -132,9 +132,9 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         ahead = first + self.seq_len + self.offset
         return range(ahead, ahead + self.lead)
 
-    def _read(self, name: str, months: range) -> torch.Tensor:
+    def _read(self, months: range) -> torch.Tensor:
         start = months[0] - self.store.first_month
-        return torch.tensor(self.store.fields[name][start : start + len(months)].values)
+        return torch.tensor(self.store.fields["anomaly"][start : start + len(months)].values)
 
 
 def prepared_store(
@@ -164,13 +164,9 @@ def prepared_store(
     files = find_files(root)
     folder = Path(folder) if folder is not None else files[0].parent / "prepared"
     present = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    made = [
-        asdict(area),
-        float(resolution),
-        years.model_dump(mode="json") if years else None,
-        PREPARED.schema,
-    ]
-    output = folder / f"{resolution:g}deg-{json_digest([present, made])[:12]}.json"
+    asked = [asdict(area), float(resolution), years and years.model_dump(mode="json")]
+    digest = json_digest([present, asked, PREPARED.schema])
+    output = folder / f"{resolution:g}deg-{digest[:12]}.json"
     with locked(output.with_suffix(".lock")):
         if not (output.is_file() and output.with_suffix(".nc").is_file()):
             tell(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
     from vrtspike.sst.settings import SSTModelSettings
-    from vrtspike.sst.store import PreparedStore
 
 MODELS = {
     "recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer",
@@ -20,19 +20,10 @@ MODELS = {
 :class:`~vrtspike.sst.model.RecursiveAttentionTransformer`."""
 
 
-def build_model(
-    model: SSTModelSettings, store: PreparedStore, seq_len: int, lead: int
-) -> nn.Module:
-    """The network of a preset for the cells of a store.
-
-    Args:
-        model: its settings.
-        store: the data, which say where the cells lie.
-        seq_len: months that are read.
-        lead: months that are forecast.
-    """
-    network = make_model(model, store.grid.shape, seq_len, lead)
-    place_on_grid(network, *store.placement)
+def build_model(model: SSTModelSettings, samples: ERA5SSTMonthlyDataset) -> nn.Module:
+    """The network of a preset for the cells and months of a data set."""
+    network = make_model(model, samples.store.grid.shape, samples.seq_len, samples.lead)
+    place_on_grid(network, *samples.store.placement)
     return network
 
 

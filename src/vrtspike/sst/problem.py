@@ -159,7 +159,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, run.dataset, "train")
     held_out = open_split(settings, run.dataset, "val")
-    model = build_model(settings.MODEL, samples.store, samples.seq_len, samples.lead)
+    model = build_model(settings.MODEL, samples)
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, settings.MODEL.PRETRAINED)
     left = samples.left_out + held_out.left_out

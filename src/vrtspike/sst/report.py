@@ -74,7 +74,7 @@ def evaluate_preset(
     """
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, manifest, settings.TEST.SPLIT)
-    model = build_model(settings.MODEL, samples.store, samples.seq_len, samples.lead)
+    model = build_model(settings.MODEL, samples)
     load_trained(model, weights)
     require_published(weights)
     progress(0, len(samples))

@@ -6,8 +6,8 @@ array           shape       type    contents
 ``time``        (N,)        int64   numbers of the months (:mod:`vrtspike.sst.settings`), no gap
 ``sst``         (N, H, W)   float32 kelvin; NaN on land and in months that no file holds
 ``siconc``      (N, H, W)   float32 share of the sea that is ice, where the files have it
-``valid``       (N, H, W)   bool    open sea: what is forecast and measured
-``anomaly``     (N, H, W)   float32 (sst - climatology) / deviation of its month; 0 if not valid
+``anomaly``     (N, H, W)   float32 (sst - climatology) / deviation of its month; NaN but for
+                                    open sea, which is forecast and measured
 ``climatology`` (12, H, W)  float32 mean of each calendar month over the training years, kelvin
 ``deviation``   (12, H, W)  float32 standard deviation of the same months about it, kelvin
 ``trend``       (H, W)      float32 linear trend of the training years' anomalies, kelvin a year
@@ -16,8 +16,8 @@ array           shape       type    contents
 =============== =========== ======= ==========================================================
 
 Climatology, deviation and trend come from the training years alone, so that nothing of what a model
-is judged by enters what it reads. They are of valid months alone, and a cell is valid in a calendar
-month only if it was open sea in half of the training years. The manifest beside it
+is judged by enters what it reads. They are of open sea alone, and a cell counts as such in a
+calendar month only if it was so in half of the training years. The manifest beside it
 (``<name>.json``) says which months, years, region and files these are, and holds the digest of the
 contents, which does not depend on chunks, compression or versions of libraries.
 """
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 PREPARED = ManifestKind(
     "manifest of prepared temperatures",
-    3,
+    4,
     "prepare",
     frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "store", "digest"}),
 )
@@ -206,10 +206,9 @@ class PreparedStore:
 
     @property
     def anomalies(self) -> xarray.DataArray:
-        """(time, row, column) anomalies in kelvin, NaN where not valid."""
-        fields = self.fields
-        deviation = fields["deviation"].astype(float).isel(month=fields["time"] % MONTHS)
-        return (fields["anomaly"] * deviation).where(fields["valid"])
+        """(time, row, column) anomalies in kelvin, NaN but for open sea."""
+        months = self.fields["time"] % MONTHS
+        return self.fields["anomaly"] * self.fields["deviation"].astype(float).isel(month=months)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the open arrays: a worker process opens its own."""
@@ -298,16 +297,13 @@ def _with_anomalies(stored: xarray.Dataset, years: Years, title: str) -> xarray.
     distance = (known - middle) / MONTHS
     trend = (distance * anomaly).sum("time") / (distance**2).sum("time")
     fields = {
-        "valid": valid,
-        "anomaly": standard.where(valid, 0),
+        "anomaly": standard.where(valid),
         "climatology": climatology.fillna(0),
         "deviation": deviation,
         "trend": trend.fillna(0),
         "middle": middle.fillna(0),
-        "sea": sea,
     }
-    kinds = {name: np.float32 for name in fields if name not in ("valid", "sea")}
-    added = xarray.Dataset(fields).drop_vars("month").astype(kinds | {"valid": bool, "sea": bool})
-    found = added.assign(stored.data_vars).transpose("time", "month", *_CELLS)
+    added = xarray.Dataset(fields).drop_vars("month").astype(np.float32)
+    found = added.assign(stored.data_vars).assign(sea=sea).transpose("time", "month", *_CELLS)
     counted = {"sea_cells": int(sea.sum()), "dropped_cells": dropped}
     return found.chunk({"time": MONTHS}).assign_attrs(counted)

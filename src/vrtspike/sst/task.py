@@ -15,7 +15,7 @@ from vrtspike.sst.store import PreparedStore
 
 _SHOWN = 3.0
 """Anomaly in standard deviations at which a picture's colours end."""
-_LAND = 160
+_LAND = "#a0a0a0"
 _MAGNIFIED = 320
 """Columns to which a small map is magnified."""
 
@@ -112,11 +112,11 @@ def side_by_side(maps: Sequence[NDArray[np.float32]], sea: NDArray[np.bool_]) ->
     """Maps (H, W) of anomalies in standard deviations as one picture, blue to red, land grey."""
     from matplotlib import colormaps
 
-    gap = np.full((len(sea), 1, 3), 255, np.uint8)
-    pictures = []
-    for values in maps:
-        colours = colormaps["RdBu_r"]((values / _SHOWN + 1) / 2, bytes=True)[..., :3]
-        pictures += [np.where(sea[..., None], colours, np.uint8(_LAND)), gap]
-    joined = np.concatenate(pictures[:-1], axis=1)
+    # A line of land between two maps.
+    fields = np.where(sea, np.stack(maps), np.nan)
+    fields = np.pad(fields, ((0, 0), (0, 0), (0, 1)), constant_values=np.nan)
+    shown = np.concatenate([*fields], axis=1)[:, :-1]
+    colours = colormaps["RdBu_r"].with_extremes(bad=_LAND)
+    picture: NDArray[np.uint8] = colours((shown / _SHOWN + 1) / 2, bytes=True)[..., :3]
     times = max(1, _MAGNIFIED // sea.shape[1])
-    return joined.repeat(times, axis=0).repeat(times, axis=1)
+    return picture.repeat(times, axis=0).repeat(times, axis=1)
