@@ -14,7 +14,7 @@ FILES = 264
 """At most so many Python files of ``src``."""
 SERVING, SERVING_LINES = ("runs", "cluster", "workflow"), 2_520
 """The packages that serve the workflow, and at most so many lines of theirs together."""
-WORDS = 34_000
+WORDS = 33_810
 """At most so many of all pages, both languages together."""
 
 
