@@ -167,3 +167,13 @@ def test_batches_for_a_gpu_come_from_page_locked_memory(device, asked, pinned):
     settings = Settings.model_validate({"DATALOADER": {"PIN_MEMORY": asked}})
     ranks = Ranks(0, 0, 1, 1, torch.device(device))
     assert loader_options(settings, 3, 2, ranks) == LoaderOptions(3, 2, pinned, False)
+
+
+def test_a_worker_without_room_for_a_page_is_told_as_too_little_shared_memory():
+    class Full(Recorder):
+        def __getitem__(self, index):
+            raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error.")
+
+    batches = ShuffledBatches(Full(4), 2, 1, options=LoaderOptions(0))
+    with pytest.raises(RunError, match="MB, too little for loading workers"):
+        list(batches.stream(0, 1, 2))
