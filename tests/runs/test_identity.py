@@ -209,6 +209,15 @@ def test_a_model_with_spikes_is_refused_on_a_data_set_without(tmp_path):
         identify("x", student, dataset)
 
 
+def test_a_protocol_of_other_blurry_frames_is_refused_before_a_training_begins(tmp_path):
+    dataset = write_dataset(tmp_path / "dataset.json", None)
+    plain = {"MODEL": {"USE_SPIKE": False}, "TEST": {"PROTOCOL": ["own", "ssdm"]}}
+    identify("x", Settings.model_validate(plain), dataset)
+    plain["TEST"] = {"PROTOCOL": ["own", "spkdeblurnet"]}
+    with pytest.raises(ConfigError, match=r"spkdeblurnet, whose .*'blur_gamma'; .*DATA\.BLUR_DIR"):
+        identify("x", Settings.model_validate(plain), dataset)
+
+
 def test_the_identity_is_read_as_written(tmp_path):
     settings = Settings.model_validate({"TRAIN": {"OPTIM": {"LR": 1e-3}}, "SEED": 7})
     run = RunIdentity("small", settings, "/data/dataset.json", "abc", "d", {"SPYNET": "e"})

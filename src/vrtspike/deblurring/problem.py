@@ -57,9 +57,10 @@ def dataset_digest(manifest: Path) -> str:
 
 
 def check_data(manifest: Path, settings: Settings) -> None:
-    """Refuse data that a training cannot use.
+    """Refuse data that a training cannot use, or its evaluation.
 
-    Without spikes where the model, or its teacher, needs them, or without sequences to hold out.
+    Without spikes where the model, or its teacher, needs them, without sequences to hold out, or
+    with other blurry frames than a protocol measures.
 
     Raises:
         ConfigError: naming the data set and the key.
@@ -78,6 +79,11 @@ def check_data(manifest: Path, settings: Settings) -> None:
         folder = files[TEACHER].parent
         taught = deblurring_settings(RunIdentity.read(folder).settings)
         require_spikes(f"{manifest}, with {TEACHER} {folder}", has_spikes, taught)
+    if others := [name for name in settings.TEST.PROTOCOL if name != "own"]:
+        from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
+
+        for name in others:
+            PROTOCOLS[name].require_blur(dataset.blur_dir, str(manifest))
 
 
 def training_weights(settings: Settings) -> dict[str, Path]:

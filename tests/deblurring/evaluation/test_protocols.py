@@ -18,12 +18,14 @@ from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import StoredSequence
+from vrtspike.deblurring.evaluation.summary import summarize
 from vrtspike.deblurring.evaluation.tiling import Tiling, restore_tiled
 from vrtspike.deblurring.metrics.lpips import LPIPS
 from vrtspike.deblurring.metrics.ssim import ssim_uniform
 from vrtspike.deblurring.settings import schema
 from vrtspike.errors import ConfigError
 from vrtspike.io.images import read_rgb
+from vrtspike.runs.published import read_published
 
 
 def volume_similarity(a: np.ndarray, b: np.ndarray) -> float:
@@ -102,7 +104,8 @@ def test_figures_are_those_of_the_definition(small_run, evaluated, name):
 def test_a_summary_names_its_protocol_and_what_it_does_not_know(evaluated):
     output, summary = evaluated
     assert (summary["protocol"], summary["mean_over"]) == ("vrt", "frames")
-    assert list(summary["other_protocols"]) == ["own", "ssdm"]
+    means = {name: each["mean_over"] for name, each in summary["other_protocols"].items()}
+    assert means == {"own": "sequences", "ssdm": "frames"}
     assert summary["tile"] == {"SIZE": 192, "OVERLAP": 20, "FRAMES": 18, "FRAMES_OVERLAP": 2}
     assert summary["other_protocols"]["own"]["tile"]["SIZE"] == 64
     assert summary["protocol_unknown"] == ""
@@ -110,6 +113,20 @@ def test_a_summary_names_its_protocol_and_what_it_does_not_know(evaluated):
     page = html.unescape((output / "metrics.html").read_text())
     for words in ("Protocol 'vrt'", "Protocol ssdm", "MATLAB", "do not compare"):
         assert words in page
+
+
+def test_the_mean_of_a_summary_is_that_of_each_protocol(small_run):
+    columns = ["protocol", "sequence", "scale", "frames", "psnr_blur", "psnr"]
+    rows = [
+        (protocol, sequence, 1.0, frames, 20.0, psnr)
+        for protocol in ("own", "vrt")
+        for sequence, frames, psnr in (("b", 3, 30.0), ("c", 1, 34.0))
+    ]
+    measured = {PROTOCOLS[name]: PROTOCOLS[name].metrics(["psnr"]) for name in ("own", "vrt")}
+    run, dataset = read_published(small_run.train), load_dataset(small_run.dataset)
+    summary = summarize(run, dataset, pd.DataFrame(rows, columns=columns), measured)
+    assert summary["metrics"]["psnr"]["restored"] == 32
+    assert summary["other_protocols"]["vrt"]["metrics"]["psnr"]["restored"] == 31
 
 
 def test_the_main_figures_are_those_of_the_protocol_alone(small_run, evaluated, tmp_path):
@@ -176,14 +193,12 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
 
     def restore(window, areas):
         sizes = (window.stop - window.start, 3, 192, 24)
-        return np.stack(
-            [np.full(sizes, window.start + 100 * rows.start, np.float32) for rows, _ in areas]
-        )
+        values = (np.float32(window.start + 100 * rows.start) for rows, _ in areas)
+        return np.stack([np.full(sizes, value) for value in values])
 
     tiling = PROTOCOLS["vrt"].tiling(schema.TestSettings().TILE, clip_len=5)
-    found = np.stack(
-        list(restore_tiled(lambda t: t, restore, (frames, height, 24), tiling, unit=8))
-    )
+    joined = restore_tiled(lambda t: t, restore, (frames, height, 24), tiling, unit=8)
+    found = np.stack(list(joined))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(found[:, 1, :, 7], whole / counted, rtol=1e-6)
 
