@@ -50,6 +50,7 @@ from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.models import spike_encoder
 from vrtspike.deblurring.preset import build_task, build_trainable, rate_factors
+from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.videos import Videos
 from vrtspike.io.files import atomic_write_text, read_json, write_json
@@ -266,7 +267,14 @@ def test_psnr(
     model: nn.Module, settings: Settings, dataset: DatasetManifest, device: torch.device
 ) -> float:
     """Mean PSNR in dB of all frames of the test split."""
-    values = []
+    pairs = restored_split(model, settings, dataset, device)
+    return statistics.fmean(psnr(*pair) for sequence in pairs for pair in sequence)
+
+
+def restored_split(
+    model: nn.Module, settings: Settings, dataset: DatasetManifest, device: torch.device
+) -> Iterator[list[tuple[Image, Image]]]:
+    """The frames of each test sequence, restored and sharp, both uint8 (H, W, 3)."""
     known = dataset.statistics_for(settings.DATA) if settings.MODEL.USE_SPIKE else None
     for entry in dataset.split(settings.DATA.VAL_SPLIT):
         source = StoredSequence(Store(entry.store))
@@ -276,8 +284,7 @@ def test_psnr(
             tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
             with_spikes=known is not None,
         )
-        values += [psnr(frame, source.read_sharp(n)) for n, frame in enumerate(restored)]
-    return statistics.fmean(values)
+        yield [(frame, source.read_sharp(number)) for number, frame in enumerate(restored)]
 
 
 def blurry_psnr(dataset: DatasetManifest) -> float:

@@ -27,13 +27,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from learning import CPU, PAGE, ROOT, SEEDS, preset_settings, trained
+from learning import CPU, PAGE, ROOT, SEEDS, preset_settings, restored_split, summary, trained
 from measured_figures import markdown, require_current, with_part
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
-from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import StoredSequence
-from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.tof import flow_distance, optical_flow
 from vrtspike.deblurring.models import spike_nafnet
@@ -173,16 +169,10 @@ def scores(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> di
     """Mean PSNR over all frames of the test split, mean tOF over all pairs of neighbours."""
     values: list[float] = []
     distances: list[float] = []
-    known = dataset.statistics_for(settings.DATA) if settings.MODEL.USE_SPIKE else None
-    for entry in dataset.split("test"):
-        source = StoredSequence(Store(entry.store))
-        compute = torch_compute(model, known, CPU)
-        tiling = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
-        with_spikes = known is not None
-        restored = [*restore_frames(compute, source, tiling, with_spikes=with_spikes)]
-        sharp = [source.read_sharp(number) for number in range(len(restored))]
-        values += map(psnr, restored, sharp)
-        flows = [[optical_flow(*pair) for pair in pairwise(each)] for each in (restored, sharp)]
+    for pairs in restored_split(model, settings, dataset, CPU):
+        values += [psnr(*pair) for pair in pairs]
+        videos = zip(*pairs, strict=True)  # the restored one and the sharp one
+        flows = [[optical_flow(*pair) for pair in pairwise(video)] for video in videos]
         distances += map(flow_distance, *flows)
     return {"psnr": statistics.fmean(values), "tof": statistics.fmean(distances)}
 
@@ -192,12 +182,10 @@ def section(runs: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     rows = []
     for name in VARIANTS:
         if found := list(runs.get(name, {}).values()):
-            psnrs = [run["psnr"] for run in found]
             rows.append(
                 (
                     name,
-                    f"{statistics.fmean(psnrs):.2f}",
-                    f"{min(psnrs):.2f} to {max(psnrs):.2f}" if len(psnrs) > 1 else "one seed",
+                    *summary({seed: run["psnr"] for seed, run in runs[name].items()}),
                     f"{statistics.fmean(run['tof'] for run in found):.2f}",
                     f"{found[0]['gflop']:.2f}",
                 )
@@ -222,9 +210,7 @@ def main() -> None:
     arguments = parser.parse_args()
     runs: dict[str, dict[str, dict[str, float]]] = read_json(RESULTS) if RESULTS.is_file() else {}
     if arguments.check:
-        require_current(
-            PAGE, with_part(PAGE, "light_variants.py", section(runs)), "light_variants.py"
-        )
+        require_current(PAGE, with_part(PAGE, PROGRAM, section(runs)), PROGRAM)
         return
     torch.set_num_threads(arguments.threads)
     dataset = load_dataset(arguments.dataset)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from vrtspike.config.problems import Problem, find_problem
+from vrtspike.config.problems import Metric, Problem, find_problem
 from vrtspike.errors import RunError
 from vrtspike.io.files import (
     atomic_write_text,
@@ -95,8 +96,6 @@ def write_evaluation(
         before, after = (float(sequences[column].mean()) for column in metric.columns)
         kinds = (before, after, metric.gain(after, before))
         figures[metric.name] = dict(zip(metric.kinds, kinds, strict=True))
-    main = next(iter(problem.METRICS.values()))
-    worst = frames.sort_values(main.name, ascending=main.larger_is_better).head(WORST)
     summary = {
         "schema": 1,
         "task": run.settings.TASK,
@@ -109,14 +108,40 @@ def write_evaluation(
         "frames": len(frames),
         "metrics": finite_or_null(figures),
         "definitions": {name: metric.explanation for name, metric in problem.METRICS.items()},
-        "worst": worst[["sequence", "frame", main.name]].to_dict("records"),
+        "worst": worst_frames(frames, next(iter(problem.METRICS.values()))),
         **facts,
     }
     (output / EXAMPLES).mkdir(exist_ok=True)
-    for name, table in ((FRAMES, frames), (SEQUENCES, sequences)):
-        atomic_write_text(output / name, table.to_csv(index=False, float_format="%.6f"))
+    write_table(output / FRAMES, frames)
+    write_table(output / SEQUENCES, sequences)
     write_summary(output / SUMMARY, summary)
     return summary
+
+
+def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | float]]:
+    """The frames with the worst figures, the worst first.
+
+    Args:
+        frames: a row per frame: ``sequence``, ``frame`` and the metric's column.
+        metric: what they are ranked by.
+
+    Returns:
+        at most :data:`WORST`, each with these three; frames without a finite figure, such as the
+        PSNR of one that equals the sharp one, are none.
+    """
+    rows = frames[frames[metric.name].map(math.isfinite)]
+    ordered = rows.sort_values(metric.name, ascending=metric.larger_is_better, kind="stable")
+    return [
+        {"sequence": str(name), "frame": str(frame), metric.name: float(figure)}
+        for name, frame, figure in ordered[["sequence", "frame", metric.name]]
+        .head(WORST)
+        .to_numpy()
+    ]
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a table of figures as CSV, with six decimals."""
+    atomic_write_text(path, table.to_csv(index=False, float_format="%.6f"))
 
 
 class ChangedSummaryError(RunError):

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.deblurring.reference_metrics import decibels, luma_of
+from vrtspike.analysis.evaluation_files import worst_frames
 from vrtspike.deblurring.evaluation.measure import (
     ClipMeter,
     overall_means,
@@ -16,7 +17,6 @@ from vrtspike.deblurring.evaluation.measure import (
     sequence_means,
     sequences_lost_to_spikes,
     spikes_means,
-    worst_frames,
 )
 from vrtspike.deblurring.metrics.metric import MotionScore, TemporalMetric, needs_nothing
 from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
@@ -176,7 +176,7 @@ def test_frames_are_ranked_by_psnr_or_else_by_the_first_metric():
 
 def test_the_worst_frames_are_named_the_worst_first():
     frames = FRAMES[FRAMES["scale"] == 1]
-    worst = worst_frames(frames, [SSIM, PSNR])
+    worst = worst_frames(frames, ranking_metric([SSIM, PSNR]))
     assert worst == [
         {"sequence": "c", "frame": "0", "psnr": 24.0},
         {"sequence": "c", "frame": "1", "psnr": 24.0},
@@ -185,13 +185,13 @@ def test_the_worst_frames_are_named_the_worst_first():
         {"sequence": "a", "frame": "1", "psnr": 31.0},
     ]
     perfect = frames.replace({"psnr": {25.0: np.inf, 24.0: np.nan}})
-    assert [frame["psnr"] for frame in worst_frames(perfect, [PSNR])] == [
+    assert [frame["psnr"] for frame in worst_frames(perfect, PSNR)] == [
         30,
         31,
         38,
     ]
     lower = frames.rename(columns={"psnr": "tof"})
-    assert [frame["tof"] for frame in worst_frames(lower, [TOF])] == [
+    assert [frame["tof"] for frame in worst_frames(lower, TOF)] == [
         38,
         31,
         30,

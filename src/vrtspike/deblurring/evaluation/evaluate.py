@@ -24,7 +24,9 @@ from vrtspike.analysis.evaluation_files import (
     SUMMARY,
     TABLE,
     VIDEOS,
+    worst_frames,
     write_summary,
+    write_table,
 )
 from vrtspike.deblurring.data.clips.dataset import (
     DatasetManifest,
@@ -44,7 +46,6 @@ from vrtspike.deblurring.evaluation.measure import (
     require_size,
     select_metrics,
     sequence_means,
-    worst_frames,
 )
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS, Protocol
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
@@ -69,7 +70,7 @@ from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.settings.schema import SpikesAloneName, TestSettings
 from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
-from vrtspike.io.files import atomic_write_text, replaced_folder
+from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.cpus import available_cpus
@@ -212,16 +213,12 @@ def _write_tables(
     summary = summarize(run, dataset, sequences, measured)
     summary |= facts
     main = (frames["protocol"] == protocol.name) & (frames["scale"] == summary["scale"])
-    summary["worst"] = worst_frames(frames[main], metrics)
-    atomic_write_text(output / FRAMES, _csv(frames))
-    atomic_write_text(output / SEQUENCES, _csv(sequences))
+    summary["worst"] = worst_frames(frames[main], ranking_metric(metrics))
+    write_table(output / FRAMES, frames)
+    write_table(output / SEQUENCES, sequences)
     write_summary_page(output / TABLE, sequences, summary, metrics)
     write_summary(output / SUMMARY, summary)
     return summary
-
-
-def _csv(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, float_format="%.6f")
 
 
 class _Clip:

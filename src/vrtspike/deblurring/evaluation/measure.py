@@ -23,8 +23,6 @@ from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.files import finite_or_null
 
 KEYS = ["protocol", "sequence", "frame", "scale"]
-WORST = 5
-"""Frames that a summary names."""
 
 Kind = Literal["blur", "restored", "spikes", "sharp", "gray"]
 FrameImages = Mapping[Kind, NDArray[Any]]
@@ -257,27 +255,3 @@ def sequences_lost_to_spikes(
 def ranking_metric(metrics: Sequence[ImageMetric]) -> ImageMetric:
     """What frames are ranked by, from the worst to the best: PSNR, or else the first metric."""
     return PSNR if PSNR in metrics else metrics[0]
-
-
-def worst_frames(
-    frames: pd.DataFrame, metrics: Sequence[ImageMetric]
-) -> list[dict[str, str | float]]:
-    """The restored frames with the worst figures, the worst first.
-
-    Args:
-        frames: a row per frame, of one protocol and scale.
-        metrics: those that were measured.
-
-    Returns:
-        at most :data:`WORST`, each with ``sequence``, ``frame`` and the metric they are ranked by
-        (:func:`ranking_metric`); frames that equal the sharp ones are none.
-    """
-    metric = ranking_metric(metrics)
-    rows = frames[frames[metric.name].map(math.isfinite)]
-    ordered = rows.sort_values(metric.name, ascending=metric.larger_is_better, kind="stable")
-    return [
-        {"sequence": str(name), "frame": str(frame), metric.name: float(figure)}
-        for name, frame, figure in ordered[["sequence", "frame", metric.name]]
-        .head(WORST)
-        .to_numpy()
-    ]

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from vrtspike.analysis.evaluation_files import FRAMES, write_table
 from vrtspike.deblurring.analysis.published import (
     PublishedFigure,
     require_published_frames,
@@ -25,10 +26,8 @@ from vrtspike.deblurring.evaluation.tiling import Progress
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
-from vrtspike.io.files import atomic_write_text
 from vrtspike.io.images import read_rgb
 
-FRAMES = "frames.csv"
 PROTOCOL = PROTOCOLS["vrt"]
 
 
@@ -75,7 +74,7 @@ def reproduce_vrt(
         rows.append(row)
         progress(len(rows), expected.frames)
     frames = pd.DataFrame(rows)
-    atomic_write_text(output / FRAMES, frames.to_csv(index=False, float_format="%.6f"))
+    write_table(output / FRAMES, frames)
     found = float(frames["psnr"].mean())
     verdict = expected.verdict(found)
     if not expected.is_found(found):
