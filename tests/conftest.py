@@ -32,8 +32,18 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 SEED = int(os.environ.get("VRTSPIKE_TEST_SEED", "0"))
 
 
-COSTS = {"workflow": 10, "slow": 5}
+COSTS = {"endurance": 20, "workflow": 10, "slow": 5}
 """Roughly how many seconds a test with a marker takes."""
+LONGEST = (
+    "test_cluster_faults.py",
+    "test_kills.py",
+    "test_compilation.py",
+    "test_disks.py",
+    "test_staleness.py",
+    "test_sweep.py",
+    "test_generic_profile.py",
+)
+"""Files of few tests that take minutes: they begin first, in this order."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -46,7 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         seconds[item.path] += max(
             (COSTS.get(mark.name, 0) for mark in item.iter_markers()), default=0
         )
-    items.sort(key=lambda item: -seconds[item.path])
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (order.get(item.path.name, len(LONGEST)), -seconds[item.path]))
 
 
 NOT_INSTALLED = re.compile("CUDA device|without a CUDA driver|has a GPU|real samples|pyiqa")
