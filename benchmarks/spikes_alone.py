@@ -33,8 +33,8 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
     to_frame,
 )
 from vrtspike.deblurring.metrics.psnr import PSNR_Y
+from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.metrics.ssim import SSIM_Y
-from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.metrics.tof import TOF
 from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
 from vrtspike.io.files import atomic_write_text, read_json, write_json

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.deblurring.data.manifests import SURVEY, surveyed
-from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS
 from vrtspike.deblurring.data.shard_jobs import Ingestion, make_shard
 from vrtspike.deblurring.data.shards import Shard
 from vrtspike.io.manifests import read_manifest

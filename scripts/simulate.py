@@ -11,8 +11,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS, find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
-from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS, find_sequence
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sensor import SensorModel
 from vrtspike.deblurring.data.simulation.sequence import (

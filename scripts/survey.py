@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.errors import named_faults
 from vrtspike.io.files import write_json

@@ -17,7 +17,7 @@ WITHOUT = {
     # Reading a preset takes no table.
     "vrtspike.config": {"torch", "cv2", "vrtspike.deblurring", "vrtspike.deblurring.models"},
     # Tables and reports.
-    "vrtspike.deblurring.metrics.table": {"torch", "lpips", "torchvision"},
+    "vrtspike.deblurring.metrics.registry": {"torch", "lpips", "torchvision"},
 }
 
 

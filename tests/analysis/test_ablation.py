@@ -231,6 +231,8 @@ def test_what_was_chosen_on_the_test_split_is_said_with_the_runs_it_holds_for(ab
     compare_variants(runs, tmp_path / "out")
     page = (tmp_path / "out/table.html").read_text()
     assert "one, one-without-spikes: chosen on the test split." in page
+    notes = pd.read_csv(tmp_path / "out/table.csv", keep_default_na=False)["note"].tolist()
+    assert notes == ["chosen on the test split"] * 2 + [""] * (len(notes) - 2)
 
 
 PSNR = (30.0, 31.0, 29.0)
@@ -258,6 +260,9 @@ def test_each_seed_their_mean_and_their_standard_deviation(seeds, tmp_path):
     pd.testing.assert_frame_equal(stored, table, check_dtype=False)
     page = (tmp_path / "out/table.html").read_text()
     assert page.count('<tr class="strong">') == 1
+    change(summary_of(seeds[1]), warnings=["chosen on the test split"])
+    notes = ["", "chosen on the test split", "", "chosen on the test split"]
+    assert write_seeds(seeds, tmp_path / "out")["note"].tolist() == notes
     assert "standard deviation over seeds" in page
 
 

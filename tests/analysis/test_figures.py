@@ -22,7 +22,7 @@ from vrtspike.analysis.figures import (
 )
 from vrtspike.analysis.performance import figures_table
 from vrtspike.analysis.run_logs import read_run_logs
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.metrics.registry import METRICS
 
 STEPS, MICRO = 41, 3
 LEAVES = ("vrt/stage1", "vrt/stage2", "spike_encoder")

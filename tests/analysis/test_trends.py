@@ -12,7 +12,7 @@ from tests.published_runs import write_lines
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.findings import find
 from vrtspike.analysis.run_logs import read_run_logs
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings import Settings
 
 Record = dict[str, Any]

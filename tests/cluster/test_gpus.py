@@ -187,7 +187,7 @@ def test_a_run_waits_and_says_for_what_until_a_device_is_free(machine, monkeypat
         said.append(text)
         freed.set()
 
-    with machine(1, installed=look, patience_s=None, tell=tell) as mine:
+    with machine(1, installed=look, patience_s=None, show=tell) as mine:
         assert mine.names == ("GPU-a",)
     first, last = said
     assert re.match(r"waiting: too few of the 1 GPUs are free for 1: GPU 0: 30\.0 of 40\.0", first)
@@ -210,7 +210,7 @@ def test_two_runs_that_need_both_devices_come_one_after_the_other(machine):
     order: list[str] = []
 
     def run(name):
-        with machine(2, installed=GPUS[:2], patience_s=None, tell=lambda text: None):
+        with machine(2, installed=GPUS[:2], patience_s=None, show=lambda text: None):
             order.extend([name, name])
 
     threads = [threading.Thread(target=run, args=(name,)) for name in "xyz"]

@@ -9,7 +9,7 @@ from vrtspike.analysis.evaluation_files import EvaluatedProblem
 from vrtspike.config.loading import load_preset
 from vrtspike.config.problems import PROBLEMS, Metric, Problem, every_metric, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.deblurring.metrics.table import METRICS as OF_VIDEOS
+from vrtspike.deblurring.metrics.registry import METRICS as OF_VIDEOS
 from vrtspike.errors import ConfigError
 from vrtspike.sst.settings import METRICS as OF_THE_SEA
 from vrtspike.training.fit import TrainableProblem

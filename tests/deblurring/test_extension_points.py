@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config import load_preset
-from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.extension_points import names_module
-from vrtspike.deblurring.metrics.table import METRICS
-from vrtspike.deblurring.models.table import MODELS
+from vrtspike.deblurring.metrics.registry import METRICS
+from vrtspike.deblurring.models.registry import MODELS
 from vrtspike.deblurring.settings import names
 from vrtspike.errors import ConfigError
 

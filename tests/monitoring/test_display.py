@@ -75,7 +75,7 @@ def test_beside_a_log_the_screen_shows_what_one_waits_for(tmp_path, monkeypatch)
     log.write_text("before\n")
     display = open_display(is_main=True, stream=screen, log=log)
     display.note("data loading")
-    display.tell("validation after step 1: psnr 27.3")
+    display.show("validation after step 1: psnr 27.3")
     for step in range(1, 14):
         display.update(status(step))
         now += 5.0
@@ -108,13 +108,13 @@ def test_beside_a_log_only_what_is_told_is_shown_else_everything_once(tmp_path, 
     log.write_text("of the start before\n")
     messages.begin()
     messages.note("full text")
-    messages.tell("important")
+    messages.show("important")
     assert log.read_text() == "full text\nimportant\n"
     assert capsys.readouterr().out == "important\n"
     assert messages.environment == {"VRTSPIKE_LOG_FILE": str(log)}
     messages = Messages()
     messages.begin()
     messages.note("full text")
-    messages.tell("important")
+    messages.show("important")
     assert capsys.readouterr().out == "full text\nimportant\n"
     assert messages.environment == {}

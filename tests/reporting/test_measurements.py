@@ -7,7 +7,7 @@ import pytest
 
 from tests.reporting.results import FINDING, make_alignment, make_performance, make_run
 from vrtspike.analysis.performance import analyze_run
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.errors import RunError
 from vrtspike.reporting.measurements import (
     ALIGNMENT_COLUMNS,

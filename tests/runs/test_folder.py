@@ -30,7 +30,7 @@ tell = lambda text: print(text, flush=True)
 folder, is_launcher = Path(sys.argv[1]), sys.argv[2] == "launcher"
 with hold_launcher(folder, tell) if is_launcher else contextlib.nullcontext():
     with hold_run(folder):  # what trains is another process of the launcher's
-        tell("at work")
+        show("at work")
         sys.stdin.read()
 """
 

@@ -260,9 +260,9 @@ def test_years_that_the_files_lack_are_refused(download, tmp_path):
 def test_a_prepared_store_is_found_again(tmp_path):
     path = write_example(tmp_path, SMALL)
     told: list[str] = []
-    one = prepared_store(tmp_path, WORLD, 30, tell=told.append)
+    one = prepared_store(tmp_path, WORLD, 30, show=told.append)
     stamp = one.path.stat().st_mtime_ns
-    two = prepared_store(tmp_path, WORLD, 30, tell=told.append)
+    two = prepared_store(tmp_path, WORLD, 30, show=told.append)
     assert (two.path, two.path.stat().st_mtime_ns, len(told)) == (one.path, stamp, 1)
     assert one.path.parent == tmp_path / "prepared"
     others = {

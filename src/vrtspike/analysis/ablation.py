@@ -21,6 +21,7 @@ from vrtspike.analysis.evaluations import (
     require_equal,
     require_seeds,
     seeds_quality,
+    with_notes,
 )
 from vrtspike.config.loading import derive, require_ablation
 from vrtspike.config.run_schema import Ablation, Variant, seed_names, split_seed
@@ -119,7 +120,9 @@ def ablation_table(
     table = pd.DataFrame(rows)
     figures = dict.fromkeys([name for name in table if name not in _TEXTS], "float64")
     whole = [name for name in ("seeds", "steps", "parameters") if name in table]
-    return table.astype(figures | dict.fromkeys(whole, "Int64"))
+    table = table.astype(figures | dict.fromkeys(whole, "Int64"))
+    by_row = [[evaluations[run.name] for run in seeds] for models in ablations for seeds in models]
+    return with_notes(table, by_row)
 
 
 def _figures(
@@ -246,6 +249,7 @@ def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:
     mean = {"seed": f"mean of {len(runs)}", **seeds_quality(list(summaries.values()), metrics)}
     table = pd.DataFrame([*rows, mean], columns=list(mean))
     table = table.astype(dict.fromkeys(table.columns[1:], "float64"))
+    table = with_notes(table, [*([summary] for summary in summaries.values()), summaries.values()])
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6f"))
     note = (
         f"Trainings that differ in their seed alone. {quality_note(metrics)} The {SPREAD} is the "

@@ -192,7 +192,7 @@ def run_benchmark(
     datasets: tuple[Path, Path],
     length: Length,
     gpus: int | Literal["auto"],
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> Benchmark:
     """Train a few steps with each of two settings, in turns.
 
@@ -202,7 +202,7 @@ def run_benchmark(
         datasets: manifest of the data of each.
         length: how many turns and steps.
         gpus: of this machine; ``auto`` for all that are free.
-        tell: is told of every turn.
+        show: is called with a line for every turn.
 
     Raises:
         ConfigError: if timing would make a key equal in which they differ.
@@ -214,7 +214,7 @@ def run_benchmark(
     words = " ".join(f"{key}={value}" for key, (_, value) in changes.items())
     names = (NAMES[0], f"{NAMES[1]} ({words})")
     sides = [Side(*side) for side in zip(names, pair, datasets, strict=True)]
-    turns = take_turns(sides, length, gpus, tell)
+    turns = take_turns(sides, length, gpus, show)
     notes = dict.fromkeys([*before.first_steps.notes, *after.first_steps.notes])
     return Benchmark(preset, changes, length, turns[0], turns[1], tuple(notes))
 

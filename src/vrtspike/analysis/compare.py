@@ -19,6 +19,7 @@ from vrtspike.analysis.evaluations import (
     quality_formats,
     quality_note,
     require_names,
+    with_notes,
 )
 from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.performance import Analysis, plot_lines
@@ -165,8 +166,7 @@ def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.D
     table = pd.DataFrame(rows)
     numbers = [column for column in table.columns if column != "preset"]
     table = table.astype(dict.fromkeys(numbers, float)).astype({"parameters": "Int64"})
-    notes = ["; ".join((c.evaluation or {}).get("warnings", ())) for c in candidates]
-    return table.assign(note=notes) if any(notes) else table
+    return with_notes(table, ([candidate.evaluation] for candidate in candidates))
 
 
 def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from vrtspike.analysis.evaluation_files import SUMMARY, read_summary
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
@@ -101,6 +103,22 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
             f"{'; '.join(each)})."
         )
     return " ".join(notes)
+
+
+def with_notes(
+    table: pd.DataFrame, evaluations: Iterable[Iterable[Summary | None]]
+) -> pd.DataFrame:
+    """The table with what warns of its figures as a column ``note``, if anything does.
+
+    Args:
+        table: the figures.
+        evaluations: those of each row.
+    """
+    notes = []
+    for row in evaluations:
+        warnings = [text for e in row if e is not None for text in e.get("warnings", ())]
+        notes.append("; ".join(dict.fromkeys(warnings)))
+    return table.assign(note=notes) if any(notes) else table
 
 
 OWN_PROTOCOL = "own"

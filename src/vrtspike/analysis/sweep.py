@@ -66,12 +66,12 @@ def write_sweep(folders: Sequence[Path], values: Values, output: Path, title: st
         best_last = not shown[0].larger_is_better
         table = table.sort_values(shown[0].name, ascending=best_last, kind="stable")
     keys = list(dict.fromkeys(key for each in values.values() for key in each))
+    if any(run.settings.value("DATA.VALIDATION") == "test" for run, _ in runs):
+        table = table.assign(note=CHOSEN_ON_TEST)
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6g"))
-    chosen = any(run.settings.value("DATA.VALIDATION") == "test" for run, _ in runs)
-    note = f"{NOTE} {CHOSEN_ON_TEST}" if chosen else NOTE
     formats = {metric.name: metric.format for metric in shown}
     formats |= {f"{name} spread": spec for name, spec in formats.items()} | {"parameters": ","}
-    write_page(output / f"{TABLE}.html", f"Sweep {title}", note, [Table(table, formats=formats)])
+    write_page(output / f"{TABLE}.html", f"Sweep {title}", NOTE, [Table(table, formats=formats)])
     text = parallel_coordinates(table, keys, shown).to_html(include_plotlyjs=True)
     atomic_write_text(output / PLOT, text)
     return table

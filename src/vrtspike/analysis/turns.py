@@ -91,7 +91,7 @@ def take_turns(
     sides: Sequence[Side],
     length: Length,
     gpus: int | Literal["auto"],
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> list[list[Turn]]:
     """Train each of the settings, in turns: the first, the second, the first, the second ...
 
@@ -99,7 +99,7 @@ def take_turns(
         sides: the settings.
         length: how many turns and steps.
         gpus: of this machine; ``auto`` for all that are free.
-        tell: is told of every turn.
+        show: is called with a line for every turn.
 
     Returns:
         The turns of each side.
@@ -112,8 +112,8 @@ def take_turns(
         place = number % len(sides)
         title = f"turn {number + 1} of {length.turns * len(sides)}, {sides[place].name}"
         with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as folder:
-            turn = _train(sides[place], Path(folder), length, gpus, tell)
-        tell(f"{title}: {statistics.median(turn.step_s):.4g} s a step")
+            turn = _train(sides[place], Path(folder), length, gpus, show)
+        show(f"{title}: {statistics.median(turn.step_s):.4g} s a step")
         found[place].append(turn)
         if turn.device != found[0][0].device:
             raise RunError(
@@ -128,7 +128,7 @@ def _train(
     folder: Path,
     length: Length,
     gpus: int | Literal["auto"],
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> Turn:
     """Start a training, stop it after its steps, and read what it has recorded."""
     with _launched(side, folder, gpus) as process:
@@ -141,7 +141,7 @@ def _train(
             lines = _lines(folder / "terminal.txt")
             for line in lines[told:]:
                 if line.startswith("waiting: "):
-                    tell(line)
+                    show(line)
             told = len(lines)
         try:
             turn = _read(folder, length)

@@ -198,7 +198,7 @@ def take_gpus(
     *,
     most: int | None = None,
     dividing: int | None = None,
-    tell: Callable[[str], None] = print,
+    show: Callable[[str], None] = print,
     look: Callable[[], Sequence[Gpu]] = installed_gpus,
     folder: Path | None = None,
     patience_s: float | None = None,
@@ -213,7 +213,7 @@ def take_gpus(
             0 is the CPU.
         most: that ``auto`` takes; None for no limit.
         dividing: what ``auto`` takes divides this number: the batches that a run has to share.
-        tell: is told what is waited for.
+        show: is called with what is waited for.
         look: lists the machine's GPUs.
         folder: where the lock files stand; the machine's own unless given.
         patience_s: seconds to wait for GPUs that are in use; None waits until they are free.
@@ -239,7 +239,7 @@ def take_gpus(
         if devices is not None:
             try:
                 if told:
-                    tell(f"free now: {', '.join(devices.names)}")
+                    show(f"free now: {', '.join(devices.names)}")
                 yield devices
             finally:
                 _close(devices.locks)
@@ -249,7 +249,7 @@ def take_gpus(
         if patience_s is not None and waited_s >= patience_s:
             raise RunError(f"{missing}. Wait for them, ask for fewer, or compute on the CPU")
         if waited_s >= _QUIET_S and not told:
-            tell(f"waiting: {missing}")
+            show(f"waiting: {missing}")
             told = True
         time.sleep(_POLL_S)
         usable = require_gpus(wanted, look()) or usable
@@ -349,7 +349,7 @@ def take_device(name: DeviceName, patience_s: float | None = None) -> Iterator[t
     if kind == "cpu":
         yield torch.device("cpu")
         return
-    tell = partial(print, file=sys.stderr, flush=True)
-    with take_gpus(1, tell=tell, patience_s=patience_s) as devices:
+    show = partial(print, file=sys.stderr, flush=True)
+    with take_gpus(1, show=show, patience_s=patience_s) as devices:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices.names[0]
         yield torch.device("cuda")

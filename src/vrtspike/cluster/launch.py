@@ -101,7 +101,7 @@ def launch(
     messages.note(f"run folder: {folder}")
     changed = changes_since(folder, program, settings.TASK)
     _tell_code(changed, folder, preset, retrain, messages)
-    with hold_launcher(folder, messages.tell):
+    with hold_launcher(folder, messages.show):
         run_identity.write(folder)
         if is_finished(folder):
             publish(folder, output)
@@ -129,7 +129,7 @@ def launch(
     # Without a step since it began, the next time would end like this one.
     goes_on = status == EXIT_INTERRUPTED and limit is not None and limit.reached
     if goes_on and has_advanced(folder) and queue_again(os.environ):
-        messages.tell("this job is queued again, where training continues")
+        messages.show("this job is queued again, where training continues")
     return status
 
 
@@ -144,14 +144,14 @@ def _tell_code(
 ) -> None:
     """Say if other code has computed the run so far, and begin it again if that is asked for."""
     if changed == [] and retrain:
-        messages.tell("the run is of today's code; remove its folder to train it again")
+        messages.show("the run is of today's code; remove its folder to train it again")
     if not changed:
         return
     if retrain:
         aside = set_aside(folder)
-        messages.tell(f"the run of other code stands in {aside} now: {describe_code(changed)}")
+        messages.show(f"the run of other code stands in {aside} now: {describe_code(changed)}")
     else:
-        messages.tell(
+        messages.show(
             f"code has changed since this run began: {describe_code(changed)}; to train it again: "
             f"snakemake train_{preset} --config RETRAIN={preset}"
         )
@@ -206,7 +206,7 @@ def train(
         if nodes == 1:
             # It may wait for hours: the run's folder stays as it is meanwhile.
             batches = (read_record(folder) or {}).get("micro_batches")
-            taken = take_gpus(gpus, most=most_gpus, dividing=batches, tell=messages.tell)
+            taken = take_gpus(gpus, most=most_gpus, dividing=batches, show=messages.show)
             devices = stack.enter_context(taken)
         path = stack.enter_context(status_file(folder))
         environment = {STATUS_FILE: str(path.absolute()), **messages.environment}
@@ -227,10 +227,10 @@ def train(
     if isinstance(status, int):
         return status
     if ending.was_stopped and status is None:
-        messages.tell("stopped before training had begun; the same command begins again")
+        messages.show("stopped before training had begun; the same command begins again")
         return EXIT_INTERRUPTED
     when = " while it was stopping" if ending.was_stopped else ""
-    messages.tell(
+    messages.show(
         f"training failed{when}: {ending}. What was saved stays in {folder}; the same command "
         "continues from there"
     )
@@ -298,4 +298,4 @@ def run_end_hook(
         messages.note(f"LOG.ON_END:\n{said}")
     if done.returncode:
         last = (said.splitlines() or ["it said nothing"])[-1]
-        messages.tell(f"warning: LOG.ON_END ended with {done.returncode}: {last}")
+        messages.show(f"warning: LOG.ON_END ended with {done.returncode}: {last}")

@@ -118,7 +118,7 @@ def read_status(path: Path) -> int | Literal["begun"] | None:
 
 def report_begin() -> None:
     """Tell the launcher that all processes are there: from now on they handle requests to stop."""
-    _tell(_BEGUN)
+    _send(_BEGUN)
 
 
 def report_status(status: int) -> int:
@@ -129,7 +129,7 @@ def report_status(status: int) -> int:
     """
     if STATUS_FILE not in os.environ:
         return status
-    _tell(str(status))
+    _send(str(status))
     shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
     return 0 if shared else status
 
@@ -156,7 +156,7 @@ def process_number() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def _tell(word: str) -> None:
+def _send(word: str) -> None:
     path = os.environ.get(STATUS_FILE)
     if path is None or process_number() != 0:
         return

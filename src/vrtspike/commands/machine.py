@@ -163,7 +163,7 @@ def benchmark(arguments: argparse.Namespace) -> None:
     from vrtspike.config.workflow import read_plan
     from vrtspike.io.files import atomic_write_text
 
-    def tell(text: str) -> None:
+    def show(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     plan, preset = read_plan(arguments.configfile, arguments.config), arguments.preset
@@ -176,7 +176,7 @@ def benchmark(arguments: argparse.Namespace) -> None:
         (_dataset(plan, preset), _dataset(changed, preset)),
         Length(arguments.turns, arguments.steps, arguments.warm_up),
         plan.settings.GPUS,
-        tell,
+        show,
     )
     shown = benchmark_text(found)
     if arguments.format == "json":
@@ -184,7 +184,7 @@ def benchmark(arguments: argparse.Namespace) -> None:
     print(shown, end="", flush=True)
     if arguments.output is not None:
         atomic_write_text(arguments.output, shown)
-        tell(f"written to {arguments.output}")
+        show(f"written to {arguments.output}")
 
 
 def _dataset(plan: Workflow, preset: str) -> Path:

@@ -135,7 +135,7 @@ class Problem(Protocol):
     def data_settings(self, settings: Any) -> Mapping[str, Any]:  # noqa: ANN401 - of SETTINGS
         """The keys that decide what :meth:`prepare` makes of these files."""
 
-    def prepare(self, settings: Any, manifest: Path, tell: Callable[[str], None]) -> None:  # noqa: ANN401
+    def prepare(self, settings: Any, manifest: Path, show: Callable[[str], None]) -> None:  # noqa: ANN401
         """Make the data of a preset ready for training and write their manifest, last.
 
         Raises:

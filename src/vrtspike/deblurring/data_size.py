@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.table import find_sequence, layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence, layout_of
 from vrtspike.deblurring.data.raw.recordings import noted_sensor
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames, picture_area
 from vrtspike.deblurring.data.raw.survey import survey

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vrtspike.deblurring.data.raw.layouts.table import AUTO, LAYOUTS
-from vrtspike.deblurring.metrics.table import METRICS
-from vrtspike.deblurring.models.table import MODELS
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS
+from vrtspike.deblurring.metrics.registry import METRICS
+from vrtspike.deblurring.models.registry import MODELS
 
 _HEAD = '''"""Names from the tables of this project that a preset may use.
 

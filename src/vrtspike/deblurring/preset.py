@@ -13,7 +13,7 @@ from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.deblurring.data.clips.requirements import largest_crop
 from vrtspike.deblurring.data.store.reading import ChunkReader, cache_share, cache_use
-from vrtspike.deblurring.losses.table import build_terms
+from vrtspike.deblurring.losses.registry import build_terms
 from vrtspike.deblurring.metrics.metric import ImageMetric, Score
 from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.deblurring.models.restorer import BACKBONE, FLOW
@@ -77,14 +77,14 @@ def rate_factors(train: VideoTrainSettings) -> dict[str, float]:
     return {OTHERS: factors.NEW, BACKBONE: factors.BACKBONE, FLOW: flow}
 
 
-def prepare(model: Restorer, settings: Settings, ranks: Ranks, tell: Callable[[str], None]) -> str:
+def prepare(model: Restorer, settings: Settings, ranks: Ranks, show: Callable[[str], None]) -> str:
     """Nothing to make ready; says how the model computes.
 
     Args:
         model: on the device of the process.
         settings: of the run.
         ranks: the processes.
-        tell: shows a message.
+        show: shows a message.
 
     Returns:
         How the model computes, in one line.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrtspike.deblurring.data.manifests import DATASET
-from vrtspike.deblurring.metrics.table import METRICS as METRICS
+from vrtspike.deblurring.metrics.registry import METRICS as METRICS
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.manifests import read_manifest
 from vrtspike.io.pretrained import BACKBONES
@@ -42,7 +42,7 @@ def data_settings(settings: Settings) -> Mapping[str, Any]:
     return {}
 
 
-def prepare(settings: Settings, manifest: Path, tell: Callable[[str], None]) -> None:
+def prepare(settings: Settings, manifest: Path, show: Callable[[str], None]) -> None:
     """Never called: rules of its own prepare the data (:data:`OWN_STAGES`)."""
     raise NotImplementedError("the rules from survey to statistics prepare these data")
 

@@ -17,7 +17,7 @@ _SKEW_S = 1.0
 """So much later than now a file may be dated."""
 
 
-def mend_dates(files: Iterable[str], results: Path) -> None:
+def correct_future_dates(files: Iterable[str], results: Path) -> None:
     """Date files of a plan that are from the future: by another machine's clock, or a copy's.
 
     What is made of such a file is older than it, and Snakemake removes it: a training, at its end.

@@ -301,7 +301,7 @@ def refuse_pipe(path: str | os.PathLike[str]) -> None:
         raise OSError(errno.EINVAL, "found a pipe (FIFO), expected a file", os.fspath(path))
 
 
-def stand_in(path: str | os.PathLike[str]) -> str:
+def placeholder_fault(path: str | os.PathLike[str]) -> str:
     """What a file is that lies in the place of another, and what to do; empty for any other file.
 
     A clone without Git LFS has a few lines of text for each large file, and a download from a site

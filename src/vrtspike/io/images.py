@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_path, refuse_pipe, stand_in
+from vrtspike.io.files import atomic_path, placeholder_fault, refuse_pipe
 
 _JPEG = b"\xff\xd8\xff"
 """The first bytes of a JPEG file."""
@@ -37,7 +37,9 @@ def _decode(path: Path) -> NDArray[np.uint8]:
     flags = cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH if is_jpeg else cv2.IMREAD_UNCHANGED
     image = cv2.imdecode(contents, flags) if contents.size else None
     if image is None:
-        reason = stand_in(path) or "not a readable image (the file is broken or is no picture)"
+        reason = (
+            placeholder_fault(path) or "not a readable image (the file is broken or is no picture)"
+        )
         raise DataError(f"{path}: {reason}")
     if image.dtype != np.uint8:
         bits = 8 * image.dtype.itemsize

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.errors import RunError, list_faults
-from vrtspike.io.files import stand_in
+from vrtspike.io.files import placeholder_fault
 
 _WRAPPERS = ("params_ema", "params", "state_dict", "model_state_dict", "model", "weights")
 LISTED = 12
@@ -54,7 +54,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     if not file.is_file():
         found = "a folder, no file of weights" if file.is_dir() else "no such checkpoint"
         raise RunError(f"{file}: {found}; give the path of a file that exists")
-    if found := stand_in(file):
+    if found := placeholder_fault(file):
         raise RunError(f"{file}: {found}")
     state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pytorch(file)
     _require_finite(file, state)

@@ -55,7 +55,7 @@ class Messages:
         with writes_to(self.log), self.log.open("a", encoding="utf-8") as stream:
             stream.write(f"{text}\n")
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Show a message that a person has to know; a log receives it, too."""
         # Shown first: the log may stand on a disk that is full.
         if self.log is not None:
@@ -100,7 +100,7 @@ class Display:
     def note(self, text: str) -> None:
         """Show a message that stays, of the full text."""
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Show a message that stays, one that a person waits for or has to know."""
         self.note(text)
 
@@ -213,7 +213,7 @@ class LoggedDisplay(Display):
         """Write the message to the log."""
         self._log.note(text)
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Write the message to the log and show it."""
         self._log.note(text)
         self._screen.note(text)

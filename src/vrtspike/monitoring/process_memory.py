@@ -41,7 +41,7 @@ class ProcessMemory:
         depth: how many of its ancestors are processes of the run, too.
         resident: pages in memory, shared ones included.
         proportional: the same with each shared page divided by those that use it; None where the
-            system does not tell.
+            system does not say.
         own: pages that no other process uses; None as above.
         shared_memory: resident pages of files in memory, by which workers hand over batches.
         swapped: pages that were moved to the disk.

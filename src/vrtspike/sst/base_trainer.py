@@ -168,7 +168,7 @@ class BaseTrainer:
             settings=self._settings(len(dataset)),
         )
         if outcome.status == "interrupted":
-            _tell(f"{self.title}: stopped after step {outcome.step}; uid={self.uid!r} goes on")
+            _show(f"{self.title}: stopped after step {outcome.step}; uid={self.uid!r} goes on")
             raise SystemExit(EXIT_INTERRUPTED)
         model, best = outcome.model, self.folder / BEST_WEIGHTS
         if best.is_file():
@@ -187,7 +187,7 @@ class BaseTrainer:
         if _is_first_process():
             with atomic_path(self.save_path) as temporary:
                 torch.save(contents, temporary)
-        _tell(f"{self.title}: finished after {outcome.step} steps; model: {self.save_path}")
+        _show(f"{self.title}: finished after {outcome.step} steps; model: {self.save_path}")
         return model.eval()
 
     def _settings(self, samples: int) -> dict[str, Any]:
@@ -201,11 +201,11 @@ class BaseTrainer:
             chosen["warmup_steps"] = min(_MOST_WARMUP, steps // 20)
         if asked["precision"] == "16-mixed" and not torch.cuda.is_available():
             chosen["precision"] = "32"  # a CPU computes float16 slowly
-        _tell(f"========== {self.title}, {self.area.name} ==========")
-        _tell(f"samples: {samples}, steps: {steps}, learning_rate: {self.learning_rate}")
+        _show(f"========== {self.title}, {self.area.name} ==========")
+        _show(f"samples: {samples}, steps: {steps}, learning_rate: {self.learning_rate}")
         for name, value in chosen.items():
             other = value != asked[name]
-            _tell(f"{name}: {value}" + f" instead of {asked[name]}" * other)
+            _show(f"{name}: {value}" + f" instead of {asked[name]}" * other)
         values = preset_values(chosen, self.learning_rate) | {
             "TRAIN.VAL_BATCH_SIZE": asked["batch_size"],
             "LOG.VAL_EVERY_STEPS": max(1, batches // per_step),
@@ -217,6 +217,6 @@ def _is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _tell(line: str) -> None:
+def _show(line: str) -> None:
     if _is_first_process():
         print(line, flush=True)

@@ -79,7 +79,7 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
                 resolution,
                 None if years is None else Years.of(years),
                 prepared,
-                tell=print,
+                show=print,
             )
         months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
         possible = months[: max(0, len(months) - seq_len - offset - lead + 1)]
@@ -143,7 +143,7 @@ def prepared_store(
     resolution: float,
     years: Years | None = None,
     folder: str | Path | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    show: Callable[[str], None] = lambda line: None,
 ) -> PreparedStore:
     """The store of a region at a resolution; it is prepared if the files are new or changed.
 
@@ -156,7 +156,7 @@ def prepared_store(
         resolution: degrees of a cell.
         years: the splits; None divides the whole years that there are.
         folder: where stores stand; None: ``prepared`` in the folder of the files.
-        tell: told when something has to be prepared.
+        show: is called with a line when something has to be prepared.
 
     Raises:
         UserError: as :func:`~vrtspike.sst.store.prepare`.
@@ -169,6 +169,6 @@ def prepared_store(
     output = folder / f"{resolution:g}deg-{digest[:12]}.json"
     with locked(output.with_suffix(".lock")):
         if not (output.is_file() and output.with_suffix(".nc").is_file()):
-            tell(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
+            show(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
             prepare(root, area, resolution, output, years)
     return PreparedStore(output)

@@ -51,7 +51,7 @@ def data_settings(settings: SSTSettings) -> Mapping[str, Any]:
     return {name: dumped[name] for name in ("AREA", "RESOLUTION", "YEARS", "GENERATE")}
 
 
-def prepare(settings: SSTSettings, manifest: Path, tell: Callable[[str], None]) -> None:
+def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) -> None:
     """Generate the files if that is asked for, and write the store of region and resolution.
 
     Raises:
@@ -62,17 +62,17 @@ def prepare(settings: SSTSettings, manifest: Path, tell: Callable[[str], None]) 
 
     data = settings.DATA
     if data.GENERATE is not None:
-        tell(f"generating {data.GENERATE.YEARS} years in {data.ROOT}")
+        show(f"generating {data.GENERATE.YEARS} years in {data.ROOT}")
         generate(Path(data.ROOT), data.GENERATE)
     store = prepare_store(data.ROOT, data.AREA.area, data.RESOLUTION, manifest, data.YEARS)
     found, (rows, columns) = store.manifest, store.grid.shape
-    tell(
+    show(
         f"{found['months']} months of {found['sea_cells']} cells of sea, {rows} x {columns}; "
         f"{len(store.years.months('train'))} months to train, of the years {store.years.TRAIN}; "
         f"test {store.years.TEST}"
     )
     if found["missing"]:
-        tell(f"missing, and left out with their samples: {', '.join(found['missing'])}")
+        show(f"missing, and left out with their samples: {', '.join(found['missing'])}")
 
 
 def dataset_digest(manifest: Path) -> str:

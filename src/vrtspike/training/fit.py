@@ -103,7 +103,7 @@ def train_run(
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
         display.note(workers.describe(run.settings))
         problem = build(ranks, workers)
-        notes = [problem.note, problem.prepare(display.tell) if problem.prepare else ""]
+        notes = [problem.note, problem.prepare(display.show) if problem.prepare else ""]
         for note in filter(None, notes):
             display.note(note)
         keys = run.settings.LOG
@@ -117,7 +117,7 @@ def train_run(
             file_interval=keys.TIMING_FILE_INTERVAL,
         )
         record = RunRecord(folder, ranks.is_main)
-        trackers = open_trackers(run, folder, display.tell) if ranks.is_main else []
+        trackers = open_trackers(run, folder, display.show) if ranks.is_main else []
         log = RunLog(
             folder, run.fingerprint, ranks.is_main, keys.TENSORBOARD, display, record, trackers
         )
@@ -150,7 +150,7 @@ def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[st
     """Say and record what is about to be trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
-    trainer.display.tell(
+    trainer.display.show(
         f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, "
         f"{trainer.precision.name}, {ranks.world_size} x {ranks.device.type}, "
         f"steps {trainer.progress.step} to {trainer.total}, {trainer.micro_batches} batches of "

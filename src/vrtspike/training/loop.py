@@ -141,7 +141,7 @@ class Trainer:
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
         if stopping:
-            self.display.tell(
+            self.display.show(
                 f"saved at step {self.progress.step} of {self.total}; the same command continues "
                 "from there"
             )
@@ -295,7 +295,7 @@ class Trainer:
             if self.ranks.is_main:
                 self.state.save_best(step)
         figures = ", ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
-        self.display.tell(f"validation after step {step}: {figures}{' (best)' * is_best}")
+        self.display.show(f"validation after step {step}: {figures}{' (best)' * is_best}")
         if self._is_finished() and self.pace.is_open:
             self._close_epoch()
         return True
@@ -375,6 +375,6 @@ class Trainer:
         """Go on after a checkpoint, or begin."""
         if checkpoint is not None:
             self.state.restore(checkpoint)
-            self.display.tell(f"resuming after step {self.progress.step} of {self.total}")
+            self.display.show(f"resuming after step {self.progress.step} of {self.total}")
         progress = self.progress
         self.log.begin(progress.step, progress.validated_step, self.pace.is_open)

@@ -173,7 +173,7 @@ class RunLog:
         self._memory.write(record)
         self._display.note(memory_line(record))
         for warning in memory_warnings(record):
-            self._display.tell(f"warning: {warning}")
+            self._display.show(f"warning: {warning}")
 
     def gpu_categories(self, record: dict[str, object]) -> None:
         """Record and show what filled the memory."""

@@ -21,7 +21,7 @@ from typing import Literal
 
 from vrtspike.cluster.launch import require_machines
 from vrtspike.errors import RunError, is_disk_full
-from vrtspike.io.file_dates import mend_dates
+from vrtspike.io.file_dates import correct_future_dates
 from vrtspike.io.files import file_mark, writes_to
 from vrtspike.io.locks import lock_file, locked
 from vrtspike.system.endings import STARTER, end_with_starter, name_process
@@ -61,7 +61,7 @@ def begin_run(
         require_machines(gpus, nodes)
     # Snakemake would only note a request to end, for its scheduler, which is not at work yet.
     handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    mend_dates(snakemake.files(), results)
+    correct_future_dates(snakemake.files(), results)
     files = [file for job in due for file in job.outputs]
     try:
         waited = wait_for_turn(results / "logs/snakemakes", files, partial(print, file=sys.stderr))

@@ -23,7 +23,7 @@ from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.evaluation.summary import summarize, summary_lines, write_summary_page
 from vrtspike.deblurring.evaluation.tiling import Progress
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.visuals import GAP, LABEL_HEIGHT

@@ -32,7 +32,7 @@ from vrtspike.analysis.run_logs import (
     VALIDATION_COLUMNS,
     RunLogs,
 )
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.timing_layout import ROOT

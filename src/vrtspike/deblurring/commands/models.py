@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrtspike.cluster.gpus import DEVICE_NAMES, device_type
-from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.evaluation.precision import PRECISIONS, require_precision
 from vrtspike.errors import ConfigError
 from vrtspike.system.cli import EXIT_STOPPED, positive_int, positive_number
@@ -137,7 +137,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 
         exported = load_onnx(found)
         clip = open_request(exported.run, _request(arguments))
-        _tell(restore_into(exported, clip, progress=progress_bar), arguments)
+        _show(restore_into(exported, clip, progress=progress_bar), arguments)
         return
     clip = open_request(run, _request(arguments))
     require_published(found / WEIGHTS)
@@ -147,7 +147,7 @@ def _restore(arguments: argparse.Namespace) -> None:
     with take_device(arguments.device, patience_s=_PATIENCE_S) as device:
         model = load(found, device=device, precision=arguments.precision)
         record = restore_into(model, clip, progress=progress_bar)
-    _tell(record, arguments)
+    _show(record, arguments)
 
 
 def _request(arguments: argparse.Namespace) -> Request:
@@ -173,7 +173,7 @@ def _request(arguments: argparse.Namespace) -> Request:
     )
 
 
-def _tell(record: dict[str, Any], arguments: argparse.Namespace) -> None:
+def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print what was restored and where it lies."""
     from vrtspike.deblurring.evaluation.folder import RECORD, mean_figure, recorded_tiling
 

@@ -19,8 +19,8 @@ from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
 from vrtspike.deblurring.metrics.lpips import LPIPS
 from vrtspike.deblurring.metrics.metric import FrameMetric, TemporalMetric, needs_nothing
 from vrtspike.deblurring.metrics.psnr import PSNR, psnr_of_values
+from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
-from vrtspike.deblurring.metrics.table import METRICS
 from vrtspike.deblurring.rgb_images import PEAK, studio_luma
 from vrtspike.deblurring.settings.schema import ProtocolName, TileSettings
 from vrtspike.errors import ConfigError

@@ -19,8 +19,8 @@ from vrtspike.deblurring.data.gate.alignment import align, displacement, mismatc
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO, spk_gopro_exposure
-from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS
 from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,

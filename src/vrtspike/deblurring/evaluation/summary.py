@@ -20,7 +20,7 @@ from vrtspike.deblurring.evaluation.measure import (
 from vrtspike.deblurring.evaluation.protocols import Protocol
 from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import ImageMetric
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings.schema import DataSettings, SpikesAloneName, deblurring_settings
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun

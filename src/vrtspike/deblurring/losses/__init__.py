@@ -1,1 +1,1 @@
-"""The terms of the loss, a file each; :mod:`vrtspike.deblurring.losses.table` names them."""
+"""The terms of the loss, a file each; :mod:`vrtspike.deblurring.losses.registry` names them."""

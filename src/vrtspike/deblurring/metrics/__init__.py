@@ -1,4 +1,4 @@
-"""The metrics of restored frames, a file each; :mod:`vrtspike.deblurring.metrics.table` names them.
+"""The metrics of restored frames, a file each; ``registry.py`` names them.
 
 A figure of a sequence is the mean over its frames; the figure of a test set is the mean over its
 sequences, or over all frames where the protocol says so. Pooling the squared error over frames

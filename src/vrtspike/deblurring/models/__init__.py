@@ -1,9 +1,9 @@
-"""The networks; :mod:`vrtspike.deblurring.models.table` names them."""
+"""The networks; :mod:`vrtspike.deblurring.models.registry` names them."""
 
 from __future__ import annotations
 
+from vrtspike.deblurring.models.registry import build_model
 from vrtspike.deblurring.models.restorer import Restorer
-from vrtspike.deblurring.models.table import build_model
 from vrtspike.deblurring.models.vrt_spike import PlainVRT, VRTSpike
 
 __all__ = ["PlainVRT", "Restorer", "VRTSpike", "build_model"]

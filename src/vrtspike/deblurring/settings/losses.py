@@ -1,7 +1,7 @@
 """Keys of the LOSS section: one class and one key for each loss.
 
 What a key switches on stands under the same name in ``LOSSES``
-(:mod:`vrtspike.deblurring.losses.table`).
+(:mod:`vrtspike.deblurring.losses.registry`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
-from vrtspike.deblurring.data.raw.layouts.table import find_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.simulation.sequence import simulate_pairs

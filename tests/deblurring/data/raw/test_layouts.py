@@ -10,7 +10,7 @@ import pytest
 from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, sensor_size
-from vrtspike.deblurring.data.raw.layouts.table import LAYOUTS, find_layout, find_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, find_layout, find_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence

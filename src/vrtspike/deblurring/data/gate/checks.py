@@ -26,7 +26,7 @@ from vrtspike.deblurring.data.gate.consistency import (
     view_spikes,
 )
 from vrtspike.deblurring.data.raw.layouts.files import Area, SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.table import layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles, noted_sensor
 from vrtspike.deblurring.data.raw.spikes import (

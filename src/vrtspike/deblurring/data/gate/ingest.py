@@ -18,8 +18,8 @@ from vrtspike.deblurring.data.gate.checks import Frame, SequenceChecks, Spikes
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_sequence, layout_of
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
-from vrtspike.deblurring.data.raw.layouts.table import AUTO, find_sequence, layout_of
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.io.manifests import file_entry
 

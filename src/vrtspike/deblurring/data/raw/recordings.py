@@ -12,7 +12,7 @@ from pathlib import Path
 from vrtspike.deblurring.data.exposure import COLUMNS, TABLE, Exposure
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.table import layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
 from vrtspike.errors import DataError
 

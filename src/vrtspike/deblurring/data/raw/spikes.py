@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_write_bytes, refuse_pipe, stand_in
+from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
 
 MOST_SCALE = 32
 """Largest numerator of the frame's size over the sensor's: crops are multiples of it."""
@@ -144,7 +144,7 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     if size == 0:
         raise DataError(f"{path}: the spike file is empty")
     if size % per_frame:
-        if found := stand_in(path):
+        if found := placeholder_fault(path):
             raise DataError(f"{path}: {found}")
         raise DataError(
             f"{path}: {size} bytes are not a whole number of {height} x {width} spike frames "

@@ -15,8 +15,8 @@ from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.folders import in_other_case
 from vrtspike.deblurring.data.raw.layouts.layout import Layout, advice
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_layout, layout_of
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.deblurring.data.raw.layouts.table import AUTO, find_layout, layout_of
 from vrtspike.errors import DataError, is_text, list_faults, named_faults, shown
 
 UNUSABLE = frozenset("{}")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.table import AUTO, find_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_sequence
 from vrtspike.errors import DataError
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import is_unchanged, read_manifest, size_and_date

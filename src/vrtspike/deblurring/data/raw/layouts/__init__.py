@@ -1,6 +1,6 @@
 """Where the frames and spikes of a data set are: a file for each layout, and their table.
 
-:mod:`vrtspike.deblurring.data.raw.layouts.table` finds the layout of a folder (``DATA.LAYOUT``
+:mod:`vrtspike.deblurring.data.raw.layouts.registry` finds the layout of a folder (``DATA.LAYOUT``
 names one instead) and the files of its sequences.
 
 Spikes are ``.dat`` or ``.npz`` files with the number of their blurry frame, or one for the whole

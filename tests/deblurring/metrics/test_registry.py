@@ -9,7 +9,7 @@ from torchvision.models import alexnet
 
 from vrtspike.deblurring.metrics.lpips import LPIPS
 from vrtspike.deblurring.metrics.metric import FrameMetric, Metric, Score, TemporalMetric
-from vrtspike.deblurring.metrics.table import METRICS
+from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.perceptual import FrameDistance, build_lpips
 
 CPU = torch.device("cpu")

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from vrtspike.deblurring.models import Restorer, build_model
+from vrtspike.deblurring.models.registry import MODELS
 from vrtspike.deblurring.models.restorer import FLOW
-from vrtspike.deblurring.models.table import MODELS
 from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.model import ModelSettings

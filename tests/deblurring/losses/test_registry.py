@@ -9,7 +9,7 @@ from torchvision.models.vgg import cfgs, make_layers
 
 from tests.shipped import video_presets
 from vrtspike.deblurring import perceptual
-from vrtspike.deblurring.losses.table import LOSSES, build_terms
+from vrtspike.deblurring.losses.registry import LOSSES, build_terms
 from vrtspike.deblurring.perceptual import build_lpips
 from vrtspike.deblurring.settings.losses import LossSettings
 from vrtspike.errors import DataError
