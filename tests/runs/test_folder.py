@@ -26,9 +26,9 @@ PROGRAM = """
 import contextlib, sys
 from pathlib import Path
 from vrtspike.runs.folder import hold_run, hold_launcher
-tell = lambda text: print(text, flush=True)
+show = lambda text: print(text, flush=True)
 folder, is_launcher = Path(sys.argv[1]), sys.argv[2] == "launcher"
-with hold_launcher(folder, tell) if is_launcher else contextlib.nullcontext():
+with hold_launcher(folder, show) if is_launcher else contextlib.nullcontext():
     with hold_run(folder):  # what trains is another process of the launcher's
         show("at work")
         sys.stdin.read()
