@@ -46,9 +46,9 @@ one_of = staleness.one_of
 code = partial(staleness.code_lines, SCRIPTS)
 problem_code = partial(staleness.problem_code_lines, PLAN, SCRIPTS)
 settings = partial(staleness.setting_lines, PLAN)
-restored = staleness.Restoring(Path(RESULTS), SNAKEMAKE.make_again)
-METRICS = staleness.of_every_problem("METRICS")  # which tables and pages show
-SHOWN = [*METRICS, *staleness.of_every_problem("SETTINGS")]
+rerun_damaged = staleness.RerunDamaged(Path(RESULTS), SNAKEMAKE.force_rerun)
+METRICS = staleness.problem_parts("METRICS")  # which tables and pages show
+SHOWN = [*METRICS, *staleness.problem_parts("SETTINGS")]
 
 
 include: "functions/data.smk"

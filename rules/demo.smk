@@ -4,7 +4,7 @@
 rule demo:
     """Generate data, train both models on it, evaluate and compare them; end with a table."""
     input:
-        settled=settled(DEMO_PRESETS),
+        datasets=after_datasets(DEMO_PRESETS),
         sequences=expand(
             "<results>/evaluate/{preset}/sequences.csv", preset=DEMO_PRESETS
         ),
@@ -32,7 +32,7 @@ rule demo:
 
 use rule demo as sst_demo with:
     input:
-        settled=settled(["sst_demo"]),
+        datasets=after_datasets(["sst_demo"]),
         sequences="<results>/evaluate/sst_demo/sequences.csv",
         report="<results>/sst_demo/report.html",
     output:

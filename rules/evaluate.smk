@@ -4,7 +4,7 @@
 rule evaluate:
     """Measure the test split: metrics per frame and sequence, pictures, examples."""
     input:
-        restored=restored("evaluate/{preset}/summary.json"),
+        rerun_damaged=rerun_damaged("evaluate/{preset}/summary.json"),
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
         dataset=dataset_manifest,
@@ -13,9 +13,9 @@ rule evaluate:
         summary="<results>/evaluate/{preset}/summary.json",
         tables=multiext("<results>/evaluate/{preset}/", "frames.csv", "sequences.csv"),
         # The report's search box looks at paths only.
-        page=shown("evaluate/{preset}/metrics.html", "Metrics"),
+        page=in_report("evaluate/{preset}/metrics.html", "Metrics"),
         examples=directory("<results>/evaluate/{preset}/examples"),
-        pictures=shown_pictures("evaluate/{preset}/pictures"),
+        pictures=pictures_in_report("evaluate/{preset}/pictures"),
     log:
         "<logs>/evaluate/{preset}.log",
     benchmark:

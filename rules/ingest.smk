@@ -5,7 +5,7 @@ rule survey:
     """Find the sequences below a data root; those with faults are set aside for the gate."""
     input:
         lambda wildcards: RAW_DATA.generated_before(dataset_of(wildcards)),
-        restored=restored(
+        rerun_damaged=rerun_damaged(
             "data/{dataset}/survey.json", SURVEY, ["data/{dataset}/alignment.csv"]
         ),
     output:
@@ -33,7 +33,7 @@ rule ingest:
     """Check the sequences of a shard completely; each gets a manifest, faults included."""
     input:
         survey="<results>/data/{dataset}/survey.json",
-        restored=restored_checks,
+        rerun_damaged=rerun_damaged_checks,
     output:
         "<results>/data/{dataset}/ingest/shards/{shard}.json",
     log:
@@ -59,15 +59,15 @@ rule ingest:
 rule alignment:
     """Where each exposure lies in time, and how well its spikes show its sharp frame."""
     input:
-        restored=restored(
+        rerun_damaged=rerun_damaged(
             "data/{dataset}/alignment.csv",
-            made_of_it=["data/{dataset}/k*/accepted.json"],
+            later_results=["data/{dataset}/k*/accepted.json"],
         ),
         shards=ingest_shards,
         survey="<results>/data/{dataset}/survey.json",
     output:
-        table=shown("data/{dataset}/alignment.csv", "Data", result="table"),
-        plot=shown("data/{dataset}/alignment.svg", "Data", result="plot"),
+        table=in_report("data/{dataset}/alignment.csv", "Data", result="table"),
+        plot=in_report("data/{dataset}/alignment.svg", "Data", result="plot"),
     log:
         "<logs>/alignment/{dataset}.log",
     benchmark:
@@ -85,7 +85,7 @@ rule alignment:
 rule accept:
     """The gate: go on only if no sequence has a fault, else list all faults (or leave them out)."""
     input:
-        restored=restored_gate,
+        rerun_damaged=rerun_damaged_gate,
         shards=ingest_shards,
         survey="<results>/data/{dataset}/survey.json",
         # Faults that stop a run show there.

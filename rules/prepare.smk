@@ -6,7 +6,7 @@ checkpoint prepare:
     """Make the data of presets of another problem than deblurring ready for training."""
     input:
         raw=raw_files,
-        restored=restored(
+        rerun_damaged=rerun_damaged(
             "data/{prepared}/dataset.json",
             damage=lambda wildcards: PREPARED.damage(wildcards.prepared),
         ),

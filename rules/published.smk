@@ -32,7 +32,7 @@ rule leaderboard:
         **evaluated(seeds_of(*PRESETS)),
     output:
         multiext("<results>/leaderboard/leaderboard.", "csv", "md", "tex"),
-        page=shown("leaderboard/leaderboard.html", "Comparison", "compare"),
+        page=in_report("leaderboard/leaderboard.html", "Comparison", "compare"),
     log:
         "<logs>/leaderboard.log",
     benchmark:

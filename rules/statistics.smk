@@ -5,7 +5,7 @@
 checkpoint statistics:
     """Merge the histograms of all stores into the mean and deviation of the training split."""
     input:
-        restored=restored(
+        rerun_damaged=rerun_damaged(
             "data/{dataset}/k{bins}/dataset.json",
             DATASET,
             ["data/{dataset}/k{bins}/shards/*.json", "data/{dataset}/k{bins}/*.zarr"],

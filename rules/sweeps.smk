@@ -7,7 +7,7 @@ rule seeds:
         **evaluated(seeds_of_job),
     output:
         table="<results>/seeds/{preset}/table.csv",
-        page=shown("seeds/{preset}/table.html", "Seeds", "seeds"),
+        page=in_report("seeds/{preset}/table.html", "Seeds", "seeds"),
     log:
         "<logs>/seeds/{preset}.log",
     benchmark:
@@ -29,8 +29,8 @@ rule sweep:
         **trained(swept_presets),
     output:
         table="<results>/sweep/{sweep}/table.csv",
-        page=shown("sweep/{sweep}/table.html", "Sweeps", "sweep"),
-        plot=shown("sweep/{sweep}/parallel_coordinates.html", "Sweeps", "sweep"),
+        page=in_report("sweep/{sweep}/table.html", "Sweeps", "sweep"),
+        plot=in_report("sweep/{sweep}/parallel_coordinates.html", "Sweeps", "sweep"),
     log:
         "<logs>/sweep/{sweep}.log",
     benchmark:

@@ -5,7 +5,7 @@ rule train:
     """Train a preset, or continue where its run stopped; publish weights and logs when done."""
     input:
         dataset=dataset_manifest,
-        weights=weights_before,
+        weights=input_weights,
     output:
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
@@ -26,11 +26,11 @@ rule train:
         # Neither settings nor code: the plan compares settings with those of the run, and changed
         # code retrains nothing by itself.
         configuration=configuration,
-        new_run=new_run,
+        retrain_option=retrain_option,
         devices=training_devices,
         folder=subpath(output.weights, parent=True),
     shell:
         # The full text goes to the log; the terminal shows what one waits for, and redraws it.
         "VRTSPIKE_CPUS={threads} python scripts/launch_training.py --preset {wildcards.preset}"
-        " {params.configuration} {params.devices} {params.new_run}"
+        " {params.configuration} {params.devices} {params.retrain_option}"
         " --dataset {input.dataset:q} --output {params.folder:q} --log {log:q} 2>> {log:q}"

@@ -6,7 +6,7 @@ rule voxelize:
     input:
         ingested="<results>/data/{dataset}/ingest/shards/{shard}.json",
         accepted="<results>/data/{dataset}/k{bins}/accepted.json",
-        restored=restored_stores,
+        rerun_damaged=rerun_damaged_stores,
     output:
         "<results>/data/{dataset}/k{bins}/shards/{shard}.json",
     log:

@@ -1,6 +1,6 @@
 """Pretrained backbones for perceptual losses and LPIPS: fetched only when asked for."""
 
-from vrtspike.workflow.local_devices import EVERY_CORE
+from vrtspike.workflow.local_devices import ALL_CORES
 from vrtspike.io.pretrained import PUBLISHED, SOURCE
 
 WEIGHT_FILES = sorted(PUBLISHED)
@@ -29,7 +29,7 @@ rule fetch_weights:
     priority: 1000
     retries: 0
     localrule: True
-    threads: EVERY_CORE
+    threads: ALL_CORES
     params:
         # The published file has one content: no code changes it.
         source=PLAN.settings.WEIGHTS_URL or SOURCE,

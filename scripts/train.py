@@ -34,7 +34,7 @@ from pathlib import Path
 
 from vrtspike.cluster.signals import leave, process_number, report_status, restore_stops
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.runs.code import describe_code, settle_code
+from vrtspike.runs.code import describe_code_changes, record_code
 from vrtspike.runs.identity import RunIdentity, prepare_folder
 from vrtspike.system.cli import run
 from vrtspike.system.processes import stop_with_parent
@@ -63,9 +63,9 @@ def main() -> int:
     try:
         prepare_folder(arguments.run_dir, arguments.preset, arguments.dataset)
         task = RunIdentity.read(arguments.run_dir).settings.TASK
-        changed = settle_code(arguments.run_dir, Path(__file__), task)
+        changed = record_code(arguments.run_dir, Path(__file__), task)
         if changed and not process_number():
-            print(f"code has changed since this run began: {describe_code(changed)}")
+            print(f"code has changed since this run began: {describe_code_changes(changed)}")
         # Imported here: PyTorch takes seconds, a wrong argument should not.
         from vrtspike.training.fit import run_preset
 

@@ -18,7 +18,7 @@ from vrtspike.deblurring.planning import (
     simulation_options,
     split_options,
 )
-from vrtspike.workflow.local_devices import EVERY_CORE
+from vrtspike.workflow.local_devices import ALL_CORES
 from vrtspike.workflow.staleness import PreparedData
 
 PREPARED = PreparedData(PLAN)
@@ -59,17 +59,17 @@ def damaged_stores(wildcards):
     return SHARDS.damaged_stores(dataset_of(wildcards), bins, wildcards.shard)
 
 
-restored_checks = restored(
+rerun_damaged_checks = rerun_damaged(
     "data/{dataset}/ingest/shards/{shard}.json",
     INGEST_SHARD,
     ["data/{dataset}/alignment.csv"],
     damaged_checks,
 )
 MADE_OF_STORES = ["data/{dataset}/k{bins}/dataset.json"]
-restored_gate = restored(
+rerun_damaged_gate = rerun_damaged(
     "data/{dataset}/k{bins}/accepted.json", ACCEPTED, MADE_OF_STORES
 )
-restored_stores = restored(
+rerun_damaged_stores = rerun_damaged(
     "data/{dataset}/k{bins}/shards/{shard}.json",
     STORE_SHARD,
     MADE_OF_STORES,
@@ -108,7 +108,7 @@ def ingest_shards(wildcards):
 def sequences_of_shard(wildcards):
     """A process for each sequence of a shard; Snakemake lowers it to the cores there are."""
     size = SHARDS.size(dataset_of(wildcards), wildcards.shard)
-    return EVERY_CORE if size is None else max(1, size)
+    return ALL_CORES if size is None else max(1, size)
 
 
 def shard_memory(wildcards, threads):

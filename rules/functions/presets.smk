@@ -52,7 +52,7 @@ def of_each(pattern, presets):
     return lambda wildcards: expand(pattern, preset=of_job(presets)(wildcards))
 
 
-def settled(presets):
+def after_datasets(presets):
     """The datasets of presets, for what lies behind trainings; only the order counts.
 
     When a checkpoint has run, Snakemake decides again about the jobs that depend on it directly.
@@ -77,7 +77,7 @@ def trained(presets):
         presets: their names, or a function of the wildcards that tells them.
     """
     return dict(
-        settled=settled(presets),
+        datasets=after_datasets(presets),
         runs=of_each("<results>/train/{preset}/run.json", presets),
     )
 

@@ -13,7 +13,7 @@ PAGE_ASSETS = sorted(
 )
 
 
-def shown(file, category, caption=None, **labels):
+def in_report(file, category, caption=None, **labels):
     """A file in Snakemake's report, labelled by its wildcards and by what it is.
 
     Args:
@@ -32,7 +32,7 @@ def shown(file, category, caption=None, **labels):
     )
 
 
-def shown_pictures(folder):
+def pictures_in_report(folder):
     """Every picture of a folder below the results in Snakemake's report."""
     return report(
         directory(f"<results>/{folder}"),
@@ -61,7 +61,7 @@ def results_of(presets):
     ]
 
 
-def shown_on_page(presets):
+def page_inputs(presets):
     """All that a page on presets is made of, as inputs."""
     return dict(
         **trained(presets),

@@ -21,7 +21,7 @@ def given_cores():
     try:
         return workflow.cores
     except WorkflowError:
-        return EVERY_CORE
+        return ALL_CORES
 
 
 def training_gpus(wildcards):
@@ -57,27 +57,27 @@ RETRAINED = retrained(PLAN)
 
 
 @user_errors()
-def weights_before(wildcards):
+def input_weights(wildcards):
     """The weights a preset learns from, trained or fetched before.
 
     What else a training cannot do without has to be there before anything is computed.
     """
     preset = wildcards.preset
-    TRAININGS.require_files(preset, again=preset in RETRAINED)
+    TRAININGS.require_files(preset, retrain=preset in RETRAINED)
     change = "asked for" if preset in RETRAINED else TRAININGS.change(preset)
     weights = TRAININGS.result(preset) / "weights.safetensors"
     if change:
-        SNAKEMAKE.make_again(str(weights), change)
+        SNAKEMAKE.force_rerun(str(weights), change)
     elif not weights.exists():
         # A training that was stopped may stand before figures of the one that it replaces.
-        SNAKEMAKE.make_again(str(weights), "no result yet")
+        SNAKEMAKE.force_rerun(str(weights), "no result yet")
     elif notice := TRAININGS.code_notice(preset):
         NOTICES.add(notice)
-    fetched = TRAININGS.fetched_before(preset)
-    return [*TRAININGS.trained_before(preset), *map(ancient, fetched)]
+    fetched = TRAININGS.downloaded_weights(preset)
+    return [*TRAININGS.trained_weights(preset), *map(ancient, fetched)]
 
 
-def new_run(wildcards, resources):
+def retrain_option(wildcards, resources):
     """Whether a run of other code is set aside; no reason by itself, like `configuration`."""
     return "--retrain" if wildcards.preset in RETRAINED else ""
 

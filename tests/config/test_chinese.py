@@ -10,8 +10,8 @@ from vrtspike.config.reference import (
     chinese_page,
     digest,
     missing_page,
-    needless,
     untranslated,
+    unused_translations,
 )
 from vrtspike.errors import ConfigError
 
@@ -56,7 +56,7 @@ def test_a_line_of_the_list_is_a_translation_once_it_is_put_there(translations):
 
 def test_a_translation_that_nothing_asks_for_is_named(translations, repository):
     translations('"DATA.GONE" = ["00000000", "没有了"]\n')
-    assert needless() == ["DATA.GONE"]
+    assert unused_translations() == ["DATA.GONE"]
     assert "Not needed any more: DATA.GONE\n" in missing_page(repository)
 
 

@@ -76,14 +76,14 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6f"))
     first = frozenset(index for index, is_one in enumerate(~table["preset"].duplicated()) if is_one)
     page = Table(table, formats=_formats(metrics), strong_rows=first)
-    questions = [_question(models[0][0]) for models in ablations]
-    title = "; ".join(dict.fromkeys(question.title for question in questions))
+    definitions = [_ablation_of(models[0][0]) for models in ablations]
+    title = "; ".join(dict.fromkeys(ablation.title for ablation in definitions))
     about_seeds = (
         f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
         if "seeds" in table
         else "One seed each: how much another one would change is not known (SEEDS)."
     )
-    notes = [*dict.fromkeys(each.note for each in questions), quality_note(metrics), about_seeds]
+    notes = [*dict.fromkeys(each.note for each in definitions), quality_note(metrics), about_seeds]
     note = " ".join([*notes, frames_note(evaluations)]).strip()
     write_page(output / f"{TABLE}.html", title, note, [page], sentences)
     return table, sentences
@@ -105,7 +105,7 @@ def ablation_table(
     for models in ablations:
         preset, *_ = models[0]
         own = _figures(models[0], evaluations, metrics)
-        for seeds, label in zip(models, _question(preset).labels, strict=True):
+        for seeds, label in zip(models, _ablation_of(preset).labels, strict=True):
             row: dict[str, Any] = {"preset": preset.name, "model": label}
             row |= {"seeds": len(seeds)} if several else {}
             this = _figures(seeds, evaluations, metrics)
@@ -136,7 +136,7 @@ def _formats(metrics: Measured) -> dict[str, str]:
     return quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
 
 
-def _question(run: PublishedRun) -> Ablation:
+def _ablation_of(run: PublishedRun) -> Ablation:
     """What the models of an ablation are compared for."""
     return require_ablation(run.name, run.settings)
 
@@ -146,15 +146,15 @@ def _group(runs: Sequence[PublishedRun]) -> Iterator[Models]:
     known = by_name.keys()
     for name, run in by_name.items():
         model, seed = split_seed(name)
-        question = _question(run)
-        origin = question.origin(model)
+        ablation = _ablation_of(run)
+        origin = ablation.origin(model)
         if (seed > 1 and model in known) or origin in known:
             continue
         base = origin or model
         # Not SEEDS of its settings: a run is not begun again when the number changes.
         numbers = [number for of, number in map(split_seed, known) if of == base]
         seeds = max(numbers, default=1)
-        models = [seed_names(model, seeds) for model in (base, *question.names(base))]
+        models = [seed_names(model, seeds) for model in (base, *ablation.names(base))]
         if missing := [name for names in models for name in names if name not in known]:
             raise RunError(
                 f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(by_name)}. "
@@ -166,7 +166,7 @@ def _group(runs: Sequence[PublishedRun]) -> Iterator[Models]:
 def _require_equal_training(runs: Sequence[PublishedRun]) -> None:
     """Refuse runs of the models that differ in more than what the ablation says."""
     reference, *others = runs
-    for run, variant in zip(others, _question(reference).variants, strict=True):
+    for run, variant in zip(others, _ablation_of(reference).variants, strict=True):
         expected = derive(reference.name, reference.settings, variant)
         require_equal(run, reference, expected, variant.override)
 
@@ -189,7 +189,7 @@ def _require_equal_evaluation(
 def _sentence(models: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summary]) -> str:
     """What the rows of a preset say of its most important metric."""
     run = models[0][0]
-    preset, question = run.name, _question(run)
+    preset, ablation = run.name, _ablation_of(run)
     measured = measured_metrics([evaluations[run.name]])
     if not measured:
         return f"{preset}: nothing was measured."
@@ -197,10 +197,10 @@ def _sentence(models: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summ
     by_model = rows.set_index("model")[f"{name} difference"]
     if by_model.isna().any():
         return f"{preset}: there is no {metric.title} to compare."
-    spreads = _spreads(rows, name, question)
-    found = [(variant, float(by_model[variant.label])) for variant in question.variants]
+    spreads = _spreads(rows, name, ablation)
+    found = [(variant, float(by_model[variant.label])) for variant in ablation.variants]
 
-    def said(variant: Variant, difference: float, than: str = "") -> str:
+    def describe(variant: Variant, difference: float, than: str = "") -> str:
         text = f"{metric.text(abs(difference))} {'worse' if difference < 0 else 'better'}{than}"
         spread = spreads.get(variant.label)
         if spread is not None and abs(difference) < spread:
@@ -208,21 +208,21 @@ def _sentence(models: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summ
         return text
 
     (first, difference), *others = found
-    than = f" than {question.phrase}"
-    parts = [f"{first.phrase} {metric.title} is {said(first, difference, than)}"]
-    parts += [f"{variant.phrase} {said(variant, difference)}" for variant, difference in others]
+    than = f" than {ablation.phrase}"
+    parts = [f"{first.phrase} {metric.title} is {describe(first, difference, than)}"]
+    parts += [f"{variant.phrase} {describe(variant, difference)}" for variant, difference in others]
     sentences = [f"{preset}: {', '.join(parts)}."]
     sentences += [variant.no_worse for variant, gain in found if variant.no_worse and gain >= 0]
     return " ".join(sentences)
 
 
-def _spreads(rows: pd.DataFrame, metric: str, question: Ablation) -> dict[str, float]:
+def _spreads(rows: pd.DataFrame, metric: str, ablation: Ablation) -> dict[str, float]:
     """What a difference of each variant has to exceed: the larger spread of the two models."""
     if f"{metric} {SPREAD}" not in rows:
         return {}
     by_model = rows.set_index("model")[f"{metric} {SPREAD}"]
-    own = float(by_model[question.label])
-    return {v.label: max(own, float(by_model[v.label])) for v in question.variants}
+    own = float(by_model[ablation.label])
+    return {v.label: max(own, float(by_model[v.label])) for v in ablation.variants}
 
 
 def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from vrtspike.analysis.compare import Candidate, comparison_table, metrics_of
 from vrtspike.analysis.evaluations import OWN_PROTOCOL, test_frames
-from vrtspike.config.problems import Metric, every_metric
+from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.errors import RunError, list_faults
 from vrtspike.io.files import read_json, write_json
 
@@ -52,13 +52,13 @@ class Tolerance:
         return f"{100 * self.value:g} %" if self.relative else f"{self.value:g}"
 
 
-DEFAULTS = {
+DEFAULT_TOLERANCES = {
     "psnr": Tolerance(0.05),
     "psnr_y": Tolerance(0.05),
     "ssim": Tolerance(0.001),
     "lpips": Tolerance(0.002),
 }
-OTHERWISE = Tolerance(0.01, relative=True)
+DEFAULT_TOLERANCE = Tolerance(0.01, relative=True)
 """Of metrics without a default."""
 
 
@@ -72,7 +72,7 @@ def parse_tolerances(texts: Iterable[str]) -> dict[str, Tolerance]:
     {'psnr': '0.1', 'step ms': '5 %'}
     """
     found: dict[str, Tolerance] = {}
-    known = [*every_metric(), *LARGER_IS_BETTER]
+    known = [*all_metrics(), *LARGER_IS_BETTER]
     for text in texts:
         match = _TOLERANCE.fullmatch(text)
         if match is None or match["name"] not in known:
@@ -139,12 +139,12 @@ def below_baseline(
         )
     found: list[str] = []
     for candidate in candidates:
-        found += _judge_frames(candidate, runs[candidate.preset])
+        found += _check_frames(candidate, runs[candidate.preset])
         figures = _figures(candidate)
         for name, stored in runs[candidate.preset]["figures"].items():
             tolerance = _tolerance(name, tolerances)
             if tolerance is not None:
-                found += _judge(candidate.preset, name, figures.get(name), stored, tolerance)
+                found += _check_figure(candidate.preset, name, figures.get(name), stored, tolerance)
     return found
 
 
@@ -160,7 +160,7 @@ def _tolerance(name: str, given: Mapping[str, Tolerance]) -> Tolerance | None:
     metric = _metric(name)
     if metric is None:
         return given.get(name)
-    return given.get(metric.name, DEFAULTS.get(metric.name, OTHERWISE))
+    return given.get(metric.name, DEFAULT_TOLERANCES.get(metric.name, DEFAULT_TOLERANCE))
 
 
 def _metric(name: str) -> Metric | None:
@@ -168,11 +168,11 @@ def _metric(name: str) -> Metric | None:
 
     Of any protocol: ``psnr (vrt) restored`` is one, too.
     """
-    results = {f"{metric.name} {metric.after}": metric for metric in every_metric().values()}
+    results = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
     return results.get(re.sub(r" \(\w+\)", "", name))
 
 
-def _judge_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
+def _check_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
     """Whether the figures are of the frames that the baseline's are of."""
     kept = stored.get("test_frames")
     if kept is None or candidate.evaluation is None:
@@ -186,7 +186,7 @@ def _judge_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _judge(
+def _check_figure(
     run: str, name: str, value: float | None, stored: float, tolerance: Tolerance
 ) -> list[str]:
     if value is None:

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats
 
-from vrtspike.analysis.turns import Length, Side, Turn, take_turns
-from vrtspike.config.loading import changed_settings
-from vrtspike.config.run_schema import ENDLESS, RunSettings
+from vrtspike.analysis.turns import BenchmarkSide, Length, Turn, run_turns
+from vrtspike.config.loading import override_settings
+from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.errors import ConfigError
 from vrtspike.io.flatten import unequal
 
@@ -22,7 +22,7 @@ NAMES = ("as it is", "changed")
 CONFIDENCE = 0.95
 """Of the interval around a ratio."""
 _ORIGIN = "--against"
-UNSURE = 1.5
+WIDE_INTERVAL = 1.5
 """An interval whose ends lie further apart than by this factor hides any difference of interest."""
 
 
@@ -41,7 +41,7 @@ class Ratio:
     high: float
 
     @property
-    def is_seen(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval leaves 1 out, so that the times differ by more than chance."""
         return not self.low <= 1.0 <= self.high
 
@@ -115,7 +115,7 @@ class Benchmark:
         return self.step_ratio.scaled(after / before)
 
 
-def against(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
+def apply_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
     """The settings with some keys changed.
 
     Args:
@@ -125,7 +125,7 @@ def against(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
     Raises:
         ConfigError: if a key or value is wrong, or nothing is changed.
     """
-    changed = changed_settings(settings, changes, "the preset", _ORIGIN)
+    changed = override_settings(settings, changes, "the preset", _ORIGIN)
     if not differences(settings, changed):
         raise ConfigError(
             f"{_ORIGIN} {' '.join(changes)}: the preset has these values already, there is nothing "
@@ -140,7 +140,7 @@ def differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str,
     return unequal(*trees, absent="-")
 
 
-def timed(settings: RunSettings, last_step: int) -> RunSettings:
+def timing_settings(settings: RunSettings, last_step: int) -> RunSettings:
     """RunSettings for a training that is timed, and stopped after some steps.
 
     It does not end by itself, because a validation would come first; nobody is told of it; crops
@@ -152,10 +152,10 @@ def timed(settings: RunSettings, last_step: int) -> RunSettings:
     """
     keys = [
         "TRAIN.MAX_STEPS=null",
-        f"TRAIN.EPOCHS={ENDLESS}",
+        f"TRAIN.EPOCHS={UNLIMITED}",
         "TRAIN.EARLY_STOPPING=null",
-        f"TRAIN.SAVE_EVERY_STEPS={ENDLESS}",
-        f"LOG.VAL_EVERY_STEPS={ENDLESS}",
+        f"TRAIN.SAVE_EVERY_STEPS={UNLIMITED}",
+        f"LOG.VAL_EVERY_STEPS={UNLIMITED}",
         f"LOG.MEMORY_EVERY_STEPS={last_step}",
         "LOG.ENABLE_TIMING_LOG=true",
         "LOG.TIMING_FILE=true",
@@ -165,18 +165,18 @@ def timed(settings: RunSettings, last_step: int) -> RunSettings:
         "LOG.ON_END=null",
     ]
     keys += settings.first_steps.overrides
-    return changed_settings(settings, keys, "the preset", "benchmark")
+    return override_settings(settings, keys, "the preset", "benchmark")
 
 
-def timed_pair(
+def timing_settings_pair(
     before: RunSettings, after: RunSettings, last_step: int
 ) -> tuple[RunSettings, RunSettings]:
-    """Both settings as :func:`timed`.
+    """Both settings as :func:`timing_settings`.
 
     Raises:
         ConfigError: if that makes a key equal in which they differ.
     """
-    pair = timed(before, last_step), timed(after, last_step)
+    pair = timing_settings(before, last_step), timing_settings(after, last_step)
     lost = differences(before, after).keys() - differences(*pair).keys()
     if lost:
         raise ConfigError(
@@ -209,12 +209,12 @@ def run_benchmark(
         RunError: if a training fails.
     """
     before, after = settings
-    pair = timed_pair(before, after, length.last_step)
+    pair = timing_settings_pair(before, after, length.last_step)
     changes = differences(*pair)
     words = " ".join(f"{key}={value}" for key, (_, value) in changes.items())
     names = (NAMES[0], f"{NAMES[1]} ({words})")
-    sides = [Side(*side) for side in zip(names, pair, datasets, strict=True)]
-    turns = take_turns(sides, length, gpus, show)
+    sides = [BenchmarkSide(*side) for side in zip(names, pair, datasets, strict=True)]
+    turns = run_turns(sides, length, gpus, show)
     notes = dict.fromkeys([*before.first_steps.notes, *after.first_steps.notes])
     return Benchmark(preset, changes, length, turns[0], turns[1], tuple(notes))
 
@@ -260,8 +260,8 @@ def _verdict(name: str, ratio: Ratio, *, judged: bool = True) -> str:
     figures = f"{name}: {ratio.value:.3f} ({interval})"
     if not judged:
         return figures
-    if not ratio.is_seen:
-        more = "; more turns (--turns) would tell more" if ratio.high > UNSURE * ratio.low else ""
+    if not ratio.is_significant:
+        more = "; more --turns would narrow it" if ratio.high > WIDE_INTERVAL * ratio.low else ""
         return f"{figures}; no difference seen{more}"
     if ratio.value > 1:
         return f"{figures}; changed is {ratio.value:.2f} x as fast"
@@ -300,5 +300,5 @@ def benchmark_json(found: Benchmark) -> dict[str, Any]:
         "confidence": CONFIDENCE,
         "ratio_of_step_times": asdict(found.step_ratio),
         "ratio_of_times_per_sample": asdict(found.sample_ratio),
-        "difference_seen": found.sample_ratio.is_seen,
+        "difference_seen": found.sample_ratio.is_significant,
     }

@@ -19,9 +19,9 @@ from ruamel.yaml import YAML
 
 from vrtspike.analysis.advice import advice
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import CONDITIONS, WORTH_A_WARNING, Observation, Run, Severity
+from vrtspike.analysis.rules import CONDITIONS, WARNING_SHARE, Observation, Run, Severity
 from vrtspike.config.documents import Document, nested
-from vrtspike.config.loading import settings_with
+from vrtspike.config.loading import override_with_document
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError
 
@@ -75,7 +75,7 @@ class Symptom:
     limit: Mapping[str, float] = field(default_factory=dict)
     severity: Severity | None = None
 
-    def look(self, run: Run) -> Finding | None:
+    def check(self, run: Run) -> Finding | None:
         """The finding, where a run has the symptom."""
         seen = CONDITIONS[self.symptom](run, self.limit)
         if seen is None:
@@ -86,13 +86,13 @@ class Symptom:
             seen.severity or self.severity or severity_of_gain(seen.gain or 0.0),
             seen.weight,
             self.figure.format(**values),
-            _chosen(self.change, seen.change, seen).format(**values),
-            _chosen(self.effect, seen.effect, seen).format(**values),
+            _select_text(self.change, seen.change, seen).format(**values),
+            _select_text(self.effect, seen.effect, seen).format(**values),
             seen.keys,
         )
 
 
-def _chosen(text: Text, name: str | None, seen: Observation) -> str:
+def _select_text(text: Text, name: str | None, seen: Observation) -> str:
     if isinstance(text, str):
         return text
     return text[name or ("keys" if seen.keys else "nothing")]
@@ -112,7 +112,7 @@ def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
         settings: the preset it ran with.
     """
     run = Run(figures, settings)
-    found = [seen for symptom in symptoms().values() if (seen := symptom.look(run)) is not None]
+    found = [seen for symptom in symptoms().values() if (seen := symptom.check(run)) is not None]
     return sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.weight))
 
 
@@ -150,7 +150,7 @@ def severity_of_gain(share: float) -> Severity:
     >>> severity_of_gain(0.05), severity_of_gain(0.008)
     ('warning', 'hint')
     """
-    return "warning" if share >= WORTH_A_WARNING else "hint"
+    return "warning" if share >= WARNING_SHARE else "hint"
 
 
 def speed_up(share: float) -> str:
@@ -162,7 +162,7 @@ def speed_up(share: float) -> str:
     return f"{1 / (1 - share) - 1:.0%}" if share < 0.999 else "1000 times"
 
 
-FILLING = frozenset(
+MEMORY_KEYS = frozenset(
     {"TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS"}
     | {"TRAIN.SCALE_LR", "TRAIN.BASE_BATCH_SIZE"}
     | {"MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN"}
@@ -180,8 +180,8 @@ def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[st
     accepted: dict[str, Any] = {}
     for finding in findings:
         keys = dict(finding.keys)
-        if FILLING & accepted.keys():
-            keys = {key: value for key, value in keys.items() if key not in FILLING}
+        if MEMORY_KEYS & accepted.keys():
+            keys = {key: value for key, value in keys.items() if key not in MEMORY_KEYS}
         candidate = {**keys, **accepted}
         if _is_valid(candidate, settings):
             accepted = candidate
@@ -212,7 +212,7 @@ def preset_text(preset: str, keys: Mapping[str, Any], findings: Sequence[Finding
 
 def _is_valid(keys: Mapping[str, Any], settings: RunSettings) -> bool:
     try:
-        settings_with(settings, Document(nested(keys)), "the run")
+        override_with_document(settings, Document(nested(keys)), "the run")
     except ConfigError:
         return False
     return True

@@ -17,7 +17,7 @@ from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import atomic_write_text, write_json
 from vrtspike.monitoring.timing_layout import ROOT
-from vrtspike.plotting.drawing import draw, say
+from vrtspike.plotting.drawing import draw, show_text
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import read_published
 
@@ -32,7 +32,7 @@ PLOTS = (
 FINDINGS = "findings"
 PROPOSED = "proposed.yaml"
 
-MOST_BARS = 24
+MAX_BARS = 24
 _BLUE = "#2b6cb0"
 
 _FORMATS = dict.fromkeys(("mean", "p50", "p95", "min", "max"), ".2f") | {"share": ".1%"}
@@ -250,12 +250,12 @@ def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:
         sections: as :func:`summarize_sections` gives it.
     """
     inner = sections[sections["section"].str.startswith(ROOT + "/")]
-    shown = inner.nlargest(MOST_BARS, "p50").sort_index().iloc[::-1]
+    shown = inner.nlargest(MAX_BARS, "p50").sort_index().iloc[::-1]
 
     def fill(figure: Figure) -> None:
         axes = figure.subplots()
         if shown.empty:
-            return say(axes, "no section of a step was timed (LOG.ENABLE_TIMING_LOG)")
+            return show_text(axes, "no section of a step was timed (LOG.ENABLE_TIMING_LOG)")
         names = [section.removeprefix(ROOT + "/") for section in shown["section"]]
         axes.barh(names, shown["p50"], color=_BLUE, label="median")
         axes.plot(shown["p95"], names, "|", color="#1a202c", markersize=9, label="95th percentile")
@@ -295,7 +295,7 @@ def plot_lines(
 
     def fill(figure: Figure) -> None:
         if not filled:
-            return say(figure.subplots(), missing)
+            return show_text(figure.subplots(), missing)
         rows = figure.subplots(len(filled), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (title, curves) in zip(rows, filled.items(), strict=True):
             for label, (x, y) in curves.items():

@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from vrtspike.analysis.figures import STALL, RunFigures
+from vrtspike.analysis.figures import STALL_STEPS, RunFigures
 from vrtspike.config.run_schema import RunSettings
 
 Severity = Literal["error", "warning", "hint"]
 Keys = dict[str, Any]
 Limits = Mapping[str, float]
 
-WORTH_A_WARNING = 0.05
+WARNING_SHARE = 0.05
 """Share of a run's time; what can gain less is a hint."""
-MOST_PREFETCH = 8
+MAX_PREFETCH = 8
 MEMORY_FOR_CACHE_PERCENT = 70.0
 """Of the system's memory in use, up to which a larger cache is proposed."""
 CACHE_OF_MEMORY = 0.5
@@ -224,8 +224,8 @@ def _faster_data(run: Run) -> Keys:
         keys["DATALOADER.TOTAL_WORKERS"] = "cpu*1.0"
     elif isinstance(loader.TOTAL_WORKERS, int):
         keys["DATALOADER.TOTAL_WORKERS"] = "auto"
-    if loader.TRAIN_PREFETCH_FACTOR < MOST_PREFETCH:
-        twice = min(MOST_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR)
+    if loader.TRAIN_PREFETCH_FACTOR < MAX_PREFETCH:
+        twice = min(MAX_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR)
         keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = twice
     off = {
         "DATALOADER.PERSISTENT_WORKERS": not loader.PERSISTENT_WORKERS,
@@ -244,7 +244,7 @@ def stalls(run: Run, limit: Limits) -> Observation | None:
         return None
     keys = {} if run.loader.PERSISTENT_WORKERS else {"DATALOADER.PERSISTENT_WORKERS": True}
     values = {"stalls": run.speed.stalls, "longest": longest / 1e3, "share": share}
-    values["steps"] = STALL
+    values["steps"] = STALL_STEPS
     return Observation(share, values, keys, gain=share)
 
 
@@ -288,7 +288,7 @@ def idle_gpu(run: Run, limit: Limits) -> Observation | None:
     if busy is None or busy >= limit["percent"]:
         return None
     gain = 1 - busy / limit["target"]
-    if (run.speed.data_share or 0.0) > WORTH_A_WARNING:
+    if (run.speed.data_share or 0.0) > WARNING_SHARE:
         return Observation(1 - busy / 100, {"busy": busy}, gain=gain, change="data")
     keys: Keys = {}
     peak, total, more = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_activations_mb
@@ -378,7 +378,7 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
         return Observation(1.0, values, severity="hint", change="unknown", effect="unknown")
     part, share = max(parts.items(), key=lambda each: each[1])
     values |= {"part": part, "what": f"{part} takes {share:.0%} of a step"}
-    if part == "backward" and run.settings.recomputing:
+    if part == "backward" and run.settings.recompute_keys:
         return _less_recomputation(run, share, values)
     known = part in ("data", "loss", "sync", "optimizer", "forward", "backward")
     keys = _faster_data(run) if part == "data" else {}
@@ -400,7 +400,7 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
 
 def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Observation:
     """Backward without computing again what was not stored, where memory allows."""
-    first, *others = run.settings.recomputing
+    first, *others = run.settings.recompute_keys
     order = f"{first}=false" + "".join(f", then {name}=false" for name in others)
     # Where it was not timed: what is computed again is forward once more, at most.
     gain = run.speed.recomputation_share
@@ -491,7 +491,7 @@ def large_optimizer(run: Run, limit: Limits) -> Observation | None:
     if state <= limit["share"] * peak or peak < limit["used"] * total:
         return None
     freed = OPTIMIZER_SAVED * state
-    stored = [f"{key}=false" for key in run.settings.recomputing[:1]]
+    stored = [f"{key}=false" for key in run.settings.recompute_keys[:1]]
     values: dict[str, Any] = {"state": state / 1024, "peak": peak / 1024, "share": state / peak}
     values |= {"freed": freed / 1024, "use": ", or ".join([*stored, "larger batches"])}
     return Observation(freed / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"})
@@ -518,7 +518,7 @@ def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
         "batch": keys.get("TRAIN.BATCH_SIZE"),
         "crops": "crops or " if _has_crops(run) else "",
         "recompute": "".join(
-            f"; or recompute less ({key}=false)" for key in run.settings.recomputing[:1]
+            f"; or recompute less ({key}=false)" for key in run.settings.recompute_keys[:1]
         ),
     }
     return Observation(free / total, values, keys)

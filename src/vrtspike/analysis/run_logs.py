@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from vrtspike.errors import RunError
-from vrtspike.monitoring.records import each_record
+from vrtspike.monitoring.records import iter_records
 from vrtspike.runs.names import LOGS, METRICS
 
 TIMING_COLUMNS = ["step", "section", "ms"]
@@ -69,9 +69,9 @@ def read_run_logs(folder: str | Path) -> RunLogs:
             "expected the folder of a run that is finished (results/train/<preset>) or has made a "
             "step (runs/<preset>/<fingerprint>)"
         )
-    records = list(_each_record([metrics]))
-    memory = list(_each_record(_log_files(folder, "memory")))
-    timed = _each_record(_log_files(folder, "timing"))
+    records = list(_iter_records([metrics]))
+    memory = list(_iter_records(_log_files(folder, "memory")))
+    timed = _iter_records(_log_files(folder, "timing"))
     timing, steps = _timings(record for record in timed if record.get("kind") == "step")
     return RunLogs(
         folder,
@@ -93,8 +93,8 @@ def _log_files(folder: Path, name: str) -> list[Path]:
     return sorted((folder / LOGS).glob(f"{name}*.jsonl"))
 
 
-def _each_record(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    return (record for path in paths for record in each_record(path))
+def _iter_records(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    return (record for path in paths for record in iter_records(path))
 
 
 def _frame(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

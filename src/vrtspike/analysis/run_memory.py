@@ -197,10 +197,10 @@ def _system_lines(found: RunMemory) -> Iterator[str]:
         )
     if found.stores_mb is not None:
         yield f"stores of its data set: {_size(found.stores_mb)}"
-    yield f"cache of decoded chunks: {_budget(found.settings)}"
+    yield f"cache of decoded chunks: {_cache_limit(found.settings)}"
 
 
-def _budget(settings: RunSettings) -> str:
+def _cache_limit(settings: RunSettings) -> str:
     if settings.value("DATA.USE_RAM_CACHE") is None:
         return "none"
     if not uses_cache(settings):
@@ -222,10 +222,10 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
                 "this run's: end other programs (ps aux --sort=-rss | head)"
             )
         else:
-            yield f"memory is {100 * used / total:.0f} % full: {_largest(found)}"
+            yield f"memory is {100 * used / total:.0f} % full: {_reduction_advice(found)}"
     if system.swap_used > 64 and any(process.swapped > 16 for process in found.processes):
         swapped = sum(process.swapped for process in found.processes)
-        yield f"{_size(swapped)} of this run were moved to the disk: {_largest(found)}"
+        yield f"{_size(swapped)} of this run were moved to the disk: {_reduction_advice(found)}"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
         yield (
             "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "
@@ -244,7 +244,7 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
     yield from _growth(found)
 
 
-def _largest(found: RunMemory) -> str:
+def _reduction_advice(found: RunMemory) -> str:
     """What to lower first."""
     loader, size = found.settings.DATALOADER, found.settings.value("DATA.CACHE_SIZE_GB", 0.0)
     workers = sum(p.taken for p in found.processes if p.role == "worker")
@@ -265,7 +265,7 @@ def _growth(found: RunMemory) -> Iterator[str]:
     if found.logs is None:
         return
     figures = run_figures(found.logs, found.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
-    finding = symptoms()["memory grows"].look(Run(figures, found.settings))
+    finding = symptoms()["memory grows"].check(Run(figures, found.settings))
     if finding is not None:
         lines = [f"{finding.figure}: {finding.change}", *finding.key_lines]
         yield f"{finding.symptom}: {'; '.join(lines)}"

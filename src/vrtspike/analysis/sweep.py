@@ -89,9 +89,9 @@ def _row(
     for metric in metrics:
         found = [table[metric].dropna() for table in logs if metric in table]
         last = [float(column.iloc[-1]) for column in found if len(column)]
-        whole = len(last) == len(runs)
-        row[metric] = statistics.fmean(last) if whole else None
-        row[f"{metric} spread"] = statistics.stdev(last) if whole and len(last) > 1 else None
+        complete = len(last) == len(runs)
+        row[metric] = statistics.fmean(last) if complete else None
+        row[f"{metric} spread"] = statistics.stdev(last) if complete and len(last) > 1 else None
     return row | {"steps": runs[0][0].steps, "parameters": runs[0][0].parameters}
 
 
@@ -107,7 +107,7 @@ def parallel_coordinates(
     """
     axes = []
     for key in keys:
-        texts = sorted(table[key].dropna().unique(), key=_in_order)
+        texts = sorted(table[key].dropna().unique(), key=_sort_key)
         places = table[key].map({text: place for place, text in enumerate(texts)})
         ticks = {"tickvals": list(range(len(texts))), "ticktext": texts}
         axes.append({"label": key, "values": places.fillna(-1).tolist(), **ticks})
@@ -119,7 +119,7 @@ def parallel_coordinates(
     return go.Figure(go.Parcoords(dimensions=axes, line=line))
 
 
-def _in_order(text: str) -> tuple[bool, float, str]:
+def _sort_key(text: str) -> tuple[bool, float, str]:
     """Numbers by their size, then texts."""
     try:
         return False, float(text), ""

@@ -19,7 +19,7 @@ from vrtspike.cluster.signals import EXIT_INTERRUPTED
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import peak_memory
-from vrtspike.monitoring.records import each_record
+from vrtspike.monitoring.records import iter_records
 from vrtspike.runs.folder import latest_run, read_record
 from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.system.processes import stop_with_parent
@@ -28,12 +28,12 @@ PROGRAM = Path("scripts/launch_training.py")
 """What the workflow trains with, in the project's folder."""
 
 _PRESET = "timed"
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _LAST_LINES = 15
 
 
 @dataclass(frozen=True)
-class Side:
+class BenchmarkSide:
     """One of the two settings that are compared.
 
     Attributes:
@@ -87,8 +87,8 @@ class Turn:
     device: str
 
 
-def take_turns(
-    sides: Sequence[Side],
+def run_turns(
+    sides: Sequence[BenchmarkSide],
     length: Length,
     gpus: int | Literal["auto"],
     show: Callable[[str], None],
@@ -124,25 +124,25 @@ def take_turns(
 
 
 def _train(
-    side: Side,
+    side: BenchmarkSide,
     folder: Path,
     length: Length,
     gpus: int | Literal["auto"],
     show: Callable[[str], None],
 ) -> Turn:
     """Start a training, stop it after its steps, and read what it has recorded."""
-    with _launched(side, folder, gpus) as process:
-        told = 0
-        while not _has_made(folder, length.last_step):
+    with _launcher(side, folder, gpus) as process:
+        shown_lines = 0
+        while not _has_timed(folder, length.last_step):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK_S)
+                process.wait(_POLL_S)
                 raise _failure(side, folder, process.returncode)
             # For free GPUs it may wait for hours.
             lines = _lines(folder / "terminal.txt")
-            for line in lines[told:]:
+            for line in lines[shown_lines:]:
                 if line.startswith("waiting: "):
                     show(line)
-            told = len(lines)
+            shown_lines = len(lines)
         try:
             turn = _read(folder, length)
         except psutil.NoSuchProcess:  # the training has just failed, in a later step
@@ -155,8 +155,8 @@ def _train(
 
 
 @contextlib.contextmanager
-def _launched(
-    side: Side, folder: Path, gpus: int | Literal["auto"]
+def _launcher(
+    side: BenchmarkSide, folder: Path, gpus: int | Literal["auto"]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The launcher of a training; it has ended when the block is left, however that is."""
     presets, config, log = folder / "presets", folder / "config.yaml", folder / "log.txt"
@@ -197,12 +197,12 @@ def _timings(folder: Path) -> Path | None:
     return next((folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}"), None)
 
 
-def _has_made(folder: Path, step: int) -> bool:
+def _has_timed(folder: Path, step: int) -> bool:
     """Whether a training has timed so many steps; asked often, so that it rarely reads lines."""
     path = _timings(folder)
     if path is None or path.read_bytes().count(b"\n") < step:
         return False
-    return any(record["kind"] == "step" and record["step"] == step for record in each_record(path))
+    return any(record["kind"] == "step" and record["step"] == step for record in iter_records(path))
 
 
 def _read(folder: Path, length: Length) -> Turn:
@@ -213,14 +213,14 @@ def _read(folder: Path, length: Length) -> Turn:
     assert run is not None
     timed = [
         record
-        for record in each_record(path)
+        for record in iter_records(path)
         if record["kind"] == "step" and length.warm_up < record["step"] <= length.last_step
     ]
     record = read_record(run) or {}
     device = record["environment"]["device"]
     peaks = [
         line["gpu"]["peak_mb"]
-        for line in each_record(run / LOGS / MEMORY)
+        for line in iter_records(run / LOGS / MEMORY)
         if line["kind"] == "memory" and line["gpu"] is not None
     ]
     memory = max(peaks) if peaks else peak_memory(record["starts"][-1]["process"])
@@ -233,7 +233,7 @@ def _read(folder: Path, length: Length) -> Turn:
     )
 
 
-def _failure(side: Side, folder: Path, status: int) -> RunError:
+def _failure(side: BenchmarkSide, folder: Path, status: int) -> RunError:
     """What a person is told of a training that did not come to its end."""
     lines = [line for line in _lines(folder / "log.txt") if line.strip()][-_LAST_LINES:]
     said = "\n".join(f"  {line}" for line in lines)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import psutil
 
 from vrtspike.errors import RunError
-from vrtspike.io.locks import holders, lock_file
+from vrtspike.io.locks import lock_file, lock_holders
 from vrtspike.monitoring.nvml import Gpu, gpu_processes, installed_gpus
 
 FOLDER = "VRTSPIKE_GPU_LOCKS"
@@ -28,7 +28,7 @@ FOLDER = "VRTSPIKE_GPU_LOCKS"
 
 _MEMORY = Path("/dev/shm")
 """Of this machine alone, for all its users, with locks; ``TMPDIR`` may differ between users."""
-_ELSEWHERE = f"set {FOLDER} to a folder on another one, the same for all runs of this machine"
+_ADVICE = f"set {FOLDER} to a folder on another one, the same for all runs of this machine"
 
 
 def lock_folder() -> Path:
@@ -44,21 +44,21 @@ def lock_path(gpu: Gpu, folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def choosing(folder: Path) -> Iterator[str | None]:
+def selection_lock(folder: Path) -> Iterator[str | None]:
     """Choose alone, so that no two runs hold half of what each needs; else who chooses now."""
     _make_shared(folder)
     path = folder / "choosing.lock"
-    descriptor = claim(path)
+    descriptor = lock_gpu(path)
     try:
         yield describe_holder(path) if descriptor is None else None
     finally:
         _close(() if descriptor is None else (descriptor,))
 
 
-def claim(path: Path) -> int | None:
+def lock_gpu(path: Path) -> int | None:
     """Take a device: its open, locked file, to be closed; None if another run has it."""
     descriptor = _open_lock(path)
-    if lock_file(descriptor, path, elsewhere=_ELSEWHERE):
+    if lock_file(descriptor, path, advice=_ADVICE):
         return descriptor
     os.close(descriptor)
     return None
@@ -66,10 +66,10 @@ def claim(path: Path) -> int | None:
 
 def describe_holder(path: Path) -> str:
     """Who has a device, for a person: process, user and command."""
-    return ", ".join(_describe(holders(path))) or "another run"
+    return ", ".join(_processes(lock_holders(path))) or "another run"
 
 
-def _describe(pids: Iterable[int]) -> Iterator[str]:
+def _processes(pids: Iterable[int]) -> Iterator[str]:
     """The processes that have not ended, for a person."""
     for pid in pids:
         with contextlib.suppress(psutil.Error):
@@ -110,7 +110,7 @@ FREE_FRACTION = 0.8
 """Of its memory, left on a GPU that nobody else computes on; a desktop takes some."""
 
 _POLL_S = 0.5
-_QUIET_S = 2.0
+_SILENT_S = 2.0
 """A run that is about to end, or to choose, is waited for without a word."""
 _GIB = 2**30
 
@@ -144,7 +144,7 @@ def usable_gpus(installed: Sequence[Gpu], visible: str | None) -> list[Gpu]:
         return list(installed)
     found: list[Gpu] = []
     for name in (word.strip() for word in visible.split(",")):
-        gpu = _named(name, installed)
+        gpu = _find_gpu(name, installed)
         if gpu is None:
             break
         if gpu not in found:
@@ -152,7 +152,7 @@ def usable_gpus(installed: Sequence[Gpu], visible: str | None) -> list[Gpu]:
     return found
 
 
-def _named(name: str, installed: Sequence[Gpu]) -> Gpu | None:
+def _find_gpu(name: str, installed: Sequence[Gpu]) -> Gpu | None:
     """The device that a word of ``CUDA_VISIBLE_DEVICES`` means; None if it means none."""
     if name.isdigit():
         fitting = [gpu for gpu in installed if gpu.index == int(name)][:1]
@@ -197,11 +197,11 @@ def take_gpus(
     wanted: int | Literal["auto"],
     *,
     most: int | None = None,
-    dividing: int | None = None,
+    batches: int | None = None,
     show: Callable[[str], None] = print,
-    look: Callable[[], Sequence[Gpu]] = installed_gpus,
+    list_gpus: Callable[[], Sequence[Gpu]] = installed_gpus,
     folder: Path | None = None,
-    patience_s: float | None = None,
+    timeout_s: float | None = None,
 ) -> Iterator[Devices]:
     """Take GPUs for the duration of the body; of those that are free, those with most memory.
 
@@ -212,33 +212,33 @@ def take_gpus(
         wanted: how many; ``auto`` takes all that are free, or the CPU where there is none at all;
             0 is the CPU.
         most: that ``auto`` takes; None for no limit.
-        dividing: what ``auto`` takes divides this number: the batches that a run has to share.
+        batches: what ``auto`` takes divides this number: the batches that a run has to share.
         show: is called with what is waited for.
-        look: lists the machine's GPUs.
+        list_gpus: lists the machine's GPUs.
         folder: where the lock files stand; the machine's own unless given.
-        patience_s: seconds to wait for GPUs that are in use; None waits until they are free.
+        timeout_s: seconds to wait for GPUs that are in use; None waits until they are free.
 
     Raises:
         RunError: if more GPUs are wanted than exist, too few become free in time, or the
             file system has no locks.
     """
-    usable = [] if wanted == 0 else require_gpus(wanted, look())
+    usable = [] if wanted == 0 else require_gpus(wanted, list_gpus())
     if not usable:
         yield Devices()
         return
-    least, most = _number(wanted, most, usable)
+    least, most = _gpu_range(wanted, most, usable)
     if not usable[0].total:  # only a batch system knows them, and has handed them out
         yield Devices(tuple(gpu.uuid for gpu in usable[:most]))
         return
-    dividing = dividing if wanted == "auto" else None
+    batches = batches if wanted == "auto" else None
     folder = folder or lock_folder()
     begun = time.monotonic()
-    told = False
+    announced = False
     while True:
-        devices, blocked = _choose(usable, least, most, dividing, folder)
+        devices, blocked = _lock_free_gpus(usable, least, most, batches, folder)
         if devices is not None:
             try:
-                if told:
+                if announced:
                     show(f"free now: {', '.join(devices.names)}")
                 yield devices
             finally:
@@ -246,16 +246,16 @@ def take_gpus(
             return
         waited_s = time.monotonic() - begun
         missing = f"too few of the {len(usable)} GPUs are free for {wanted}: {'; '.join(blocked)}"
-        if patience_s is not None and waited_s >= patience_s:
+        if timeout_s is not None and waited_s >= timeout_s:
             raise RunError(f"{missing}. Wait for them, ask for fewer, or compute on the CPU")
-        if waited_s >= _QUIET_S and not told:
+        if waited_s >= _SILENT_S and not announced:
             show(f"waiting: {missing}")
-            told = True
+            announced = True
         time.sleep(_POLL_S)
-        usable = require_gpus(wanted, look()) or usable
+        usable = require_gpus(wanted, list_gpus()) or usable
 
 
-def _number(
+def _gpu_range(
     wanted: int | Literal["auto"], most: int | None, usable: Sequence[Gpu]
 ) -> tuple[int, int]:
     """How many GPUs a run takes at least and at most."""
@@ -265,13 +265,13 @@ def _number(
     return 1, max(1, min(most or whole, whole))
 
 
-def _choose(
-    usable: Sequence[Gpu], least: int, most: int, dividing: int | None, folder: Path
+def _lock_free_gpus(
+    usable: Sequence[Gpu], least: int, most: int, batches: int | None, folder: Path
 ) -> tuple[Devices | None, list[str]]:
     """Lock the best of the free devices; None, and what is in the way, if they are too few."""
     blocked: list[str] = []
     taken: list[tuple[str, int]] = []
-    with choosing(folder) as other:
+    with selection_lock(folder) as other:
         if other is not None:
             return None, [f"{other} is choosing"]
         # In steps of a GiB: what differs by less is taken in the given order.
@@ -281,12 +281,12 @@ def _choose(
             path = lock_path(gpu, folder)
             # Who names a device means it, whatever is there.
             if VISIBLE not in os.environ and gpu.free < FREE_FRACTION * gpu.total:
-                blocked.append(_used_by(gpu))
-            elif (descriptor := claim(path)) is None:
+                blocked.append(_describe_use(gpu))
+            elif (descriptor := lock_gpu(path)) is None:
                 blocked.append(f"GPU {gpu.index} is held by {describe_holder(path)}")
             else:
                 taken.append((gpu.uuid, descriptor))
-    number = _even(len(taken), dividing) if len(taken) >= least else 0
+    number = _largest_divisor(len(taken), batches) if len(taken) >= least else 0
     _close(descriptor for _, descriptor in taken[number:])
     if number == 0:
         return None, blocked
@@ -294,11 +294,11 @@ def _choose(
     return Devices(names, locks), blocked
 
 
-def _even(number: int, dividing: int | None) -> int:
+def _largest_divisor(number: int, batches: int | None) -> int:
     """The most devices, up to a number, that can share something evenly."""
-    if dividing is None:
+    if batches is None:
         return number
-    return max(n for n in range(1, number + 1) if dividing % n == 0)
+    return max(n for n in range(1, number + 1) if batches % n == 0)
 
 
 def _close(descriptors: Iterable[int]) -> None:
@@ -306,9 +306,9 @@ def _close(descriptors: Iterable[int]) -> None:
         os.close(descriptor)
 
 
-def _used_by(gpu: Gpu) -> str:
+def _describe_use(gpu: Gpu) -> str:
     """What is in the way on a device, and how to take it all the same."""
-    found = ", ".join(_describe(pid for uuid, pid, _ in gpu_processes() if uuid == gpu.uuid))
+    found = ", ".join(_processes(pid for uuid, pid, _ in gpu_processes() if uuid == gpu.uuid))
     used = f"{(gpu.total - gpu.free) / _GIB:.1f} of {gpu.total / _GIB:.1f} GiB are in use"
     users = f" by {found}" if found else ""
     return f"GPU {gpu.index}: {used}{users} ({VISIBLE}={gpu.uuid} takes it all the same)"
@@ -331,14 +331,14 @@ def device_type(name: DeviceName) -> Literal["cpu", "cuda"]:
 
 
 @contextlib.contextmanager
-def take_device(name: DeviceName, patience_s: float | None = None) -> Iterator[torch.device]:
+def take_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[torch.device]:
     """Take one GPU, as training does, for the duration of the body; or the CPU.
 
     Call it before anything has used CUDA in this process.
 
     Args:
         name: ``auto`` takes a GPU where the machine has one.
-        patience_s: seconds to wait for a GPU where all are in use; None waits until one is free.
+        timeout_s: seconds to wait for a GPU where all are in use; None waits until one is free.
 
     Raises:
         RunError: if ``cuda`` is asked for where there is none, or all GPUs stay in use.
@@ -350,6 +350,6 @@ def take_device(name: DeviceName, patience_s: float | None = None) -> Iterator[t
         yield torch.device("cpu")
         return
     show = partial(print, file=sys.stderr, flush=True)
-    with take_gpus(1, show=show, patience_s=patience_s) as devices:
+    with take_gpus(1, show=show, timeout_s=timeout_s) as devices:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices.names[0]
         yield torch.device("cuda")

@@ -18,18 +18,18 @@ from typing import Literal
 
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError
 
-JOB_ENDS = "VRTSPIKE_JOB_ENDS"
+JOB_END = "VRTSPIKE_JOB_ENDS"
 """Environment variable: when the job's wall time ends, in seconds since 1970."""
 
-JOB_AGAIN = "VRTSPIKE_JOB_AGAIN"
+REQUEUE_FILE = "VRTSPIKE_JOB_AGAIN"
 """Environment variable: a file that a job makes to be submitted again when it has ended."""
 
-ANSWER_S = 30.0
+QUERY_S = 30.0
 """Seconds for an answer; Slurm's own programs give up after about ten."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """What a program said.
 
     Attributes:
@@ -43,28 +43,28 @@ class Answer:
     said: str = field(default="", repr=False)
 
 
-_OWN = ("SQUEUE_", "SACCT_", "SCANCEL_")
+_USER = ("SQUEUE_", "SACCT_", "SCANCEL_")
 """Settings of the user's own: they could leave jobs out, or want an answer."""
 
 
-def ask(command: Sequence[str], limit_s: float = ANSWER_S) -> Answer:
+def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
     """Run a program that only tells something.
 
     Args:
         command: the program and its arguments.
         limit_s: seconds after which it is killed.
 
-    >>> ask(["echo", "12|RUNNING"])
-    Answer(text='12|RUNNING\\n', fault='')
-    >>> ask(["sleep", "60"], limit_s=0.1)
-    Answer(text=None, fault='sleep: no answer within 0.1 s')
+    >>> query(["echo", "12|RUNNING"])
+    CommandResult(text='12|RUNNING\\n', fault='')
+    >>> query(["sleep", "60"], limit_s=0.1)
+    CommandResult(text=None, fault='sleep: no answer within 0.1 s')
     """
     # In English, whatever the user has set for himself.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(_USER)}
     try:
         done = subprocess.run(
             command,
-            env={**kept, "LC_ALL": "C"},
+            env={**variables, "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -73,18 +73,18 @@ def ask(command: Sequence[str], limit_s: float = ANSWER_S) -> Answer:
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
-        return Answer(None, f"{command[0]}: no answer within {limit_s:g} s")
+        return CommandResult(None, f"{command[0]}: no answer within {limit_s:g} s")
     except OSError as error:
-        return Answer(None, f"{command[0]}: {error.strerror}")
+        return CommandResult(None, f"{command[0]}: {error.strerror}")
     text = done.stdout + done.stderr
     if done.returncode != 0:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         fault = said[-1].strip() if said else f"{command[0]}: ended with status {done.returncode}"
-        return Answer(None, fault, text)
-    return Answer(done.stdout, said=text)
+        return CommandResult(None, fault, text)
+    return CommandResult(done.stdout, said=text)
 
 
-ENDINGS = {
+FAILURE_REASONS = {
     "BOOT_FAIL": "its node did not boot",
     "CANCELLED": "it was cancelled, by scancel or by the site",
     "COMPLETED": "it ended well",
@@ -103,7 +103,7 @@ NEAR_END = "the time limit of the job is near"
 """How a training begins to say that it stops because of it."""
 
 _CAUSES = {
-    r"(?im)^(slurm|srun)[^:]*: .*(oom.kill|out of memory|exceeded memory limit)": ENDINGS[
+    r"(?im)^(slurm|srun)[^:]*: .*(oom.kill|out of memory|exceeded memory limit)": FAILURE_REASONS[
         "OUT_OF_MEMORY"
     ],
     NEAR_END: "its wall time was about to end, so it stopped; what was saved is continued",
@@ -121,14 +121,14 @@ def explain(state: str, log: str) -> str:
     """Why a job failed: a clause that ends a sentence.
 
     Args:
-        state: one of :data:`ENDINGS`.
+        state: one of :data:`FAILURE_REASONS`.
         log: the end of the log that Slurm keeps of the job.
 
     >>> explain("FAILED", "Command 'train' died with <Signals.SIGKILL: 9>.")
     'its program was ended by SIGKILL, as when memory is full'
     """
     causes = (why for pattern, why in _CAUSES.items() if re.search(pattern, log))
-    return next(causes, ENDINGS[state]) if state == "FAILED" else ENDINGS[state]
+    return next(causes, FAILURE_REASONS[state]) if state == "FAILED" else FAILURE_REASONS[state]
 
 
 def is_permanent(log: str) -> bool:
@@ -136,16 +136,16 @@ def is_permanent(log: str) -> bool:
     return f"non-zero exit status {EXIT_USER_ERROR}." in log
 
 
-PROMPT_S = 15.0
+CONTROLLER_S = 15.0
 """Seconds in which Slurm's controller must answer; far less than the margin."""
 
-LOOK_S = 60.0
+LIMIT_CHECK_INTERVAL_S = 60.0
 """Seconds after which the end of a job is looked up again: it can be moved."""
 
 MARGIN_S = 90.0
 """Seconds before the end of a job at which training is stopped."""
 
-_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
+_TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
 
 
 def seconds_left(text: str) -> float | None:
@@ -155,7 +155,7 @@ def seconds_left(text: str) -> float | None:
     """
     if text == "UNLIMITED":
         return math.inf
-    found = _LEFT.fullmatch(text)
+    found = _TIME_LEFT.fullmatch(text)
     if found is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
@@ -169,19 +169,19 @@ def slurm_seconds_left(job: str) -> float | None:
     cgroups it signals the first process of a job step alone, and that is Snakemake, which waits.
     """
     # The time left, not the hour of the end: clocks differ and are changed.
-    answer = ask(["squeue", "--noheader", "--jobs", job, "--format", "%A %L"], PROMPT_S)
+    answer = query(["squeue", "--noheader", "--jobs", job, "--format", "%A %L"], CONTROLLER_S)
     # An array and a job of several components are listed with all their parts.
     rows = (line.split() for line in (answer.text or "").splitlines())
     return next((seconds_left(row[1]) for row in rows if len(row) == 2 and row[0] == job), None)
 
 
-def queue_again(environment: Mapping[str, str]) -> bool:
+def requeue(variables: Mapping[str, str]) -> bool:
     """Have this job run again later; whether the batch system agrees to that."""
-    if again := environment.get(JOB_AGAIN):
+    if again := variables.get(REQUEUE_FILE):
         Path(again).touch()
         return True
-    job = environment.get("SLURM_JOB_ID")
-    return job is not None and ask(["scontrol", "requeue", job], PROMPT_S).text is not None
+    job = variables.get("SLURM_JOB_ID")
+    return job is not None and query(["scontrol", "requeue", job], CONTROLLER_S).text is not None
 
 
 def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
@@ -224,7 +224,7 @@ def _allocated_nodes() -> str | None:
         return os.environ["SLURM_JOB_NUM_NODES"]
     if (job := os.environ.get("SLURM_JOB_ID")) is None:
         return None
-    answer = ask(["squeue", "--noheader", "--jobs", job, "--format", "%D"], PROMPT_S)
+    answer = query(["squeue", "--noheader", "--jobs", job, "--format", "%D"], CONTROLLER_S)
     return (answer.text or "").strip() or None
 
 
@@ -268,9 +268,9 @@ class TimeLimit:
         return rest
 
 
-def time_limit(environment: Mapping[str, str]) -> TimeLimit | None:
+def time_limit(variables: Mapping[str, str]) -> TimeLimit | None:
     """The limit of the job this process belongs to, if Slurm or the job itself tells one."""
-    if job := environment.get("SLURM_JOB_ID"):
+    if job := variables.get("SLURM_JOB_ID"):
         return TimeLimit(lambda: slurm_seconds_left(job))
-    told = environment.get(JOB_ENDS, "")
+    told = variables.get(JOB_END, "")
     return TimeLimit(lambda: float(told) - time.time()) if told.isdigit() else None

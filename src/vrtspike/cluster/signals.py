@@ -22,13 +22,13 @@ from vrtspike.system.endings import is_ignored
 EXIT_INTERRUPTED = 75
 """Exit status of a run that was asked to stop and has saved its state (EX_TEMPFAIL): continue."""
 
-STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
 """Signals that ask a run to stop; SIGHUP, when the terminal is closed, unless it is ignored."""
 
-ORPHANED = signal.SIGUSR2
+LAUNCHER_DIED = signal.SIGUSR2
 """Tells ``torchrun``, and through it the training processes, that the launcher has died."""
 
-HANDLED = (*STOPS, ORPHANED)
+HANDLED_SIGNALS = (*STOP_SIGNALS, LAUNCHER_DIED)
 """Signals at which a training process ends its step, saves and leaves."""
 
 
@@ -44,7 +44,7 @@ class StopRequest:
 
     def __enter__(self) -> Self:
         """Start listening."""
-        for number in handled():
+        for number in handled_signals():
             self._previous.callback(signal.signal, number, signal.signal(number, self._note))
         return self
 
@@ -56,10 +56,10 @@ class StopRequest:
         self.received = signal.Signals(number).name
 
 
-def handled() -> list[signal.Signals]:
-    """:data:`HANDLED` without SIGHUP where it is ignored, as by ``nohup``."""
-    kept_away = {signal.SIGHUP} if is_ignored(signal.SIGHUP) else set()
-    return [number for number in HANDLED if number not in kept_away]
+def handled_signals() -> list[signal.Signals]:
+    """:data:`HANDLED_SIGNALS` without SIGHUP where it is ignored, as by ``nohup``."""
+    ignored = {signal.SIGHUP} if is_ignored(signal.SIGHUP) else set()
+    return [number for number in HANDLED_SIGNALS if number not in ignored]
 
 
 def ignore(numbers: Iterable[signal.Signals]) -> None:
@@ -77,19 +77,19 @@ def block(numbers: Iterable[signal.Signals]) -> None:
 
 
 def restore_stops() -> None:
-    """Undo a parent's :func:`ignore` or :func:`block` of :data:`STOPS`."""
-    for number in STOPS:
+    """Undo a parent's :func:`ignore` or :func:`block` of :data:`STOP_SIGNALS`."""
+    for number in STOP_SIGNALS:
         if number is not signal.SIGHUP or not is_ignored(number):
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 STATUS_FILE = "VRTSPIKE_STATUS_FILE"
 """Environment variable: where the first training process tells how far it came."""
 
 _PREFIX = ".status-"
-_BEGUN: Literal["begun"] = "begun"
+_STARTED: Literal["begun"] = "begun"
 
 
 @contextlib.contextmanager
@@ -113,12 +113,12 @@ def read_status(path: Path) -> int | Literal["begun"] | None:
     words = path.read_text(encoding="utf-8").split()
     if not words:
         return None
-    return _BEGUN if words[-1] == _BEGUN else int(words[-1])
+    return _STARTED if words[-1] == _STARTED else int(words[-1])
 
 
-def report_begin() -> None:
+def report_start() -> None:
     """Tell the launcher that all processes are there: from now on they handle requests to stop."""
-    _send(_BEGUN)
+    _write_status(_STARTED)
 
 
 def report_status(status: int) -> int:
@@ -129,7 +129,7 @@ def report_status(status: int) -> int:
     """
     if STATUS_FILE not in os.environ:
         return status
-    _send(str(status))
+    _write_status(str(status))
     shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
     return 0 if shared else status
 
@@ -156,7 +156,7 @@ def process_number() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def _send(word: str) -> None:
+def _write_status(word: str) -> None:
     path = os.environ.get(STATUS_FILE)
     if path is None or process_number() != 0:
         return

@@ -21,15 +21,15 @@ from types import FrameType
 import psutil
 
 from vrtspike.cluster.gpus import Devices
-from vrtspike.cluster.scheduler import LOOK_S, NEAR_END, TimeLimit
-from vrtspike.cluster.signals import ORPHANED, STOPS, block, handled
+from vrtspike.cluster.scheduler import LIMIT_CHECK_INTERVAL_S, NEAR_END, TimeLimit
+from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled_signals
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
-_SIGNALLED = 128
+_SIGNAL_OFFSET = 128
 """Added to the number of a signal where a shell, or :func:`main`, tells of an end by it."""
-_ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+_SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 """What ``torchrun`` tells the only process of a run, whatever else the environment says."""
 
 
@@ -47,7 +47,7 @@ class Rendezvous:
 
 
 @dataclass(frozen=True)
-class Ending:
+class ProgramExit:
     """How a program ended.
 
     Attributes:
@@ -63,7 +63,7 @@ class Ending:
     def __str__(self) -> str:
         """What a person is told of the exit status."""
         # A status above 128 is that of a training process, which :func:`main` has passed on.
-        who = "one of its processes" if self.code > _SIGNALLED else self.program
+        who = "one of its processes" if self.code > _SIGNAL_OFFSET else self.program
         return f"{who} {describe_status(self.code)}"
 
 
@@ -74,7 +74,7 @@ def run_training(
     environment: dict[str, str],
     rendezvous: Rendezvous | None = None,
     limit: TimeLimit | None = None,
-) -> Ending:
+) -> ProgramExit:
     """Run the training program, one process per GPU of this machine, to its end.
 
     Args:
@@ -90,10 +90,8 @@ def run_training(
     training = [str(program), "--run-dir", str(folder)]
     if ranks == 1 and rendezvous is None:
         # The process of torchrun would only wait for it, and takes seconds to start.
-        command, alone = [sys.executable, "-u", *training], {**variables, **_ALONE}
-        return run(
-            command, "its process", _ask_process, alone, _begin_training, limit, devices.locks
-        )
+        command, alone = [sys.executable, "-u", *training], {**variables, **_SINGLE_PROCESS}
+        return run(command, "its process", _stop_process, alone, _init_child, limit, devices.locks)
     where = ["--standalone"]
     if rendezvous is not None:
         where = [
@@ -104,7 +102,7 @@ def run_training(
         # A signal that torchrun handles it takes for a crash: it kills what has not ended after 30
         # seconds. So it is left with the one that comes when this process has died.
         *(sys.executable, "-m", __name__),
-        *("--signals-to-handle", ORPHANED.name),
+        *("--signals-to-handle", LAUNCHER_DIED.name),
         *(*where, "--nproc-per-node", str(ranks)),
     ]
     # torchrun would make a folder for its logs by itself, and leave it behind.
@@ -112,7 +110,7 @@ def run_training(
         command = [*torchrun, "--log-dir", logs, *training]
         # A killed launcher leaves torchrun, which ends after the processes that still save.
         return run(
-            command, "torchrun", _ask_processes, variables, _begin_training, limit, devices.locks
+            command, "torchrun", _stop_processes, variables, _init_child, limit, devices.locks
         )
 
 
@@ -131,18 +129,18 @@ def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
 def run(
     command: Sequence[str],
     name: str,
-    ask_to_stop: Callable[[psutil.Process], None],
+    stop: Callable[[psutil.Process], None],
     environment: dict[str, str],
     begin: Callable[[], None] = stop_with_parent,
     limit: TimeLimit | None = None,
     locks: Sequence[int] = (),
-) -> Ending:
+) -> ProgramExit:
     """Run a program to its end; signals to this process, and a time limit, ask it to stop.
 
     Args:
         command: the program.
         name: what a person calls it.
-        ask_to_stop: how it is asked.
+        stop: how it is asked.
         environment: all its variables.
         begin: called in the new process.
         limit: when to ask it to stop by itself; None for never.
@@ -152,56 +150,56 @@ def run(
     process = subprocess.Popen(
         command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
     )
-    asked: list[int] = []
+    received: list[int] = []
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
+    def request_stop(number: int, frame: FrameType | None) -> None:
+        received.append(number)
         try:
-            ask_to_stop(psutil.Process(process.pid))
+            stop(psutil.Process(process.pid))
         except psutil.NoSuchProcess:
             # It has just ended by itself.
             return
 
-    stops = [number for number in handled() if number in STOPS]
-    previous = {number: signal.signal(number, ask) for number in stops}
+    stops = [number for number in handled_signals() if number in STOP_SIGNALS]
+    previous = {number: signal.signal(number, request_stop) for number in stops}
     try:
-        while limit is not None and not asked:
+        while limit is not None and not received:
             # Someone may move the limit meanwhile, to either side.
             left = limit.seconds()
-            if left == 0.0 and not asked:
+            if left == 0.0 and not received:
                 print(f"{NEAR_END}: asking training to stop", flush=True)
-                ask(signal.SIGALRM, None)
+                request_stop(signal.SIGALRM, None)
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(min(left, LOOK_S))
+                process.wait(min(left, LIMIT_CHECK_INTERVAL_S))
                 break
-        return Ending(process.wait(), bool(asked), name)
+        return ProgramExit(process.wait(), bool(received), name)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _begin_training() -> None:
+def _init_child() -> None:
     # A batch system may signal all processes of a job; torchrun shall not act upon it, and the
     # training processes not before they are ready to.
-    block(STOPS)
-    stop_with_parent(ORPHANED)
+    block(STOP_SIGNALS)
+    stop_with_parent(LAUNCHER_DIED)
 
 
-def _ask_process(process: psutil.Process) -> None:
+def _stop_process(process: psutil.Process) -> None:
     """Send SIGTERM to a training process."""
     process.send_signal(signal.SIGTERM)
     # One that somebody has stopped meanwhile (SIGSTOP) would not hear of it.
     process.send_signal(signal.SIGCONT)
 
 
-def _ask_processes(torchrun: psutil.Process) -> None:
+def _stop_processes(torchrun: psutil.Process) -> None:
     """Ask the training processes, or end ``torchrun`` before it has started them."""
     processes = torchrun.children()
     for process in processes:
-        _ask_process(process)
+        _stop_process(process)
     if not processes:
-        torchrun.send_signal(ORPHANED)
+        torchrun.send_signal(LAUNCHER_DIED)
 
 
 def main() -> None:
@@ -214,7 +212,7 @@ def main() -> None:
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
         # As a shell tells it, so that the launcher can.
-        sys.exit(_SIGNALLED - failure.exitcode if failure.exitcode < 0 else 1)
+        sys.exit(_SIGNAL_OFFSET - failure.exitcode if failure.exitcode < 0 else 1)
 
 
 if __name__ == "__main__":

@@ -19,19 +19,19 @@ from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.system.cpus import available_cpus
 
-TOGETHER = 0.9
+MULTI_GPU_EFFICIENCY = 0.9
 """Share of their speed that several GPUs keep beside each other: an assumption."""
-GPU_SHARE = 0.1
+GPU_EFFICIENCY = 0.1
 """Of the data sheet's arithmetic, what a training step reaches on a GPU: an assumption, since the
 blocks move much memory for little arithmetic."""
 CPU_TFLOPS = 0.037
 """TFLOP/s of a training step on one thread: measured with ``baseline`` on an AMD EPYC."""
-TRAINING_SHARE = 0.48
+TRAINING_EFFICIENCY = 0.48
 """Of the arithmetic of a matrix product, what a training step of the preset ``demo`` reaches:
 measured on two cores, 0.38 to 0.48 with other programs beside."""
 _SIDE, _PRODUCTS = 1024, 10
 _GPU_SIDE = 8192
-_PRODUCT_SHARE = 0.75
+_MATMUL_EFFICIENCY = 0.75
 """Of the data sheet's arithmetic, what a large product of matrices reaches."""
 
 
@@ -131,7 +131,7 @@ def named_gpu(name: str, count: int) -> GpuKind:
     return GpuKind(kind, count, GPUS[kind].memory_gib, "", GPUS[kind].tflops)
 
 
-def existing(path: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """The path, or the nearest folder above it that exists and that this user may look at."""
     path = path.absolute()
     return next(place for place in (path, *path.parents) if _exists(place))
@@ -146,7 +146,7 @@ def _exists(path: Path) -> bool:
 
 def free_bytes(path: Path) -> int:
     """What may still be written where a path stands or will stand."""
-    return shutil.disk_usage(existing(path)).free
+    return shutil.disk_usage(nearest_existing(path)).free
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Speed:
 
     def seconds(self, cost: TrainingCost, gpus: int) -> float:
         """Of a whole training on so many GPUs."""
-        share = TOGETHER if gpus > 1 else 1.0
+        share = MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
         return cost.clips * cost.mean.run_tflop / self.tflops / share
 
 
@@ -179,17 +179,17 @@ def measure_speed(machine: Machine, *, probe: bool) -> Speed:
     """
     gpu = machine.gpu
     if gpu is not None:
-        share = f"{GPU_SHARE:.0%} of"
+        share = f"{GPU_EFFICIENCY:.0%} of"
         if gpu.tflops is not None:
             source = f"{share} the {gpu.tflops:.0f} TFLOP/s of {gpu.name}'s data sheet"
-            return Speed(GPU_SHARE * gpu.tflops, source)
+            return Speed(GPU_EFFICIENCY * gpu.tflops, source)
         if not probe:
             raise RunError(f"{gpu.name} is not in the table; leave out --no-probe")
         try:
             found = gpu_tflops()
         except (RuntimeError, AssertionError) as error:
             raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
-        return Speed(GPU_SHARE * found, f"{share} {found:.0f} TFLOP/s, by a product now")
+        return Speed(GPU_EFFICIENCY * found, f"{share} {found:.0f} TFLOP/s, by a product now")
     if probe:
         rate = cpu_tflops()
         return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now")
@@ -201,7 +201,7 @@ def cpu_tflops() -> float:
     """TFLOP/s of a training step on all CPUs of this process, by products of matrices; in 0.5 s."""
     random = np.random.default_rng(0)
     one, other = random.random((2, _SIDE, _SIDE), np.float32)
-    return TRAINING_SHARE * 2 * _SIDE**3 / _shortest(lambda: one @ other, _PRODUCTS) / 1e12
+    return TRAINING_EFFICIENCY * 2 * _SIDE**3 / _best_seconds(lambda: one @ other, _PRODUCTS) / 1e12
 
 
 def gpu_tflops() -> float:
@@ -214,10 +214,10 @@ def gpu_tflops() -> float:
         torch.mm(one, one)
         torch.cuda.synchronize()
 
-    return 2 * _GPU_SIDE**3 / _shortest(multiply, _PRODUCTS) / 1e12 / _PRODUCT_SHARE
+    return 2 * _GPU_SIDE**3 / _best_seconds(multiply, _PRODUCTS) / 1e12 / _MATMUL_EFFICIENCY
 
 
-def _shortest(work: Callable[[], object], repeats: int) -> float:
+def _best_seconds(work: Callable[[], object], repeats: int) -> float:
     """Seconds; the shortest of several, since other programs may be at work."""
     work()
     times = []

@@ -120,7 +120,7 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
         "--steps", type=positive_int, default=10, metavar="N", help="that are timed in a turn"
     )
     parser.add_argument(
-        "--turns", type=_several, default=5, metavar="N", help="of each of the two settings"
+        "--turns", type=_turns_option, default=5, metavar="N", help="of each of the two settings"
     )
     parser.add_argument(
         "--warm-up",
@@ -136,7 +136,7 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, help="file that it is also written to")
 
 
-def _several(text: str) -> int:
+def _turns_option(text: str) -> int:
     number = positive_int(text)
     if number < FEWEST_TURNS:
         raise argparse.ArgumentTypeError(
@@ -154,7 +154,7 @@ def benchmark(arguments: argparse.Namespace) -> None:
     Each turn is a training of its own in a temporary folder; runs and results stay as they are.
     """
     from vrtspike.analysis.benchmark import (
-        against,
+        apply_changes,
         benchmark_json,
         benchmark_text,
         run_benchmark,
@@ -168,7 +168,7 @@ def benchmark(arguments: argparse.Namespace) -> None:
 
     plan, preset = read_plan(arguments.configfile, arguments.config), arguments.preset
     before = plan.preset(preset)
-    after = against(before, arguments.against)
+    after = apply_changes(before, arguments.against)
     changed = replace(plan, presets={**plan.presets, preset: after})
     found = run_benchmark(
         preset,

@@ -18,7 +18,7 @@ from vrtspike.analysis.advice import advice
 from vrtspike.commands.hardware import GpuKind, find_gpus
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.surroundings import surrounding_faults
+from vrtspike.system.surroundings import environment_faults
 
 State = Literal["ok", "note", "missing", "broken"]
 
@@ -72,7 +72,7 @@ def machine_checks() -> Iterator[Check]:
     yield from torch_checks(gpu)
     if gpu is not None:
         yield compiler_check(needed=True)
-    for reason in surrounding_faults():
+    for reason in environment_faults():
         yield fault("surroundings", reason)
     yield from memory_checks()
     yield video_check()

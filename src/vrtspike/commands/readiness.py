@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vrtspike.commands.hardware import existing, free_bytes
+from vrtspike.commands.hardware import free_bytes, nearest_existing
 from vrtspike.commands.machine_checks import (
     MACHINE,
     OPTIONAL,
@@ -17,7 +17,7 @@ from vrtspike.commands.machine_checks import (
     machine_checks,
     optional_checks,
 )
-from vrtspike.commands.preset_advice import DataFound, find_data, stores_needed
+from vrtspike.commands.preset_advice import PresetData, find_data, stores_needed
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import Workflow, read_plan
 from vrtspike.deblurring.data.clips.requirements import require_spikes
@@ -94,7 +94,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     try:
         plan = read_plan(configfiles, overrides)
         videos = Videos(plan)
-        datasets = {videos.dataset(name).name: videos.dataset(name) for name in asked(videos)}
+        datasets = {videos.dataset(name).name: videos.dataset(name) for name in presets_of(videos)}
     except UserError as error:
         yield fault("configuration", str(error))
         return
@@ -110,7 +110,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     yield from weight_checks(plan)
 
 
-def asked(videos: Videos) -> list[str]:
+def presets_of(videos: Videos) -> list[str]:
     """The configured presets of the deblurring; one that cannot be used is among them.
 
     Raises:
@@ -138,12 +138,12 @@ def other_data_checks(plan: Workflow) -> Iterator[Check]:
         yield Check(name, "ok", found)
 
 
-def disk_checks(videos: Videos, data: dict[str, DataFound]) -> Iterator[Check]:
+def disk_checks(videos: Videos, data: dict[str, PresetData]) -> Iterator[Check]:
     """Space, permission and locks where results and runs go."""
     settings = videos.plan.settings
     bins = {
         (videos.dataset(name).name, videos.preset(name).DATA.NUM_VOXEL_BINS)
-        for name in asked(videos)
+        for name in presets_of(videos)
     }
     stores = sum(
         stores_needed(data[name], number) for name, number in bins if data[name].missing is None
@@ -160,7 +160,7 @@ def disk_check(key: str, path: Path, needed: float) -> Check:
         path: the folder, which need not exist yet.
         needed: bytes that stores will take.
     """
-    name, place, free = f"disk ({key})", existing(path), free_bytes(path)
+    name, place, free = f"disk ({key})", nearest_existing(path), free_bytes(path)
     found = f"{path}: {free / GB:.0f} GB free"
     if needed:
         found += f", stores need {needed / GB:.1f} GB more"
@@ -177,7 +177,7 @@ def disk_check(key: str, path: Path, needed: float) -> Check:
     return Check(name, "ok", found)
 
 
-def data_check(videos: Videos, dataset: Dataset, data: DataFound) -> Check:
+def data_check(videos: Videos, dataset: Dataset, data: PresetData) -> Check:
     """A data set that presets train on, as far as names show."""
     name = f"data ({dataset.name})"
     if data.missing is not None:
@@ -189,7 +189,7 @@ def data_check(videos: Videos, dataset: Dataset, data: DataFound) -> Check:
     size = data.size
     counts = [f"{size.sequences[s]} sequences in {s}" for s in size.sequences]
     found = f"{dataset.root}: {', '.join(counts)}, {'' if size.spike_size else 'no '}spikes"
-    for preset in asked(videos):
+    for preset in presets_of(videos):
         if videos.dataset(preset).name != dataset.name:
             continue
         try:
@@ -221,18 +221,18 @@ def weight_checks(plan: Workflow) -> Iterator[Check]:
     if not files:
         yield Check("weights", "ok", "none are needed")
     trained = Path(plan.settings.RESULTS, "train")
-    made = [trained / name / WEIGHTS for name in plan.names]
+    trained_here = [trained / name / WEIGHTS for name in plan.names]
     for path, key in files.items():
-        yield weight_check(path, key, is_made=path in made)
+        yield weight_check(path, key, is_trained_here=path in trained_here)
 
 
-def weight_check(path: Path, key: str, *, is_made: bool = False) -> Check:
+def weight_check(path: Path, key: str, *, is_trained_here: bool = False) -> Check:
     """One file of weights.
 
     Args:
         path: of it.
         key: that asks for it.
-        is_made: whether a preset of this project is trained to have it.
+        is_trained_here: whether a preset of this project is trained to have it.
     """
     name = f"weights ({key})"
     if path.name in PUBLISHED:
@@ -245,6 +245,6 @@ def weight_check(path: Path, key: str, *, is_made: bool = False) -> Check:
         return Check(name, "ok", f"{path}, as published")
     if path.is_file():
         return Check(name, "ok", str(path))
-    if is_made:
+    if is_trained_here:
         return Check(name, "note", f"{path} is not there: that preset is trained first")
     return fault("weights_given", f"{path}: no such file", "missing", key=key)

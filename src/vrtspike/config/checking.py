@@ -47,9 +47,9 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
         return f"{place}: {dotted(detail['loc'])} is missing"
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "value_error" and (named := _named_key(document, message)):
-        return _told(_place(document, named), message)
+        return _with_place(_place(document, named), message)
     if detail["type"] == "value_error":
-        return _told(place, f"{name}: {message}")
+        return _with_place(place, f"{name}: {message}")
     if detail["type"] in ("tuple_type", "list_type"):
         message = "expected a list"
         if isinstance(detail["input"], str | int | float):
@@ -57,10 +57,10 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
     if detail["type"] in ("model_type", "model_attributes_type"):
         message = "expected keys below it, or no such line"
     found = f"{name}: found {detail['input']!r}; {message[0].lower()}{message[1:]}"
-    return _told(place, found)
+    return _with_place(place, found)
 
 
-def _told(place: str, message: str) -> str:
+def _with_place(place: str, message: str) -> str:
     """A fault and where it is; a key of the command line is its own place, and named once."""
     key = f" {message.partition(': ')[0]}"
     return f"{place.removesuffix(key)} {message}" if place.endswith(key) else f"{place}: {message}"
@@ -82,11 +82,11 @@ def _primary_faults(document: Document, error: ValidationError) -> list[ErrorDet
     for detail in error.errors():
         location = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
         found.setdefault(_written_path(document.tree, location), []).append(detail)
-    told = []
+    primary = []
     for path, details in found.items():
         meant = [d for d in details if not d["type"].endswith("_type")]
-        told += [d for d in meant or details if d["type"] != "missing" or d["loc"][:-1] == path]
-    return told or error.errors()
+        primary += [d for d in meant or details if d["type"] != "missing" or d["loc"][:-1] == path]
+    return primary or error.errors()
 
 
 def _written_path(tree: Any, location: tuple[int | str, ...]) -> KeyPath:  # noqa: ANN401

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from vrtspike.system.surroundings import at_home
+from vrtspike.system.surroundings import expand_home
 
 _OPERATIONAL = "operational"
 _WEIGHTS = "weights"
@@ -57,7 +57,7 @@ def decides_results(field: FieldInfo) -> bool:
     return not is_operational(field) and not names_weights(field)
 
 
-Place = Annotated[str, AfterValidator(at_home)]
+Place = Annotated[str, AfterValidator(expand_home)]
 """A path; no shell sees what stands in a file, so that its ``~`` is read here."""
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]

@@ -36,10 +36,10 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    return settings_from(overridden(read_preset(path), parse_overrides(overrides)))
+    return build_settings(merge_overrides(read_preset(path), parse_overrides(overrides)))
 
 
-def overridden(preset: Document, above: Document) -> Document:
+def merge_overrides(preset: Document, above: Document) -> Document:
     """A preset with other values of some keys, in the spelling of its problem.
 
     Args:
@@ -49,7 +49,7 @@ def overridden(preset: Document, above: Document) -> Document:
     return overlay(preset, canonical(above, settings_class(overlay(preset, above)).aliases))
 
 
-def changed_settings(
+def override_settings(
     settings: RunSettings, overrides: Sequence[str], place: str, origin: str = "--set"
 ) -> RunSettings:
     """Complete settings with other values of some keys.
@@ -63,13 +63,13 @@ def changed_settings(
     Raises:
         ConfigError: if a key or a value is wrong.
     """
-    return settings_with(settings, parse_overrides(overrides, origin), place)
+    return override_with_document(settings, parse_overrides(overrides, origin), place)
 
 
-def settings_with(settings: RunSettings, above: Document, place: str) -> RunSettings:
-    """As :func:`changed_settings`, with a document for the other values."""
+def override_with_document(settings: RunSettings, above: Document, place: str) -> RunSettings:
+    """As :func:`override_settings`, with a document for the other values."""
     given = document_of_values(settings.model_dump(mode="json"), place)
-    return settings_from(overridden(given, above))
+    return build_settings(merge_overrides(given, above))
 
 
 def preset_base(path: str | Path) -> str | None:
@@ -96,7 +96,7 @@ def read_preset(path: str | Path) -> Document:
             raise ConfigError(f"{chain[0]}: BASE goes in a circle: {names}")
         chain.append(path)
         document = read_yaml(path)
-        _require_base_spelled(document)
+        _refuse_misspelled_base(document)
         base = document.tree.pop(BASE, None)
         layers.append(document)
         if base is None:
@@ -112,7 +112,7 @@ def read_preset(path: str | Path) -> Document:
     return result
 
 
-def _require_base_spelled(document: Document) -> None:
+def _refuse_misspelled_base(document: Document) -> None:
     """Refuse what was meant as ``BASE``: no schema knows that key, so none would suggest it."""
     known = [BASE, *settings_class(document).model_fields]
     for name in document.tree:
@@ -159,7 +159,7 @@ def settings_class(document: Document) -> type[RunSettings]:
     return find_problem(task_of(document)).SETTINGS
 
 
-def settings_from(document: Document) -> RunSettings:
+def build_settings(document: Document) -> RunSettings:
     """Validate a document as a preset, with what its problem puts in."""
     kind = settings_class(document)
     return validate(kind, kind.completed(canonical(document, kind.aliases)), _ADVICE)
@@ -196,7 +196,7 @@ def check_packages(settings: RunSettings) -> None:
             )
 
 
-def every_suffix() -> list[str]:
+def all_variant_suffixes() -> list[str]:
     """The suffixes of the variants of all problems."""
     ablations = (find_problem(task).SETTINGS.ablation for task in PROBLEMS)
     return [variant.suffix for ablation in ablations if ablation for variant in ablation.variants]
@@ -238,7 +238,7 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
             f"{wanted}: name such a preset (PRESETS), or remove the key"
         )
     try:
-        return changed_settings(settings, [variant.override], f"preset {preset}{variant.suffix}")
+        return override_settings(settings, [variant.override], f"preset {preset}{variant.suffix}")
     except ConfigError as error:
         raise ConfigError(
             f"preset {preset} has no ablation with {variant.label}: {error}"

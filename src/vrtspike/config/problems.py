@@ -178,7 +178,7 @@ class Problem(Protocol):
         """
 
 
-def every_metric() -> dict[str, Metric]:
+def all_metrics() -> dict[str, Metric]:
     """The metrics of all problems by name; of two with one name, that of the earlier problem."""
     found: dict[str, Metric] = {}
     for name in PROBLEMS:

@@ -171,7 +171,7 @@ class LogSettings(Section):
         return value
 
 
-ENDLESS = 1_000_000
+UNLIMITED = 1_000_000
 """Epochs or steps of a training that something else ends."""
 
 
@@ -220,7 +220,7 @@ class RunSettings(Section):
     """What presets are compared with, where a problem has such a question."""
     workflow: ClassVar[type[Section]] = Section
     """Sections of ``config/config.yaml`` that a problem adds to it."""
-    observers: ClassVar[tuple[str, ...]] = ()
+    neutral_modules: ClassVar[tuple[str, ...]] = ()
     """Code in the problem's folder that decides no weights (:mod:`vrtspike.runs.code`): names such
     as ``data.manifests``, not dotted ones from ``vrtspike`` on, which would count as its use."""
     watched: ClassVar[tuple[str, ...] | None] = None
@@ -250,7 +250,7 @@ class RunSettings(Section):
         return document
 
     @property
-    def idle(self) -> frozenset[tuple[str, str]]:
+    def inactive_keys(self) -> frozenset[tuple[str, str]]:
         """Section and name of keys that are off and decide nothing, whatever is below them."""
         return frozenset()
 
@@ -265,7 +265,7 @@ class RunSettings(Section):
         return FirstSteps()
 
     @property
-    def recomputing(self) -> tuple[str, ...]:
+    def recompute_keys(self) -> tuple[str, ...]:
         """Keys that are on and compute activations again; the first one saves least memory."""
         return ()
 

@@ -11,7 +11,7 @@ from typing import Any
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of_values, nested, read_yaml
 from vrtspike.config.fields import Section, key
-from vrtspike.config.loading import settings_with
+from vrtspike.config.loading import override_with_document
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError
 from vrtspike.io.files import json_digest
@@ -57,7 +57,7 @@ class Sweep:
             ConfigError: if a key or a value is wrong.
         """
         above = document_of_values(nested(self.members[member]), self.place)
-        return settings_with(base, above, f"preset {self.base}")
+        return override_with_document(base, above, f"preset {self.base}")
 
 
 def read_sweep(path: Path) -> Sweep:

@@ -31,11 +31,11 @@ from vrtspike.config.fields import (
     operational,
 )
 from vrtspike.config.loading import (
+    all_variant_suffixes,
+    build_settings,
     derive,
-    every_suffix,
     read_preset,
     require_ablation,
-    settings_from,
     task_of,
 )
 from vrtspike.config.problems import PROBLEMS, find_problem
@@ -224,7 +224,7 @@ class Workflow:
     def derived_names(self, preset: str) -> list[str]:
         """As :meth:`derived`; none where there is no ablation, all where nobody knows."""
         if preset not in self.presets:
-            return [preset + suffix for suffix in every_suffix()]
+            return [preset + suffix for suffix in all_variant_suffixes()]
         ablation = self.presets[preset].ablation
         return ablation.names(preset) if ablation else []
 
@@ -315,15 +315,15 @@ def load_workflow(
             task = task_of(reduce(overlay, [own, *above]))
             names.setdefault(task, []).append(name)
             lower, upper = layers(task)
-            presets[name] = settings_from(reduce(overlay, [lower, own, *upper]))
+            presets[name] = build_settings(reduce(overlay, [lower, own, *upper]))
         except ConfigError as error:
             broken[name] = str(error)
     errors = [[broken.get(name, "") for name in alike] for alike in names.values()]
     wrong = [each for each in errors if all(error.startswith("SET ") for error in each)]
     if wrong:
-        raise ConfigError(_each_fault_once(chain(*wrong)))
+        raise ConfigError(_merge_messages(chain(*wrong)))
     if not presets:
-        raise ConfigError(_each_fault_once(broken.values()))
+        raise ConfigError(_merge_messages(broken.values()))
     sweeps = _read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
     plan = Workflow(settings, presets, broken, *sweeps)
     _require_known("RETRAIN", [*plan.names, *plan.sweeps], settings, document, files)
@@ -366,7 +366,7 @@ def keys_of_task(document: Document, task: str) -> Document:
     """
     own = spelled_keys(task)
     others = {path for other in PROBLEMS for path in spelled_keys(other)} - own
-    return Document(_without(document.tree, others), document.places)
+    return Document(_without_paths(document.tree, others), document.places)
 
 
 def spelled_keys(task: str) -> set[KeyPath]:
@@ -375,10 +375,10 @@ def spelled_keys(task: str) -> set[KeyPath]:
     return {*known_keys(kind), *kind.aliases.renamed, *kind.aliases.deprecated}
 
 
-def _without(tree: Mapping[str, Any], paths: Collection[KeyPath], at: KeyPath = ()) -> Any:  # noqa: ANN401
+def _without_paths(tree: Mapping[str, Any], paths: Collection[KeyPath], at: KeyPath = ()) -> Any:  # noqa: ANN401
     """A tree without what stands at some paths."""
     return {
-        name: _without(value, paths, (*at, name)) if isinstance(value, Mapping) else value
+        name: _without_paths(value, paths, (*at, name)) if isinstance(value, Mapping) else value
         for name, value in tree.items()
         if (*at, name) not in paths
     }
@@ -408,7 +408,7 @@ def _require_known(
             )
 
 
-def _each_fault_once(messages: Iterable[str]) -> str:
+def _merge_messages(messages: Iterable[str]) -> str:
     """Messages as one; what stands in several of them is said once, their advice last.
 
     Of a key that is unknown to several problems that message is taken which suggests another.

@@ -25,14 +25,14 @@ from vrtspike.system.endings import name_process
 _BLOCK = 1 << 20
 _PROBE = 1 << 16
 """Bytes that find out whether a disk is full."""
-_LEFT = re.compile(
+_TEMPORARY_NAME = re.compile(
     r"\.(?P<stem>.+)\.(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{8}"
     r"\.(?:tmp(?P<suffix>(?:\.[^.]+)?)|old)"
 )
 """The names that :func:`atomic_path` gives to what is not finished, and to what is replaced."""
 _LONGEST_STEM = 180
 """Bytes of a file's stem in a temporary name."""
-_FORGOTTEN_S = 24 * 3600.0
+_ABANDONED_S = 24 * 3600.0
 """After so long without a change nobody writes any more to what another machine has begun."""
 
 
@@ -65,7 +65,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers_once(target.parent.absolute())
     # The suffix is kept last because writers such as OpenCV choose the format by it.
-    temporary = target.with_name(f".{_short(target.stem)}.{_writer()}.tmp{target.suffix}")
+    temporary = target.with_name(f".{_shorten_stem(target.stem)}.{_writer_id()}.tmp{target.suffix}")
     try:
         with writes_to(target, temporary), _naming_full_disks(temporary):
             yield temporary
@@ -106,12 +106,12 @@ def _naming_full_disks(path: Path) -> Iterator[None]:
     except (OSError, UserError):
         raise
     except Exception as error:
-        if (full := full_disk(path.parent)) is not None:
+        if (full := disk_full_error(path.parent)) is not None:
             raise full from error
         raise
 
 
-def full_disk(folder: Path) -> OSError | None:
+def disk_full_error(folder: Path) -> OSError | None:
     """What a small write into a folder says where the disk or the user's share of it is full."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
@@ -129,7 +129,7 @@ def _replace_directory(temporary: Path, target: Path) -> None:
         for name in names:
             _sync_file(Path(folder) / name)
         _sync_directory(Path(folder))
-    old = target.with_name(f".{_short(target.stem)}{target.suffix}.{_writer()}.old")
+    old = target.with_name(f".{_shorten_stem(target.stem)}{target.suffix}.{_writer_id()}.old")
     if target.exists():
         target.rename(old)
     temporary.rename(target)
@@ -145,7 +145,7 @@ def file_mark(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _short(stem: str) -> str:
+def _shorten_stem(stem: str) -> str:
     """A stem that leaves room for the rest of a temporary name within the 255 bytes of any name."""
     contents = stem.encode(errors="surrogateescape")
     if len(contents) <= _LONGEST_STEM:
@@ -154,7 +154,7 @@ def _short(stem: str) -> str:
     return f"{contents[: _LONGEST_STEM - 17].decode(errors='ignore')}~{digest}"
 
 
-def _writer() -> str:
+def _writer_id() -> str:
     """Part of a temporary name: the writing process, and something unique within it."""
     machine, process, start = _own_name()
     return f"{machine}-{process}-{start}-{secrets.token_hex(4)}"
@@ -179,13 +179,13 @@ def remove_leftovers(folder: str | os.PathLike[str], stems: Collection[str] | No
         stems: names, without suffix, of what nobody writes now, on no machine: all that is left of
             these goes at once. None is all names.
     """
-    known = None if stems is None else set(map(_short, stems))
+    known = None if stems is None else set(map(_shorten_stem, stems))
     for path in Path(folder).glob(".*"):
-        found = _LEFT.fullmatch(path.name)
+        found = _TEMPORARY_NAME.fullmatch(path.name)
         if found is None:
             continue
         stem = found["stem"] if found["suffix"] is not None else Path(found["stem"]).stem
-        if not (known is None or stem in known or _is_left(path, found)):
+        if not (known is None or stem in known or _is_abandoned(path, found)):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -198,12 +198,12 @@ def _remove_leftovers_once(folder: Path) -> None:
     remove_leftovers(folder)
 
 
-def _is_left(path: Path, name: re.Match[str]) -> bool:
+def _is_abandoned(path: Path, name: re.Match[str]) -> bool:
     if name["machine"] == _own_name()[0]:
         living = name_process(int(name["process"]))
         return living is None or living.split()[-1] != name["start"]
     with contextlib.suppress(FileNotFoundError):
-        return time.time() - path.stat().st_mtime > _FORGOTTEN_S
+        return time.time() - path.stat().st_mtime > _ABANDONED_S
     return False
 
 

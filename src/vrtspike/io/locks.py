@@ -17,7 +17,7 @@ _UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _LOCKS = Path("/proc/locks")
 """Number, kind, mode, access, process and file of each lock of this machine (Linux)."""
 
-_ELSEWHERE = "put the run on another one (RUNS in config/config.yaml, --run-dir of train.py)"
+_ADVICE = "put the run on another one (RUNS in config/config.yaml, --run-dir of train.py)"
 
 
 def lock_file(
@@ -25,7 +25,7 @@ def lock_file(
     path: Path,
     *,
     wait: bool = False,
-    elsewhere: str = _ELSEWHERE,
+    advice: str = _ADVICE,
 ) -> bool:
     """Lock an open file against other processes.
 
@@ -33,7 +33,7 @@ def lock_file(
         descriptor: of the file; the lock ends when its last copy is closed.
         path: of the file, for the message.
         wait: whether to wait for a process that holds it.
-        elsewhere: what to do where the file system cannot be mounted with locks.
+        advice: what to do where the file system cannot be mounted with locks.
 
     Returns:
         False if another process holds it.
@@ -51,7 +51,7 @@ def lock_file(
         raise RunError(
             f"{path}: the file system has no locks ({os.strerror(error.errno)}), which keep two "
             "processes from one run or device; mount it with the option flock (localflock keeps "
-            f"away processes of the same machine only), or {elsewhere}, and run again"
+            f"away processes of the same machine only), or {advice}, and run again"
         ) from error
     return True
 
@@ -78,7 +78,7 @@ def locked(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[None
         os.close(descriptor)
 
 
-def holders(path: Path) -> list[int]:
+def lock_holders(path: Path) -> list[int]:
     """Processes that locked a file, as far as the kernel tells this one; empty where it does not.
 
     A process that inherited the lock is not named, but the one that took it, dead or alive.

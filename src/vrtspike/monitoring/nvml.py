@@ -47,8 +47,8 @@ def _driver() -> Iterator[bool]:
 
 def installed_gpus() -> list[Gpu]:
     """The machine's GPUs; of a divided one its instances; empty where there is no driver."""
-    with _driver() as answers:
-        if not answers:
+    with _driver() as available:
+        if not available:
             return []
         found = []
         for index in range(pynvml.nvmlDeviceGetCount()):
@@ -62,8 +62,8 @@ def installed_gpus() -> list[Gpu]:
 
 def driver_version() -> str:
     """Of the driver; empty where there is none."""
-    with _driver() as answers:
-        return str(pynvml.nvmlSystemGetDriverVersion()) if answers else ""
+    with _driver() as available:
+        return str(pynvml.nvmlSystemGetDriverVersion()) if available else ""
 
 
 def gpu_processes() -> list[tuple[str, int, int]]:
@@ -72,8 +72,8 @@ def gpu_processes() -> list[tuple[str, int, int]]:
     Empty where there is no driver; in a container those of others may be missing.
     """
     found: list[tuple[str, int, int]] = []
-    with _driver() as answers, contextlib.suppress(pynvml.NVMLError):
-        for index in range(pynvml.nvmlDeviceGetCount() if answers else 0):
+    with _driver() as available, contextlib.suppress(pynvml.NVMLError):
+        for index in range(pynvml.nvmlDeviceGetCount() if available else 0):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             for device in _parts(handle) or [handle]:
                 uuid = str(pynvml.nvmlDeviceGetUUID(device))

@@ -25,8 +25,8 @@ RUN_OPTION = "--run-dir"
 
 SHARED_MEMORY = Path("/dev/shm")
 
-_LIMITS = ("memory.max", "memory.limit_in_bytes")
-_USES = ("memory.current", "memory.usage_in_bytes")
+_LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")
+_USAGE_FILES = ("memory.current", "memory.usage_in_bytes")
 _UNLIMITED = 2**60
 """Version 1 has a number for no limit, somewhat less than 2**63."""
 
@@ -158,8 +158,8 @@ def _role(process: psutil.Process, folder: Path) -> str:
         return "torchrun" if _TORCHRUN.intersection(words) else "training"
     text = " ".join(words)
     parent = process.parent()
-    beneath = " ".join(parent.cmdline()) if parent is not None else ""
-    if "forkserver" in text and "forkserver" in beneath:
+    parent_command = " ".join(parent.cmdline()) if parent is not None else ""
+    if "forkserver" in text and "forkserver" in parent_command:
         return "worker"
     return "helper" if "forkserver" in text or "resource_tracker" in text else "worker"
 
@@ -212,7 +212,7 @@ def peak_memory(pid: int) -> float:
         psutil.NoSuchProcess: if it has ended.
     """
     process = psutil.Process(pid)
-    total = _high_water(process)
+    total = _peak_resident(process)
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             pages = page_sums(child.pid)
@@ -220,7 +220,7 @@ def peak_memory(pid: int) -> float:
     return total
 
 
-def _high_water(process: psutil.Process) -> float:
+def _peak_resident(process: psutil.Process) -> float:
     """The most that was resident of a process; where the system does not tell, what is."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
@@ -261,7 +261,7 @@ def _limit(groups: Iterable[Path]) -> tuple[float | None, float | None]:
     limits, left = [], []
     for group in groups:
         try:
-            limit, used = _first_number(group, _LIMITS), _first_number(group, _USES)
+            limit, used = _first_number(group, _LIMIT_FILES), _first_number(group, _USAGE_FILES)
             rows = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
         except (OSError, ValueError):
             continue  # no such group, or one without a limit

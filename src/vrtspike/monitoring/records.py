@@ -37,11 +37,11 @@ class Records:
 
 
 def read_records(path: str | Path) -> list[dict[str, Any]]:
-    """All that :func:`each_record` finds."""
-    return list(each_record(path))
+    """All that :func:`iter_records` finds."""
+    return list(iter_records(path))
 
 
-def each_record(path: str | Path) -> Iterator[dict[str, Any]]:
+def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
     """The complete lines of a file of records; a last line cut off by a crash is left out.
 
     Raises:
@@ -69,7 +69,7 @@ def merged_timings(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
     """
     paths = sorted(files)
     for path, end in zip(paths, _ends(paths), strict=True):
-        for record in each_record(path):
+        for record in iter_records(path):
             if record["kind"] == "step" and record["step"] < end:
                 yield record
 
@@ -80,7 +80,7 @@ def _ends(paths: Sequence[Path]) -> list[float]:
         return []
     ends = [math.inf]
     for path in reversed(paths[1:]):
-        steps = (record["step"] for record in each_record(path) if record["kind"] == "step")
+        steps = (record["step"] for record in iter_records(path) if record["kind"] == "step")
         ends.append(min(ends[-1], next(steps, math.inf)))
     return ends[::-1]
 

@@ -77,7 +77,7 @@ def _fonts() -> list[str]:
     return ["DejaVu Sans", *[name for name in _CHINESE if name in here][:1]]
 
 
-def say(axes: Axes, text: str) -> None:
+def show_text(axes: Axes, text: str) -> None:
     """An empty plot that says why it is empty."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)

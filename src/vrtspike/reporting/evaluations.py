@@ -32,16 +32,16 @@ from vrtspike.io.files import read_mapping
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageFiles:
     """What wrote the files.
 
     Attributes:
         name: in words, such as ``evaluation``.
-        again: what to do where a file is damaged, such as ``evaluate again``.
+        advice: what to do where a file is damaged, such as ``evaluate again``.
     """
 
     name: str
-    again: str
+    advice: str
 
     def read_json(self, path: Path) -> dict[str, Any]:
         """The mapping that a JSON file holds.
@@ -49,14 +49,14 @@ class Stage:
         Raises:
             RunError: if it holds something else.
         """
-        return read_mapping(path, self.again)
+        return read_mapping(path, self.advice)
 
-    def of_another_run(self, contents: Mapping[str, Any], fingerprint: str) -> str:
+    def mismatch(self, contents: Mapping[str, Any], fingerprint: str) -> str:
         """Why a file says nothing of the run with a fingerprint; empty if it is of that run."""
         found = contents.get("fingerprint")
         if found == fingerprint:
             return ""
-        return f"the {self.name} belongs to another run ({found}, not {fingerprint}); {self.again}"
+        return f"the {self.name} belongs to another run ({found}, not {fingerprint}); {self.advice}"
 
     def read_table(self, path: Path, types: Mapping[str, type] | None = None) -> pd.DataFrame:
         """A CSV table, in which only an empty cell has no value.
@@ -69,11 +69,11 @@ class Stage:
             RunError: if it is missing.
         """
         if not path.is_file():
-            raise RunError(f"{path}: no such file, which every {self.name} writes; {self.again}")
+            raise RunError(f"{path}: no such file, which every {self.name} writes; {self.advice}")
         return pd.read_csv(path, dtype=dict(types or {}), keep_default_na=False, na_values=[""])
 
 
-STAGE = Stage("evaluation", "evaluate again")
+EVALUATION = StageFiles("evaluation", "evaluate again")
 
 PARTS = ("blurry", "restored", "sharp", "spikes")
 """What an example may show, the first three always."""
@@ -81,12 +81,12 @@ PARTS = ("blurry", "restored", "sharp", "spikes")
 REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
 """Keys that every summary has, besides the fingerprint of its run."""
 
-OF_OLDER = {"protocol": OWN_PROTOCOL, "blur_dir": "", "scale": 1.0}
+OLDER_DEFAULTS = {"protocol": OWN_PROTOCOL, "blur_dir": "", "scale": 1.0}
 """What evaluations are of that do not name it."""
 
-_OF_METRIC = ("unit", "decimals", "larger_is_better", "before", "after")
+_METRIC_FIELDS = ("unit", "decimals", "larger_is_better", "before", "after")
 
-MOST_FRAMES = 3000
+MAX_FRAMES = 3000
 """Points of the plot of all frames; of more frames every n-th is drawn."""
 
 
@@ -118,21 +118,21 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
         summary = read_summary(path)
     except ChangedSummaryError as error:
         return {"reason": str(error)}
-    if other := STAGE.of_another_run(summary, fingerprint):
+    if other := EVALUATION.mismatch(summary, fingerprint):
         return {"reason": other}
     if missing := [name for name in REQUIRED if name not in summary]:
         raise RunError(
-            f"{path}: a summary without {', '.join(missing)}; {STAGE.again}, or let the problem "
-            "write what docs/extending.md lists"
+            f"{path}: keys {', '.join(missing)} are missing; {EVALUATION.advice}, or have "
+            "the problem write what docs/extending.md lists"
         )
     frames, sequences = (
-        _of_protocol(STAGE.read_table(folder / name, {"sequence": str, "frame": str}), summary)
+        _main_rows(EVALUATION.read_table(folder / name, {"sequence": str, "frame": str}), summary)
         for name in (FRAMES, SEQUENCES)
     )
     metrics = _metrics(summary)
-    step = max(1, math.ceil(len(frames) / MOST_FRAMES))
+    step = max(1, math.ceil(len(frames) / MAX_FRAMES))
     unknown = "not measured by this evaluation" if "blur_dir" in summary else ""
-    of_frames = {name: summary.get(name, OF_OLDER.get(name)) for name in TEST_FRAMES}
+    of_frames = {name: summary.get(name, OLDER_DEFAULTS.get(name)) for name in TEST_FRAMES}
     return {
         **of_frames,
         "device": summary.get("device", ""),
@@ -157,7 +157,7 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
     }
 
 
-def _of_protocol(table: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
+def _main_rows(table: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
     """The rows of the main protocol, their figures called by it."""
     if "protocol" not in table:
         return table
@@ -222,7 +222,7 @@ def _metric(name: str, known: Metric | None, summary: Mapping[str, Any]) -> Cont
         larger = "lower is better" not in definition
         known = Metric(name, name, "", larger_is_better=larger, before="blurry", after="restored")
     return {
-        **{key: getattr(known, key) for key in _OF_METRIC},
+        **{key: getattr(known, key) for key in _METRIC_FIELDS},
         # The page joins metrics by name: figures of two protocols do not stand side by side.
         "name": column_name(name, protocol),
         "title": column_name(known.title, protocol),
@@ -252,7 +252,7 @@ def _examples(folder: Path) -> Contents:
     path = folder / EXAMPLES_INDEX
     if not path.is_file():
         return {"choice": "", "examples": []}
-    contents = STAGE.read_json(path)
+    contents = EVALUATION.read_json(path)
     return {
         "choice": contents["choice"],
         "examples": [_example(folder, entry) for entry in contents["examples"]],

@@ -10,9 +10,9 @@ import pandas as pd
 
 from vrtspike.analysis.findings import key_line
 from vrtspike.config.problems import Metric
-from vrtspike.reporting.evaluations import Contents, Stage, finite, rows_of
+from vrtspike.reporting.evaluations import Contents, StageFiles, finite, rows_of
 
-STAGE = Stage("performance analysis", "analyse again")
+PERFORMANCE = StageFiles("performance analysis", "analyse again")
 
 POINTS = 800
 """Most points of a curve on the page."""
@@ -123,18 +123,18 @@ def read_performance(folder: Path, fingerprint: str) -> Contents:
     path = folder / "findings.json"
     if not path.is_file():
         return {"reason": "not analysed"}
-    contents = STAGE.read_json(path)
-    if other := STAGE.of_another_run(contents, fingerprint):
+    contents = PERFORMANCE.read_json(path)
+    if other := PERFORMANCE.mismatch(contents, fingerprint):
         return {"reason": other}
     speed, memory = contents["figures"]["speed"], contents["figures"]["memory"]
-    sections = STAGE.read_table(folder / "timing.csv").reindex(columns=list(SECTION_COLUMNS))
+    sections = PERFORMANCE.read_table(folder / "timing.csv").reindex(columns=list(SECTION_COLUMNS))
     return {
         **{name: speed[name] for name in ("step_ms", "samples_per_second", "data_share")},
         **{name: memory[name] for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")},
         "parts": speed["step_parts"],
         "sections": rows_of(sections),
-        "throughput": curves_of(STAGE.read_table(folder / "throughput.csv"), RATES),
-        "memory": curves_of(STAGE.read_table(folder / "memory.csv"), MEMORY),
+        "throughput": curves_of(PERFORMANCE.read_table(folder / "throughput.csv"), RATES),
+        "memory": curves_of(PERFORMANCE.read_table(folder / "memory.csv"), MEMORY),
         "findings": [
             entry | {"keys": [key_line(key, value) for key, value in entry["keys"].items()]}
             for entry in contents["findings"]

@@ -25,13 +25,13 @@ from vrtspike.system.progress_bar import duration_words
 CARD = "README.md"
 FIGURES = "figures.json"
 
-_KEPT = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
-_FIGURES = (
+_RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
+_SUMMARY_KEYS = (
     *("dataset", "split", "blur_dir", "scale", "frames", "sequences", "metrics", "definitions"),
     *("protocol", "protocol_source", "protocol_unknown", "mean_over", "other_protocols"),
     *("tile", "device", "seconds_per_frame", "warnings"),
 )
-_OF_SPIKES = "\nSpikes are expected with integrating pixels, and an exposure of each frame."
+_SPIKES_NOTE = "\nSpikes are expected with integrating pixels, and an exposure of each frame."
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -76,7 +76,7 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
         (temporary / CARD).write_text(card, encoding="utf-8")
         names += [SETTINGS, *([FIGURES] if figures is not None else [])]
         digests = {name: file_digest(temporary / name) for name in names}
-        kept = {name: record[name] for name in _KEPT if name in record}
+        kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         write_json(temporary / RECORD, kept | {"digests": digests})
     return missing
 
@@ -119,7 +119,7 @@ def _figures(folder: Path, run: PublishedRun) -> dict[str, Any] | None:
     summary = read_summary(path)
     if summary.get("fingerprint") != run.fingerprint:
         return None
-    return {name: summary[name] for name in _FIGURES if name in summary}
+    return {name: summary[name] for name in _SUMMARY_KEYS if name in summary}
 
 
 def _card(
@@ -142,7 +142,7 @@ def _card(
         dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
         training="\n".join(_training_lines(run, record)),
         figures="\n".join(_figure_lines(run, figures)),
-        limits=_OF_SPIKES if spikes else "",
+        limits=_SPIKES_NOTE if spikes else "",
     )
 
 

@@ -27,8 +27,8 @@ from vrtspike.reporting.measurements import (
     read_alignment,
 )
 from vrtspike.reporting.pictures import (
+    ENCODINGS,
     ERROR_TOP,
-    FORMS,
     Pictures,
     encode_examples,
     error_colours,
@@ -77,7 +77,7 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
     measured = [(run, metric) for run in runs if (metric := leading_metric(run["evaluation"]))]
     if not measured:
         return replace(_unmeasured(runs), about=about)
-    same = [each for each in measured if _compares(*each) == _compares(*measured[0])]
+    same = [each for each in measured if _comparison_key(*each) == _comparison_key(*measured[0])]
     run, metric = max(
         same, key=lambda each: each[1]["restored"] * (1 if each[1]["larger_is_better"] else -1)
     )
@@ -88,7 +88,7 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
     return Verdict(_sentence(run, metric, len(same)), tuple(facts), about, run["name"])
 
 
-def _compares(run: Contents, metric: Contents) -> list[object]:
+def _comparison_key(run: Contents, metric: Contents) -> list[object]:
     """What is the same of all runs whose figures compare."""
     return [metric["name"], *(run["evaluation"][name] for name in TEST_FRAMES)]
 
@@ -202,21 +202,21 @@ def write_report_page(
     datasets = dict.fromkeys(run["dataset"] for run in runs)
     tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
     alignments = [table for table in tables if table is not None]
-    said, embedded = verdict(runs), {**embedded_videos(runs), **embedded_figures(runs)}
-    examples = [example["files"] for run in runs for example in _of(run, "examples")]
-    nothing = Pictures(FORMS[0], (), ())
-    shared = {"best": said.preset, "alignments": alignments}
-    empty = _page(said, shared | _data(runs, embedded, output, nothing), {}, embedded)
+    headline, embedded = verdict(runs), {**embedded_videos(runs), **embedded_figures(runs)}
+    examples = [example["files"] for run in runs for example in _from_evaluation(run, "examples")]
+    no_pictures = Pictures(ENCODINGS[0], (), ())
+    shared = {"best": headline.preset, "alignments": alignments}
+    empty = _page(headline, shared | _data(runs, embedded, output, no_pictures), {}, embedded)
     budget = page_bytes - len(empty.encode()) - EXAMPLE_BYTES * len(examples)
     pictures = encode_examples(examples, budget)
     data = shared | _data(runs, embedded, output, pictures)
-    atomic_write_text(output, _page(said, data, _picture_texts(pictures), embedded))
-    return said
+    atomic_write_text(output, _page(headline, data, _picture_texts(pictures), embedded))
+    return headline
 
 
 def embedded_videos(runs: Sequence[Contents]) -> dict[Path, str]:
     """The videos that go into the page, by the name of their element; small ones first."""
-    videos = [video for run in runs for video in _of(run, "videos").values()]
+    videos = [video for run in runs for video in _from_evaluation(run, "videos").values()]
     found: dict[Path, str] = {}
     left = ALL_VIDEO_BYTES
     for video in sorted(videos, key=lambda path: (path.stat().st_size, path)):
@@ -229,7 +229,7 @@ def embedded_videos(runs: Sequence[Contents]) -> dict[Path, str]:
 
 def embedded_figures(runs: Sequence[Contents]) -> dict[Path, str]:
     """The figures of evaluations, by the name of their element."""
-    figures = [path for run in runs for path in _of(run, "figures").values()]
+    figures = [path for run in runs for path in _from_evaluation(run, "figures").values()]
     return {path: f"figure-{number}" for number, path in enumerate(figures)}
 
 
@@ -243,7 +243,7 @@ def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _of(run: Contents, what: str) -> Any:  # noqa: ANN401 - paths by name, or examples
+def _from_evaluation(run: Contents, what: str) -> Any:  # noqa: ANN401 - paths by name, or examples
     """Something of a run's evaluation; nothing where it was not evaluated."""
     return run["evaluation"].get(what, {})
 
@@ -260,12 +260,12 @@ def _data(
         run | {"evaluation": _evaluation(run["evaluation"], numbers, kept, embedded, output)}
         for run in runs
     ]
-    examples = sum(len(_of(run, "examples")) for run in runs)
+    examples = sum(len(_from_evaluation(run, "examples")) for run in runs)
     return {
         "runs": shown,
         "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
         "error": {"top": ERROR_TOP, "colours": error_colours()},
-        "pictures": {"form": str(pictures.form), "left_out": examples - len(kept)},
+        "pictures": {"form": str(pictures.encoding), "left_out": examples - len(kept)},
     }
 
 
@@ -314,7 +314,7 @@ def _picture_texts(pictures: Pictures) -> dict[str, str]:
 
 
 def _page(
-    said: Verdict,
+    headline: Verdict,
     data: Mapping[str, Any],
     pictures: Mapping[str, str],
     videos: Mapping[Path, str],
@@ -327,11 +327,11 @@ def _page(
         stored[name] = base64.b64encode(path.read_bytes()).decode()
     stored["plotly"] = _packed_plotly()
     parts = {
-        "title": html.escape(said.text),
+        "title": html.escape(headline.text),
         "style": joined(STYLES),
-        "verdict": re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(said.sentence)),
-        "facts": "".join(f"<li>{html.escape(fact)}</li>" for fact in said.facts),
-        "about": f'<p class="about">{html.escape(said.about)}</p>' if said.about else "",
+        "verdict": re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence)),
+        "facts": "".join(f"<li>{html.escape(fact)}</li>" for fact in headline.facts),
+        "about": f'<p class="about">{html.escape(headline.about)}</p>' if headline.about else "",
         "data": script_json(data),
         "stored": "\n".join(
             f'<script type="text/plain" id="{name}">{text}</script>'

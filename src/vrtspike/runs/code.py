@@ -16,7 +16,7 @@ from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.names import CHECKPOINTS, CODE
 from vrtspike.runs.provenance import definition_digests
 
-OBSERVERS = (
+NEUTRAL_MODULES = (
     "vrtspike.config",
     "vrtspike.system.endings",
     "vrtspike.io.files",
@@ -31,7 +31,7 @@ OBSERVERS = (
 """Code that decides no weights: logs, launching, files. Settings are compared by their values. What
 else does not in the folder of a problem, its settings name (``observers``)."""
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
 @cache
@@ -44,8 +44,8 @@ def training_code(program: Path, task: str) -> Mapping[str, str]:
     """
     module = PROBLEMS[task]
     # As those of the configuration, settings of a problem are compared by their values.
-    own = ("settings", *find_problem(task).SETTINGS.observers)
-    neutral = [*OBSERVERS, *(f"{module.rpartition('.')[0]}.{name}" for name in own)]
+    own = ("settings", *find_problem(task).SETTINGS.neutral_modules)
+    neutral = [*NEUTRAL_MODULES, *(f"{module.rpartition('.')[0]}.{name}" for name in own)]
     return definition_digests(program, neutral=neutral, uses=[f"{module}.build"])
 
 
@@ -62,7 +62,7 @@ def read_code(folder: Path) -> Mapping[str, str] | None:
         return None
 
 
-def settle_code(folder: Path, program: Path, task: str) -> list[str]:
+def record_code(folder: Path, program: Path, task: str) -> list[str]:
     """Note with which code a run begins; of one that has begun, tell what has changed since.
 
     Args:
@@ -73,14 +73,14 @@ def settle_code(folder: Path, program: Path, task: str) -> list[str]:
     Returns:
         the definitions that differ from those the run began with.
     """
-    changed = changes_since(folder, program, task)
+    changed = code_changes(folder, program, task)
     if changed is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
         write_code(folder, training_code(program, task))
         return []
     return changed
 
 
-def changes_since(folder: Path, program: Path, task: str) -> list[str] | None:
+def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
     """The definitions that differ from those a run, or its published result, began with.
 
     Args:
@@ -104,13 +104,13 @@ def changed_code(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
 
 
-def describe_code(changed: list[str]) -> str:
+def describe_code_changes(changed: list[str]) -> str:
     """Changed definitions in a few words.
 
-    >>> describe_code(["a.py:f", "a.py:g", "b.py:h", "b.py:i"])
+    >>> describe_code_changes(["a.py:f", "a.py:g", "b.py:h", "b.py:i"])
     'f in a.py, g in a.py, h in b.py, and 1 more'
     """
-    parts = (name.rpartition(":") for name in changed[:_SHOWN])
+    parts = (name.rpartition(":") for name in changed[:_MAX_SHOWN])
     shown = ", ".join(f"{definition} in {file}" for file, _, definition in parts)
-    rest = len(changed) - _SHOWN
+    rest = len(changed) - _MAX_SHOWN
     return f"{shown}, and {rest} more" if rest > 0 else shown

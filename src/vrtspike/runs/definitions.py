@@ -39,7 +39,7 @@ class Definition:
         """The statement as Python would print it: no comments, no docstrings, one layout."""
         for node in ast.walk(self.statement):
             if isinstance(node, _DEFINITIONS):
-                node.body = [child for child in node.body if not _is_bare_text(child)]
+                node.body = [child for child in node.body if not _is_docstring(child)]
         return ast.unparse(self.statement)
 
     @cached_property
@@ -57,9 +57,9 @@ class Definition:
         # One walk without recursion: every call of Snakemake waits for this.
         chains: set[str] = set()
         imports: list[ast.Import | ast.ImportFrom] = []
-        waiting: list[ast.AST] = [self.statement]
-        while waiting:
-            node = waiting.pop()
+        stack: list[ast.AST] = [self.statement]
+        while stack:
+            node = stack.pop()
             attributes: list[str] = []
             while isinstance(node, ast.Attribute):
                 attributes.append(node.attr)
@@ -69,7 +69,7 @@ class Definition:
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 imports.append(node)
             else:
-                waiting += reversed(_children(node))
+                stack += reversed(_children(node))
         return frozenset(chains), tuple(imports)
 
 
@@ -80,19 +80,19 @@ class Module:
     Attributes:
         definitions: functions, classes and assigned names of its top level, by name.
         imported: the dotted name behind each imported local name.
-        always: what else is done at its top level, whoever imports it.
+        module_level: what else is done at its top level, whoever imports it.
     """
 
     package: str
     definitions: dict[str, list[Definition]] = field(default_factory=dict)
     imported: dict[str, str] = field(default_factory=dict)
-    always: list[Definition] = field(default_factory=list)
+    module_level: list[Definition] = field(default_factory=list)
 
     @property
-    def everything(self) -> list[Definition]:
+    def all_definitions(self) -> list[Definition]:
         """All definitions and statements but imports."""
         named = (found for group in self.definitions.values() for found in group)
-        return [*named, *self.always]
+        return [*named, *self.module_level]
 
 
 @cache
@@ -110,14 +110,14 @@ def read_module(path: Path, package: str) -> Module:
     for statement in ast.parse(path.read_bytes(), filename=str(path)).body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             module.imported |= imported_names(statement, package)
-        elif _is_bare_text(statement) or _is_for_type_checkers(statement):
+        elif _is_docstring(statement) or _is_for_type_checkers(statement):
             continue
         else:
             definition = Definition(statement)
             for name in definition.names:
                 module.definitions.setdefault(name, []).append(definition)
             if not definition.names:
-                module.always.append(definition)
+                module.module_level.append(definition)
                 for node in definition.uses[1]:  # such as those under `try`
                     module.imported |= imported_names(node, package)
     return module
@@ -138,7 +138,7 @@ def imported_names(node: ast.Import | ast.ImportFrom, package: str) -> dict[str,
     return {alias.asname or alias.name: f"{origin}.{alias.name}" for alias in node.names}
 
 
-def _is_bare_text(node: ast.stmt) -> bool:
+def _is_docstring(node: ast.stmt) -> bool:
     """Whether a statement is a string alone: a docstring of a module, class, function or name."""
     return (
         isinstance(node, ast.Expr)

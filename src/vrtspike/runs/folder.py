@@ -99,16 +99,16 @@ class RunRecord:
             write_json(self._path, finite_or_null(self._contents))
 
 
-LOCK_PATIENCE_S = 60.0
-LAUNCHER_PATIENCE_S = 7 * 86400.0
+LOCK_TIMEOUT_S = 60.0
+LAUNCHER_TIMEOUT_S = 7 * 86400.0
 """Seconds a launcher waits for its turn; a batch system ends it before."""
 _POLL_S = 0.2
 
 
 @contextlib.contextmanager
-def hold_run(
+def lock_run(
     folder: Path,
-    patience_s: float = LOCK_PATIENCE_S,
+    timeout_s: float = LOCK_TIMEOUT_S,
     note: Callable[[str], None] = print,
     lock: str = LOCK,
 ) -> Iterator[None]:
@@ -116,7 +116,7 @@ def hold_run(
 
     Args:
         folder: the run's folder; it is created.
-        patience_s: seconds to wait for another process, which may be about to end.
+        timeout_s: seconds to wait for another process, which may be about to end.
         note: is told when there is something to wait for.
         lock: name of the lock's file.
 
@@ -126,28 +126,28 @@ def hold_run(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / lock
     with path.open("a+", encoding="utf-8") as stream:
-        deadline = time.monotonic() + patience_s
-        told = False
+        deadline = time.monotonic() + timeout_s
+        announced = False
         while not lock_file(stream.fileno(), path):
             holder = path.read_text(encoding="utf-8").strip() or "another process"
             if time.monotonic() >= deadline:
                 raise RunError(
                     f"{folder}: {holder} is training in this run folder; wait for it, or stop it"
                 )
-            if not told:
+            if not announced:
                 note(f"{folder}: waiting for {holder}, which is training there, to end")
-                told = True
+                announced = True
             time.sleep(_POLL_S)
         stream.truncate(0)
-        stream.write(f"{_this_process()}\n")
+        stream.write(f"{_describe_process()}\n")
         stream.flush()
         yield
 
 
-def hold_launcher(
+def lock_launcher(
     folder: Path, note: Callable[[str], None]
 ) -> contextlib.AbstractContextManager[None]:
-    """Be the only launcher of a run, after all that came before, as with :func:`hold_run`.
+    """Be the only launcher of a run, after all that came before, as with :func:`lock_run`.
 
     A job of a batch system lives on when the Snakemake that submitted it is killed; the next one
     submits another for the same run, which waits here, holds no GPU of this machine's, and then
@@ -157,10 +157,10 @@ def hold_launcher(
         folder: the run's folder; it is created.
         note: is told whom to wait for.
     """
-    return hold_run(folder, LAUNCHER_PATIENCE_S, note, LAUNCHER_LOCK)
+    return lock_run(folder, LAUNCHER_TIMEOUT_S, note, LAUNCHER_LOCK)
 
 
-def _this_process() -> str:
+def _describe_process() -> str:
     """The words by which people find this process."""
     job = os.environ.get("SLURM_JOB_ID")
     where = f"process {os.getpid()} on {socket.gethostname()}"
@@ -185,7 +185,7 @@ def set_aside(folder: Path) -> Path:
     number = 1
     while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
         number += 1
-    with hold_run(folder, 0.0, lock=LAUNCHER_LOCK), hold_run(folder, 0.0):
+    with lock_run(folder, 0.0, lock=LAUNCHER_LOCK), lock_run(folder, 0.0):
         folder.rename(aside)
     return aside
 

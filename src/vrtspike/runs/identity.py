@@ -135,9 +135,9 @@ def result_settings(settings: RunSettings) -> dict[str, Any]:
     settings never do (see :func:`evaluation_settings`), and of weights the contents count, which
     :func:`identify` adds.
     """
-    result = _decisive(settings)
+    result = _result_keys(settings)
     del result["TEST"]
-    for section, name in settings.idle:
+    for section, name in settings.inactive_keys:
         del result[section][name]
     if settings.TRAIN.EARLY_STOPPING is not None:
         result["LOG"]["VAL_EVERY_STEPS"] = settings.LOG.VAL_EVERY_STEPS
@@ -146,17 +146,17 @@ def result_settings(settings: RunSettings) -> dict[str, Any]:
 
 def evaluation_settings(settings: RunSettings) -> dict[str, Any]:
     """The settings that decide the evaluation of given weights."""
-    return {"TEST": _decisive(settings.TEST)}
+    return {"TEST": _result_keys(settings.TEST)}
 
 
-def _decisive(section: BaseModel) -> dict[str, Any]:
+def _result_keys(section: BaseModel) -> dict[str, Any]:
     dumped = section.model_dump(mode="json")
     for name, schema in type(section).model_fields.items():
         value = getattr(section, name)
         if not decides_results(schema):
             del dumped[name]
         elif isinstance(value, BaseModel):
-            dumped[name] = _decisive(value)
+            dumped[name] = _result_keys(value)
     return dumped
 
 

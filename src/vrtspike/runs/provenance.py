@@ -32,7 +32,7 @@ NEUTRAL = frozenset({"vrtspike.system.cli", "vrtspike.errors"})
 """Modules that report to the user and compute nothing; a package name stands for all in it."""
 
 _SOURCES = Path(vrtspike.__file__).parent.parent
-_EVERYTHING = "*"
+_WHOLE_FILE = "*"
 
 
 def code_digests(
@@ -85,9 +85,9 @@ def _used_definitions(
     """:func:`definition_digests`, each file as :func:`code_digests` names it."""
     entry, ignored = script.resolve(), NEUTRAL.union(neutral)
     closure = _Closure(entry, ignored, uses)
-    question = " ".join([*sorted(ignored), "+", *sorted(uses)])
-    found: dict[str, str] = remembered(
-        entry, _SOURCES / PACKAGE, question, lambda: _by_definition(closure)
+    key = " ".join([*sorted(ignored), "+", *sorted(uses)])
+    found: dict[str, str] = cached_on_disk(
+        entry, _SOURCES / PACKAGE, key, lambda: _by_definition(closure)
     )
     return found
 
@@ -113,8 +113,8 @@ def _label(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-class _Place(NamedTuple):
-    """A name in a source file; :data:`_EVERYTHING` stands for the whole file."""
+class _Reference(NamedTuple):
+    """A name in a source file; :data:`_WHOLE_FILE` stands for the whole file."""
 
     path: Path
     name: str
@@ -131,23 +131,23 @@ class _Closure:
     def used(self) -> dict[Path, set[Definition]]:
         """The used definitions by source file."""
         found: dict[Path, set[Definition]] = defaultdict(set)
-        waiting = [_Place(self.entry, _EVERYTHING)]
-        waiting += [place for name in self._uses_by_name for place in self._places(name)]
-        seen = set(waiting)
-        while waiting:
-            place = waiting.pop()
-            module = self._module(place.path)
-            if place.name == _EVERYTHING:
-                definitions = module.everything
+        queue = [_Reference(self.entry, _WHOLE_FILE)]
+        queue += [reference for name in self._uses_by_name for reference in self._resolve(name)]
+        seen = set(queue)
+        while queue:
+            path, name = queue.pop()
+            module = self._module(path)
+            if name == _WHOLE_FILE:
+                definitions = module.all_definitions
             else:
-                definitions = [*module.definitions.get(place.name, []), *module.always]
-            new = set(definitions) - found[place.path]
-            found[place.path] |= new
-            places = {p for definition in new for p in self._uses(place.path, module, definition)}
-            if place.name in module.imported and place.name not in module.definitions:
-                places |= set(self._places(module.imported[place.name]))
-            waiting += places - seen
-            seen |= places
+                definitions = [*module.definitions.get(name, []), *module.module_level]
+            new = set(definitions) - found[path]
+            found[path] |= new
+            names = {p for definition in new for p in self._uses(path, module, definition)}
+            if name in module.imported and name not in module.definitions:
+                names |= set(self._resolve(module.imported[name]))
+            queue += names - seen
+            seen |= names
         return {path: set(found[path]) for path in found if found[path] or path == self.entry}
 
     def _module(self, path: Path) -> Module:
@@ -155,7 +155,7 @@ class _Closure:
         parents = path.relative_to(_SOURCES).parent.parts if inside else ()
         return read_module(path, ".".join(parents))
 
-    def _uses(self, path: Path, module: Module, definition: Definition) -> Iterator[_Place]:
+    def _uses(self, path: Path, module: Module, definition: Definition) -> Iterator[_Reference]:
         """Where the names that a definition uses are defined."""
         local = dict(module.imported)
         chains, imports = definition.uses
@@ -164,28 +164,28 @@ class _Closure:
         for chain in chains:
             first, _, rest = chain.partition(".")
             if first in module.definitions:
-                yield _Place(path, first)
+                yield _Reference(path, first)
             elif first in local:
-                yield from self._places(f"{local[first]}.{rest}" if rest else local[first])
+                yield from self._resolve(f"{local[first]}.{rest}" if rest else local[first])
         for text in definition.dotted_texts:
             # A text that names a whole module is of a registry: its user names the parts.
             if text.startswith(f"{PACKAGE}."):
-                yield from (p for p in self._places(text) if p.name != _EVERYTHING)
+                yield from (p for p in self._resolve(text) if p.name != _WHOLE_FILE)
 
-    def _places(self, dotted: str) -> Iterator[_Place]:
+    def _resolve(self, dotted: str) -> Iterator[_Reference]:
         """The place a dotted name stands for, if it is in this project and counts."""
         root = _SOURCES if dotted.partition(".")[0] == PACKAGE else self.entry.parent
         found = _source_file(root, dotted)
         if found is not None:
             path, inside, name = found
             if not self._is_neutral(inside):
-                yield self._known(path, name)
+                yield self._reference_in(path, name)
 
-    def _known(self, path: Path, name: str) -> _Place:
+    def _reference_in(self, path: Path, name: str) -> _Reference:
         """The name in a file, or the whole file where the name comes about in another way."""
         module = self._module(path)
         known = name in module.definitions or name in module.imported
-        return _Place(path, name if known else _EVERYTHING)
+        return _Reference(path, name if known else _WHOLE_FILE)
 
     def _is_neutral(self, dotted: str) -> bool:
         return any(dotted == name or dotted.startswith(f"{name}.") for name in self._neutral)
@@ -199,12 +199,12 @@ def _source_file(root: Path, dotted: str) -> tuple[Path, str, str] | None:
         candidate = root.joinpath(*parts[:end])
         for path in (candidate.with_suffix(".py"), candidate / "__init__.py"):
             if path.is_file():
-                name = parts[end] if end < len(parts) else _EVERYTHING
+                name = parts[end] if end < len(parts) else _WHOLE_FILE
                 return path.resolve(), ".".join(parts[: end + 1]), name
     return None
 
 
-def remembered(entry: Path, package: Path, question: str, answer: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON value
+def cached_on_disk(entry: Path, package: Path, key: str, compute: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON value
     """The answer to a question about a program, computed again when any source file is another.
 
     It stands where Python keeps the program's bytecode, and holds for the contents of all source
@@ -213,21 +213,21 @@ def remembered(entry: Path, package: Path, question: str, answer: Callable[[], A
     Args:
         entry: the program; it may use the files in its folder.
         package: folder of the package that it may use.
-        question: tells this question from others about the program.
-        answer: finds the answer, a JSON value.
+        key: tells this question from others about the program.
+        compute: finds the answer, a JSON value.
     """
-    sources, known = _once(entry.parent, package), dict[str, Any]()
+    sources, known = _cached_sources(entry.parent, package), dict[str, Any]()
     file = Path(cache_from_source(str(entry))).with_suffix(".code.json")
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # not there, or damaged
         found = read_json(file)
         known |= found["answers"] if found["sources"] == sources else {}
-    if question not in known:
-        known[question] = answer()
+    if key not in known:
+        known[key] = compute()
         # Where someone edits at this moment the answer may be of either version.
         if _sources(entry.parent, package) == sources:
             with contextlib.suppress(OSError):  # a read-only folder: found again next time
                 write_json(file, {"sources": sources, "answers": known})
-    return known[question]
+    return known[key]
 
 
 def _sources(*folders: Path) -> str:
@@ -242,4 +242,4 @@ def _sources(*folders: Path) -> str:
     return digest.hexdigest()
 
 
-_once = cache(_sources)
+_cached_sources = cache(_sources)

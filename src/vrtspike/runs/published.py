@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.loading import changed_settings
+from vrtspike.config.loading import override_settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.io.flatten import flatten
@@ -46,7 +46,7 @@ class PublishedRun(RunIdentity):
         Raises:
             ConfigError: if an override is wrong, or would describe other weights.
         """
-        settings = changed_settings(self.settings, overrides, SETTINGS)
+        settings = override_settings(self.settings, overrides, SETTINGS)
         if result_settings(settings) != result_settings(self.settings):
             raise ConfigError(
                 f"--set {' '.join(overrides)}: changes what the weights were trained with; only "

@@ -27,12 +27,12 @@ from vrtspike.errors import (
 )
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, end_with_starter, exit_on_signals
-from vrtspike.system.surroundings import at_home, fill_surroundings
+from vrtspike.system.surroundings import expand_home, set_default_user
 
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 """What a place that this user may not write to answers."""
 
-_OF_EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)["']""")
+_REQUIREMENT_OF_EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)["']""")
 _DISTRIBUTIONS = {"skimage": "scikit-image", "snakemake_interface_logger_plugins": "snakemake"}
 """Names of packages whose modules are called otherwise."""
 
@@ -142,7 +142,7 @@ def run(
 
     A :class:`UserError`, a full disk and a place that cannot be written become plain messages. Who
     reads our output and has read enough (``| head``) ends the program without a word.
-    No character and no closed stream ends it (:func:`open_streams`).
+    No character and no closed stream ends it (:func:`repair_streams`).
     Old names in a configuration are told, which Python would keep from users. A program that is
     asked to end, or whose Snakemake has died, removes what it has half written.
 
@@ -151,24 +151,24 @@ def run(
         leave: ends the process with a status.
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
-    open_streams()
-    fill_surroundings()
+    repair_streams()
+    set_default_user()
     try:
         exit_on_signals()
         end_with_starter()
-        _require_text(sys.argv)
-        sys.argv[1:] = map(_whole_option, sys.argv[1:])
+        _require_utf8(sys.argv)
+        sys.argv[1:] = map(_expand_option, sys.argv[1:])
         status = main()
         sys.stdout.flush()
     except UserError as error:
-        _say(f"error: {error}")
+        _print_error(f"error: {error}")
         status = EXIT_USER_ERROR
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         extra = _extra_of(package)
         if not extra:
             raise
-        _say(f"error: the package {package} is missing; pip install 'vrtspike[{extra}]'")
+        _print_error(f"error: the package {package} is missing; pip install 'vrtspike[{extra}]'")
         status = EXIT_USER_ERROR
     except BrokenPipeError:
         if not _reader_has_ended():
@@ -179,25 +179,25 @@ def run(
     except OSError as error:
         if is_disk_full(error):
             reason = f"{describe_full_disk(error)}, or move RESULTS or RUNS"
-        elif error.errno in _CLOSED and error.filename:
+        elif error.errno in _NOT_WRITABLE and error.filename:
             reason = f"{error.strerror}; fix it or its permissions, or give another place"
         else:
             raise
         where = error.filename or "a file"
-        _say(f"error: {where}: {reason}, and run again")
+        _print_error(f"error: {where}: {reason}, and run again")
         status = EXIT_USER_ERROR
     except KeyboardInterrupt:
-        _say("interrupted")
+        _print_error("interrupted")
         status = EXIT_STOPPED
     except EndedBySignal as error:
-        _say(f"ended by {error.name}")
+        _print_error(f"ended by {error.name}")
         status = int(str(error.code))
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     leave(status)
 
 
-def open_streams() -> None:
+def repair_streams() -> None:
     """Have three streams that take every character, whatever the starter has given.
 
     One that is closed, as a service manager may leave it, becomes the null device: the next file to
@@ -216,7 +216,7 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _require_text(words: Sequence[str]) -> None:
+def _require_utf8(words: Sequence[str]) -> None:
     """Refuse names that no file of results could hold before anything is computed.
 
     Raises:
@@ -227,7 +227,7 @@ def _require_text(words: Sequence[str]) -> None:
             raise UserError(f"{shown(word)}: a name that is not UTF-8; rename it")
 
 
-def _whole_option(word: str) -> str:
+def _expand_option(word: str) -> str:
     """A word of the command line; the ``~`` of ``--spikes=~/x`` stands there as it was typed.
 
     Raises:
@@ -237,7 +237,7 @@ def _whole_option(word: str) -> str:
     if not name.startswith("--") or not value.startswith("~"):
         return word
     try:
-        return f"{name}{equals}{at_home(value)}"
+        return f"{name}{equals}{expand_home(value)}"
     except ValueError as error:
         raise UserError(f"{name}: {error}") from error
 
@@ -247,13 +247,13 @@ def _extra_of(package: str) -> str:
     name = _DISTRIBUTIONS.get(package, package)
     with contextlib.suppress(metadata.PackageNotFoundError):
         for line in metadata.requires("vrtspike") or ():
-            found = _OF_EXTRA.match(line)
+            found = _REQUIREMENT_OF_EXTRA.match(line)
             if found and found[1].lower() == name.replace("_", "-"):
                 return found[2]
     return ""
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     """Write to standard error; where that is a log on a full disk, the status has to tell."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)

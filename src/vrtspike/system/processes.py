@@ -18,7 +18,7 @@ from vrtspike.errors import RunError
 from vrtspike.system.endings import describe_status, end_with, exit_on_signals
 
 _PR_SET_PDEATHSIG = 1
-_PATIENCE_S = 5.0
+_TERMINATE_TIMEOUT_S = 5.0
 """How long a child that is asked to end may take to remove what it has half written."""
 
 Outcome = tuple[str, Any]
@@ -35,7 +35,7 @@ def stop_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
 
 
 def for_each(
-    work: Callable[[str], Any], things: Iterable[str], processes: int, *, fresh: bool = False
+    work: Callable[[str], Any], items: Iterable[str], processes: int, *, fresh: bool = False
 ) -> Generator[Outcome, None, None]:
     """Do some work on each thing, in several processes, and yield each as it is done.
 
@@ -44,7 +44,7 @@ def for_each(
 
     Args:
         work: what to do; a function that can be pickled.
-        things: named by texts.
+        items: named by texts.
         processes: at most so many.
         fresh: start new interpreters instead of copies of this process, whose threads and CUDA
             context a copy could not use.
@@ -55,49 +55,49 @@ def for_each(
     Raises:
         RunError: if a process is killed.
     """
-    waiting = list(things)
+    waiting = list(items)
     if not waiting:
         return
     if min(processes, len(waiting)) <= 1:
-        for thing in waiting:
+        for item in waiting:
             try:
-                outcome = work(thing)
+                outcome = work(item)
             except Exception as error:  # the caller decides
                 outcome = error
-            yield thing, outcome
+            yield item, outcome
     else:
-        yield from _spread(work, waiting, min(processes, len(waiting)), fresh)
+        yield from _run_in_pool(work, waiting, min(processes, len(waiting)), fresh)
 
 
-def _spread(
-    work: Callable[[str], Any], things: Sequence[str], processes: int, fresh: bool
+def _run_in_pool(
+    work: Callable[[str], Any], items: Sequence[str], processes: int, fresh: bool
 ) -> Iterator[Outcome]:
     # A forked child has all modules at once; this process has no threads that could be in the way,
     # or the caller asks for fresh ones.
     forks = sys.platform == "linux" and not fresh
     context = multiprocessing.get_context("fork" if forks else "spawn")
     others = set(multiprocessing.active_children())
-    executor = ProcessPoolExecutor(processes, context, _begin, (os.getpid(),))
-    left = {executor.submit(_call, work, thing): thing for thing in things}
+    executor = ProcessPoolExecutor(processes, context, _init_child, (os.getpid(),))
+    left = {executor.submit(_call, work, item): item for item in items}
     children = set(multiprocessing.active_children()) - others
     try:
         for future in as_completed(left):
             error = future.exception()
             if isinstance(error, BrokenProcessPool):
                 executor.shutdown()  # its thread ends the other children and asks how each ended
-                raise _loss(left, [child.exitcode or 0 for child in children]) from error
+                raise _killed_error(left, [child.exitcode or 0 for child in children]) from error
             yield left.pop(future), error or future.result()
     finally:
         for child in children:
             child.terminate()
         executor.shutdown(wait=False, cancel_futures=True)
         for child in children:
-            child.join(_PATIENCE_S)
+            child.join(_TERMINATE_TIMEOUT_S)
             child.kill()
             child.join()
 
 
-def _loss(left: dict[Future[Any], str], statuses: Sequence[int]) -> RunError:
+def _killed_error(left: dict[Future[Any], str], statuses: Sequence[int]) -> RunError:
     """What to tell of a process that was killed; the executor ends the others by SIGTERM."""
     status = next((s for s in statuses if s < 0 and s != -signal.SIGTERM), -signal.SIGTERM)
     return RunError(
@@ -107,18 +107,18 @@ def _loss(left: dict[Future[Any], str], statuses: Sequence[int]) -> RunError:
     )
 
 
-def _begin(parent: int) -> None:
+def _init_child(parent: int) -> None:
     """Begin a child's life."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too, which ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with(parent)
 
 
-def _call(work: Callable[[str], Any], thing: str) -> Any:  # noqa: ANN401 - whatever it returns
+def _call(work: Callable[[str], Any], item: str) -> Any:  # noqa: ANN401 - whatever it returns
     # Only what works has something to remove; anywhere else the executor would catch the signal.
     exit_on_signals()
     try:
-        return work(thing)
+        return work(item)
     except SystemExit as end:
         os._exit(end.code if isinstance(end.code, int) else 1)
     except Exception as error:

@@ -12,7 +12,7 @@ from typing import TextIO
 PLAIN_INTERVAL = 15.0
 """Seconds between lines where there is no terminal, such as in a log file."""
 
-_ALL_OF_IT = 1e9
+_ESTIMATE_PERIOD_S = 1e9
 """Seconds that the time left is estimated from. Frames come in bursts, a window at a time, so that
 the last half minute says little."""
 
@@ -80,7 +80,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         console=console,
         transient=True,
         refresh_per_second=4,
-        speed_estimate_period=_ALL_OF_IT,
+        speed_estimate_period=_ESTIMATE_PERIOD_S,
         redirect_stdout=beside,
         redirect_stderr=beside,
     ) as bar:

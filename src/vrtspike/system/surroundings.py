@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def fill_surroundings() -> None:
+def set_default_user() -> None:
     """Give a user without an entry (``docker run --user``) a name and a home, for what asks."""
     try:
         user = pwd.getpwuid(os.getuid())
@@ -21,7 +21,7 @@ def fill_surroundings() -> None:
     os.environ.setdefault("HOME", home)
 
 
-def at_home(path: str) -> str:
+def expand_home(path: str) -> str:
     """A path with the home folder in the place of its ``~``, as a shell gives it to a program.
 
     Raises:
@@ -33,7 +33,7 @@ def at_home(path: str) -> str:
     return found
 
 
-def surrounding_faults() -> Iterator[str]:
+def environment_faults() -> Iterator[str]:
     """What Snakemake writes beside results and cannot write; each with the remedy."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache"))
     remedies = {cache: "Snakemake's cache; set XDG_CACHE_HOME or HOME to a folder of yours"}

@@ -24,7 +24,7 @@ from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import SHARED_MEMORY
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.workers import SharedMemoryCollator, Workers, begin_worker, start_server
+from vrtspike.training.workers import SharedMemoryCollator, Workers, init_worker, start_forkserver
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import RunSettings
@@ -37,7 +37,7 @@ _NO_SHARED_MEMORY = re.compile(
     r"shared memory.*No space left|torch_\w+>: No space left|killed by signal: Bus error", re.DOTALL
 )
 """What PyTorch says where a batch finds no room in shared memory, or the kernel none for a page."""
-_WORKER_IS_GONE = re.compile(r"DataLoader worker \(pid")
+_WORKER_DIED = re.compile(r"DataLoader worker \(pid")
 
 
 def mix_seed(*numbers: int) -> int:
@@ -167,7 +167,7 @@ class ShuffledBatches:
         # One pass is the whole run: there is no next one to keep workers for.
         once = replace(self._options, persistent=False)
         dataset = _Keyed(self._dataset, self._uses, self._observer)
-        return _whole(iter(_loader(dataset, self.keys(first, stride, until), once)))
+        return _explain_failures(iter(_loader(dataset, self.keys(first, stride, until), once)))
 
     def cache_use(self) -> CacheUse | None:
         """Use of the cache so far by all processes that read for this one."""
@@ -257,7 +257,7 @@ class ValidationBatches:
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of one validation."""
-        return _whole(iter(self._loader))
+        return _explain_failures(iter(self._loader))
 
 
 def training_batches(
@@ -345,7 +345,7 @@ class _Keyed(Dataset[Any]):
         return sample
 
 
-def _whole(batches: Iterator[Any]) -> Iterator[Any]:
+def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches, and a word to the user where a process that loads them is killed or has no room.
 
     Raises:
@@ -364,7 +364,7 @@ def _whole(batches: Iterator[Any]) -> Iterator[Any]:
         # PyTorch says so, unless it was just taking a tensor from the worker: then the connection
         # breaks in code of the standard library.
         place = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-        if not (_WORKER_IS_GONE.match(str(error)) or place.parent.name == "multiprocessing"):
+        if not (_WORKER_DIED.match(str(error)) or place.parent.name == "multiprocessing"):
             raise
         raise RunError(
             f"a process that loads data has ended, as when memory is full ({error}). Lower "
@@ -377,7 +377,7 @@ def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) 
     several = options.workers > 0
     if several:
         # The server imports once what each worker would otherwise import for itself, in seconds.
-        start_server([__name__, dataset.module])
+        start_forkserver([__name__, dataset.module])
     return DataLoader(
         dataset,
         batch_sampler=keys,
@@ -388,7 +388,7 @@ def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) 
         persistent_workers=options.persistent and several,
         # Array libraries hang in a forked process whose parent has used them.
         multiprocessing_context="forkserver" if several else None,
-        worker_init_fn=begin_worker if several else None,
+        worker_init_fn=init_worker if several else None,
         # Without a generator of its own, every pass draws from the global one.
         generator=torch.Generator(),
     )

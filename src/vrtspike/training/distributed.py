@@ -75,12 +75,12 @@ def join(device: str | None = None) -> Iterator[Ranks]:
         dist.init_process_group("nccl" if on_gpu else "gloo", device_id=own if on_gpu else None)
     # NCCL's end of a group waits for the other processes of the machine. After an error here they
     # wait in turn for this one's next exchange: only the end of the process sets them free.
-    ends_alone = own.type != "cuda"
+    can_destroy_group = own.type != "cuda"
     try:
         yield Ranks(rank, local_rank, world_size, local_world_size, own)
-        ends_alone = True
+        can_destroy_group = True
     finally:
-        if world_size > 1 and ends_alone:
+        if world_size > 1 and can_destroy_group:
             dist.destroy_process_group()
 
 
@@ -100,7 +100,7 @@ class Replica:
         self._model = model
         self._is_checked = False
         self._ddp: DistributedDataParallel | None = None
-        self._exchange = _Exchange()
+        self._exchange = _AllReduceHook()
         if ranks.world_size > 1:
             ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
@@ -136,7 +136,7 @@ class Replica:
                 yield
 
 
-class _Exchange:
+class _AllReduceHook:
     """Averages a bucket of gradients; told apart from ``backward``, the section that is running.
 
     It knows nothing of the replica, which PyTorch would otherwise keep with all its buckets.

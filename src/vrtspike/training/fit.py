@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, cast
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_begin
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_start
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of_values
 from vrtspike.config.problems import Problem, find_problem
@@ -23,7 +23,7 @@ from vrtspike.io.files import json_digest
 from vrtspike.monitoring.display import LOG_FILE, Display, open_display
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
-from vrtspike.runs.folder import RunRecord, hold_run
+from vrtspike.runs.folder import RunRecord, lock_run
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import LOGS, WEIGHTS
 from vrtspike.training.batches import (
@@ -37,7 +37,7 @@ from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog, describe_environment
 from vrtspike.training.tasks import Compiler, Task, Trainable, compile_whole
 from vrtspike.training.trackers import open_trackers
-from vrtspike.training.workers import Workers, resolve_workers, without_script
+from vrtspike.training.workers import Workers, hide_main_script, resolve_workers
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
 _ADVICE = "The keys are explained in config/README.md."
@@ -96,8 +96,8 @@ def train_run(
         ranks = stack.enter_context(join(device))
         display = open_display(ranks.is_main, log=os.environ.get(LOG_FILE))
         stack.callback(display.close)
-        _hold(folder, ranks, display, stack)
-        report_begin()
+        _lock_run_folder(folder, ranks, display, stack)
+        report_start()
         set_arithmetic(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
@@ -123,7 +123,7 @@ def train_run(
         )
         stack.callback(log.close)
         trainer = Trainer(problem, run.settings, ranks, log, timing, display)
-        _begin(run, trainer, record, facts)
+        _announce(run, trainer, record, facts)
         return _train(trainer, record, stop, problem.memory_advice)
 
 
@@ -146,7 +146,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
     return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
 
 
-def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
+def _announce(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
     """Say and record what is about to be trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
@@ -194,12 +194,12 @@ def _train(trainer: Trainer, record: RunRecord, stop: StopRequest, advice: str) 
     return Outcome(status, progress.step, progress.metrics, trainer.trained_model())
 
 
-def _hold(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
+def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
     """Lock the run on the first process; all fail together if it is taken."""
     fault: str | None = None
     if ranks.is_main:
         try:
-            stack.enter_context(hold_run(folder, note=display.note))
+            stack.enter_context(lock_run(folder, note=display.note))
         except RunError as error:
             fault = str(error)
     fault = ranks.gather(fault)[0]
@@ -271,16 +271,16 @@ def fit(
     """
     folder = Path(folder)
     model_parameters, dataset_parameters = model_parameters or {}, dataset_parameters or {}
-    known = _checked(settings or {}, validated=validation_parameters is not None)
+    known = _validated_settings(settings or {}, validated=validation_parameters is not None)
     parts = {
-        "task": _name(type(task)),
-        "model": [_name(model_class), model_parameters],
-        "dataset": [_name(dataset_class), dataset_parameters],
+        "task": _dotted(type(task)),
+        "model": [_dotted(model_class), model_parameters],
+        "dataset": [_dotted(dataset_class), dataset_parameters],
         "settings": {name: result_settings(known)[name] for name in _SECTIONS},
     }
     if rate_factors:
         parts["rates"] = dict(rate_factors)
-    run = RunIdentity(type(task).__name__, known, _name(dataset_class), _fingerprint(parts))
+    run = RunIdentity(type(task).__name__, known, _dotted(dataset_class), _fingerprint(parts))
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
         batches = training_batches(dataset_class(**dataset_parameters), known, workers, ranks)
@@ -293,11 +293,11 @@ def fit(
             model, task, batches, validation, compiler, rate_factors=rate_factors or {}
         )
 
-    with without_script(dataset_class):
+    with hide_main_script(dataset_class):
         return train_run(run, folder, build, device=device)
 
 
-def _checked(settings: Mapping[str, Any], validated: bool) -> RunSettings:
+def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSettings:
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(
@@ -312,7 +312,7 @@ def _checked(settings: Mapping[str, Any], validated: bool) -> RunSettings:
     return known
 
 
-def _name(thing: Callable[..., object]) -> str:
+def _dotted(thing: Callable[..., object]) -> str:
     return f"{thing.__module__}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
 
 

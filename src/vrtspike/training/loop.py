@@ -279,7 +279,7 @@ class Trainer:
             )
         if found is None:
             return False
-        watched = self._watched()
+        watched = self._watched_metric()
         if watched not in found.metrics:
             raise RunError(
                 f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives "
@@ -310,7 +310,7 @@ class Trainer:
             stopping is not None and self.progress.without_improvement >= stopping.PATIENCE
         )
 
-    def _watched(self) -> str:
+    def _watched_metric(self) -> str:
         stopping = self.train.EARLY_STOPPING
         if stopping is None or stopping.METRIC == MAIN_METRIC:
             return self.task.metric
@@ -349,9 +349,9 @@ class Trainer:
         wait, first = max(0, window[0] - 1 - done), max(window[0], done + 1)
         warmup = min(1, wait)
         steps = schedule(wait=wait - warmup, warmup=warmup, active=window[1] - first + 1, repeat=1)
-        return profile(schedule=steps, on_trace_ready=self._keep_profile)
+        return profile(schedule=steps, on_trace_ready=self._write_profile)
 
-    def _keep_profile(self, found: profile) -> None:
+    def _write_profile(self, found: profile) -> None:
         assert self.settings.LOG.PROFILE_STEPS is not None
         steps = "{}-{}".format(*self.settings.LOG.PROFILE_STEPS)
         path = self.log.folder / LOGS / f"profile_{steps}.txt"
@@ -368,7 +368,7 @@ class Trainer:
                 self.log.flush()
                 self.timing.flush()
                 self.state.save(self.progress.step)
-                self.log.saved(self.progress)
+                self.log.checkpoint_saved(self.progress)
             self.ranks.barrier()
 
     def _resume(self, checkpoint: dict[str, Any] | None) -> None:

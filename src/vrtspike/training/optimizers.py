@@ -45,8 +45,8 @@ def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
         ValueError: if the model names no parameter of its own, or one twice.
     """
     named = dict(model.named_parameters())
-    ask = getattr(model, "rate_groups", None)
-    given: Mapping[str, Collection[str]] = ask() if ask is not None else {}
+    rate_groups = getattr(model, "rate_groups", None)
+    given: Mapping[str, Collection[str]] = rate_groups() if rate_groups is not None else {}
     group_of = dict.fromkeys(named, OTHERS)
     for group, names in given.items():
         for name in names:

@@ -54,7 +54,7 @@ class StepResult:
         return sum(self.losses.values())
 
 
-class _Saved:
+class _SavedFields:
     """What stands in a checkpoint with all its fields."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class _Saved:
 
 
 @dataclass
-class Progress(_Saved):
+class Progress(_SavedFields):
     """The part of a run's state that is neither weights nor optimiser.
 
     Attributes:
@@ -139,7 +139,7 @@ class Progress(_Saved):
 
 
 @dataclass
-class EpochPace(_Saved):
+class EpochPace(_SavedFields):
     """Time and samples of the present epoch; it goes on where a run was interrupted.
 
     Attributes:
@@ -251,8 +251,8 @@ def validate(
 
 
 def _any_rank_stops(ranks: Ranks, stop: StopRequest) -> bool:
-    asked = torch.tensor(float(stop.received is not None), device=ranks.device)
-    return bool(ranks.sum(asked) > 0)
+    requested = torch.tensor(float(stop.received is not None), device=ranks.device)
+    return bool(ranks.sum(requested) > 0)
 
 
 def _mean(samples: list[dict[str, float]]) -> dict[str, float]:

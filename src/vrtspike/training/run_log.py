@@ -70,7 +70,7 @@ class RunLog:
         self.checkpoints = self.folder / names.CHECKPOINTS
         self.fingerprint = fingerprint
         self._enabled = enabled
-        self._wants_board = tensorboard
+        self._tensorboard_enabled = tensorboard
         self._display = display
         self._record = record
         self._trackers = trackers
@@ -96,7 +96,7 @@ class RunLog:
             truncate_records(self.folder / name, step, **limits)
         self._metrics = Records(self.folder / names.METRICS)
         self._memory = Records(self.folder / _MEMORY)
-        if self._wants_board:
+        if self._tensorboard_enabled:
             # Imported here: it is not needed everywhere and costs time.
             from torch.utils.tensorboard import SummaryWriter
 
@@ -186,7 +186,7 @@ class RunLog:
         if self._board is not None:
             self._board.flush()
 
-    def saved(self, progress: Progress) -> None:
+    def checkpoint_saved(self, progress: Progress) -> None:
         """Note in the run's record how far the newest checkpoint is."""
         if self._record is not None:
             self._record.update("running", progress.step, **progress.figures())

@@ -20,7 +20,7 @@ from vrtspike.runs.names import LOGS
 if TYPE_CHECKING:
     from mlflow.utils.async_logging.run_operations import RunOperations
 
-NUMBERS = f"{LOGS}/trackers.json"
+RUN_IDS = f"{LOGS}/trackers.json"
 """In a run's folder: the run's number by tracker."""
 
 
@@ -41,20 +41,20 @@ class Wandb:
         project: its name.
         run: the run.
         folder: of the run; local files go there.
-        number: of the run that goes on; None begins one.
+        run_id: of the run that goes on; None begins one.
 
     Raises:
         RunError: if no run can be begun.
     """
 
-    def __init__(self, project: str, run: RunIdentity, folder: Path, number: str | None) -> None:
+    def __init__(self, project: str, run: RunIdentity, folder: Path, run_id: str | None) -> None:
         import wandb
 
         try:
             self._run = wandb.init(
                 project=project,
                 name=f"{run.name} {run.fingerprint}",
-                id=number,
+                id=run_id,
                 resume="allow",
                 dir=str(folder),
                 config=shown_settings(run.settings),
@@ -66,7 +66,7 @@ class Wandb:
                 f"LOG.WANDB: {error}; log in (wandb login), set WANDB_MODE=offline, or remove the "
                 "key"
             ) from error
-        self.number: str = self._run.id
+        self.run_id: str = self._run.id
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         """Hand the figures to the sender."""
@@ -83,7 +83,7 @@ class Mlflow:
     Args:
         experiment: its name; it is made where it does not exist.
         run: the run.
-        number: of the run that goes on; None begins one.
+        run_id: of the run that goes on; None begins one.
         warn: told that figures could not be sent; the training goes on.
 
     Raises:
@@ -94,7 +94,7 @@ class Mlflow:
         self,
         experiment: str,
         run: RunIdentity,
-        number: str | None,
+        run_id: str | None,
         warn: Callable[[str], None],
     ) -> None:
         import mlflow
@@ -104,14 +104,14 @@ class Mlflow:
         self._last: RunOperations | None = None
         try:
             mlflow.set_experiment(experiment)
-            begun = mlflow.start_run(number, run_name=f"{run.name} {run.fingerprint}")
-            if number is None:
+            begun = mlflow.start_run(run_id, run_name=f"{run.name} {run.fingerprint}")
+            if run_id is None:
                 mlflow.log_params(flatten(shown_settings(run.settings)))
         except (MlflowException, ImportError) as error:
             raise RunError(
                 f"LOG.MLFLOW: {error}; set MLFLOW_TRACKING_URI to a server, or remove the key"
             ) from error
-        self.number = str(begun.info.run_id)
+        self.run_id = str(begun.info.run_id)
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         """Hand the figures to a thread of MLflow's: a server that is slow holds nothing up."""
@@ -144,17 +144,17 @@ def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -
         RunError: if a tracker cannot begin.
     """
     log = run.settings.LOG
-    known: dict[str, Any] = read_json(folder / NUMBERS) if (folder / NUMBERS).is_file() else {}
+    known: dict[str, Any] = read_json(folder / RUN_IDS) if (folder / RUN_IDS).is_file() else {}
     found: list[Tracker] = []
-    numbers = dict(known)
+    run_ids = dict(known)
     if log.WANDB is not None:
         wandb = Wandb(log.WANDB, run, folder, known.get("wandb"))
-        numbers["wandb"] = wandb.number
+        run_ids["wandb"] = wandb.run_id
         found.append(wandb)
     if log.MLFLOW is not None:
         mlflow = Mlflow(log.MLFLOW, run, known.get("mlflow"), warn)
-        numbers["mlflow"] = mlflow.number
+        run_ids["mlflow"] = mlflow.run_id
         found.append(mlflow)
-    if numbers != known:
-        write_json(folder / NUMBERS, numbers)
+    if run_ids != known:
+        write_json(folder / RUN_IDS, run_ids)
     return found

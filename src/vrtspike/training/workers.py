@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch.utils.data import default_collate, get_worker_info
 
-from vrtspike.cluster.signals import HANDLED, ignore
+from vrtspike.cluster.signals import HANDLED_SIGNALS, ignore
 from vrtspike.errors import RunError
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import end_with
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MIN_WORKERS = 4
 """Training workers each GPU gets at least, as long as there are CPUs for them."""
 
-_SOCKET_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
+_MAX_SOCKET_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
 """Bytes of a folder's path in which the system takes the sockets that Python makes."""
 
 AUTO_SHARE = 0.8
@@ -90,7 +90,7 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     cpus = available_cpus() if cpus is None else cpus
     gpus = max(1, gpus)
     most = cpus // gpus if cpus > 1 else 0
-    total = _total(settings.TOTAL_WORKERS, cpus)
+    total = _total_workers(settings.TOTAL_WORKERS, cpus)
     shared = max(MIN_WORKERS, total // gpus) if total > 0 else 0
     train = shared if settings.TRAIN_WORKERS == "auto" else settings.TRAIN_WORKERS
     train = min(train, most)
@@ -100,16 +100,16 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     return Workers(cpus=cpus, gpus=gpus, train=train, val=val)
 
 
-def _total(asked: int | str, cpus: int) -> int:
-    if asked == "auto":
+def _total_workers(requested: int | str, cpus: int) -> int:
+    if requested == "auto":
         return max(1, int(AUTO_SHARE * cpus))
-    if isinstance(asked, str):
+    if isinstance(requested, str):
         # Rounding first: 0.7 * 10 is 6.999... in binary.
-        return max(1, int(round(float(asked.removeprefix("cpu*")) * cpus, 6)))
-    return asked
+        return max(1, int(round(float(requested.removeprefix("cpu*")) * cpus, 6)))
+    return requested
 
 
-def start_server(modules: Sequence[str]) -> None:
+def start_forkserver(modules: Sequence[str]) -> None:
     """Start the process that makes the workers; it has read these modules once for all of them.
 
     Signals for the whole process group (a batch system sends such) shall not end it, nor the
@@ -117,10 +117,10 @@ def start_server(modules: Sequence[str]) -> None:
     process ignores, the processes that it starts ignore as well.
     """
     multiprocessing.set_forkserver_preload(list(modules))
-    _require_short_sockets()
-    _end_workers_at_exit()
-    previous = {number: signal.getsignal(number) for number in HANDLED}
-    ignore(HANDLED)
+    _use_short_socket_folder()
+    _kill_workers_at_exit()
+    previous = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
+    ignore(HANDLED_SIGNALS)
     try:
         forkserver.ensure_running()
     finally:
@@ -128,29 +128,29 @@ def start_server(modules: Sequence[str]) -> None:
             signal.signal(number, handler)
 
 
-def _require_short_sockets() -> None:
+def _use_short_socket_folder() -> None:
     """Have this process and its workers make their sockets where the names are short enough.
 
     Raises:
         RunError: if there is no such folder.
     """
-    places = [tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"]
-    for place in places:
-        if 0 < len(os.fsencode(place)) <= _SOCKET_FOLDER and os.access(place, os.W_OK | os.X_OK):
-            previous, tempfile.tempdir = tempfile.tempdir, place
+    folders = [tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"]
+    for path in folders:
+        if 0 < len(os.fsencode(path)) <= _MAX_SOCKET_FOLDER and os.access(path, os.W_OK | os.X_OK):
+            previous, tempfile.tempdir = tempfile.tempdir, path
             try:
                 util.get_temp_dir()  # remembered, and inherited by workers
             finally:
                 tempfile.tempdir = previous
             return
     raise RunError(
-        f"TMPDIR is {places[0]}: too long for sockets, and /tmp cannot be written; set it to a "
-        f"folder of at most {_SOCKET_FOLDER} bytes"
+        f"TMPDIR is {folders[0]}: too long for sockets, and /tmp cannot be written; set it to a "
+        f"folder of at most {_MAX_SOCKET_FOLDER} bytes"
     )
 
 
 @contextmanager
-def without_script(needed: Callable[..., object]) -> Iterator[None]:
+def hide_main_script(needed: Callable[..., object]) -> Iterator[None]:
     """Keep worker processes from running the script that starts them.
 
     Python has every worker import the program's script first, because what the worker is sent may
@@ -173,29 +173,29 @@ def without_script(needed: Callable[..., object]) -> Iterator[None]:
         vars(main).update(hidden)
 
 
-def begin_worker(worker: int) -> None:
+def init_worker(worker: int) -> None:
     """Begin a worker: signals are its parent's business, whoever started the server.
 
     When the parent has been killed, PyTorch's workers end only if nobody has still to take a batch
     of theirs, and the server with the last of them.
     """
-    ignore(HANDLED)
+    ignore(HANDLED_SIGNALS)
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid is not None:
         end_with(parent.pid, signal.SIGKILL)
 
 
 @cache
-def _end_workers_at_exit() -> None:
+def _kill_workers_at_exit() -> None:
     """See that a parent which ends with an error does not wait for its workers for ever.
 
     Python asks the processes that are left by SIGTERM, which workers ignore, and waits. What is
     registered last runs first, so this is over before.
     """
-    atexit.register(_end_workers)
+    atexit.register(_kill_workers)
 
 
-def _end_workers() -> None:
+def _kill_workers() -> None:
     for process in multiprocessing.active_children():
         # They only read; nothing of theirs can be half done.
         process.kill()
@@ -204,7 +204,7 @@ def _end_workers() -> None:
 _ALIGNMENT = 64
 """Tensors begin at multiples of this many bytes; the first such stretch is the block's own."""
 
-_Place: TypeAlias = tuple[str, int, torch.dtype, tuple[int, ...]]
+_TensorSlot: TypeAlias = tuple[str, int, torch.dtype, tuple[int, ...]]
 """Name of a tensor, its first byte after the block's own stretch, its type and shape."""
 
 
@@ -220,23 +220,23 @@ class SharedMemoryCollator:
         if get_worker_info() is None or not isinstance(first, Mapping):
             return default_collate(list(samples))
         others: dict[str, Any] = {}
-        places: list[_Place] = []
+        slots: list[_TensorSlot] = []
         size = 0
         for name, value in first.items():
             if isinstance(value, torch.Tensor):
                 shape = (len(samples), *value.shape)
-                places.append((name, size, value.dtype, shape))
+                slots.append((name, size, value.dtype, shape))
                 size += -(-len(samples) * value.nbytes // _ALIGNMENT) * _ALIGNMENT
             else:
                 others[name] = default_collate([sample[name] for sample in samples])
-        if not places:
+        if not slots:
             return others
         block = self._free_block(size)
         block[0] = 1
-        targets = _tensors(block[_ALIGNMENT:], places)
+        targets = _tensors(block[_ALIGNMENT:], slots)
         for name, target in targets.items():
             torch.stack([sample[name] for sample in samples], out=target)
-        return _SharedBatch(block, places, others, tuple(first))
+        return _SharedBatch(block, slots, others, tuple(first))
 
     def _free_block(self, size: int) -> torch.Tensor:
         """A block for ``size`` bytes that nobody uses."""
@@ -254,29 +254,29 @@ class _SharedBatch:
     """A batch in the worker; what arrives in the other process is a plain dictionary."""
 
     block: torch.Tensor
-    places: list[_Place]
+    slots: list[_TensorSlot]
     others: dict[str, Any]
     order: tuple[str, ...]
 
     def __reduce__(self) -> tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]:
-        return _receive, (self.block, self.places, self.others, self.order)
+        return _receive, (self.block, self.slots, self.others, self.order)
 
 
 def _receive(
-    block: torch.Tensor, places: list[_Place], others: dict[str, Any], order: tuple[str, ...]
+    block: torch.Tensor, slots: list[_TensorSlot], others: dict[str, Any], order: tuple[str, ...]
 ) -> dict[str, Any]:
     """The batch of a block, which becomes free when the last of these tensors is gone."""
     memory = block.numpy()
     # This very array is what torch keeps alive for as long as any tensor uses its memory.
     contents = memory[_ALIGNMENT:]
     weakref.finalize(contents, memory[:1].fill, 0).atexit = False
-    batch = {**others, **_tensors(torch.from_numpy(contents), places)}
+    batch = {**others, **_tensors(torch.from_numpy(contents), slots)}
     return {name: batch[name] for name in order}
 
 
-def _tensors(contents: torch.Tensor, places: Sequence[_Place]) -> dict[str, torch.Tensor]:
+def _tensors(contents: torch.Tensor, slots: Sequence[_TensorSlot]) -> dict[str, torch.Tensor]:
     found = {}
-    for name, start, dtype, shape in places:
+    for name, start, dtype, shape in slots:
         size = torch.Size(shape).numel() * dtype.itemsize
         found[name] = contents[start : start + size].view(dtype).view(shape)
     return found

@@ -12,7 +12,7 @@ from functools import cached_property
 from vrtspike.errors import RunError
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
-EVERY_CORE = 1024
+ALL_CORES = 1024
 """More than any machine has; Snakemake lowers it to ``--cores``, a profile replaces it."""
 
 
@@ -31,7 +31,7 @@ class LocalDevices:
         self._gpus, self._snakemake, self._count = gpus, snakemake, count
 
     @cached_property
-    def _here(self) -> int:
+    def _local_gpus(self) -> int:
         return self._count()
 
     @property
@@ -44,9 +44,9 @@ class LocalDevices:
         """GPUs of a training, for Snakemake to count; ``auto`` shares them among the presets."""
         if not isinstance(self._gpus, str):
             return self._gpus
-        if not self._snakemake.runs_here:
+        if not self._snakemake.runs_locally:
             return 1
-        return max(1, self._here // self._presets) if self._here else 0
+        return max(1, self._local_gpus // self._presets) if self._local_gpus else 0
 
     def threads(self, gpus: int, cores: int) -> int:
         """Cores of a job: all, divided among the presets that compute at the same time.
@@ -57,9 +57,9 @@ class LocalDevices:
             gpus: of the job.
             cores: that Snakemake was given.
         """
-        if not self._snakemake.runs_here:
-            return EVERY_CORE
-        together = self._here // gpus if gpus and self._here else cores
+        if not self._snakemake.runs_locally:
+            return ALL_CORES
+        together = self._local_gpus // gpus if gpus and self._local_gpus else cores
         return max(1, cores // max(1, min(self._presets, together)))
 
     def options(self, granted: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from vrtspike.workflow.messages import tell_reason
+from vrtspike.workflow.messages import log_rerun_reason
 
 
 class Job(NamedTuple):
@@ -44,7 +44,7 @@ class SnakemakeInternals:
         return bool(self._workflow.dryrun)
 
     @property
-    def runs_here(self) -> bool:
+    def runs_locally(self) -> bool:
         """Whether jobs run on this machine and share its devices."""
         return bool(self.is_main and self._workflow.local_exec)
 
@@ -53,7 +53,7 @@ class SnakemakeInternals:
         """``--config`` as it was typed; ``config`` holds numbers within mappings as strings."""
         return list(self._workflow.config_settings.config_args or ())
 
-    def make_again(self, path: str, reason: str) -> None:
+    def force_rerun(self, path: str, reason: str) -> None:
         """Run the job that makes a file, whether it seems stale or not.
 
         Snakemake makes nothing that is missing, or damaged, before a result that is there; it has
@@ -61,7 +61,7 @@ class SnakemakeInternals:
         """
         if self.is_main:
             self._workflow.dag.forcefiles.add(path)
-            tell_reason(path, reason)
+            log_rerun_reason(path, reason)
 
     def due_jobs(self) -> list[Job]:
         """The jobs that will run; all of the plan while that is not known yet.

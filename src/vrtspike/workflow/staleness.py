@@ -51,7 +51,7 @@ def code_lines(scripts: Path, *programs: str, uses: Collection[str] = ()) -> lis
     return sorted({f"{file} {digest}" for digests in found for file, digest in digests})
 
 
-def of_every_problem(part: str) -> list[str]:
+def problem_parts(part: str) -> list[str]:
     """The dotted names of a part of all problems."""
     return [f"{module}.{part}" for module in PROBLEMS.values()]
 
@@ -124,7 +124,7 @@ def evaluation_overrides(settings: RunSettings) -> str:
     )
 
 
-class Restoring:
+class RerunDamaged:
     """Input functions that name no file, but have a result made again that is damaged or missed.
 
     Snakemake makes nothing that is missing before a result that is there. But a job that fails, or
@@ -133,17 +133,17 @@ class Restoring:
 
     Args:
         results: folder of all results.
-        make_again: is told a file, and why it is to be made again.
+        force_rerun: is told a file, and why it is to be made again.
     """
 
-    def __init__(self, results: Path, make_again: Callable[[str, str], None]) -> None:
-        self._results, self._make_again = results, make_again
+    def __init__(self, results: Path, force_rerun: Callable[[str, str], None]) -> None:
+        self._results, self._force_rerun = results, force_rerun
 
     def __call__(
         self,
         file: str,
         kind: ManifestKind | None = None,
-        made_of_it: Collection[str] = (),
+        later_results: Collection[str] = (),
         damage: Callable[[Any], str] | None = None,
     ) -> Callable[[Any], list[str]]:
         """An input function for the rule that makes a file.
@@ -151,23 +151,23 @@ class Restoring:
         Args:
             file: below the results, with wildcards.
             kind: that of a manifest, which has to be readable.
-            made_of_it: patterns of later results; while there are none, nobody misses the file.
+            later_results: patterns of later results; while there are none, nobody misses the file.
             damage: by the wildcards, what is wrong with other files of the same result.
         """
 
-        def nothing(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
+        def no_input(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
             path = self._results / file.format(**wildcards)
-            patterns = (each.format(**wildcards) for each in made_of_it)
+            patterns = (each.format(**wildcards) for each in later_results)
             later = (found for each in patterns for found in self._results.glob(each))
             if path.exists():
                 reason = _damage(path, kind) or (damage(wildcards) if damage else "")
             else:
-                reason = "" if made_of_it and not any(later) else "no result yet"
+                reason = "" if later_results and not any(later) else "no result yet"
             if reason:
-                self._make_again(str(path), reason)
+                self._force_rerun(str(path), reason)
             return []
 
-        return nothing
+        return no_input
 
 
 def _damage(path: Path, kind: ManifestKind | None) -> str:
@@ -204,7 +204,7 @@ class PreparedData:
 
         A file of the size and the date that the manifest lists has the contents that it lists.
         """
-        known = _listed(self._manifest(folder))
+        known = _listed_files(self._manifest(folder))
         return [
             f"raw file {path}: {contents_digest(path.parent, known, path.name)[:12]}"
             for path in self.files(folder)
@@ -226,7 +226,7 @@ class PreparedData:
         return Path(self._plan.settings.RESULTS, "data", folder, "dataset.json")
 
 
-def _listed(manifest: Path) -> dict[str, dict[str, Any]]:
+def _listed_files(manifest: Path) -> dict[str, dict[str, Any]]:
     """The files that a manifest lists, by name; none where it is not there or cannot be read."""
     try:
         return {entry["path"]: entry for entry in read_json(manifest)["files"]}

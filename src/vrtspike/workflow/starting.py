@@ -57,14 +57,14 @@ def begin_run(
             given is dated in the future.
     """
     due = snakemake.due_jobs()
-    if snakemake.runs_here and any(job.rule == "train" for job in due):
+    if snakemake.runs_locally and any(job.rule == "train" for job in due):
         require_machines(gpus, nodes)
     # Snakemake would only note a request to end, for its scheduler, which is not at work yet.
     handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     correct_future_dates(snakemake.files(), results)
     files = [file for job in due for file in job.outputs]
     try:
-        waited = wait_for_turn(results / "logs/snakemakes", files, partial(print, file=sys.stderr))
+        waited = reserve_files(results / "logs/snakemakes", files, partial(print, file=sys.stderr))
     except OSError as error:
         if not is_disk_full(error):
             raise RunError(
@@ -79,7 +79,7 @@ def begin_run(
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def wait_for_turn(folder: Path, files: Collection[str], say: Callable[[str], None]) -> bool:
+def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], None]) -> bool:
     """List what this process is about to make, as soon as no other one is about to make any of it.
 
     The list holds until this process ends, however it does.
@@ -87,7 +87,7 @@ def wait_for_turn(folder: Path, files: Collection[str], say: Callable[[str], Non
     Args:
         folder: for the lists, the same for all Snakemakes with these results.
         files: to make.
-        say: is told whom to wait for.
+        show: is told whom to wait for.
 
     Returns:
         Whether another one was waited for: the files may be there now, and nothing is listed.
@@ -95,25 +95,25 @@ def wait_for_turn(folder: Path, files: Collection[str], say: Callable[[str], Non
     Raises:
         OSError: if the folder cannot be written; it names the folder, or a file in it.
     """
-    mine, waited = frozenset(map(os.path.abspath, files)), False
+    own, waited = frozenset(map(os.path.abspath, files)), False
     # On a file system without locks there are no turns.
     with writes_to(folder), contextlib.suppress(RunError):
         while True:
             with locked(folder / "lock"):
                 lists = sorted(folder.glob(f"*{_SUFFIX}"))
-                other = next(filter(None, (_conflict(path, mine) for path in lists)), None)
+                other = next(filter(None, (_conflict(path, own) for path in lists)), None)
                 if other is None and not waited:
-                    _list(folder, mine)
+                    _write_plan(folder, own)
             if other is None:
                 break
             if not waited:
-                say(other)
+                show(other)
             waited = True
             time.sleep(_POLL_S)
     return waited
 
 
-def _list(folder: Path, files: Collection[str]) -> None:
+def _write_plan(folder: Path, files: Collection[str]) -> None:
     path = folder / f"{socket.gethostname()}-{os.getpid()}{_SUFFIX}"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     lock_file(descriptor, path)
@@ -123,7 +123,7 @@ def _list(folder: Path, files: Collection[str]) -> None:
     atexit.register(path.unlink, missing_ok=True)
 
 
-def _conflict(path: Path, mine: frozenset[str]) -> str | None:
+def _conflict(path: Path, own: frozenset[str]) -> str | None:
     """The process that makes some of these files, in words; lists of ended ones are removed."""
     try:
         with path.open("r+", encoding="utf-8") as stream:
@@ -134,7 +134,7 @@ def _conflict(path: Path, mine: frozenset[str]) -> str | None:
             begun = os.fstat(stream.fileno()).st_mtime_ns
     except FileNotFoundError:  # a Snakemake that ends meanwhile removes its own
         return None
-    common = sorted(file for file in mine.intersection(files) if _is_due(file, begun))
+    common = sorted(file for file in own.intersection(files) if _is_due(file, begun))
     if not common:
         return None
     more = f" and {len(common) - 1} more" if len(common) > 1 else ""

@@ -16,11 +16,11 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.errors import ConfigError, UserError
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.pretrained import PUBLISHED
-from vrtspike.runs.code import changes_since, describe_code
+from vrtspike.runs.code import code_changes, describe_code_changes
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.names import WEIGHTS
 
-_NAMING = len(Path("dataset/bins/dataset.json").parts)
+_DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
 """How much of a data set's path says which it is; results may stand anywhere."""
 
 
@@ -48,35 +48,35 @@ class Trainings:
         """Whether there is a result, stale or not."""
         return (self.result(preset) / WEIGHTS).is_file()
 
-    def trained_before(self, preset: str) -> list[str]:
+    def trained_weights(self, preset: str) -> list[str]:
         """Weights of other presets of this workflow that a preset learns from."""
-        return [str(path) for path in self._files(preset).values() if self._is_made(path)]
+        return [str(path) for path in self._files(preset).values() if self._is_trained_here(path)]
 
-    def fetched_before(self, preset: str) -> list[str]:
+    def downloaded_weights(self, preset: str) -> list[str]:
         """Published weights that a preset's training reads."""
         return [str(path) for path in self._files(preset).values() if path.name in PUBLISHED]
 
-    def require_files(self, preset: str, *, again: bool = False) -> None:
+    def require_files(self, preset: str, *, retrain: bool = False) -> None:
         """Before anything is computed: what a training reads and no job makes is there.
 
         Where the preset stays as it is trained, what has gone since is only told.
 
         Args:
             preset: its name.
-            again: whether it is trained again in any case.
+            retrain: whether it is trained again in any case.
 
         Raises:
             ConfigError: naming keys and paths.
         """
-        begins = again or self._run(preset) is None or bool(self.change(preset))
-        given = self._given(preset)
+        will_train = retrain or self._run(preset) is None or bool(self.change(preset))
+        user_weights = self._user_weights(preset)
         gone = missing_files(self._plan.preset(preset))
-        gone |= {key: str(path) for key, path in given.items() if not path.is_file()}
-        if again or not self.is_trained(preset):
+        gone |= {key: str(path) for key, path in user_weights.items() if not path.is_file()}
+        if retrain or not self.is_trained(preset):
             check_packages(self._plan.preset(preset))
         if not gone:
             return
-        if begins:
+        if will_train:
             lines = [f"preset {preset}: {key}: no such file: {path}" for key, path in gone.items()]
             raise ConfigError("\n".join([*lines, "Give an existing file, or remove the key."]))
         files = ", ".join(f"{key} ({path})" for key, path in gone.items())
@@ -108,13 +108,13 @@ class Trainings:
         ]
         digest = self._data_digest(preset)
         before, data = Path(run.dataset), self._plan.manifest(preset)
-        if digest is None and before.parts[-_NAMING:] != data.parts[-_NAMING:]:
+        if digest is None and before.parts[-_DATA_PARTS:] != data.parts[-_DATA_PARTS:]:
             changes.append("another data set")
         elif digest not in (None, run.dataset_digest):
             changes.append("the data have changed")
         changes += [
             f"{key}: other weights"
-            for key, path in self._given(preset).items()
+            for key, path in self._user_weights(preset).items()
             if (self._digest(key, path) if path.is_file() else run.weights.get(key, ""))
             != run.weights.get(key)
         ]
@@ -125,19 +125,19 @@ class Trainings:
         if not self.is_trained(preset):
             return None
         task = self._plan.preset(preset).TASK
-        changed = changes_since(self.result(preset), self._program, task)
+        changed = code_changes(self.result(preset), self._program, task)
         if not changed:
             return None
         return (
-            f"{preset} was trained by other code: {describe_code(changed)}. Its weights stay; to "
-            f"train it again: snakemake train_{preset} --config RETRAIN={preset}"
+            f"{preset} was trained by other code: {describe_code_changes(changed)}. Its weights "
+            f"stay; to train it again: snakemake train_{preset} --config RETRAIN={preset}"
         )
 
     def _files(self, preset: str) -> dict[str, Path]:
         settings = self._plan.preset(preset)
         return find_problem(settings.TASK).training_weights(settings)
 
-    def _is_made(self, path: Path) -> bool:
+    def _is_trained_here(self, path: Path) -> bool:
         """Whether a job of this workflow trains these weights."""
         return any(path == self.result(name) / WEIGHTS for name in self._plan.names)
 
@@ -146,12 +146,12 @@ class Trainings:
             self._digests[path] = weight_digests({key: path})[key]
         return self._digests[path]
 
-    def _given(self, preset: str) -> dict[str, Path]:
+    def _user_weights(self, preset: str) -> dict[str, Path]:
         """The files of weights that neither a job trains nor one fetches."""
         return {
             key: path
             for key, path in self._files(preset).items()
-            if not self._is_made(path) and path.name not in PUBLISHED
+            if not self._is_trained_here(path) and path.name not in PUBLISHED
         }
 
     def _run(self, preset: str) -> RunIdentity | None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from vrtspike.io.files import file_mark, full_disk
+from vrtspike.io.files import disk_full_error, file_mark
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.workflow.plan_summary import DueJob, due_job, summary
 
@@ -57,7 +57,7 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
             return "\n".join([f"the end of {log}:", *(f"    {line}" for line in shown)])
     if not logs:
         return "it has no log"
-    full = next((log for log in logs if full_disk(Path(log).parent)), None)
+    full = next((log for log in logs if disk_full_error(Path(log).parent)), None)
     if full is not None:
         return f"{full}: the disk is full; free space, and run again"
     return f"its log is empty: {', '.join(logs)}"
@@ -78,11 +78,11 @@ SUMMARY_ONLY = "VRTSPIKE_SUMMARY_ONLY"
 """Environment variable: of a plan only the summary is shown, all of it, on standard output."""
 
 SUMMARY_LINES = 6
-ANNOUNCED = frozenset({"ingest", "voxelize", "train", "evaluate"})
+LONG_STAGES = frozenset({"ingest", "voxelize", "train", "evaluate"})
 """Stages that may take hours: a job of theirs is told when it begins, with its log."""
 
-_AGAIN = re.compile(r"Trying to restart job (\d+)\.")
-_USUAL = ("Assuming unrestricted shared filesystem usage",)
+_RETRY = re.compile(r"Trying to restart job (\d+)\.")
+_IGNORED = ("Assuming unrestricted shared filesystem usage",)
 _FINAL = ("Exiting because a job execution failed", "At least one job did not complete")
 """What Snakemake says at the end of a run after it has named the jobs that failed."""
 _INTERRUPTED = ("Terminating processes on user request", "Will exit after finishing currently")
@@ -95,13 +95,13 @@ class PlanView:
     Args:
         default: shows a message as Snakemake does.
         stream: where the summary goes.
-        most: lines of the summary; None is all, and nothing else but warnings and errors.
+        max_lines: lines of the summary; None is all, and nothing else but warnings and errors.
     """
 
     def __init__(
-        self, default: Callable[[logging.LogRecord], None], stream: TextIO, most: int | None
+        self, default: Callable[[logging.LogRecord], None], stream: TextIO, max_lines: int | None
     ) -> None:
-        self._default, self._stream, self._most = default, stream, most
+        self._default, self._stream, self._max_lines = default, stream, max_lines
         self._jobs: list[DueJob] = []
         self._is_planned = False
 
@@ -111,13 +111,13 @@ class PlanView:
         if event == "job_info" and vars(record)["output"]:
             self._jobs.append(due_job(vars(record), vars(record)["reason"]))
         self._is_planned |= event == "run_info" or str(record.msg).startswith("Nothing to be done")
-        if self._most is not None or record.levelno >= logging.WARNING:
+        if self._max_lines is not None or record.levelno >= logging.WARNING:
             self._default(record)
 
     def end(self) -> None:
         """Show the summary, if there is a plan."""
         if self._is_planned:
-            print("\n".join(summary(self._jobs, self._most)), file=self._stream, flush=True)
+            print("\n".join(summary(self._jobs, self._max_lines)), file=self._stream, flush=True)
 
 
 class _Stage:
@@ -125,7 +125,7 @@ class _Stage:
 
     def __init__(self, total: int) -> None:
         self.running: dict[int, list[str]] = {}
-        self.done, self.told, self.total = 0, 0, total
+        self.done, self.reported, self.total = 0, 0, total
         self.seconds, self._since = 0.0, 0.0
 
     def start(self, job: int, logs: list[str]) -> None:
@@ -134,7 +134,7 @@ class _Stage:
             self._since = time.monotonic()
         self.running[job] = logs
 
-    def leave(self, job: int) -> bool:
+    def end_job(self, job: int) -> bool:
         """A job is at work no longer; returns whether it was."""
         found = self.running.pop(job, None) is not None
         if found and not self.running:
@@ -143,8 +143,8 @@ class _Stage:
 
     def complete(self) -> bool:
         """Whether all its jobs are done, asked once for so many jobs."""
-        new = self.done > self.told and self.done >= self.total and not self.running
-        self.told = self.done if new else self.told
+        new = self.done > self.reported and self.done >= self.total and not self.running
+        self.reported = self.done if new else self.reported
         return new
 
 
@@ -167,10 +167,10 @@ class RunView:
         self._names: dict[int, str] = {}
         self._outputs: dict[int, list[str]] = {}
         self._logs: dict[int, dict[str, object]] = {}
-        self._made: list[str] = []
+        self._written: list[str] = []
         self._failed: list[str] = []
-        self._tried: set[str] = set()
-        self._how = ""
+        self._retried: set[str] = set()
+        self._exit_reason = ""
         self._has_begun = self._interrupted = self._stopped = False
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "workflow_started": self._on_begin,
@@ -214,8 +214,8 @@ class RunView:
                 f"stopped after {duration}{failed}. What is done stays done: fix it, and give the "
                 "same command again"
             )
-        elif self._made and not self._quiet:
-            for line in _results(self._made, f"done in {duration}"):
+        elif self._written and not self._quiet:
+            for line in _results(self._written, f"done in {duration}"):
                 self.say(line)
 
     def _on_begin(self, fields: Mapping[str, Any]) -> None:
@@ -237,15 +237,15 @@ class RunView:
         marks = ((log, file_mark(Path(log))) for log in logs)
         self._logs[job] = {log: mark for log, mark in marks if mark is not None}
         self._stages.setdefault(rule, _Stage(1)).start(job, logs)
-        if rule in ANNOUNCED and not self._quiet:
+        if rule in LONG_STAGES and not self._quiet:
             self.say(f"{self._names[job]} begins; its log: {', '.join(logs)}")
 
     def _on_finished(self, fields: Mapping[str, Any]) -> None:
         job = int(fields["job_id"])
         stage = self._stages.get(self._rules.get(job, ""))
-        if stage is not None and stage.leave(job):
+        if stage is not None and stage.end_job(job):
             stage.done += 1
-            self._made += self._outputs[job]
+            self._written += self._outputs[job]
 
     def _on_progress(self, fields: Mapping[str, Any]) -> None:
         for rule, stage in self._stages.items():
@@ -258,7 +258,7 @@ class RunView:
     def _on_failure(self, fields: Mapping[str, Any]) -> None:
         job, rule = int(fields["jobid"]), str(fields["rule_name"])
         if rule in self._stages:
-            self._stages[rule].leave(job)
+            self._stages[rule].end_job(job)
         if self._interrupted:
             return
         name = self._names.get(job, rule)
@@ -266,12 +266,12 @@ class RunView:
             return  # Snakemake 9.19 tells a failure twice
         self._failed.append(name)
         # An executor for a cluster says why; of a program on this machine its status was told.
-        why = str((fields.get("aux") or {}).get("why") or self._how)
-        how, self._how = f" ({why})" if why else "", ""
+        why = str((fields.get("aux") or {}).get("why") or self._exit_reason)
+        how, self._exit_reason = f" ({why})" if why else "", ""
         before, logs = self._logs.get(job, {}), [str(path) for path in fields["log"]]
         # What an earlier job has left is no word of this one.
         own = [log for log in logs if log not in before or file_mark(Path(log)) != before[log]]
-        if not own and logs and not why and name in self._tried:
+        if not own and logs and not why and name in self._retried:
             self.say(f"error: {name} failed again, as before")  # it was not even begun
             return
         end = log_end(own) if own or not logs else "it has written no log"
@@ -288,17 +288,17 @@ class RunView:
             status = _STATUS.search(text) if "CalledProcessError" in text else None
             if status is not None:  # told with the job, which is named next
                 killed = status[0].endswith((" 137", "SIGKILL: 9>"))
-                self._how = status[0] + ": killed, as when memory is full" * killed
+                self._exit_reason = status[0] + ": killed, as when memory is full" * killed
             elif not (known and is_final):
                 self._default(record)
-        elif again := _AGAIN.match(text):
+        elif again := _RETRY.match(text):
             name = self._names.get(int(again[1]), f"job {again[1]}")
-            self._tried.add(name)
+            self._retried.add(name)
             if name in self._failed:
                 self._failed.remove(name)
             self.say(f"{name} is tried again")
         elif text.startswith("Nothing to be done") or not (
-            self._has_begun or text.startswith(_USUAL)
+            self._has_begun or text.startswith(_IGNORED)
         ):
             self._default(record)
 
