@@ -1,15 +1,15 @@
-"""What a part of a model is worth: presets beside those that differ in it alone (of videos: spikes)."""
+"""Ablations: presets compared with variants that lack one part (for the deblurring: spikes)."""
 
 
 rule ablation:
-    """The presets named by PRESETS beside those of their ablations: table, report."""
+    """Compare the presets in PRESETS with their variants: table and report."""
     input:
         "<results>/ablation/table.csv",
         "<results>/ablation/report.html",
 
 
 rule ablation_of_preset:
-    """A preset beside those of its ablation: metrics, and their differences."""
+    """Compare a preset with its variants: metrics and their differences."""
     input:
         **evaluated(ablated_presets),
     output:

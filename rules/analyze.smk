@@ -1,8 +1,8 @@
-"""Logs to findings: where a run's time and memory went, and how presets compare."""
+"""Analysis of logs: time and memory of a run, and comparison of presets."""
 
 
 rule analyze_performance:
-    """Tables, plots and ranked findings from a run's logs, and the preset they suggest."""
+    """Tables, plots, ranked findings and a proposed preset from a run's logs."""
     input:
         rerun_damaged=rerun_damaged("performance/{preset}/findings.json"),
         run="<results>/train/{preset}/run.json",
@@ -34,7 +34,7 @@ rule analyze_performance:
 
 
 rule compare:
-    """The presets named by PRESETS side by side: speed, memory, quality, and how they differ."""
+    """Compare the presets in PRESETS: speed, memory, quality, settings."""
     input:
         **evaluated(PRESETS),
         rerun_damaged=rerun_damaged("compare/table.csv"),

@@ -1,8 +1,8 @@
-"""The whole way on generated data."""
+"""The complete workflow on generated data."""
 
 
 rule demo:
-    """Generate data, train both models on it, evaluate and compare them; end with a table."""
+    """Generate data, train and evaluate two models on it, and print a table."""
     input:
         datasets=after_datasets(DEMO_PRESETS),
         sequences=expand(
@@ -24,7 +24,6 @@ rule demo:
         folder=f"{RESULTS}/benchmarks",
         reuse=f"--trained {RESULTS}/train/light_demo",
     shell:
-        # The terminal shows it at the end, once.
         "python scripts/demo_summary.py --sequences {input.sequences:q}"
         " --benchmarks {params.benchmarks:q} --benchmark-folder {params.folder:q}"
         " --task {params.task} {params.reuse} --output {output:q} > {log:q} 2>&1"

@@ -1,8 +1,8 @@
-"""What people are shown: a page of its own, and everything with a caption in Snakemake's report."""
+"""The report page, and Snakemake's report."""
 
 
 rule page:
-    """One offline page to show on the presets named by PRESETS: pictures, figures, curves, origin."""
+    """The report page on the presets in PRESETS: pictures, figures, curves, origin."""
     input:
         **page_inputs(PRESETS),
         rerun_damaged=rerun_damaged("index.html"),
@@ -38,7 +38,7 @@ use rule page as demo_page with:
 
 
 rule report:
-    """Snakemake's report on the presets named by PRESETS, and the page beside it."""
+    """Snakemake's report on the presets in PRESETS, and the report page."""
     input:
         page="<results>/index.html",
         datasets=after_datasets(PRESETS),

@@ -1,8 +1,8 @@
-"""Families of presets side by side: of other seeds (SEEDS), and of a sweep's values."""
+"""Comparison of trainings with several seeds (SEEDS), and of sweeps."""
 
 
 rule seeds:
-    """The trainings of a preset that differ in their seed: each, mean and spread."""
+    """Compare the seeds of a preset: each training, mean and standard deviation."""
     input:
         **evaluated(seeds_of_job),
     output:
@@ -24,7 +24,7 @@ rule seeds:
 
 
 rule sweep:
-    """The presets of a sweep side by side by their validation: table, parallel coordinates."""
+    """Compare the presets of a sweep by validation: table, parallel coordinates."""
     input:
         **trained(swept_presets),
     output:

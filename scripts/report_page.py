@@ -10,7 +10,7 @@ from vrtspike.system.cli import HelpFormatter, run
 
 
 def main() -> None:
-    """Parse the arguments, write the page, and print what it says first."""
+    """Parse the arguments, write the page, and print its verdict."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument(
         "--results", type=Path, required=True, help="folder of results: train/<preset> and others"

@@ -142,7 +142,7 @@ def test_what_is_in_the_way_is_named(machine):
     for number in range(3):
         assert f"GPU {number} is held by process {os.getpid()} of " in str(caught.value)
     installed = [gpu("GPU-a", 0, 10)]
-    with pytest.raises(RunError, match="CUDA_VISIBLE_DEVICES=GPU-a takes it all the same"):
+    with pytest.raises(RunError, match="use it nevertheless: CUDA_VISIBLE_DEVICES=GPU-a"):
         machine(1, installed=installed).__enter__()
 
 

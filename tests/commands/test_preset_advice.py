@@ -105,7 +105,7 @@ def test_memory_disk_and_hours_are_reasons(project, monkeypatch):
     assert reasons(ask("A100"))["baseline"] == "needs 30 GB of disk, 30 are free"
     assert ask("A100").command == "make demo"
     # Stores that are there already need no more space.
-    monkeypatch.setattr(module, "folder_bytes", lambda folder: 2 * GB)
+    monkeypatch.setattr(module, "folder_size", lambda folder: (1, 2 * GB))
     assert reasons(ask("A100"))["baseline"] == ""
 
 
@@ -150,7 +150,7 @@ def test_gpus_are_known_by_name():
     assert known_tflops("NVIDIA RTX A6000") == 154.8
     assert known_tflops("NVIDIA A10") is None
     assert known_tflops("NVIDIA RTX A1000") is None
-    with pytest.raises(RunError, match=r"--gpu T4: the table has .*A6000"):
+    with pytest.raises(RunError, match=r"--gpu T4: expected .*A6000"):
         named_gpu("T4", 1)
     unknown = Machine(4, 64, GpuKind("NVIDIA A10", 1, 24))
     with pytest.raises(RunError, match="not in the table; leave out --no-probe"):

@@ -23,7 +23,7 @@ def error(text: str, exception: str, *arguments: str) -> str:
 def test_an_unknown_target_is_answered_with_where_all_are_listed():
     assert error(NO_RULE.format("train_fas"), "MissingRuleException") == (
         "error: no target and no file of this workflow: train_fas; snakemake "
-        "--list-target-rules shows them all"
+        "--list-target-rules lists all targets"
     )
 
 

@@ -90,7 +90,7 @@ def test_the_cost_of_several_stages_is_added_up_and_many_are_cut(tmp_path):
     jobs.append(job("report", "Forced execution"))
     cut = summary(jobs, max_lines=2)
     assert cut[1:] == [
-        "and 3 stages more; vrtspike why tells them all",
+        "and 3 more stages; vrtspike why lists them all",
         "together 1:02:00 last time",
     ]
     assert summary(jobs, max_lines=4)[3] == "report: asked for"

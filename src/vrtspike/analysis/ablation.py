@@ -1,4 +1,4 @@
-"""Presets beside what an ablation derives from them: what a part of a model is worth."""
+"""Ablations and seeds: tables that compare a preset with its variants, or its seeds."""
 
 from __future__ import annotations
 
@@ -34,21 +34,19 @@ from vrtspike.runs.published import PublishedRun
 TABLE = "table"
 
 Models = Sequence[Sequence[PublishedRun]]
-"""The runs of an ablation, for each model those of all its seeds: of the preset itself, then in the
-order of its variants."""
+"""The runs of an ablation: for the preset and then each variant, those of all seeds."""
 
 _TEXTS = ("preset", "model")
 _EVALUATED = ("protocol", "dataset_digest", "split", "scale", "tile")
-"""What the evaluations of an ablation have in common."""
+"""Keys of summaries that must be equal in all evaluations of an ablation."""
 
 
 def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Set the models of each ablation against each other and write the table into ``output``.
+    """Compare the models of each ablation and write the table into ``output``.
 
     Args:
-        folders: result folders of the runs (``results/train/<preset>``), their evaluations beside:
-            of each preset that one, and those of its derived presets
-            (:mod:`vrtspike.config.run_schema`).
+        folders: result folders (``results/train/<preset>``) of presets and all their variants, with
+            evaluations.
         output: folder for ``table.csv`` and ``table.html``.
 
     Returns:
@@ -56,8 +54,8 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
 
     Raises:
         RunError: if a run or its evaluation is missing, two runs have one name, or the runs of a
-            preset differ in more than the ablation says and their seeds.
-        ConfigError: if a preset has not what the ablation takes away.
+            preset differ in more than the variant's key and the seed.
+        ConfigError: if a preset lacks what the ablation removes.
     """
     runs, evaluations = read_evaluated(folders)
     ablations = list(_group(runs))
@@ -81,7 +79,7 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
     about_seeds = (
         f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
         if "seeds" in table
-        else "One seed each: how much another one would change is not known (SEEDS)."
+        else "One seed each, so that the spread over seeds is unknown (SEEDS)."
     )
     notes = [*dict.fromkeys(each.note for each in definitions), quality_note(metrics), about_seeds]
     note = " ".join([*notes, frames_note(evaluations)]).strip()
@@ -92,13 +90,13 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
 def ablation_table(
     ablations: Sequence[Models], evaluations: Mapping[str, Summary], metrics: Measured
 ) -> pd.DataFrame:
-    """The metrics of every model, and by how much each is better than the preset's own.
+    """The metrics of every model, and their gains over the preset's own model.
 
     Args:
-        ablations: runs that belong together, those of the preset itself first.
+        ablations: the runs of each ablation.
         evaluations: by the name of the run.
-        metrics: the columns. Where a model has several seeds, they hold means over them, and there
-            are their number and the spread of each metric.
+        metrics: the columns. If a model has several seeds, columns are means over them, with the
+            number of seeds and the spread of each metric.
     """
     several = any(len(seeds) > 1 for models in ablations for seeds in models)
     rows = []
@@ -137,7 +135,7 @@ def _formats(metrics: Measured) -> dict[str, str]:
 
 
 def _ablation_of(run: PublishedRun) -> Ablation:
-    """What the models of an ablation are compared for."""
+    """The ablation of a run's problem."""
     return require_ablation(run.name, run.settings)
 
 
@@ -151,20 +149,20 @@ def _group(runs: Sequence[PublishedRun]) -> Iterator[Models]:
         if (seed > 1 and model in known) or origin in known:
             continue
         base = origin or model
-        # Not SEEDS of its settings: a run is not begun again when the number changes.
+        # Not from SEEDS, which may have changed since the run.
         numbers = [number for of, number in map(split_seed, known) if of == base]
         seeds = max(numbers, default=1)
         models = [seed_names(model, seeds) for model in (base, *ablation.names(base))]
         if missing := [name for names in models for name in names if name not in known]:
             raise RunError(
                 f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(by_name)}. "
-                "Train it, or give its folder as well"
+                "Train it, or give its folder, too"
             )
         yield [[by_name[name] for name in names] for names in models]
 
 
 def _require_equal_training(runs: Sequence[PublishedRun]) -> None:
-    """Refuse runs of the models that differ in more than what the ablation says."""
+    """Refuse runs that differ in more than their variant's key."""
     reference, *others = runs
     for run, variant in zip(others, _ablation_of(reference).variants, strict=True):
         expected = derive(reference.name, reference.settings, variant)
@@ -174,7 +172,7 @@ def _require_equal_training(runs: Sequence[PublishedRun]) -> None:
 def _require_equal_evaluation(
     runs: Sequence[PublishedRun], evaluations: Mapping[str, Summary]
 ) -> None:
-    """Refuse runs that were not evaluated in the same way."""
+    """Refuse runs whose evaluations differ in protocol, data, split, scale or tile."""
     first = evaluations[runs[0].name]
     for run in runs[1:]:
         summary = evaluations[run.name]
@@ -182,12 +180,12 @@ def _require_equal_evaluation(
         for key, (found, wanted) in unequal(*same).items():
             raise RunError(
                 f"the evaluation of run {run.name} has {key} {found}, that of run {runs[0].name} "
-                f"{wanted}; evaluate both in the same way"
+                f"{wanted}; evaluate both with the same settings"
             )
 
 
 def _sentence(models: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summary]) -> str:
-    """What the rows of a preset say of its most important metric."""
+    """A sentence on the main metric of a preset and its variants."""
     run = models[0][0]
     preset, ablation = run.name, _ablation_of(run)
     measured = measured_metrics([evaluations[run.name]])
@@ -217,7 +215,7 @@ def _sentence(models: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summ
 
 
 def _spreads(rows: pd.DataFrame, metric: str, ablation: Ablation) -> dict[str, float]:
-    """What a difference of each variant has to exceed: the larger spread of the two models."""
+    """For each variant, the larger of its and the preset's spread over seeds."""
     if f"{metric} {SPREAD}" not in rows:
         return {}
     by_model = rows.set_index("model")[f"{metric} {SPREAD}"]
@@ -226,11 +224,10 @@ def _spreads(rows: pd.DataFrame, metric: str, ablation: Ablation) -> dict[str, f
 
 
 def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:
-    """Set the trainings of a preset side by side and write the table into ``output``.
+    """Compare the trainings of a preset with different seeds; write the table into ``output``.
 
     Args:
-        folders: result folders of the runs (``results/train/<preset>``), one for each seed; their
-            evaluations stand beside them.
+        folders: result folders (``results/train/<preset>``), one for each seed, with evaluations.
         output: folder for ``table.csv`` and ``table.html``.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Symptoms, causes and cures (``advice.yaml``), and the tables of pages made from it."""
+"""Symptoms, causes and cures (``advice.yaml``), and tables of them in the documentation."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def advice() -> Mapping[str, Any]:
 
 
 def update_tables(page: str) -> str:
-    """A Markdown page whose tables after ``<!-- from advice.yaml: NAME -->`` are current.
+    """A Markdown page with the tables after ``<!-- from advice.yaml: NAME -->`` updated.
 
     Raises:
-        DataError: if the page has no such place, or names what the file does not have.
+        DataError: if the page has no such comment, or names an unknown section.
     """
     if not _MARKER.search(page):
         raise DataError("no <!-- from advice.yaml: NAME --> in it; expected one above each table")

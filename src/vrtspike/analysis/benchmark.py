@@ -1,4 +1,4 @@
-"""Two settings of a preset, trained alternately: the ratio of their times, with its interval."""
+"""Benchmark of two settings of a preset: ratio of their step times, with confidence interval."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIDENCE = 0.95
 """Of the interval around a ratio."""
 _ORIGIN = "--against"
 WIDE_INTERVAL = 1.5
-"""An interval whose ends lie further apart than by this factor hides any difference of interest."""
+"""If the ends of an interval differ by more than this factor, more turns are recommended."""
 
 
 @dataclass(frozen=True)
@@ -42,26 +42,25 @@ class Ratio:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval leaves 1 out, so that the times differ by more than chance."""
+        """Whether the interval excludes 1."""
         return not self.low <= 1.0 <= self.high
 
     def scaled(self, factor: float) -> Ratio:
-        """The ratio of the times divided by what was done in them.
+        """The ratio of the times per unit of work.
 
         Args:
-            factor: how much more the second setting does in its time.
+            factor: work of the second setting relative to that of the first.
         """
         return Ratio(self.value * factor, self.low * factor, self.high * factor)
 
 
 def ratio_of_times(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Ratio:
-    """By how much the steps of one setting take longer than those of another.
+    """Ratio of the step times of two settings.
 
-    Steps of one turn are alike: the same memory layout, the same neighbours on the machine. So a
-    turn is one observation, its median, and turns beside each other are a pair. The interval is
-    Student's for the mean of the logarithms of the pairs' ratios. A bootstrap over steps calls one
-    of four equal settings different as soon as turns differ by 2 %, one over five turns one of
-    seven; this one keeps to its 5 %.
+    Steps of one turn are correlated (memory layout, load of the machine), so that a turn is one
+    observation, its median, and successive turns are a pair. The interval is Student's, for the
+    mean of the logarithms of the pairs' ratios. For equal settings whose turns differ by 2 %, it
+    excludes 1 in 5 % of cases, a bootstrap over steps in 25 %, one over five turns in 14 %.
 
     Args:
         before: step times of each turn of the first setting, in any unit.
@@ -80,15 +79,15 @@ def ratio_of_times(before: Sequence[Sequence[float]], after: Sequence[Sequence[f
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Two settings of a preset and the turns of both.
+    """Result of a benchmark of two settings.
 
     Attributes:
         preset: its name.
-        settings: keys in which they differ, with the value as it is and the changed one, as JSON.
+        settings: changed keys, with original and changed value as JSON.
         length: of the turns.
-        before: turns of the preset as it is.
-        after: turns of the changed one, as many.
-        notes: in what the timed steps differ from those of a whole training.
+        before: turns with the original settings.
+        after: turns with the changed settings, as many.
+        notes: differences between the timed steps and those of a complete training.
     """
 
     preset: str
@@ -105,31 +104,31 @@ class Benchmark:
 
     @property
     def samples(self) -> tuple[float, float]:
-        """Samples of a step, as it is and changed."""
+        """Samples of a step, original and changed."""
         return _mean_samples(self.before), _mean_samples(self.after)
 
     @property
     def sample_ratio(self) -> Ratio:
-        """Of the times of a sample: what counts where steps have different numbers of them."""
+        """Of the times per sample."""
         before, after = self.samples
         return self.step_ratio.scaled(after / before)
 
 
 def apply_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
-    """The settings with some keys changed.
+    """The settings with changed keys.
 
     Args:
         settings: of the preset.
         changes: ``KEY=value``.
 
     Raises:
-        ConfigError: if a key or value is wrong, or nothing is changed.
+        ConfigError: if a key or value is invalid, or nothing is changed.
     """
     changed = override_settings(settings, changes, "the preset", _ORIGIN)
     if not differences(settings, changed):
         raise ConfigError(
             f"{_ORIGIN} {' '.join(changes)}: the preset has these values already, there is nothing "
-            "to compare; give another value"
+            "to compare; give other values"
         )
     return changed
 
@@ -141,14 +140,14 @@ def differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str,
 
 
 def timing_settings(settings: RunSettings, last_step: int) -> RunSettings:
-    """RunSettings for a training that is timed, and stopped after some steps.
+    """The settings of a timed training, which is stopped after some steps.
 
-    It does not end by itself, because a validation would come first; nobody is told of it; crops
-    stay those of the first phase. All else is as in the preset.
+    It has no last step, because a validation would come first, no trackers, and the crops of the
+    first phase. All else is as in the preset.
 
     Args:
         settings: of the preset.
-        last_step: with which memory is noted.
+        last_step: the step after which memory is logged.
     """
     keys = [
         "TRAIN.MAX_STEPS=null",
@@ -171,17 +170,17 @@ def timing_settings(settings: RunSettings, last_step: int) -> RunSettings:
 def timing_settings_pair(
     before: RunSettings, after: RunSettings, last_step: int
 ) -> tuple[RunSettings, RunSettings]:
-    """Both settings as :func:`timing_settings`.
+    """:func:`timing_settings` of both.
 
     Raises:
-        ConfigError: if that makes a key equal in which they differ.
+        ConfigError: if a changed key is one that timing sets itself.
     """
     pair = timing_settings(before, last_step), timing_settings(after, last_step)
     lost = differences(before, after).keys() - differences(*pair).keys()
     if lost:
         raise ConfigError(
-            f"{_ORIGIN} {', '.join(sorted(lost))}: the benchmark sets this itself, for both "
-            "settings, so that no difference is left; leave it out"
+            f"{_ORIGIN} {', '.join(sorted(lost))}: the benchmark sets this key itself, for both "
+            "settings; leave it out"
         )
     return pair
 
@@ -194,18 +193,18 @@ def run_benchmark(
     gpus: int | Literal["auto"],
     show: Callable[[str], None],
 ) -> Benchmark:
-    """Train a few steps with each of two settings, in turns.
+    """Train a few steps with each of two settings, in alternating turns.
 
     Args:
         preset: its name.
-        settings: as it is and changed, as a configuration gives them.
-        datasets: manifest of the data of each.
-        length: how many turns and steps.
-        gpus: of this machine; ``auto`` for all that are free.
-        show: is called with a line for every turn.
+        settings: original and changed.
+        datasets: dataset manifest of each.
+        length: numbers of turns and steps.
+        gpus: of this machine; ``auto`` for all free ones.
+        show: called with a line for every turn.
 
     Raises:
-        ConfigError: if timing would make a key equal in which they differ.
+        ConfigError: if a changed key is one that timing sets itself.
         RunError: if a training fails.
     """
     before, after = settings
@@ -224,7 +223,7 @@ def _mean_samples(turns: Sequence[Turn]) -> float:
 
 
 def benchmark_text(found: Benchmark) -> str:
-    """Lines for a person, with a newline at the end."""
+    """The result as text, with a newline at the end."""
     return "\n".join(_lines(found)) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""What the programs of a batch system say, why a Slurm job failed, and the job of this process.
+"""Commands of batch systems, reasons of failed Slurm jobs, and the batch job of this process.
 
-Of the latter: when it ends, its nodes, and how it is queued again.
+Of the latter: its time limit, its nodes, and requeueing.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from typing import Literal
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError
 
 JOB_END = "VRTSPIKE_JOB_ENDS"
-"""Environment variable: when the job's wall time ends, in seconds since 1970."""
+"""Environment variable: end of the job's wall time, in seconds since 1970."""
 
 REQUEUE_FILE = "VRTSPIKE_JOB_AGAIN"
-"""Environment variable: a file that a job makes to be submitted again when it has ended."""
+"""Environment variable: file that a job creates in order to be submitted again."""
 
 QUERY_S = 30.0
-"""Seconds for an answer; Slurm's own programs give up after about ten."""
+"""Timeout of a query; Slurm's own programs give up after about 10 s."""
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a program said.
+    """Result of a command.
 
     Attributes:
-        text: its output; None if it failed or took too long.
-        fault: why there is no output, in a line.
-        said: all that it wrote, output and errors, whatever its exit status.
+        text: standard output; None if the command failed or timed out.
+        fault: error message in a line; empty if the command succeeded.
+        said: standard output and standard error, whatever the exit status.
     """
 
     text: str | None
@@ -44,11 +44,11 @@ class CommandResult:
 
 
 _USER = ("SQUEUE_", "SACCT_", "SCANCEL_")
-"""Settings of the user's own: they could leave jobs out, or want an answer."""
+"""The user's variables for Slurm's commands, which could filter jobs or ask for confirmation."""
 
 
 def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
-    """Run a program that only tells something.
+    """Run a command of a batch system and return its output.
 
     Args:
         command: the program and its arguments.
@@ -59,7 +59,7 @@ def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
     >>> query(["sleep", "60"], limit_s=0.1)
     CommandResult(text=None, fault='sleep: no answer within 0.1 s')
     """
-    # In English, whatever the user has set for himself.
+    # LC_ALL: messages in English.
     variables = {name: value for name, value in os.environ.items() if not name.startswith(_USER)}
     try:
         done = subprocess.run(
@@ -69,7 +69,7 @@ def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
             capture_output=True,
             text=True,
             timeout=limit_s,
-            # Who ends the programs of a workflow leaves this one its time, as scancel needs it.
+            # Ctrl-C must not end it: scancel needs its time.
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
@@ -97,10 +97,10 @@ FAILURE_REASONS = {
     "REVOKED": "another cluster took it over",
     "TIMEOUT": "it ran into its wall time; runtime (minutes) in the profile sets it",
 }
-"""By the states that a job does not leave. LOST is for one that has none."""
+"""By Slurm's final job states, and LOST for a job without a state."""
 
 NEAR_END = "the time limit of the job is near"
-"""How a training begins to say that it stops because of it."""
+"""Beginning of the launcher's message before it stops a training."""
 
 _CAUSES = {
     r"(?im)^(slurm|srun)[^:]*: .*(oom.kill|out of memory|exceeded memory limit)": FAILURE_REASONS[
@@ -114,15 +114,15 @@ _CAUSES = {
         "its program was ended by SIGTERM"
     ),
 }
-"""What stands in the log of a job that Slurm only calls ``FAILED``, and what it means."""
+"""Patterns in the log of a ``FAILED`` job, and the reason that they show."""
 
 
 def explain(state: str, log: str) -> str:
-    """Why a job failed: a clause that ends a sentence.
+    """Why a job failed, as the end of a sentence.
 
     Args:
         state: one of :data:`FAILURE_REASONS`.
-        log: the end of the log that Slurm keeps of the job.
+        log: Slurm's log of the job.
 
     >>> explain("FAILED", "Command 'train' died with <Signals.SIGKILL: 9>.")
     'its program was ended by SIGKILL, as when memory is full'
@@ -132,15 +132,15 @@ def explain(state: str, log: str) -> str:
 
 
 def is_permanent(log: str) -> bool:
-    """Whether a job failed because of what only a user can fix, such as faulty data."""
+    """Whether a job failed for a reason that a retry cannot change, such as faulty data."""
     return f"non-zero exit status {EXIT_USER_ERROR}." in log
 
 
 CONTROLLER_S = 15.0
-"""Seconds in which Slurm's controller must answer; far less than the margin."""
+"""Timeout of queries by a training's launcher; far less than :data:`MARGIN_S`."""
 
 LIMIT_CHECK_INTERVAL_S = 60.0
-"""Seconds after which the end of a job is looked up again: it can be moved."""
+"""Seconds between two queries of a job's end, which can be changed."""
 
 MARGIN_S = 90.0
 """Seconds before the end of a job at which training is stopped."""
@@ -149,9 +149,9 @@ _TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
 
 
 def seconds_left(text: str) -> float | None:
-    """Seconds of a time as Slurm writes it: ``days-hours:minutes:seconds``, from minutes on.
+    """Seconds of a time in Slurm's format, ``[[days-]hours:]minutes:seconds``.
 
-    Infinite for ``UNLIMITED``; None for all that names no time, such as ``NOT_SET``.
+    Infinite for ``UNLIMITED``; None for other texts, such as ``NOT_SET``.
     """
     if text == "UNLIMITED":
         return math.inf
@@ -163,20 +163,20 @@ def seconds_left(text: str) -> float | None:
 
 
 def slurm_seconds_left(job: str) -> float | None:
-    """Seconds until a job's wall time ends; infinite if it has none, None if Slurm does not answer.
+    """Seconds until a job's wall time ends; infinite without limit, None if Slurm does not answer.
 
-    Slurm's warning signal does not reach training everywhere: where Slurm tracks processes by
-    cgroups it signals the first process of a job step alone, and that is Snakemake, which waits.
+    Slurm's warning signal does not always reach the training: with cgroups it is sent to the first
+    process of a job step only, which is Snakemake.
     """
-    # The time left, not the hour of the end: clocks differ and are changed.
+    # The remaining time, because clocks of machines may differ.
     answer = query(["squeue", "--noheader", "--jobs", job, "--format", "%A %L"], CONTROLLER_S)
-    # An array and a job of several components are listed with all their parts.
+    # squeue lists all parts of an array or of a heterogeneous job.
     rows = (line.split() for line in (answer.text or "").splitlines())
     return next((seconds_left(row[1]) for row in rows if len(row) == 2 and row[0] == job), None)
 
 
 def requeue(variables: Mapping[str, str]) -> bool:
-    """Have this job run again later; whether the batch system agrees to that."""
+    """Requeue this job; returns whether that succeeded."""
     if again := variables.get(REQUEUE_FILE):
         Path(again).touch()
         return True
@@ -189,7 +189,7 @@ def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
 
     Args:
         nodes: of the run.
-        gpus: for the program on each node; ``auto`` for all that the job has there.
+        gpus: per node; ``auto`` for all that the job has there.
 
     Raises:
         ConfigError: if this is no Slurm job of that many nodes.
@@ -201,7 +201,7 @@ def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
             f"NODES is {nodes}, but {found}. Use the Slurm profile (docs/clusters.md), or start "
             "torchrun on every node yourself with --nnodes and scripts/train.py --run-dir"
         )
-    # Without a number of its own, a step over several nodes was seen to get fewer than the job has.
+    # Without this option, a step over several nodes may get fewer GPUs than the job has.
     given = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     devices: list[str] = []
     if gpus == 0:
@@ -210,15 +210,15 @@ def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
         devices = ["--gpus-per-node", str(len(given) if gpus == "auto" else gpus)]
     return [
         *("srun", "--overlap", "--nodes", str(nodes), "--ntasks", str(nodes)),
-        # A node that cannot begin shall not leave the others waiting for it.
+        # If a node cannot start, the others must not wait for it.
         *("--ntasks-per-node", "1", "--kill-on-bad-exit=1", "--cpu-bind", "none", *devices),
     ]
 
 
 def _allocated_nodes() -> str | None:
-    """How many nodes this Slurm job has; None if it is none, or the controller does not answer.
+    """Number of nodes of this Slurm job; None outside Slurm, or if the controller does not answer.
 
-    Slurm says it in SLURM_JOB_NUM_NODES, of which Snakemake's job steps keep the job's number only.
+    SLURM_JOB_NUM_NODES is missing in the job steps that Snakemake starts.
     """
     if "SLURM_JOB_NUM_NODES" in os.environ:
         return os.environ["SLURM_JOB_NUM_NODES"]
@@ -229,21 +229,21 @@ def _allocated_nodes() -> str | None:
 
 
 def rendezvous_endpoint() -> str:
-    """Host and port at which the nodes of a run can meet: this host, a port that is free now."""
+    """Rendezvous endpoint of the nodes of a run: this host and a free port."""
     with socket.socket() as free:
         free.bind(("", 0))
         return f"{socket.gethostname()}:{free.getsockname()[1]}"
 
 
 class TimeLimit:
-    """When the program in a job must be asked to stop.
+    """When the program of a batch job must be stopped.
 
     Args:
-        left: tells the seconds until the job ends, infinite if it has no end; None where that is
-            not known just now, as while a controller restarts: the end that was told last holds.
+        left: returns the seconds until the job ends, infinite without limit; None if unknown, as
+            while a controller restarts: then the last known end is used.
 
     Attributes:
-        reached: whether the program had to be asked.
+        reached: whether the program had to be stopped.
     """
 
     def __init__(self, left: Callable[[], float | None]) -> None:
@@ -254,9 +254,9 @@ class TimeLimit:
         self.reached = False
 
     def seconds(self) -> float:
-        """Seconds until the program must be asked: :data:`MARGIN_S` before the end.
+        """Seconds until the program must be stopped, :data:`MARGIN_S` before the end.
 
-        Of a short job a quarter is kept, of the time that was left at first.
+        The margin of a short job is a quarter of its time.
         """
         left = self._left()
         if left is not None:
@@ -269,8 +269,8 @@ class TimeLimit:
 
 
 def time_limit(variables: Mapping[str, str]) -> TimeLimit | None:
-    """The limit of the job this process belongs to, if Slurm or the job itself tells one."""
+    """The time limit of this process's batch job, if any."""
     if job := variables.get("SLURM_JOB_ID"):
         return TimeLimit(lambda: slurm_seconds_left(job))
-    told = variables.get(JOB_END, "")
-    return TimeLimit(lambda: float(told) - time.time()) if told.isdigit() else None
+    end = variables.get(JOB_END, "")
+    return TimeLimit(lambda: float(end) - time.time()) if end.isdigit() else None

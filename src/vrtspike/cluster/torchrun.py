@@ -1,8 +1,7 @@
-"""The training processes of one machine: started, asked to stop, waited for.
+"""Starts, stops and waits for the training processes of one machine.
 
-One process is started as it is; several, of one machine or more, by ``torchrun``.
-``python -m vrtspike.cluster.torchrun`` is ``torchrun`` itself, but tells the end of a training
-process by a status, not by a page.
+A single process is started directly, several by ``torchrun``. ``python -m
+vrtspike.cluster.torchrun`` is ``torchrun``, but reports a crash by its exit status only.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
 _SIGNAL_OFFSET = 128
-"""Added to the number of a signal where a shell, or :func:`main`, tells of an end by it."""
+"""Exit statuses of :func:`main`, as of a shell, are this plus the number of the signal."""
 _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-"""What ``torchrun`` tells the only process of a run, whatever else the environment says."""
+"""The environment variables of ``torchrun`` for a single process."""
 
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where the machines of a run find each other.
+    """Rendezvous of the machines of a run.
 
     Attributes:
-        nodes: how many there are.
-        endpoint: host and port of one of them, of this run's own.
+        nodes: number of machines.
+        endpoint: host and port of one of them.
     """
 
     nodes: int
@@ -53,7 +52,7 @@ class ProgramExit:
     Attributes:
         code: its exit status.
         was_stopped: whether it was asked to stop.
-        program: what a person calls it.
+        program: its name in messages.
     """
 
     code: int
@@ -61,8 +60,8 @@ class ProgramExit:
     program: str
 
     def __str__(self) -> str:
-        """What a person is told of the exit status."""
-        # A status above 128 is that of a training process, which :func:`main` has passed on.
+        """The exit status in words."""
+        # A status above 128 is that of a training process, passed on by :func:`main`.
         who = "one of its processes" if self.code > _SIGNAL_OFFSET else self.program
         return f"{who} {describe_status(self.code)}"
 
@@ -81,15 +80,15 @@ def run_training(
         folder: of the run.
         devices: of this machine.
         program: the training program.
-        environment: further variables for it.
-        rendezvous: where the run's other machines are; None for no others.
-        limit: when to stop; None for never.
+        environment: further environment variables.
+        rendezvous: of a run on several machines; None for one machine.
+        limit: time limit; None for none.
     """
     ranks = max(1, len(devices.names))
     variables = {**training_environment(devices, ranks), **environment}
     training = [str(program), "--run-dir", str(folder)]
     if ranks == 1 and rendezvous is None:
-        # The process of torchrun would only wait for it, and takes seconds to start.
+        # torchrun would only take seconds to start.
         command, alone = [sys.executable, "-u", *training], {**variables, **_SINGLE_PROCESS}
         return run(command, "its process", _stop_process, alone, _init_child, limit, devices.locks)
     where = ["--standalone"]
@@ -99,16 +98,15 @@ def run_training(
             *("--rdzv-id", rendezvous.endpoint, "--rdzv-endpoint", rendezvous.endpoint),
         ]
     torchrun = [
-        # A signal that torchrun handles it takes for a crash: it kills what has not ended after 30
-        # seconds. So it is left with the one that comes when this process has died.
+        # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
+        # end. So it handles only the signal that is sent when this process has died.
         *(sys.executable, "-m", __name__),
         *("--signals-to-handle", LAUNCHER_DIED.name),
         *(*where, "--nproc-per-node", str(ranks)),
     ]
-    # torchrun would make a folder for its logs by itself, and leave it behind.
+    # torchrun would not remove a log folder of its own.
     with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as logs:
         command = [*torchrun, "--log-dir", logs, *training]
-        # A killed launcher leaves torchrun, which ends after the processes that still save.
         return run(
             command, "torchrun", _stop_processes, variables, _init_child, limit, devices.locks
         )
@@ -116,7 +114,7 @@ def run_training(
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
     """The environment of the training processes."""
-    # Snakemake sets the variable to all threads of the job; every process would start as many.
+    # Snakemake sets the variable to all threads of the job, which the processes must share.
     cpus = available_cpus()
     available = min(int(os.environ.get("OMP_NUM_THREADS") or cpus), cpus)
     return {
@@ -135,18 +133,18 @@ def run(
     limit: TimeLimit | None = None,
     locks: Sequence[int] = (),
 ) -> ProgramExit:
-    """Run a program to its end; signals to this process, and a time limit, ask it to stop.
+    """Run a program to its end, and stop it at a signal to this process or at a time limit.
 
     Args:
         command: the program.
-        name: what a person calls it.
-        stop: how it is asked.
-        environment: all its variables.
+        name: its name in messages.
+        stop: stops the program.
+        environment: all its environment variables.
         begin: called in the new process.
-        limit: when to ask it to stop by itself; None for never.
-        locks: open files whose locks it shall hold as well.
+        limit: time limit; None for none.
+        locks: open, locked files that the program inherits.
     """
-    # In a session of its own: what a terminal sends to all, it would get a second time from here.
+    # In a session of its own; else it would get the terminal's signals twice.
     process = subprocess.Popen(
         command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
     )
@@ -157,14 +155,12 @@ def run(
         try:
             stop(psutil.Process(process.pid))
         except psutil.NoSuchProcess:
-            # It has just ended by itself.
-            return
+            return  # it has ended
 
     stops = [number for number in handled_signals() if number in STOP_SIGNALS]
     previous = {number: signal.signal(number, request_stop) for number in stops}
     try:
         while limit is not None and not received:
-            # Someone may move the limit meanwhile, to either side.
             left = limit.seconds()
             if left == 0.0 and not received:
                 print(f"{NEAR_END}: asking training to stop", flush=True)
@@ -180,8 +176,8 @@ def run(
 
 
 def _init_child() -> None:
-    # A batch system may signal all processes of a job; torchrun shall not act upon it, and the
-    # training processes not before they are ready to.
+    # A batch system may signal all processes of a job. torchrun must ignore it, and the training
+    # processes are not ready to handle it yet.
     block(STOP_SIGNALS)
     stop_with_parent(LAUNCHER_DIED)
 
@@ -189,12 +185,12 @@ def _init_child() -> None:
 def _stop_process(process: psutil.Process) -> None:
     """Send SIGTERM to a training process."""
     process.send_signal(signal.SIGTERM)
-    # One that somebody has stopped meanwhile (SIGSTOP) would not hear of it.
+    # In case the process was suspended (SIGSTOP).
     process.send_signal(signal.SIGCONT)
 
 
 def _stop_processes(torchrun: psutil.Process) -> None:
-    """Ask the training processes, or end ``torchrun`` before it has started them."""
+    """Stop the training processes, or ``torchrun`` if it has not started them yet."""
     processes = torchrun.children()
     for process in processes:
         _stop_process(process)
@@ -203,7 +199,7 @@ def _stop_processes(torchrun: psutil.Process) -> None:
 
 
 def main() -> None:
-    """``torchrun``; a status above 128 is that of the first process that was ended by a signal."""
+    """``torchrun``; exit statuses above 128 mean that a signal ended the first failed process."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
@@ -211,7 +207,6 @@ def main() -> None:
         torchrun()
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
-        # As a shell tells it, so that the launcher can.
         sys.exit(_SIGNAL_OFFSET - failure.exitcode if failure.exitcode < 0 else 1)
 
 

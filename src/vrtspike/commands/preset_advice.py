@@ -25,7 +25,7 @@ from vrtspike.deblurring.problem import training_weights
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import DataError
-from vrtspike.io.files import folder_bytes
+from vrtspike.io.files import folder_size
 from vrtspike.training.workers import resolve_workers
 
 PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact", "light")
@@ -218,7 +218,7 @@ def find_data(videos: Videos, dataset: Dataset) -> PresetData:
         settings.DATA.NUM_VOXEL_BINS: size.store_bytes(settings.DATA.NUM_VOXEL_BINS)
         for settings in used
     }
-    there = folder_bytes(videos.results / "data" / dataset.name)
+    there = folder_size(videos.results / "data" / dataset.name)[1]
     return PresetData(dataset, size, missing, bins, there)
 
 

@@ -1,4 +1,4 @@
-"""Whether a machine and a project are ready: every check with what was found and the cure."""
+"""``vrtspike doctor``: checks of the machine and of the project."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken
 def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:
     """The checks of machine and project, each group after its title.
 
-    Outside of a project the machine alone is checked.
+    Outside of a project's folder only the machine is checked.
     """
     yield MACHINE
     yield from machine_checks()
@@ -54,7 +54,7 @@ def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterato
 
 
 def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> bool:
-    """Tell every check as it is done, and at the end what is ready; whether nothing is broken."""
+    """Show every result, and a summary at the end; returns whether nothing is broken."""
     title = MACHINE
     broken: list[tuple[str, str]] = []
     missing: list[str] = []
@@ -75,7 +75,7 @@ def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> b
 
 
 def _closing(broken: Sequence[tuple[str, str]], missing: Sequence[str]) -> str:
-    """What can be run, and what has to be fixed or given first."""
+    """The summary: what can be run, and what must be fixed or provided first."""
     if any(title == MACHINE for title, _ in broken):
         return f"fix first: {', '.join(name for _, name in broken)}"
     needed = [*(name for _, name in broken), *missing]
@@ -85,10 +85,10 @@ def _closing(broken: Sequence[tuple[str, str]], missing: Sequence[str]) -> str:
 
 
 def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:
-    """Configuration and disk of the project in this folder; then, after a title, data and weights.
+    """Check configuration, disk, data and weights of the project in the working directory.
 
     Args:
-        configfiles: they override ``config/config.yaml``.
+        configfiles: overlays of ``config/config.yaml``.
         overrides: ``KEY=value``.
     """
     try:
@@ -111,17 +111,17 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
 
 
 def presets_of(videos: Videos) -> list[str]:
-    """The configured presets of the deblurring; one that cannot be used is among them.
+    """The deblurring presets in PRESETS.
 
     Raises:
-        ConfigError: if a name is none of a preset.
+        ConfigError: if a preset is unknown or invalid.
     """
     names = videos.plan.settings.PRESETS
     return [name for name in names if isinstance(videos.plan.preset(name), Settings)]
 
 
 def other_data_checks(plan: Workflow) -> Iterator[Check]:
-    """The raw files of configured presets whose data no stages of their own prepare."""
+    """Check the raw files of presets in PRESETS whose data the rule ``prepare`` makes."""
     for preset in plan.settings.PRESETS:
         settings = plan.preset(preset)
         problem = find_problem(settings.TASK)
@@ -139,7 +139,7 @@ def other_data_checks(plan: Workflow) -> Iterator[Check]:
 
 
 def disk_checks(videos: Videos, data: dict[str, PresetData]) -> Iterator[Check]:
-    """Space, permission and locks where results and runs go."""
+    """Check space, permissions and locks of RESULTS and RUNS."""
     settings = videos.plan.settings
     bins = {
         (videos.dataset(name).name, videos.preset(name).DATA.NUM_VOXEL_BINS)
@@ -153,12 +153,12 @@ def disk_checks(videos: Videos, data: dict[str, PresetData]) -> Iterator[Check]:
 
 
 def disk_check(key: str, path: Path, needed: float) -> Check:
-    """One folder that is written to.
+    """Check a folder for results.
 
     Args:
-        key: that names it.
-        path: the folder, which need not exist yet.
-        needed: bytes that stores will take.
+        key: of the configuration.
+        path: the folder, which need not exist.
+        needed: bytes that stores will need.
     """
     name, place, free = f"disk ({key})", nearest_existing(path), free_bytes(path)
     found = f"{path}: {free / GB:.0f} GB free"
@@ -178,7 +178,7 @@ def disk_check(key: str, path: Path, needed: float) -> Check:
 
 
 def data_check(videos: Videos, dataset: Dataset, data: PresetData) -> Check:
-    """A data set that presets train on, as far as names show."""
+    """Check a data set by its file names."""
     name = f"data ({dataset.name})"
     if data.missing is not None:
         if dataset.kind != "raw":
@@ -205,12 +205,12 @@ def data_check(videos: Videos, dataset: Dataset, data: PresetData) -> Check:
 
 
 def _without_advice(error: object) -> str:
-    """What was found, of a message that also says what to do, which the check says itself."""
+    """An error message without its advice, because the check has its own."""
     return str(error).split("; ")[0]
 
 
 def weight_checks(plan: Workflow) -> Iterator[Check]:
-    """Every file of weights that the configured presets read, once."""
+    """Check the files of weights that the presets in PRESETS read."""
     files: dict[Path, str] = {}
     for preset in plan.settings.PRESETS:
         settings = plan.preset(preset)
@@ -227,12 +227,12 @@ def weight_checks(plan: Workflow) -> Iterator[Check]:
 
 
 def weight_check(path: Path, key: str, *, is_trained_here: bool = False) -> Check:
-    """One file of weights.
+    """Check a file of weights.
 
     Args:
-        path: of it.
-        key: that asks for it.
-        is_trained_here: whether a preset of this project is trained to have it.
+        path: of the file.
+        key: that names it.
+        is_trained_here: whether it is the result of a preset of this project.
     """
     name = f"weights ({key})"
     if path.name in PUBLISHED:

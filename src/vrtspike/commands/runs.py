@@ -49,10 +49,10 @@ def pack(arguments: argparse.Namespace) -> None:
 
 
 def _find_run(path: Path) -> Path | None:
-    """The folder of a run; None where there is another thing, such as a text log.
+    """The folder of a run; None for another path, such as a text log.
 
     Raises:
-        RunError: if there is nothing.
+        RunError: if the path does not exist.
     """
     from vrtspike.runs.folder import latest_run
 
@@ -212,4 +212,4 @@ def why(arguments: argparse.Namespace) -> None:
         [*command, *arguments.targets], env={**os.environ, SUMMARY_ONLY: "1"}, check=False
     )
     if done.returncode:
-        raise RunError("Snakemake has no plan; what it says above tells why")
+        raise RunError("Snakemake could not make a plan; see its message above")

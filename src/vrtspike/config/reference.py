@@ -37,7 +37,7 @@ def english(name: str, text: str) -> str:
 
 
 def reference_page(translate: Translate = english) -> str:
-    """The text of ``config/README.md``.
+    """The text of ``config/README.md``, or translated that of ``docs/zh/configuration.md``.
 
     Args:
         translate: called with the name and the English of each text. A key's description has the
@@ -174,11 +174,6 @@ def chinese(name: str, text: str) -> str:
     """The Chinese for an English text; the English where there is none."""
     known = _translations().get(name)
     return known[1] if known is not None and known[0] == digest(text) else text
-
-
-def chinese_page() -> str:
-    """The text of ``docs/zh/configuration.md``."""
-    return reference_page(chinese)
 
 
 def untranslated() -> list[str]:

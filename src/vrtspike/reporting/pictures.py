@@ -1,4 +1,4 @@
-"""Pictures of a page, as small as a budget of bytes asks for."""
+"""Compression of a page's pictures to a size limit."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from vrtspike.system.cpus import available_cpus
 ERROR = "error"
 THUMBNAIL = "thumbnail"
 ERROR_TOP = 32
-"""Grey values that the brightest colour of an error map stands for."""
+"""Difference in grey values that error maps show in the brightest colour."""
 
 GRAY = frozenset({"spikes"})
-"""Pictures that may have no colours."""
+"""Pictures that are grey."""
 
 THREADS = 4
 """As the rule asks for."""
@@ -38,18 +38,18 @@ Picture = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Encoding:
-    """How pictures are kept.
+    """Size and quality of pictures in WebP.
 
     Attributes:
-        side: longest side in pixels; larger pictures are averaged down. None: as they are.
-        quality: of WebP, 1 to 100; 101 is without loss.
+        side: longest side in pixels; larger pictures are downscaled. None: full size.
+        quality: 1 to 100; 101 is lossless.
     """
 
     side: int | None
     quality: int
 
     def __str__(self) -> str:
-        """Words for the page.
+        """The encoding in words, for the page.
 
         >>> str(Encoding(960, 70)), str(Encoding(None, 101))
         ('WebP, quality 70, longest side 960 pixels', 'WebP, without loss, full size')
@@ -79,11 +79,11 @@ class Pictures:
     """The pictures of some examples.
 
     Attributes:
-        encoding: how they are kept.
-        kept: positions of the examples that have pictures, in order; not all where even the
-            smallest form would be too much.
-        of: for each of these the pictures by what they show, base64 of WebP files; ``error`` and
-            ``thumbnail`` are made here.
+        encoding: of all pictures.
+        kept: indices of the examples with pictures, in order; not all if even the smallest
+            encoding is too large.
+        of: pictures of each of these examples by kind, WebP in base64; with the added kinds
+            ``error`` and ``thumbnail``.
     """
 
     encoding: Encoding
@@ -92,7 +92,7 @@ class Pictures:
 
 
 def error_map(restored: Picture, sharp: Picture) -> Picture:
-    """How far a frame is from the sharp one, in colours from black (equal) to light yellow.
+    """Error map of a frame, in colours from black (equal) to light yellow.
 
     Args:
         restored: uint8 (H, W, 3).
@@ -108,7 +108,7 @@ def error_map(restored: Picture, sharp: Picture) -> Picture:
 
 
 def error_colours(stops: int = 9) -> list[str]:
-    """The colours of :func:`error_map` from 0 to ``ERROR_TOP``, as CSS writes them."""
+    """The colours of :func:`error_map` from 0 to ``ERROR_TOP``, in CSS."""
     levels = np.linspace(0, 255, stops).round().astype(np.uint8)[None]
     colours = cv2.applyColorMap(levels, _COLOURS)[0, :, ::-1]
     return [f"rgb({r} {g} {b})" for r, g, b in colours.tolist()]
@@ -138,13 +138,13 @@ def encode(picture: Picture, encoding: Encoding) -> bytes:
 def encode_examples(
     examples: Sequence[Mapping[str, Path]], budget: int, encodings: Sequence[Encoding] = ENCODINGS
 ) -> Pictures:
-    """Pictures of examples in the best form that fits into a budget.
+    """Pictures of examples in the best encoding that fits into a size limit.
 
     Args:
-        examples: worst first; files by what they show: ``blurry``, ``restored``, ``sharp``, and
-            ``spikes`` where there are any.
-        budget: characters that all together may take.
-        encodings: from the best to the smallest. Where even the last is too much, examples are left
+        examples: worst first; files by kind: ``blurry``, ``restored``, ``sharp``, and ``spikes`` if
+            there are any.
+        budget: characters of all pictures together.
+        encodings: from the best to the smallest. If even the last is too large, examples are left
             out evenly.
 
     Raises:
@@ -169,7 +169,7 @@ def encode_examples(
 
 
 def _evenly(count: int, wanted: int) -> tuple[int, ...]:
-    """Positions spread over ``count``, the first and the last among them.
+    """Evenly spaced indices below ``count``, including the first and the last.
 
     >>> _evenly(10, 3), _evenly(2, 3), _evenly(5, 1), _evenly(5, 0)
     ((0, 4, 9), (0, 1), (0,), ())
@@ -185,7 +185,7 @@ def _characters(pictures: Mapping[str, str]) -> int:
 
 
 def _encode_all(examples: Sequence[Mapping[str, Path]], encoding: Encoding) -> list[dict[str, str]]:
-    # OpenCV computes outside Python's lock.
+    # OpenCV releases the GIL.
     with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
         return list(threads.map(lambda files: _encode_example(files, encoding), examples))
 

@@ -1,4 +1,4 @@
-"""Source files taken apart into what they define and what each definition uses."""
+"""The definitions of Python source files, and the names that each definition uses."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(eq=False)
 class Definition:
-    """One statement at the top of a module: a function, a class, an assignment, or another."""
+    """A top-level statement of a module: a function, a class, an assignment, or another one."""
 
     statement: ast.stmt
 
     @property
     def names(self) -> list[str]:
-        """The names it defines; none where it does something else or something more."""
+        """The names that it defines; empty if it does anything else."""
         statement = self.statement
         if isinstance(statement, _DEFINITIONS):
             return [statement.name]
@@ -36,7 +36,7 @@ class Definition:
 
     @cached_property
     def text(self) -> str:
-        """The statement as Python would print it: no comments, no docstrings, one layout."""
+        """The statement as ``ast.unparse`` prints it, without comments and docstrings."""
         for node in ast.walk(self.statement):
             if isinstance(node, _DEFINITIONS):
                 node.body = [child for child in node.body if not _is_docstring(child)]
@@ -44,7 +44,7 @@ class Definition:
 
     @cached_property
     def dotted_texts(self) -> frozenset[str]:
-        """Texts that are dotted names, as tables hold what is imported only when it is needed."""
+        """Strings that are dotted names, such as those of lazily imported classes in registries."""
         texts = (n.value for n in ast.walk(self.statement) if isinstance(n, ast.Constant))
         return frozenset(t for t in texts if isinstance(t, str) and _DOTTED.fullmatch(t))
 
@@ -54,7 +54,7 @@ class Definition:
 
         Annotations of functions do not count: they are never evaluated.
         """
-        # One walk without recursion: every call of Snakemake waits for this.
+        # Without recursion, for speed: every call of Snakemake does this.
         chains: set[str] = set()
         imports: list[ast.Import | ast.ImportFrom] = []
         stack: list[ast.AST] = [self.statement]
@@ -79,8 +79,8 @@ class Module:
 
     Attributes:
         definitions: functions, classes and assigned names of its top level, by name.
-        imported: the dotted name behind each imported local name.
-        module_level: what else is done at its top level, whoever imports it.
+        imported: dotted name of each imported local name.
+        module_level: other statements of its top level, which run on import.
     """
 
     package: str
@@ -97,11 +97,11 @@ class Module:
 
 @cache
 def read_module(path: Path, package: str) -> Module:
-    """Take a source file apart.
+    """Parse a source file.
 
     Args:
         path: the file.
-        package: dotted name of the package it stands in, for its relative imports.
+        package: dotted name of its package, for relative imports.
 
     Raises:
         SyntaxError: if it is not valid Python.
@@ -124,7 +124,7 @@ def read_module(path: Path, package: str) -> Module:
 
 
 def imported_names(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
-    """Local names that an import binds, and the dotted name behind each."""
+    """Local names that an import binds, with their dotted names."""
     if isinstance(node, ast.Import):
         return {
             alias.asname or alias.name.partition(".")[0]: (
@@ -156,7 +156,7 @@ def _is_for_type_checkers(node: ast.AST) -> bool:
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
-    """What stands directly in a node and is ever run."""
+    """Direct children of a node that are ever executed."""
     found: list[ast.AST] = []
     for name in node._fields:
         # Every file of this project has `from __future__ import annotations`.

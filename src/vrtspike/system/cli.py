@@ -1,4 +1,4 @@
-"""What every program under ``scripts/`` has in common."""
+"""Common parts of the programs in ``scripts/``: options, error handling, exit statuses."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from vrtspike.system.endings import EndedBySignal, end_with_starter, exit_on_sig
 from vrtspike.system.surroundings import expand_home, set_default_user
 
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
-"""What a place that this user may not write to answers."""
+"""Errors of a path that this user cannot write."""
 
 _REQUIREMENT_OF_EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)["']""")
 _DISTRIBUTIONS = {"skimage": "scikit-image", "snakemake_interface_logger_plugins": "snakemake"}
-"""Names of packages whose modules are called otherwise."""
+"""Packages whose modules have other names."""
 
 EXIT_STOPPED = 128 + 2
-"""As a shell tells that Ctrl-C has ended a program."""
+"""Exit status after Ctrl-C, as in a shell."""
 
 EXIT_CLOSED_PIPE = 128 + 13
-"""As a shell tells that SIGPIPE has ended a program."""
+"""Exit status after SIGPIPE, as in a shell."""
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, but not that of an option which must be given or does nothing without."""
+    """Shows defaults, except those of required options, of None and of False."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.required or action.default is None or action.default is False:
@@ -53,10 +53,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def add_run_folders(parser: argparse.ArgumentParser) -> None:
-    """Add the options of programs that set finished runs against each other.
-
-    These are ``--train-dirs`` and ``--output``, all paths; evaluations stand beside the runs.
-    """
+    """Add ``--train-dirs`` and ``--output``, the options of programs that compare runs."""
     parser.add_argument(
         "--train-dirs",
         type=Path,
@@ -83,7 +80,7 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
 
 
 def add_preset(parser: argparse.ArgumentParser) -> None:
-    """Add the options of programs that rules call for a preset of the same configuration."""
+    """Add the options with which rules pass a preset and the configuration."""
     parser.add_argument("--preset", required=True, help="name of the preset")
     parser.add_argument(
         "--configfile",
@@ -97,7 +94,7 @@ def add_preset(parser: argparse.ArgumentParser) -> None:
 
 
 def add_shard(parser: argparse.ArgumentParser) -> None:
-    """Add the options of programs that work through a shard: its name, cores, its file."""
+    """Add the options of programs that process a shard."""
     parser.add_argument(
         "--shard",
         default="0-of-1",
@@ -112,7 +109,7 @@ def add_shard(parser: argparse.ArgumentParser) -> None:
 
 
 def positive_int(text: str) -> int:
-    """The value of an option that counts something.
+    """An option's value: an integer of 1 or more.
 
     >>> positive_int("3")
     3
@@ -124,7 +121,7 @@ def positive_int(text: str) -> int:
 
 
 def positive_number(text: str) -> float:
-    """The value of an option that measures something.
+    """An option's value: a finite number above 0.
 
     >>> positive_number("0.5")
     0.5
@@ -138,16 +135,15 @@ def positive_number(text: str) -> float:
 def run(
     main: Callable[[], int | None], leave: Callable[[int | None], NoReturn] = sys.exit
 ) -> NoReturn:
-    """Run ``main`` and leave with its status.
+    """Run ``main`` and exit with its status.
 
-    A :class:`UserError`, a full disk and a place that cannot be written become plain messages. Who
-    reads our output and has read enough (``| head``) ends the program without a word.
-    No character and no closed stream ends it (:func:`repair_streams`).
-    Old names in a configuration are told, which Python would keep from users. A program that is
-    asked to end, or whose Snakemake has died, removes what it has half written.
+    A :class:`UserError`, a full disk and an unwritable path become plain messages. A closed pipe
+    (``| head``) ends the program silently. Standard streams are repaired
+    (:func:`repair_streams`), and deprecation warnings on configurations are shown. At a signal, or
+    when its Snakemake has died, the program removes its temporary files.
 
     Args:
-        main: the program; it parses ``sys.argv`` itself and returns its exit status (None is 0).
+        main: the program; it parses ``sys.argv`` and returns its exit status (None is 0).
         leave: ends the process with a status.
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
@@ -173,7 +169,7 @@ def run(
     except BrokenPipeError:
         if not _reader_has_ended():
             raise
-        # What is still to be written when the interpreter ends goes nowhere.
+        # Discard what the interpreter flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_CLOSED_PIPE
     except OSError as error:
@@ -198,11 +194,10 @@ def run(
 
 
 def repair_streams() -> None:
-    """Have three streams that take every character, whatever the starter has given.
+    """Open closed standard streams, and have them accept every character.
 
-    One that is closed, as a service manager may leave it, becomes the null device: the next file to
-    be opened would get its number, and what is printed would go there. What an encoding lacks
-    (``PYTHONIOENCODING=ascii``, a terminal without UTF-8) is escaped, and ends no work.
+    A closed stream becomes the null device; otherwise the next opened file would get its descriptor
+    and the printed text. Characters that the encoding lacks are escaped.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -217,7 +212,7 @@ def repair_streams() -> None:
 
 
 def _require_utf8(words: Sequence[str]) -> None:
-    """Refuse names that no file of results could hold before anything is computed.
+    """Refuse arguments that are not UTF-8, which result files cannot contain.
 
     Raises:
         UserError: naming the first, its bytes that are not UTF-8 escaped.
@@ -228,7 +223,7 @@ def _require_utf8(words: Sequence[str]) -> None:
 
 
 def _expand_option(word: str) -> str:
-    """A word of the command line; the ``~`` of ``--spikes=~/x`` stands there as it was typed.
+    """An argument with expanded ``~`` after ``=``, as in ``--spikes=~/x``.
 
     Raises:
         UserError: if there is no such home folder.
@@ -243,7 +238,7 @@ def _expand_option(word: str) -> str:
 
 
 def _extra_of(package: str) -> str:
-    """The extra of this project that installs a package; empty for one that belongs to none."""
+    """The extra of this project that installs a package; empty if there is none."""
     name = _DISTRIBUTIONS.get(package, package)
     with contextlib.suppress(metadata.PackageNotFoundError):
         for line in metadata.requires("vrtspike") or ():
@@ -254,7 +249,7 @@ def _extra_of(package: str) -> str:
 
 
 def _print_error(text: str) -> None:
-    """Write to standard error; where that is a log on a full disk, the status has to tell."""
+    """Write to standard error, which may be a log on a full disk."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""Messages beside Snakemake's own: explanations of errors, and notices at the end."""
+"""Rewriting of Snakemake's messages, and notices at the end of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vrtspike.config.documents import read_yaml
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError, UserError
 
 RERUN_REASON = "vrtspike_rerun_reason"
-"""Attribute of a message: a file that is made again, and why, as a pair."""
+"""Attribute of a log record: a pair of a file that is made again, and the reason."""
 
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
@@ -24,13 +24,13 @@ _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
 
 
 def log_rerun_reason(path: str, reason: str) -> None:
-    """Tell :class:`MessageRewriter` why a file is made again, which Snakemake only calls forced."""
+    """Tell :class:`MessageRewriter` why a file is made again; Snakemake only says "forced"."""
     log = logging.getLogger("snakemake.logging")
     log.info("%s: %s", path, reason, extra={RERUN_REASON: (path, reason)})
 
 
 class MessageRewriter:
-    """Answers to messages; it learns from those of the Snakefile.
+    """Replaces error messages and reasons of Snakemake by more helpful ones.
 
     Args:
         arguments: of Snakemake.
@@ -41,7 +41,7 @@ class MessageRewriter:
         self._reasons: dict[str, str] = {}
 
     def rewrite(self, record: logging.LogRecord) -> logging.LogRecord | None:
-        """The message, with a better text or reason where there is one; None is not to be shown."""
+        """The message, with a better text or reason if there is one; None if not to be shown."""
         if hasattr(record, RERUN_REASON):
             path, reason = vars(record)[RERUN_REASON]
             self._reasons[path] = reason
@@ -60,7 +60,7 @@ class MessageRewriter:
         if exception == "MissingRuleException" and (found := _NO_RULE.search(text)):
             return (
                 f"no target and no file of this workflow: {found[1]}; snakemake "
-                "--list-target-rules shows them all"
+                "--list-target-rules lists all targets"
             )
         if exception == "ProtectedOutputException":
             return (
@@ -73,7 +73,7 @@ class MessageRewriter:
 
 
 def configfile_fault(arguments: Sequence[str]) -> str | None:
-    """What is wrong with the first file of ``--configfile`` that cannot be read.
+    """Error message on the first file of ``--configfile`` that cannot be read; None without one.
 
     Args:
         arguments: of Snakemake.
@@ -93,7 +93,7 @@ def configfile_fault(arguments: Sequence[str]) -> str | None:
 
 
 class Notices:
-    """Sentences for the end of this process, each once, on standard error."""
+    """Messages for standard error at the end of this process, each once."""
 
     def __init__(self) -> None:
         self._texts: dict[str, None] = {}
@@ -101,24 +101,23 @@ class Notices:
         atexit.register(self._print_at_exit)
 
     def add(self, *texts: str) -> None:
-        """Say these at the end."""
+        """Add messages."""
         self._texts |= dict.fromkeys(texts)
 
     @contextlib.contextmanager
     def user_errors(self) -> Iterator[None]:
-        """A UserError ends Snakemake as it ends every program: a message and a status of 2."""
+        """End Snakemake at a UserError with its message and exit status 2."""
         try:
             yield
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
-            # Said once is enough.
             self._texts = {text: None for text in self._texts if str(error) not in text}
             self.exit_status = 0
             raise SystemExit(EXIT_USER_ERROR) from None
 
     def _print_at_exit(self) -> None:
-        """End with :attr:`exit_status` where it is set: Snakemake calls every plan a success."""
-        # Snakemake 9.19 does not close the handlers of plugins; the summary of a plan comes first.
+        """Print the notices; exit with :attr:`exit_status` (Snakemake's is 0 for any plan)."""
+        # Snakemake 9.19 does not close the handlers of plugins, which print the plan's summary.
         logging.shutdown()
         for text in self._texts:
             print(text, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What a plan comes to: a line per stage that would run, why, and what it cost last time."""
+"""Summary of a plan: a line per stage that would run, with reasons and its last duration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_REASONS = 3
 _INPUT_RERUN = "Input files updated by another job"
 _UNDECIDED = "decided when the data are made again"
 _UNKNOWN_INPUT = "<TBD>"
-"""How Snakemake writes an input that a checkpoint decides."""
+"""Snakemake's placeholder for inputs that depend on a checkpoint."""
 _VERSION = re.compile(r"[0-9a-f]{12}")
 _LINE = re.compile(r"(.+?)(?:: | (?=[0-9a-f]{12}$))(.*)", re.DOTALL)
 _PARAMS = re.compile(r"before: (?P<before>.*?) now: (?P<now>.*)", re.DOTALL)
@@ -38,10 +38,10 @@ class DueJob:
 
     Attributes:
         rule: its rule.
-        wildcards: what it is about.
-        reason: in Snakemake's words.
+        wildcards: of the job.
+        reason: from Snakemake.
         benchmark: file with the seconds of its last run; None if the rule has none.
-        awaits_checkpoint: whether its inputs are known only when a checkpoint has run.
+        awaits_checkpoint: whether its inputs depend on a checkpoint that has not run.
     """
 
     rule: str
@@ -53,7 +53,7 @@ class DueJob:
 
 @dataclass
 class _Stage:
-    """The jobs of a rule that are about one preset or data set."""
+    """The jobs of a rule for one preset or data set."""
 
     title: str
     jobs: int = 0
@@ -62,7 +62,7 @@ class _Stage:
     measured: int = 0
 
     def line(self) -> str:
-        """The stage in one line: jobs, reasons, cost."""
+        """The stage in one line: jobs, reasons, last duration."""
         reasons = list(self.reasons)
         shown = ", ".join(reasons[:_MAX_REASONS])
         if len(reasons) > _MAX_REASONS:
@@ -74,12 +74,12 @@ class _Stage:
 
     @property
     def cost(self) -> float | None:
-        """Seconds of its jobs last time; those that never ran cost what the others did."""
+        """Last duration of its jobs in seconds, extrapolated to jobs that never ran."""
         return self.seconds * self.jobs / self.measured if self.measured else None
 
 
 def _stages(jobs: Iterable[DueJob]) -> list[_Stage]:
-    """Jobs of one rule about one preset or data set as one stage, in their order."""
+    """Group jobs by rule and preset or data set, in their order."""
     found: dict[str, _Stage] = {}
     for job in jobs:
         subject = job.wildcards.get("preset") or job.wildcards.get("dataset")
@@ -96,16 +96,16 @@ def _stages(jobs: Iterable[DueJob]) -> list[_Stage]:
 
 
 def _is_undecided(job: DueJob) -> bool:
-    """Whether a job is due only for jobs before it, and decided about again after a checkpoint.
+    """Whether a job may turn out not to be due after a checkpoint has run.
 
-    Snakemake plans it, and drops it if what was made again is what it was.
+    Snakemake plans it because its inputs are made again, and drops it if they come out unchanged.
     """
     reasons = [part.partition(":")[0] for part in job.reason.split("; ")]
     return job.awaits_checkpoint and reasons == [_INPUT_RERUN]
 
 
 def short_reasons(reason: str) -> list[str]:
-    """Snakemake's reason for a job in a few words each.
+    """Snakemake's reasons for a job, shortened.
 
     >>> short_reasons("Incomplete output files: results/a.json; Updated input files: b.json")
     ['interrupted', 'what it reads is newer']
@@ -144,14 +144,14 @@ def _items(text: str) -> list[str]:
 
 
 def _key_and_value(line: str) -> tuple[str, str]:
-    """What a line is about, and its value: a key, or a file and its version."""
+    """A line of params as a pair: a key and its value, or a file and its digest."""
     if match := _LINE.fullmatch(line):
         return match[1], match[2]
     return line, ""
 
 
 def _seconds(benchmark: Path | None) -> float | None:
-    """Seconds of a job's last run, if it has left them."""
+    """Seconds of a job's last run; None if they are unknown."""
     if benchmark is None:
         return None
     try:
@@ -162,7 +162,7 @@ def _seconds(benchmark: Path | None) -> float | None:
 
 
 def due_job(fields: Mapping[str, Any], reason: str) -> DueJob:
-    """A job as Snakemake's log tells it.
+    """A job from Snakemake's log.
 
     Args:
         fields: of a ``job_info`` event.
@@ -178,11 +178,11 @@ def due_job(fields: Mapping[str, Any], reason: str) -> DueJob:
 
 
 def summary(jobs: Iterable[DueJob], max_lines: int | None = None) -> list[str]:
-    """A line per stage that would run, why, and what it cost; or that nothing would.
+    """A line per stage that would run, with reasons and its last duration.
 
     Args:
         jobs: of a plan, in its order.
-        max_lines: lines; None is as many as there are stages.
+        max_lines: upper limit; None for a line per stage.
     """
     found = _stages(jobs)
     if not found:
@@ -190,7 +190,7 @@ def summary(jobs: Iterable[DueJob], max_lines: int | None = None) -> list[str]:
     lines = [stage.line() for stage in found]
     if max_lines is not None and len(lines) > max_lines:
         left = len(lines) - max_lines + 1
-        lines = [*lines[: max_lines - 1], f"and {left} stages more; vrtspike why tells them all"]
+        lines = [*lines[: max_lines - 1], f"and {left} more stages; vrtspike why lists them all"]
     measured = [stage for stage in found if stage.cost is not None]
     if len(measured) > 2:
         whole = format_duration(sum(stage.cost or 0.0 for stage in measured))

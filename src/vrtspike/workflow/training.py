@@ -1,7 +1,7 @@
-"""Questions about trainings: what has changed since a preset was trained, which weights enter.
+"""Staleness of trainings: changes since a preset was trained, and the weights that it reads.
 
-A training is compared with the identity of its run (``settings.json`` beside the weights), so that
-it is known wherever the result is copied.
+The present configuration is compared with ``settings.json`` beside the weights, so that it also
+works for copied results.
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.names import WEIGHTS
 
 _DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
-"""How much of a data set's path says which it is; results may stand anywhere."""
+"""Number of last parts of a manifest's path that identify the data set."""
 
 
 class Trainings:
-    """The presets of a configuration, as what is or will be trained.
+    """The trainings of a configuration.
 
     Args:
         plan: the configuration.
         program: ``scripts/train.py``.
-        notice: takes what a user should read at the end.
+        notice: called with messages that the user should read at the end.
     """
 
     def __init__(self, plan: Workflow, program: Path, notice: Callable[[str], None]) -> None:
         self._plan = plan
         self._program = program
         self._notice = notice
-        # A plan asks for the same large file again and again.
         self._digests: dict[Path, str] = {}
 
     def result(self, preset: str) -> Path:
@@ -49,7 +48,7 @@ class Trainings:
         return (self.result(preset) / WEIGHTS).is_file()
 
     def trained_weights(self, preset: str) -> list[str]:
-        """Weights of other presets of this workflow that a preset learns from."""
+        """Weights of other presets of this workflow that a preset's training reads."""
         return [str(path) for path in self._files(preset).values() if self._is_trained_here(path)]
 
     def downloaded_weights(self, preset: str) -> list[str]:
@@ -57,9 +56,9 @@ class Trainings:
         return [str(path) for path in self._files(preset).values() if path.name in PUBLISHED]
 
     def require_files(self, preset: str, *, retrain: bool = False) -> None:
-        """Before anything is computed: what a training reads and no job makes is there.
+        """Refuse missing files that a training reads and no job makes, before anything runs.
 
-        Where the preset stays as it is trained, what has gone since is only told.
+        If the preset needs no new training, missing files are only a notice.
 
         Args:
             preset: its name.
@@ -81,18 +80,17 @@ class Trainings:
             raise ConfigError("\n".join([*lines, "Give an existing file, or remove the key."]))
         files = ", ".join(f"{key} ({path})" for key, path in gone.items())
         self._notice(
-            f"preset {preset} was trained with files that are no longer there: {files}. Its "
-            "result stays; to train it again, give them back"
+            f"preset {preset} was trained with files that no longer exist: {files}. Its result "
+            "stays valid; to train it again, restore them"
         )
 
     def change(self, preset: str) -> str:
-        """How what would be trained today differs from the run that trained a preset.
+        """Changes of settings, data and weights since a preset was trained.
 
-        Files of weights that have gone count as those it was trained with, and so do data that are
-        not prepared.
+        Missing files of weights, and data that are not prepared, count as unchanged.
 
         Returns:
-            settings, data and weights in a line; empty where nothing differs, or there is no run.
+            the changes in a line; empty if there are none, or no run.
         """
         run = self._run(preset)
         if run is None:
@@ -121,7 +119,7 @@ class Trainings:
         return ", ".join(changes)
 
     def code_notice(self, preset: str) -> str | None:
-        """What of the code behind a preset's weights is no longer today's, in one line."""
+        """A notice on code that has changed since a preset was trained; None if none has."""
         if not self.is_trained(preset):
             return None
         task = self._plan.preset(preset).TASK
@@ -147,7 +145,7 @@ class Trainings:
         return self._digests[path]
 
     def _user_weights(self, preset: str) -> dict[str, Path]:
-        """The files of weights that neither a job trains nor one fetches."""
+        """The files of weights that no job of this workflow trains or downloads."""
         return {
             key: path
             for key, path in self._files(preset).items()
@@ -155,7 +153,7 @@ class Trainings:
         }
 
     def _run(self, preset: str) -> RunIdentity | None:
-        """The run that trained a preset, where there is one that this version reads."""
+        """The run that trained a preset; None if there is none that this version can read."""
         try:
             return RunIdentity.read(self.result(preset)) if self.is_trained(preset) else None
         except UserError:
@@ -170,7 +168,7 @@ class Trainings:
 
 
 def retrained(plan: Workflow) -> frozenset[str]:
-    """The presets to train again where their code has changed, each with all its seeds.
+    """The trainings that RETRAIN names, with all seeds.
 
     Args:
         plan: RETRAIN names presets and sweeps.
