@@ -54,7 +54,7 @@ def _write_names(*, check: bool) -> bool:
 
 
 def _write(path: Path, text: str, *, check: bool) -> bool:
-    """Write a file if it is out of date, or raise with ``check``; tells whether it was written."""
+    """Write a file if it is out of date, or raise with ``check``; returns True if written."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
     if check:

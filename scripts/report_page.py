@@ -26,10 +26,10 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="page to write (HTML)")
     arguments = parser.parse_args()
-    said = write_report_page(
+    verdict = write_report_page(
         arguments.results, arguments.presets, arguments.preset_dir, arguments.output
     )
-    print("\n".join([said.text, *(() if said.preset else said.facts)]))
+    print("\n".join([verdict.text, *(() if verdict.preset else verdict.facts)]))
 
 
 if __name__ == "__main__":

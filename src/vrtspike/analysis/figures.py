@@ -1,4 +1,4 @@
-"""The figures of a run that findings and comparisons use."""
+"""Figures of a run's logs, for findings and comparisons."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vrtspike.config.problems import Metric
 from vrtspike.monitoring.timing_layout import ROOT
 
 WARM_UP_STEPS = 1
-"""Steps left out at the start: compilation, algorithm search and the first data are not typical."""
+"""First steps that are left out, because of compilation, autotuning and the first batches."""
 
 SUMMARY_COLUMNS = ["section", "depth", "count", "mean", "p50", "p95", "min", "max", "share"]
 
 
 def without_warm_up(timing: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``timing`` without its first steps, unless nothing else is there."""
+    """The rows of ``timing`` without its first steps, if there are more."""
     steps = timing["step"].drop_duplicates()
     if len(steps) <= WARM_UP_STEPS:
         return timing
@@ -31,7 +31,7 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
     """One row per section in the order of a tree, parents before their children.
 
     Args:
-        timing: rows of ``step``, ``section``, ``ms``, as :func:`read_run_logs` gives them.
+        timing: rows of ``step``, ``section``, ``ms``, from :func:`read_run_logs`.
 
     Returns:
         ``section``, ``depth`` (0 at the top), ``count`` of steps in which it ran, ``mean``,
@@ -94,7 +94,7 @@ def throughput(steps: pd.DataFrame, timing: pd.DataFrame, points: int = 100) -> 
     Args:
         steps: rows of ``step``, ``samples``, ``frames``.
         timing: rows of ``step``, ``section``, ``ms`` with the section ``step``.
-        points: at most so many rows come back.
+        points: largest number of rows.
 
     Returns:
         ``step`` (the last of the averaged ones), ``samples_per_second``, ``frames_per_second``.
@@ -117,7 +117,7 @@ def throughput(steps: pd.DataFrame, timing: pd.DataFrame, points: int = 100) -> 
 
 
 VALIDATION, CHECKPOINT = "validation", "checkpoint"
-"""Sections beside the steps."""
+"""Sections outside of the steps."""
 
 DATA = f"{ROOT}/data"
 FORWARD = f"{ROOT}/forward"
@@ -190,13 +190,13 @@ class Health:
 
 @dataclass(frozen=True)
 class Memory:
-    """Largest values of a run in megabytes (2**20 bytes), of the process that logs.
+    """Peak memory of the logging process in megabytes (2**20 bytes).
 
-    ``process_mb`` includes the data loading workers; ``growth_mb`` is by how much it grew in the
-    second half of the run, ``growth_steps`` in how many steps, and None where a cache was still
-    being filled. ``cache_hit_rate`` (0 to 1) and ``cache_is_full`` are the last ones logged,
-    ``gpu_utilisation`` the median of those logged; ``gpu_activations_mb`` is the peak less
-    parameters, gradients and optimiser state.
+    ``process_mb`` includes the data loading workers. ``growth_mb`` is its growth in the second half
+    of the run, over ``growth_steps`` steps; None while a cache was being filled.
+    ``cache_hit_rate`` (0 to 1) and ``cache_is_full`` are the last logged values,
+    ``gpu_utilisation`` is the median; ``gpu_activations_mb`` is the peak less parameters, gradients
+    and optimiser state.
     """
 
     process_mb: float | None = None
@@ -225,10 +225,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One run in numbers; None where nothing was logged that would give the number.
-
-    ``processes`` trained together, each on its own batches.
-    """
+    """All figures of a run; None for figures that were not logged."""
 
     speed: Speed = Speed()
     health: Health = Health()
@@ -248,8 +245,8 @@ def run_figures(
         logs: what it logged.
         micro_batches: forward passes of one process in a step
             (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
-        processes: that trained together.
-        metrics: of the problem, the most important first; without any, validation says nothing.
+        processes: number of training processes.
+        metrics: of the problem, the main one first; None ignores validation.
     """
     health = _health(logs, list((metrics or {}).values()))
     return RunFigures(_speed(logs, micro_batches), health, _memory(logs), processes)

@@ -189,7 +189,7 @@ def _system_lines(found: RunMemory) -> Iterator[str]:
     where = "machine" if total == system.total else "container"
     yield (
         f"{where}: {_size(used)} of {_size(total)} in use ({100 * used / total:.0f} %); page "
-        f"cache {_size(system.page_cache)}, which is given back when asked for"
+        f"cache {_size(system.page_cache)}, which is freed when needed"
     )
     if system.shared_total is not None:
         yield (

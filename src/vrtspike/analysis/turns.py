@@ -37,8 +37,8 @@ class BenchmarkSide:
     """One of the two settings that are compared.
 
     Attributes:
-        name: for a person.
-        settings: complete, as they are timed.
+        name: for messages.
+        settings: complete, from :func:`vrtspike.analysis.benchmark.timing_settings`.
         dataset: the dataset manifest.
     """
 
@@ -235,10 +235,10 @@ def _read(folder: Path, length: Length) -> Turn:
 def _failure(side: BenchmarkSide, folder: Path, status: int) -> RunError:
     """The error for a training that failed."""
     lines = [line for line in _lines(folder / "log.txt") if line.strip()][-_LAST_LINES:]
-    said = "\n".join(f"  {line}" for line in lines)
+    text = "\n".join(f"  {line}" for line in lines)
     return RunError(
         f"training {side.name} ended with status {status} before it was timed; its last lines:\n"
-        f"{said}"
+        f"{text}"
     )
 
 

@@ -171,8 +171,8 @@ def _submit_command(command: Sequence[str], batch: BatchSystem, name: str) -> st
         ) from error
     found = re.search(batch.number, done.stdout)
     if done.returncode or found is None:
-        said = (done.stderr.strip() or done.stdout.strip())[-1000:]
-        raise RunError(f"{command[0]} refused the job ({shlex.join(command)}):\n{said}")
+        output = (done.stderr.strip() or done.stdout.strip())[-1000:]
+        raise RunError(f"{command[0]} refused the job ({shlex.join(command)}):\n{output}")
     return found[1]
 
 
@@ -256,10 +256,10 @@ def _failure_marker(name: str) -> Path:
 def _is_gone(batch: BatchSystem, number: str) -> bool:
     """Whether the batch system reports that a job has ended; False if it does not answer."""
     answer = query([*batch.query.split(), number], QUERY_S)
-    if re.search(batch.active, answer.said):
+    if re.search(batch.active, answer.output):
         return False
-    answers = answer.text is not None or bool(answer.said.strip())
-    return answers and bool(re.search(batch.ended, answer.said))
+    answers = answer.text is not None or bool(answer.output.strip())
+    return answers and bool(re.search(batch.ended, answer.output))
 
 
 def _is_lost(mark: Path) -> bool:

@@ -291,9 +291,9 @@ def run_end_hook(
             check=False,
         )
         output_file.seek(0)
-        said = output_file.read().decode(errors="replace").rstrip()
-    if said:
-        messages.note(f"LOG.ON_END:\n{said}")
+        text = output_file.read().decode(errors="replace").rstrip()
+    if text:
+        messages.note(f"LOG.ON_END:\n{text}")
     if done.returncode:
-        last = (said.splitlines() or ["it printed nothing"])[-1]
+        last = (text.splitlines() or ["it printed nothing"])[-1]
         messages.show(f"warning: LOG.ON_END ended with {done.returncode}: {last}")

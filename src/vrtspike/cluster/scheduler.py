@@ -35,12 +35,12 @@ class CommandResult:
     Attributes:
         text: standard output; None if the command failed or timed out.
         fault: error message in a line; empty if the command succeeded.
-        said: standard output and standard error, whatever the exit status.
+        output: standard output and standard error, whatever the exit status.
     """
 
     text: str | None
     fault: str = ""
-    said: str = field(default="", repr=False)
+    output: str = field(default="", repr=False)
 
 
 _USER = ("SQUEUE_", "SACCT_", "SCANCEL_")
@@ -78,10 +78,10 @@ def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
         return CommandResult(None, f"{command[0]}: {error.strerror}")
     text = done.stdout + done.stderr
     if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        fault = said[-1].strip() if said else f"{command[0]}: ended with status {done.returncode}"
+        last = (done.stderr.strip().splitlines() or [""])[-1].strip()
+        fault = last or f"{command[0]}: ended with status {done.returncode}"
         return CommandResult(None, fault, text)
-    return CommandResult(done.stdout, said=text)
+    return CommandResult(done.stdout, output=text)
 
 
 FAILURE_REASONS = {

@@ -121,17 +121,17 @@ class Advice:
     batches: Mapping[str, BatchAdvice] = field(default_factory=dict)
 
 
-def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) -> Advice:
+def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> Advice:
     """Compare the needs of every preset with a machine.
 
     Args:
         plan: the configuration.
         machine: to train on.
         speed: of the machine.
-        most_hours: that a training may take.
+        max_hours: that a training may take.
     """
     free = free_bytes(Path(plan.settings.RESULTS))
-    budget = Budget(machine, speed, free, most_hours)
+    budget = Budget(machine, speed, free, max_hours)
     data: dict[str, PresetData] = {}
     fits = []
     videos = Videos(plan)
@@ -230,13 +230,13 @@ class Budget:
         machine: to train on.
         speed: of the machine.
         free: bytes for stores and checkpoints.
-        most_hours: that a training may take.
+        max_hours: that a training may take.
     """
 
     machine: Machine
     speed: Speed
     free: int
-    most_hours: float
+    max_hours: float
 
     @property
     def gpus(self) -> int:
@@ -279,8 +279,8 @@ class Budget:
             yield f"needs {cost.gpu_gib:.0f} of {gpu.memory_gib:.0f} GiB of GPU memory"
         if memory > here:
             yield f"needs {memory:.0f} of {here:.0f} GiB of memory"
-        if hours > self.most_hours:
-            yield f"takes more than {self.most_hours:.0f} hours"
+        if hours > self.max_hours:
+            yield f"takes more than {self.max_hours:.0f} hours"
         if disk > self.free:
             yield f"needs {disk / GB:.0f} GB of disk, {self.free / GB:.0f} are free"
 
@@ -319,7 +319,7 @@ def recommend(
 
 
 def advice_lines(advice: Advice) -> list[str]:
-    """What a person reads."""
+    """The advice as lines of text."""
     machine, gpu = advice.machine, advice.machine.gpu
     on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
     lines = [

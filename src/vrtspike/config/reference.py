@@ -32,7 +32,7 @@ Translate = Callable[[str, str], str]
 
 
 def english(name: str, text: str) -> str:
-    """The text as it stands."""
+    """The English text itself."""
     return text
 
 
@@ -252,7 +252,7 @@ def _translations() -> dict[str, tuple[str, str]]:
     try:
         entries = tomllib.loads(TRANSLATIONS.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{TRANSLATIONS}: {error}; a text stands in quotation marks") from error
+        raise ConfigError(f"{TRANSLATIONS}: {error}; put texts in quotation marks") from error
     for name, entry in entries.items():
         if not (
             isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)

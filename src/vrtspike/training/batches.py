@@ -72,7 +72,7 @@ class SizedDataset(Protocol):
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """How a data loader works; none of it changes what is loaded.
+    """Options of a data loader that do not change what is loaded.
 
     Attributes:
         workers: worker processes; 0 loads in the training process.
@@ -107,7 +107,7 @@ class Batches(Protocol):
 
 
 class ShuffledBatches:
-    """Each sample once in every epoch, shuffled anew for each epoch.
+    """Each sample once per epoch, in a new random order.
 
     Args:
         dataset: the training samples.
@@ -308,7 +308,7 @@ def validation_batches(
 def loader_options(
     settings: RunSettings, workers: int, prefetch: int, ranks: Ranks, *, persistent: bool = False
 ) -> LoaderOptions:
-    """How a data loader works, as DATALOADER says."""
+    """The options of a data loader from the section DATALOADER."""
     pin = settings.DATALOADER.PIN_MEMORY and ranks.device.type == "cuda"
     return LoaderOptions(workers, prefetch, pin, persistent)
 

@@ -159,7 +159,7 @@ class FrozenStart:
 
 
 def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> int:
-    """Optimiser steps of a run; accumulation goes on across the end of an epoch.
+    """Optimiser steps of a run; accumulation continues across the end of an epoch.
 
     Args:
         settings: epochs and ``MAX_STEPS``.
